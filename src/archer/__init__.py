@@ -1,0 +1,50 @@
+"""Archer: fast inference for diffusion language models that are allowed to change their mind.
+
+    import archer
+    model = archer.load("GSAI-ML/LLaDA-8B-Instruct")
+    done = model.generate(["Write a haiku about rollback."], method="archer", radius=8)
+
+Names are imported on first use, so that `import archer` does no work.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archer.completion import Completion
+    from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
+    from archer.generation import Step
+    from archer.model import Model, Stream, load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArcherError",
+    "BadModel",
+    "BadRequest",
+    "Completion",
+    "Incompatible",
+    "Model",
+    "Step",
+    "Stream",
+    "__version__",
+    "load",
+]
+
+_HOME = {
+    "ArcherError": "errors",
+    "BadModel": "errors",
+    "BadRequest": "errors",
+    "Completion": "completion",
+    "Incompatible": "errors",
+    "Model": "model",
+    "Step": "generation",
+    "Stream": "model",
+    "load": "model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'archer' has no attribute {name!r}")
+    return getattr(import_module(f"archer.{_HOME[name]}"), name)

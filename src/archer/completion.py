@@ -1,0 +1,132 @@
+"""What a generation returns per prompt, and the tally that adds it up from the steps.
+
+Axes: B rows, G response columns.  It only reads steps; it neither decodes nor times anything itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from archer.errors import ArcherError
+from archer.generation import Kind, Step
+
+FinishReason = Literal["stop", "length", "error"]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Time spent on synchronised work, split by what it was spent on."""
+
+    full: float = 0.0
+    """Passes that computed every column."""
+    cached: float = 0.0
+    """Passes that reused the prompt."""
+    control: float = 0.0
+    """Decoder, policy and layout."""
+
+    @property
+    def total(self) -> float:
+        return self.full + self.cached + self.control
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One finished response.  With `finish_reason == "error"` it has no text and no tokens."""
+
+    text: str | None
+    """Up to the first end-of-text or end-of-turn id; None where the model has no tokenizer."""
+    tokens: tuple[int, ...]
+    """The whole response, ids behind the end included."""
+    finish_reason: FinishReason
+    """stop: an end id was written; length: none was; error: see `error`."""
+    updates: int
+    """Applications of the decoder; also the number of function evaluations."""
+    full_passes: int
+    cached_passes: int
+    reused_passes: int
+    """Updates answered by the logits of an identical question.  full + cached + reused = updates."""
+    revised_positions: int
+    """Positions whose placed token was taken back or replaced at least once."""
+    prompt_tokens: int
+    seconds: Seconds
+    error: str | None = None
+
+    @property
+    def refresh_fraction(self) -> float:
+        """Full passes per update."""
+        return self.full_passes / self.updates if self.updates else 0.0
+
+    @property
+    def tokens_per_forward(self) -> float:
+        passes = self.full_passes + self.cached_passes
+        return len(self.tokens) / passes if passes else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, derived figures included."""
+        return asdict(self) | {
+            "tokens": list(self.tokens),
+            "refresh_fraction": self.refresh_fraction,
+            "tokens_per_forward": self.tokens_per_forward,
+            "seconds": asdict(self.seconds) | {"total": self.seconds.total},
+        }
+
+
+@dataclass
+class Tally:
+    """Running sums of one row."""
+
+    passes: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(Kind, 0.0))
+    control: float = 0.0
+    updates: int = 0
+    revised: Tensor | None = None
+    """Bool[G]: positions revised so far."""
+    response: Tensor | None = None
+    """Long[G]"""
+    error: ArcherError | None = None
+
+    def complete(self, prompt_tokens: int, end_ids: Iterable[int]) -> Completion:
+        """The completion without its text, which needs a tokenizer."""
+        failed = self.error is not None or self.response is None
+        tokens = () if failed or self.response is None else tuple(self.response.tolist())
+        stopped = not set(tokens).isdisjoint(end_ids)
+        return Completion(
+            text=None,
+            tokens=tokens,
+            finish_reason="error" if failed else "stop" if stopped else "length",
+            updates=self.updates,
+            full_passes=self.passes[Kind.FULL],
+            cached_passes=self.passes[Kind.CACHED],
+            reused_passes=self.passes[Kind.REUSED],
+            revised_positions=0 if self.revised is None else int(self.revised.sum()),
+            prompt_tokens=prompt_tokens,
+            seconds=Seconds(
+                full=self.seconds[Kind.FULL],
+                cached=self.seconds[Kind.CACHED],
+                control=self.control,
+            ),
+            error=None if self.error is None else str(self.error),
+        )
+
+
+def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
+    """Fold one step into the tallies of its rows."""
+    mask = step.before.prompt.mask
+    share = step.control / max(1, len(step.rows))
+    revised = (step.before.response != mask) & (step.after.response != step.before.response)
+    for index, (row, call) in enumerate(zip(step.rows, step.calls, strict=True)):
+        tally = tallies[row]
+        tally.passes[call.kind] += 1
+        tally.seconds[call.kind] += call.seconds
+        tally.control += share
+        tally.updates += 1
+        tally.response = step.after.response[index]
+        before = torch.zeros_like(revised[index]) if tally.revised is None else tally.revised
+        tally.revised = before | revised[index]
+    for row, error in step.errors.items():
+        tallies[row].error = error

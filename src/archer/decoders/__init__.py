@@ -1,0 +1,1 @@
+"""Decoders: pure rules from logits to the next response."""

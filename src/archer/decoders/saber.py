@@ -1,0 +1,156 @@
+"""Saber: accept every mask that beats the running bar, then take back what grew least in confidence.
+
+Axes: B rows, G response columns.
+
+The rule of the released LLaDA code, freed of its accidents.  Options name the variants that were published;
+the released code's overwriting of placed tokens when fewer than n masks are left is not reproduced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import fields
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from archer.canvas import Canvas, Prompt
+from archer.decoders.base import Decision, DecodeState, blank, leading, whole_block
+from archer.errors import BadRequest
+from archer.logits import Candidates, Logits
+
+
+@plain_dataclass(frozen=True)
+class SaberState(DecodeState):
+    """The response and two histories of confidence."""
+
+    accepted_at: Tensor
+    """Float64[B, G]: confidence at the last acceptance; NaN if never accepted; survives re-masking."""
+    previous: Tensor
+    """Float64[B, G]: confidence at the previous update; NaN where that update did not look."""
+    block: Tensor
+    """Long[B]: index of the block being decoded."""
+
+
+@dataclass(frozen=True)
+class Saber:
+    """Accept above the mean accept-time confidence, at least n; re-mask about |accepted| / mu."""
+
+    n: Annotated[int, Field(ge=1)] = 2
+    """Positions accepted per update at least."""
+    mu: Annotated[int, Field(ge=1)] = 2
+    """Re-mask divisor; 8 is the first released version."""
+    block: Annotated[int, Field(ge=1)] | None = None
+    """Columns decoded together; earlier blocks stay revisable.  The whole response when left out."""
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    rollback: bool = True
+    """False is the control without re-masking."""
+    watch: Literal["argmax", "placed"] = "argmax"
+    """Whose probability is followed at a placed token: the likeliest token's (released) or its own."""
+    pool: Literal["ever", "current"] = "ever"
+    """The bar averages every position ever accepted (released) or those now placed (the Saber paper)."""
+    remask: Literal["ceil", "floor"] = "ceil"
+    """Rounding of |accepted| / mu: up (released) or down (the Saber paper)."""
+    precision: Literal["float64", "bfloat16"] = "float64"
+    """bfloat16 rounds confidences and bar as the released code did on bf16 weights."""
+
+    def start(self, prompt: Prompt, length: int) -> SaberState:
+        if self.n > length:
+            raise BadRequest(
+                f"n = {self.n} positions per update do not fit a response of {length}. "
+                f"Choose n at most {length}, or a longer response."
+            )
+        whole_block(self.block, length)
+        base = blank(prompt, length)
+        zeros = torch.zeros(base.response.shape, dtype=torch.float64, device=base.response.device)
+        return SaberState(
+            **{item.name: getattr(base, item.name) for item in fields(base)},
+            accepted_at=torch.full_like(zeros, torch.nan),
+            previous=zeros,
+            block=torch.zeros_like(base.response[:, 0]),
+        )
+
+    def limit(self, length: int) -> int:
+        """Every update but the last leaves at least one token more."""
+        return length
+
+    def canvas(self, state: SaberState) -> Canvas:
+        block = whole_block(self.block, state.length)
+        bounds = torch.stack((state.block * block, (state.block + 1) * block), dim=1)
+        return Canvas.plain(state.prompt, state.response, bounds, self._below(state))
+
+    def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
+        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        below, masked = self._below(state), state.masked
+        sure = self._round(self._watched(state, best, logits))
+        change = (sure - state.previous).nan_to_num(nan=torch.inf)
+        bar = self._bar(state, below)
+        accepted = self._accept(sure, bar, masked & below)
+        response = torch.where(accepted, best.tokens, state.response)
+        accepted_at = torch.where(accepted, sure, state.accepted_at)
+        left = response == state.prompt.mask
+        done = ~left.any(dim=1)
+        advance = ~(left & below).any(dim=1) & ~done
+        count = self._remask_count(accepted.sum(dim=1)) * ~(done | advance)
+        remasked = leading(-change, below & ~left, count)
+        after = SaberState(
+            prompt=state.prompt,
+            response=response.masked_fill(remasked, state.prompt.mask),
+            done=done,
+            updates=tuple(update + 1 for update in state.updates),
+            accepted_at=accepted_at,
+            previous=sure.masked_fill(~below, torch.nan),
+            block=state.block + advance,
+        )
+        decision = Decision(
+            accepted=accepted,
+            remasked=remasked,
+            replaced=torch.zeros_like(accepted),
+            tokens=best.tokens,
+            confidence=sure,
+            threshold=bar,
+        )
+        return after, decision
+
+    def _below(self, state: SaberState) -> Tensor:
+        """Bool[B, G]: the current block and all before it, masked or placed: what the rule looks at."""
+        end = (state.block + 1) * whole_block(self.block, state.length)
+        return torch.arange(state.length, device=end.device) < end[:, None]
+
+    def _watched(self, state: SaberState, best: Candidates, logits: Logits) -> Tensor:
+        """Float64[B, G]: the confidence the rule follows."""
+        if self.watch == "argmax":
+            return best.confidence
+        return torch.where(state.masked, best.confidence, logits.probability(state.response))
+
+    def _bar(self, state: SaberState, below: Tensor) -> Tensor:
+        """Float64[B]: mean accept-time confidence, 1 while there is no history."""
+        counted = below & ~state.accepted_at.isnan()
+        if self.pool == "current":
+            counted = counted & ~state.masked
+        total = state.accepted_at.masked_fill(~counted, 0.0).sum(dim=1)
+        number = counted.sum(dim=1)
+        return self._round(torch.where(number > 0, total / number.clamp(min=1), 1.0))
+
+    def _accept(self, sure: Tensor, bar: Tensor, eligible: Tensor) -> Tensor:
+        """Bool[B, G]: masks strictly above the bar; the n surest when those are fewer than n."""
+        above = eligible & (sure > bar[:, None])
+        at_least = leading(
+            sure, eligible, torch.full_like(eligible[:, 0], self.n, dtype=torch.long)
+        )
+        return torch.where(above.sum(dim=1, keepdim=True) < self.n, at_least, above)
+
+    def _remask_count(self, accepted: Tensor) -> Tensor:
+        """Long[B]: fewer than were accepted, so that every update makes progress."""
+        if not self.rollback:
+            return torch.zeros_like(accepted)
+        wanted = (accepted + (self.mu - 1 if self.remask == "ceil" else 0)) // self.mu
+        return torch.minimum(wanted.clamp(min=self.n // 2), accepted - 1)
+
+    def _round(self, confidence: Tensor) -> Tensor:
+        if self.precision == "float64":
+            return confidence
+        return confidence.to(torch.bfloat16).to(torch.float64)

@@ -1,0 +1,274 @@
+"""The loop: ask a policy what to recompute, run one pass, let the decoder decide, yield the step.
+
+Axes: B rows still running, L columns, G response columns.
+
+There is no other loop.  Terminal, traces, metrics, probes and servers consume the steps; while they do, the
+loop is paused, so nothing they do is timed.  Rows are independent: each refreshes when its own state says
+so, and a finished or failed row is dropped without touching the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from archer import layout
+from archer.canvas import Canvas
+from archer.decoders.base import Decision, Decoder, State
+from archer.errors import Incompatible, NonFinite, Stuck
+from archer.forward import Work, run
+from archer.logits import Logits, RowLogits
+from archer.memory import Memory, Store
+from archer.policies.base import Policy
+from archer.timing import Clock
+from archer.transformer import Transformer
+
+
+class Kind(StrEnum):
+    """How a row got its logits."""
+
+    FULL = "full"
+    CACHED = "cached"
+    REUSED = "reused"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One row's part of one pass."""
+
+    kind: Kind
+    fed: int
+    """Columns computed."""
+    distance: int
+    """Response tokens that differed from the anchor when the call was made."""
+    seconds: float
+    """The row's share of the pass, by columns computed."""
+
+
+@dataclass(frozen=True)
+class Step(Generic[State]):
+    """One update of every running row, with all that led to it."""
+
+    index: int
+    rows: tuple[int, ...]
+    """Which of the requested rows these are."""
+    before: State
+    decision: Decision
+    after: State
+    canvas: Canvas
+    logits: Logits
+    calls: tuple[Call, ...]
+    memory: Memory
+    """Live: clone what you keep."""
+    work: Work
+    control: float
+    """Seconds spent on decoder, policy and layout."""
+    errors: dict[int, NonFinite]
+    """Rows that ended here because their logits were not finite; they are in none of the fields above."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What the next pass is to answer, and the flags of the state that asks, on the host."""
+
+    canvas: Canvas
+    asked: layout.Mask
+    reads: layout.Mask
+    done: layout.Mask
+    finite: layout.Mask
+    same: layout.Mask
+    distance: tuple[int, ...]
+
+    def select(self, rows: Sequence[int]) -> _Question:
+        chosen = list(rows)
+        return _Question(
+            canvas=self.canvas.select(rows),
+            asked=self.asked[chosen],
+            reads=self.reads[chosen],
+            done=self.done[chosen],
+            finite=self.finite[chosen],
+            same=self.same[chosen],
+            distance=tuple(self.distance[row] for row in rows),
+        )
+
+
+class Loop(Generic[State]):
+    """The parts that stay the same from step to step."""
+
+    def __init__(
+        self, network: Transformer, shift: bool, decoder: Decoder[State], policy: Policy
+    ) -> None:
+        self.network = network
+        self.shift = shift
+        self.decoder = decoder
+        self.policy = policy
+        self.clock = Clock(network.device)
+
+    def steps(self, state: State, memory: Memory | None = None) -> Iterator[Step[State]]:
+        """Decode until every row is done.  Give a cloned state and memory to continue from there."""
+        rows = tuple(range(len(state.updates)))
+        canvas = self.decoder.canvas(state)
+        memory = self._blank(canvas) if memory is None else memory
+        question = self._question(state, canvas, memory, finite=None)
+        limit = self.decoder.limit(state.length)
+        index = 0
+        while rows:
+            self._check(question, state, limit)
+            started = self.clock.mark()
+            logits, plan, work = self._answer(question, memory, state.prompt.mask)
+            answered = self.clock.mark()
+            after, decision = self.decoder.step(state, logits)
+            following = self._question(after, self.decoder.canvas(after), memory, logits.finite)
+            decided = self.clock.mark()
+            calls = self._calls(question, plan, self.clock.seconds(started, answered))
+            sound = np.flatnonzero(following.finite).tolist()
+            errors = _errors(rows, state.updates, calls, following.finite)
+            step = Step(
+                index=index,
+                rows=rows,
+                before=state,
+                decision=decision,
+                after=after,
+                canvas=question.canvas,
+                logits=logits,
+                calls=calls,
+                memory=memory,
+                work=work,
+                control=self.clock.seconds(answered, decided),
+                errors=errors,
+            )
+            yield step if not errors else _without_errors(step, sound)
+            going = np.flatnonzero(following.finite & ~following.done).tolist()
+            if len(going) < len(rows):
+                rows = tuple(rows[row] for row in going)
+                after, memory = after.select(going), memory.select(going)
+                following = following.select(going)
+            state, question, index = after, following, index + 1
+
+    def _blank(self, canvas: Canvas) -> Memory:
+        shape = self.network.shape
+        store = Store.empty(
+            shape.layers,
+            canvas.rows,
+            shape.kv_heads,
+            canvas.columns,
+            shape.head_dim,
+            device=self.network.device,
+            dtype=self.network.dtype,
+        )
+        return Memory.blank(store, canvas)
+
+    def _question(
+        self, state: State, canvas: Canvas, memory: Memory, finite: Tensor | None
+    ) -> _Question:
+        """Ask the policy, and read everything the host must know in one transfer."""
+        asked = self.policy.recompute(canvas, memory)
+        finite = torch.ones_like(state.done) if finite is None else finite
+        flags = torch.stack((state.done, finite, memory.same_question(canvas)), dim=1)
+        packet = torch.cat(
+            (memory.distance(canvas)[:, None], flags, asked, canvas.reads), dim=1
+        ).numpy(force=True)
+        masks = packet[:, 1:].astype(np.bool_)
+        return _Question(
+            canvas=canvas,
+            done=masks[:, 0],
+            finite=masks[:, 1],
+            same=masks[:, 2],
+            asked=masks[:, 3 : 3 + canvas.columns],
+            reads=masks[:, 3 + canvas.columns :],
+            distance=tuple(packet[:, 0].tolist()),
+        )
+
+    def _check(self, question: _Question, state: State, limit: int) -> None:
+        if layout.unanswered(question.asked, question.reads).any():
+            raise Incompatible(
+                f"{type(self.decoder).__name__} reads logits of columns that "
+                f"{type(self.policy).__name__} does not recompute. "
+                "Choose a cache that recomputes the whole response, such as archer."
+            )
+        if max(state.updates) >= limit:
+            raise Stuck(
+                f"{type(self.decoder).__name__} has not finished after {limit} updates of a response "
+                f"of {state.length}, which its own rule rules out. Please report this."
+            )
+
+    def _answer(
+        self, question: _Question, memory: Memory, mask: int
+    ) -> tuple[Logits, layout.Layout, Work]:
+        """Run the rows that need a pass; the others get the logits they had."""
+        canvas = question.canvas
+        reused = {row for row in range(canvas.rows) if self._can_reuse(row, question, memory)}
+        running = [row for row in range(canvas.rows) if row not in reused]
+        plan = layout.plan(
+            question.asked,
+            question.reads,
+            starts=canvas.starts,
+            slots=memory.slots,
+            response=canvas.response.start,
+            shift=self.shift,
+            device=self.network.device,
+            running=running,
+        )
+        fresh: dict[int, RowLogits] = {}
+        work = Work()
+        if running:
+            fresh, work = run(self.network, canvas, plan, memory)
+            ran = torch.tensor([row not in reused for row in range(canvas.rows)])
+            full = torch.tensor(plan.full)
+            memory.note(canvas, ran.to(canvas.tokens.device), full.to(canvas.tokens.device))
+        rows = [fresh.get(row, kept) for row, kept in enumerate(memory.logits)]
+        memory.logits = tuple(rows)
+        answers = canvas.columns - canvas.response.start
+        return Logits([row for row in rows if row is not None], answers, mask), plan, work
+
+    def _can_reuse(self, row: int, question: _Question, memory: Memory) -> bool:
+        """Same question, same anchor, and the logits at hand cover what is read now."""
+        kept = memory.logits[row]
+        if self.policy.counts_passes or not question.same[row] or kept is None:
+            return False
+        read = np.flatnonzero(question.reads[row]) - question.canvas.response.start
+        return kept.places.issuperset(read.tolist())
+
+    def _calls(self, question: _Question, plan: layout.Layout, seconds: float) -> tuple[Call, ...]:
+        total = max(1, sum(plan.fed))
+        kinds = [
+            Kind.REUSED if not fed else Kind.FULL if full else Kind.CACHED
+            for fed, full in zip(plan.fed, plan.full, strict=True)
+        ]
+        return tuple(
+            Call(kind, fed, distance, seconds * fed / total)
+            for kind, fed, distance in zip(kinds, plan.fed, question.distance, strict=True)
+        )
+
+
+def _errors(
+    rows: Sequence[int], updates: Sequence[int], calls: Sequence[Call], finite: layout.Mask
+) -> dict[int, NonFinite]:
+    return {
+        rows[row]: NonFinite(update=updates[row] + 1, kind=calls[row].kind.value)
+        for row in np.flatnonzero(~finite).tolist()
+    }
+
+
+def _without_errors(step: Step[State], sound: Sequence[int]) -> Step[State]:
+    """The same step without the rows whose logits were not finite."""
+    return Step(
+        index=step.index,
+        rows=tuple(step.rows[row] for row in sound),
+        before=step.before.select(sound),
+        decision=step.decision.select(sound),
+        after=step.after.select(sound),
+        canvas=step.canvas.select(sound),
+        logits=step.logits.select(sound),
+        calls=tuple(step.calls[row] for row in sound),
+        memory=step.memory.select(sound),
+        work=step.work,
+        control=step.control,
+        errors=step.errors,
+    )

@@ -1,0 +1,169 @@
+"""From "these columns" to spans: the host-side plan of one pass.
+
+A policy answers with a mask over columns.  This file adds what the backbone's logit alignment needs, drops
+columns that do not exist, and lowers each row to a span where it can and to an index where it must.
+It touches no weights and no logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring rows that compute the same columns, packed one after the other."""
+
+    row: int
+    """First of the rows, counted among the running ones."""
+    rows: int
+    slots: slice
+    """Where they live in the store."""
+    start: int
+    """First existing column, the same for all of them."""
+    columns: slice | Tensor
+    """The columns: a span, or Long[each] where they have gaps."""
+    each: int
+    """How many columns per row."""
+    packed: slice
+    """Their rows in the packed [N, ...] tensors."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Everything a pass needs to know about columns, decided before any tensor is touched."""
+
+    computed: tuple[Run, ...]
+    scored: tuple[Run, ...]
+    """The same for the rows that reach the vocabulary head; packed among themselves."""
+    kept: slice | Tensor | None
+    """Where the scored rows are among the computed ones; None when all of them are scored."""
+    answers: tuple[tuple[int, tuple[int, ...]], ...]
+    """(row, answer columns counted from the response) in packed order."""
+    fed: tuple[int, ...]
+    """Columns computed per running row; 0 for rows that did not run."""
+    full: tuple[bool, ...]
+    """Whether a row computed every column it has."""
+
+
+@dataclass(frozen=True)
+class _Want:
+    """One row's columns, as a sorted array."""
+
+    row: int
+    slot: int
+    start: int
+    columns: NDArray[np.int64]
+
+
+def plan(
+    asked: Mask,
+    reads: Mask,
+    *,
+    starts: Sequence[int],
+    slots: Sequence[int],
+    response: int,
+    shift: bool,
+    device: torch.device,
+    running: Sequence[int],
+) -> Layout:
+    """Lay out a pass over the rows `running`.
+
+    asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
+    neighbour of every asked response column is computed with it: also the last prompt column, every time.
+    """
+    asked = asked.copy()
+    if shift:
+        asked[:, response - 1 : -1] |= asked[:, response:]
+    computed, scored, answers = [], [], []
+    fed, full = [0] * len(starts), [False] * len(starts)
+    for row in running:
+        start = starts[row]
+        asked[row, :start] = False
+        columns = np.flatnonzero(asked[row])
+        read = np.flatnonzero(reads[row])
+        computed.append(_Want(row, slots[row], start, columns))
+        scored.append(_Want(row, slots[row], start, read - int(shift)))
+        answers.append((row, tuple((read - response).tolist())))
+        fed[row] = len(columns)
+        full[row] = len(columns) == asked.shape[1] - start
+    return Layout(
+        computed=_runs(computed, device),
+        scored=_runs(scored, device),
+        kept=_kept(computed, scored, device),
+        answers=tuple(answers),
+        fed=tuple(fed),
+        full=tuple(full),
+    )
+
+
+def unanswered(asked: Mask, reads: Mask) -> Mask:
+    """Bool[B]: rows whose decoder reads a column that the policy leaves out."""
+    missing: Mask = (reads & ~asked).any(axis=1)
+    return missing
+
+
+def columns_of(values: Tensor, run: Run) -> Tensor:
+    """[B, L] -> [N of this run], row after row."""
+    return values[run.row : run.row + run.rows, run.columns].reshape(-1)
+
+
+def _runs(wants: Sequence[_Want], device: torch.device) -> tuple[Run, ...]:
+    """Pack the rows in order, joining neighbours that want the same span."""
+    runs: list[Run] = []
+    packed = 0
+    for want in wants:
+        each = len(want.columns)
+        if each == 0:
+            continue
+        columns = _lower(want.columns, device)
+        previous = runs[-1] if runs else None
+        if (
+            previous is not None
+            and isinstance(columns, slice)
+            and isinstance(previous.columns, slice)
+            and previous.columns == columns
+            and previous.start == want.start
+            and previous.slots.stop == want.slot
+            and previous.row + previous.rows == want.row
+        ):
+            packed -= previous.rows * previous.each
+            runs.pop()
+            first, rows = previous, previous.rows + 1
+            slots = slice(first.slots.start, want.slot + 1)
+            row = first.row
+        else:
+            row, rows, slots = want.row, 1, slice(want.slot, want.slot + 1)
+        span = slice(packed, packed + rows * each)
+        runs.append(Run(row, rows, slots, want.start, columns, each, span))
+        packed = span.stop
+    return tuple(runs)
+
+
+def _lower(columns: NDArray[np.int64], device: torch.device) -> slice | Tensor:
+    first, last = int(columns[0]), int(columns[-1])
+    if last - first + 1 == len(columns):
+        return slice(first, last + 1)
+    return torch.from_numpy(columns).to(device)
+
+
+def _kept(
+    computed: Sequence[_Want], scored: Sequence[_Want], device: torch.device
+) -> slice | Tensor | None:
+    """Where the scored columns stand in the packed computed ones."""
+    places, packed = [], 0
+    for whole, part in zip(computed, scored, strict=True):
+        places.append(packed + np.searchsorted(whole.columns, part.columns))
+        packed += len(whole.columns)
+    kept = np.concatenate(places)
+    if len(kept) == packed:
+        return None
+    return _lower(kept, device) if len(kept) else slice(0, 0)

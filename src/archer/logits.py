@@ -1,0 +1,193 @@
+"""What a pass returns, and the one reduction over the vocabulary that every decoder reads.
+
+Axes: B rows, A answer columns (response, then scratch), n columns read in one row, V vocabulary.
+
+Confidence is float64: 1 / (1 + s), s the sum of exp(z_v - z_max) over the other tokens.  In float32
+it would saturate at 1.0 and ties, not the rule, would pick the tokens to take back.  The sum runs over a
+few rows at a time, so no wide copy of the logits exists, and nothing is sorted over the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from archer import noise
+
+CHUNK = 1 << 22
+"""Logits looked at together: bounds the temporary of the reduction."""
+
+
+@dataclass(frozen=True)
+class RowLogits:
+    """The logits of one row: `values[i]` [V] scores the token at answer column `columns[i]`."""
+
+    values: Tensor
+    """[n, V]"""
+    columns: Tensor
+    """Long[n], ascending, counted from the start of the response."""
+    places: frozenset[int]
+    """The same columns for the host."""
+
+    @classmethod
+    def of(cls, values: Tensor, columns: Sequence[int]) -> RowLogits:
+        index = torch.tensor(columns, dtype=torch.long, device=values.device)
+        return cls(values, index, frozenset(columns))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """For each answer column the token a decoder would place, and how sure the model is of it."""
+
+    tokens: Tensor
+    """Long[B, A]: never the mask id; 0 where nothing is known."""
+    confidence: Tensor
+    """Float64[B, A]: softmax probability of that token over the whole vocabulary; NaN where unknown."""
+    known: Tensor
+    """Bool[B, A]: columns for which there are logits."""
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Maximum and mass of each known distribution: probability of v = exp(z_v - top) / (1 + rest)."""
+
+    tokens: Tensor  # Long[n], best token other than the mask id, lowest id among equals
+    best: Tensor  # Float64[n], its logit
+    top: Tensor  # Float64[n], the largest logit, the mask id's included
+    rest: Tensor  # Float64[n], sum of exp(z_v - top) over all tokens but the one on top
+
+    def probability(self, logit: Tensor) -> Tensor:
+        """Float64[n] -> Float64[n]"""
+        return (logit.double() - self.top).exp() / (1.0 + self.rest)
+
+
+class Logits:
+    """Logits of the columns that were read, row by row; the only thing a decoder learns from the model."""
+
+    def __init__(self, rows: Sequence[RowLogits], answers: int, mask: int) -> None:
+        self.rows = tuple(rows)
+        self.answers = answers
+        self.mask = mask
+
+    @classmethod
+    def dense(cls, values: Tensor, mask: int) -> Logits:
+        """From [B, A, V] with every column known: hand-made logits, or a shadow pass."""
+        answers = values.shape[1]
+        return cls([RowLogits.of(row, range(answers)) for row in values], answers, mask)
+
+    def select(self, rows: Sequence[int]) -> Logits:
+        return Logits([self.rows[row] for row in rows], self.answers, self.mask)
+
+    @cached_property
+    def peaks(self) -> tuple[Peaks, ...]:
+        """One reduction per row, made once however many ask."""
+        return tuple(_peaks(row.values, self.mask) for row in self.rows)
+
+    @cached_property
+    def finite(self) -> Tensor:
+        """Bool[B]: no NaN and no +inf among the row's logits, and not everything -inf."""
+        return torch.stack(
+            [(p.top.isfinite() & p.rest.isfinite() & p.best.isfinite()).all() for p in self.peaks]
+        )
+
+    @cached_property
+    def greedy(self) -> Candidates:
+        """The most likely token of each column and its probability."""
+        pairs = [(p.tokens, p.probability(p.best)) for p in self.peaks]
+        return self._candidates(pairs)
+
+    def sampled(
+        self, temperature: float, keys: Sequence[int], updates: Sequence[int]
+    ) -> Candidates:
+        """Tokens drawn at `temperature`, with their untempered probability; greedy at 0, drawing nothing."""
+        if temperature == 0:
+            return self.greedy
+        pairs = []
+        for row, peaks, key, update in zip(self.rows, self.peaks, keys, updates, strict=True):
+            generator = noise.stream(key, update, row.values.device)
+            tokens = _gumbel_argmax(row.values, temperature, generator, self.mask)
+            pairs.append((tokens, peaks.probability(_logit_of(row.values, tokens))))
+        return self._candidates(pairs)
+
+    def probability(self, tokens: Tensor) -> Tensor:
+        """Long[B, A] -> Float64[B, A]: probability of the given token at each column; NaN where unknown."""
+        spread = self._blank(torch.nan, torch.float64)
+        for index, (row, peaks) in enumerate(zip(self.rows, self.peaks, strict=True)):
+            logit = _logit_of(row.values, tokens[index, row.columns])
+            spread[index, row.columns] = peaks.probability(logit)
+        return spread
+
+    def _candidates(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> Candidates:
+        tokens = self._blank(0, torch.long)
+        confidence = self._blank(torch.nan, torch.float64)
+        known = self._blank(False, torch.bool)
+        for index, (row, (token, sure)) in enumerate(zip(self.rows, pairs, strict=True)):
+            tokens[index, row.columns] = token
+            confidence[index, row.columns] = sure
+            known[index, row.columns] = True
+        return Candidates(tokens, confidence, known)
+
+    def _blank(self, fill: float, dtype: torch.dtype) -> Tensor:
+        size = (len(self.rows), self.answers)
+        return torch.full(size, fill, dtype=dtype, device=self.rows[0].values.device)
+
+
+def _peaks(values: Tensor, mask: int) -> Peaks:
+    """[n, V] -> Peaks"""
+    best, tokens = _best(values, mask)
+    masked = values[:, mask]
+    blocked = masked > best
+    top = torch.where(blocked, masked, best)
+    summit = torch.where(blocked, mask, tokens)
+    rest = torch.empty(values.shape[0], dtype=torch.float64, device=values.device)
+    for rows in _chunks(values):
+        tail = _wide(values[rows]) - _wide(top[rows])[:, None]
+        tail.exp_().scatter_(1, summit[rows][:, None], 0.0)
+        rest[rows] = tail.sum(dim=1, dtype=torch.float64)
+    return Peaks(tokens, best.double(), top.double(), rest)
+
+
+def _best(values: Tensor, mask: int) -> tuple[Tensor, Tensor]:
+    """Largest logit and its lowest id over V without the mask id: two views, no copy."""
+    sides = []
+    if mask > 0:
+        sides.append(values[:, :mask].max(dim=1))
+    if mask + 1 < values.shape[1]:
+        after = values[:, mask + 1 :].max(dim=1)
+        sides.append(torch.return_types.max((after.values, after.indices + mask + 1)))
+    first, last = sides[0], sides[-1]
+    ahead = first.values >= last.values
+    sick = first.values.isnan() | last.values.isnan()
+    best = torch.where(ahead, first.values, last.values).masked_fill(sick, torch.nan)
+    return best, torch.where(ahead, first.indices, last.indices)
+
+
+def _gumbel_argmax(
+    values: Tensor, temperature: float, generator: torch.Generator, mask: int
+) -> Tensor:
+    """[n, V] -> Long[n]: argmax of z + T * Gumbel, which samples softmax(z / T) without overflow."""
+    tokens = torch.empty(values.shape[0], dtype=torch.long, device=values.device)
+    for rows in _chunks(values):
+        part = values[rows].double()
+        part += temperature * noise.gumbel(generator, *part.shape)
+        tokens[rows] = _best(part, mask)[1]
+    return tokens
+
+
+def _logit_of(values: Tensor, tokens: Tensor) -> Tensor:
+    """[n, V], Long[n] -> [n]"""
+    return values.gather(1, tokens[:, None]).squeeze(1)
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()
+
+
+def _chunks(values: Tensor) -> Iterator[slice]:
+    rows = max(1, CHUNK // values.shape[1])
+    for start in range(0, values.shape[0], rows):
+        yield slice(start, start + rows)

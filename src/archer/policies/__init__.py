@@ -1,0 +1,1 @@
+"""Cache policies: each is the set of columns it recomputes."""

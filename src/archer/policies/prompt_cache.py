@@ -1,0 +1,66 @@
+"""Policies that keep the prompt and recompute the whole response: eager, Archer and age.
+
+Axes: B rows, L columns.  Nothing revisable is ever frozen here: every answer contains the response.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from archer.canvas import Canvas
+from archer.memory import Memory
+
+
+def _whole(radius: float) -> float:
+    if math.isfinite(radius) and radius != int(radius):
+        raise ValueError("must be a whole number or inf")
+    return radius
+
+
+@dataclass(frozen=True)
+class Eager:
+    """Recompute everything at every pass: no cache, Eq. (1)."""
+
+    @property
+    def counts_passes(self) -> bool:
+        return False
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+        return canvas.everything()
+
+
+@dataclass(frozen=True)
+class Archer:
+    """Refresh the prompt when the response has moved `radius` tokens from the anchor, Eq. (5)."""
+
+    radius: Annotated[float, Field(ge=1), AfterValidator(_whole)] = 8
+    """K: 1 is eager decoding, inf never refreshes."""
+
+    @property
+    def counts_passes(self) -> bool:
+        return False
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+        refresh = (memory.distance(canvas) >= self.radius) | ~memory.anchored
+        return canvas.revisable() | refresh[:, None]
+
+
+@dataclass(frozen=True)
+class Age:
+    """Refresh the prompt at every `every`-th pass, however little the response has moved."""
+
+    every: Annotated[int, Field(ge=1)] = 8
+    """Passes that one prompt cache serves, the one that makes it included; 1 is eager decoding."""
+
+    @property
+    def counts_passes(self) -> bool:
+        return True
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+        refresh = (memory.age + 1 >= self.every) | ~memory.anchored
+        return canvas.revisable() | refresh[:, None]

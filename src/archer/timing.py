@@ -1,0 +1,28 @@
+"""A clock that measures finished work: wall time on a CPU, device events elsewhere."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+
+class Clock:
+    """Marks points in the work of one device; the time between two marks is read after synchronising."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def mark(self) -> float | torch.Event:
+        if self._device.type in ("cpu", "meta"):
+            return time.perf_counter()
+        event = torch.Event(self._device, enable_timing=True)
+        event.record()
+        return event
+
+    def seconds(self, start: float | torch.Event, end: float | torch.Event) -> float:
+        """Call only after the host has waited for everything before `end`."""
+        if isinstance(start, float) and isinstance(end, float):
+            return end - start
+        assert isinstance(start, torch.Event) and isinstance(end, torch.Event)
+        return float(start.elapsed_time(end)) / 1000.0

@@ -1,0 +1,185 @@
+"""One event format for terminal, viewer, server and studies: a JSON object per line.
+
+`start` says what runs, `update` what one decoder update did to one row, `end` how a row ended.  From these the
+response can be rebuilt at every update (`states`).  Writing a trace changes nothing about the generation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from archer.completion import Completion
+from archer.errors import BadRequest, BadTrace
+from archer.generation import Step
+
+VERSION = 1
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Placed(_Event):
+    """A token written at a position of the response, and how sure the model was of it."""
+
+    at: int
+    token: int
+    confidence: float | None
+
+
+class Start(_Event):
+    """First line: the request."""
+
+    event: Literal["start"] = "start"
+    version: Literal[1] = 1
+    model: str
+    method: str
+    settings: dict[str, Any]
+    seed: int
+    mask: int
+    length: int
+    prompts: list[list[int]]
+    pieces: dict[int, str] | None = None
+    """How ids look, when the model has a tokenizer; filled for the ids of the prompts."""
+
+
+class Update(_Event):
+    """One update of one row."""
+
+    event: Literal["update"] = "update"
+    row: int
+    update: int
+    """Counted from 1."""
+    call: Literal["full", "cached", "reused"]
+    fed: int
+    distance: int
+    """Tokens that differed from the anchor when the call was made."""
+    accepted: list[Placed]
+    replaced: list[Placed]
+    remasked: list[int]
+    threshold: float | None
+    seconds: float
+
+
+class End(_Event):
+    """Last line of a row: its completion."""
+
+    event: Literal["end"] = "end"
+    row: int
+    completion: dict[str, Any]
+
+
+Event = Annotated[Start | Update | End, Field(discriminator="event")]
+_ADAPTER: TypeAdapter[Start | Update | End] = TypeAdapter(Event)
+
+
+def updates(step: Step[Any]) -> list[Update]:
+    """The events of one step, a row each."""
+    decision = step.decision
+    columns = zip(
+        step.rows,
+        step.calls,
+        step.after.updates,
+        decision.accepted.tolist(),
+        decision.replaced.tolist(),
+        decision.remasked.tolist(),
+        decision.tokens.tolist(),
+        decision.confidence.tolist(),
+        decision.threshold.tolist(),
+        strict=True,
+    )
+    return [
+        Update(
+            row=row,
+            update=update,
+            call=call.kind.value,
+            fed=call.fed,
+            distance=call.distance,
+            accepted=_placed(accepted, tokens, sure),
+            replaced=_placed(replaced, tokens, sure),
+            remasked=_where(remasked),
+            threshold=_finite(bar),
+            seconds=call.seconds,
+        )
+        for row, call, update, accepted, replaced, remasked, tokens, sure, bar in columns
+    ]
+
+
+class Writer:
+    """Writes events to a file, a line each; the file is opened before any work starts."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file: IO[str] = path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise BadRequest(
+                f"The trace file {str(path)!r} cannot be written: {error.strerror}. "
+                "Choose another path."
+            ) from error
+
+    def write(self, event: Start | Update | End) -> None:
+        self._file.write(event.model_dump_json() + "\n")
+
+    def ended(self, row: int, completion: Completion) -> None:
+        self.write(End(row=row, completion=completion.as_dict()))
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def read(path: Path) -> Iterator[Start | Update | End]:
+    """Events of a trace file, checked line by line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadTrace(f"The trace {str(path)!r} cannot be read: {error}.") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield _ADAPTER.validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the line"
+            raise BadTrace(
+                f"Line {number} of {str(path)!r} is not a trace event: {where}: {first['msg']}."
+            ) from error
+
+
+def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
+    """The response after each update of one row."""
+    response = [start.mask] * start.length
+    for event in events:
+        for change in (*event.accepted, *event.replaced):
+            response[change.at] = change.token
+        for at in event.remasked:
+            response[at] = start.mask
+        yield list(response)
+
+
+def dumps(value: Mapping[str, Any]) -> str:
+    """One machine-readable object; NaN and infinity never reach the output."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+
+
+def _where(chosen: Sequence[bool]) -> list[int]:
+    return [at for at, yes in enumerate(chosen) if yes]
+
+
+def _placed(
+    chosen: Sequence[bool], tokens: Sequence[int], confidence: Sequence[float]
+) -> list[Placed]:
+    return [
+        Placed(at=at, token=tokens[at], confidence=_finite(confidence[at])) for at in _where(chosen)
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

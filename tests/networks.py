@@ -1,0 +1,68 @@
+"""Small random networks for tests, in both logit alignments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from archer.transformer import Shape, Transformer
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A network, its alignment and its mask id: all the loop needs."""
+
+    network: Transformer
+    shift: bool
+    mask: int
+
+
+def shape(
+    *,
+    layers: int = 3,
+    heads: int = 4,
+    kv_heads: int = 4,
+    head_dim: int = 8,
+    inner: int = 48,
+    vocabulary: int = 50,
+    shift: bool = False,
+) -> Shape:
+    """A LLaDA-like shape, or a Dream-like one (bias, rotation in the model's dtype) with `shift`."""
+    return Shape(
+        layers=layers,
+        width=heads * head_dim,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        inner=inner,
+        vocabulary=vocabulary,
+        norm_epsilon=1e-5,
+        rope_theta=10000.0,
+        qkv_bias=shift,
+        rope_float32=not shift,
+        max_positions=512,
+    )
+
+
+def random_network(which: Shape, seed: int = 0, dtype: torch.dtype = torch.float32) -> Transformer:
+    """Weights drawn so that logits have a scale of a few units and attention is not uniform."""
+    generator = torch.Generator().manual_seed(seed)
+    network = Transformer(which, dtype=dtype)
+    for name, parameter in network.named_parameters():
+        size = parameter.shape
+        drawn = torch.randn(size, generator=generator, dtype=torch.float64)
+        if name.endswith("norm"):
+            parameter.data.copy_(1 + 0.1 * drawn)
+        elif len(size) == 1:
+            parameter.data.copy_(0.2 * drawn)
+        else:
+            scale = 1.0 if name == "embedding" else 1.0 / size[1] ** 0.5
+            parameter.data.copy_(scale * drawn)
+    return network
+
+
+def backbone(shift: bool = False, seed: int = 0, dtype: torch.dtype = torch.float32) -> Backbone:
+    """The usual test network: grouped key heads where the alignment is shifted."""
+    which = shape(shift=shift, kv_heads=2 if shift else 4)
+    return Backbone(random_network(which, seed, dtype), shift, mask=which.vocabulary - 3)
