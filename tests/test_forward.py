@@ -5,20 +5,20 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import naive
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from networks import Backbone, backbone, random_network, shape
 from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+import naive
 from archer import layout
 from archer.canvas import Canvas, Prompt
 from archer.forward import Work, run
 from archer.memory import Memory, Store
 from archer.transformer import Shape, Transformer
+from networks import Backbone, backbone, random_network, shape
 
 
 def canvas_of(prompts: list[list[int]], responses: Tensor, mask: int) -> Canvas:
@@ -167,12 +167,13 @@ def twin_of(network: Transformer, shift: bool, causal: bool = False) -> Any:
         twin.config.is_causal = False
         for module in twin.modules():
             if "is_causal" in vars(module):
-                module.is_causal = False
-    return twin.eval()
+                vars(module)["is_causal"] = False
+    twin.train(False)
+    return twin
 
 
 def _names(network: Transformer, which: Shape) -> dict[str, Tensor]:
-    weights = {
+    weights: dict[str, Tensor] = {
         "model.embed_tokens.weight": network.embedding,
         "model.norm.weight": network.norm,
         "lm_head.weight": network.head,
@@ -359,7 +360,7 @@ def test_an_attention_rule_hides_columns() -> None:
 
 
 def test_repeated_positions_are_honoured() -> None:
-    """Explicit positions equal to the default change nothing; shifted uniformly they change nothing either."""
+    """Explicit positions equal to the default change nothing, nor does a uniform shift."""
     model = backbone(dtype=torch.float64)
     canvas = canvas_of([[5, 6, 7]], torch.tensor([[1, 2, 3, 4]]), model.mask)
     outcomes = []

@@ -75,8 +75,10 @@ class Pass:
 
     def attend(self, layer: int, queries: Tensor, runs: Sequence[Run]) -> Tensor:
         """[N', H, D] rotated queries -> [N', H, D], Eq. (3): each sees its row's whole store."""
-        attended = [self._attend_run(layer, queries[run.packed], run) for run in runs]
-        return attended[0] if len(attended) == 1 else torch.cat(attended)
+        if len(runs) == 1:
+            return self._attend_run(layer, queries, runs[0])
+        parts = [self._attend_run(layer, queries[run.packed], run) for run in runs]
+        return torch.cat([queries[:0], *parts])
 
     def _attend_run(self, layer: int, queries: Tensor, run: Run) -> Tensor:
         """Query heads that share a key head are folded into its query axis: no key is repeated."""

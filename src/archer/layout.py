@@ -51,7 +51,7 @@ class Layout:
     fed: tuple[int, ...]
     """Columns computed per running row; 0 for rows that did not run."""
     full: tuple[bool, ...]
-    """Whether a row computed every column it has."""
+    """Whether a row was asked for every column it has."""
 
 
 @dataclass(frozen=True)
@@ -80,21 +80,20 @@ def plan(
     asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
     neighbour of every asked response column is computed with it: also the last prompt column, every time.
     """
-    asked = asked.copy()
+    needed = asked.copy()
     if shift:
-        asked[:, response - 1 : -1] |= asked[:, response:]
+        needed[:, response - 1 : -1] |= asked[:, response:]
     computed, scored, answers = [], [], []
     fed, full = [0] * len(starts), [False] * len(starts)
     for row in running:
         start = starts[row]
-        asked[row, :start] = False
-        columns = np.flatnonzero(asked[row])
+        columns = start + np.flatnonzero(needed[row, start:])
         read = np.flatnonzero(reads[row])
         computed.append(_Want(row, slots[row], start, columns))
         scored.append(_Want(row, slots[row], start, read - int(shift)))
         answers.append((row, tuple((read - response).tolist())))
         fed[row] = len(columns)
-        full[row] = len(columns) == asked.shape[1] - start
+        full[row] = bool(asked[row, start:].all())
     return Layout(
         computed=_runs(computed, device),
         scored=_runs(scored, device),
@@ -107,8 +106,7 @@ def plan(
 
 def unanswered(asked: Mask, reads: Mask) -> Mask:
     """Bool[B]: rows whose decoder reads a column that the policy leaves out."""
-    missing: Mask = (reads & ~asked).any(axis=1)
-    return missing
+    return np.asarray((reads & ~asked).any(axis=1))
 
 
 def columns_of(values: Tensor, run: Run) -> Tensor:
@@ -159,7 +157,7 @@ def _kept(
     computed: Sequence[_Want], scored: Sequence[_Want], device: torch.device
 ) -> slice | Tensor | None:
     """Where the scored columns stand in the packed computed ones."""
-    places, packed = [], 0
+    places, packed = [np.empty(0, dtype=np.int64)], 0
     for whole, part in zip(computed, scored, strict=True):
         places.append(packed + np.searchsorted(whole.columns, part.columns))
         packed += len(whole.columns)

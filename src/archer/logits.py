@@ -172,9 +172,8 @@ def _gumbel_argmax(
     """[n, V] -> Long[n]: argmax of z + T * Gumbel, which samples softmax(z / T) without overflow."""
     tokens = torch.empty(values.shape[0], dtype=torch.long, device=values.device)
     for rows in _chunks(values):
-        part = values[rows].double()
-        part += temperature * noise.gumbel(generator, *part.shape)
-        tokens[rows] = _best(part, mask)[1]
+        drawn = noise.gumbel(generator, *values[rows].shape)
+        tokens[rows] = _best(values[rows].double() + temperature * drawn, mask)[1]
     return tokens
 
 

@@ -1,22 +1,24 @@
 """One event format for terminal, viewer, server and studies: a JSON object per line.
 
-`start` says what runs, `update` what one decoder update did to one row, `end` how a row ended.  From these the
-response can be rebuilt at every update (`states`).  Writing a trace changes nothing about the generation.
+`start` says what runs, `update` what one decoder update did to one row, `end` how a row ended.
+From these the response can be rebuilt at every update (`states`).  Writing a trace changes nothing about the generation.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
 from archer.errors import BadRequest, BadTrace
 from archer.generation import Step
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
 
 VERSION = 1
 
@@ -111,6 +113,22 @@ def updates(step: Step[Any]) -> list[Update]:
     ]
 
 
+def start(model: Model, request: Request) -> Start:
+    """The first event of a request."""
+    text = model.text
+    shown = {token for prompt in request.prompts for token in prompt}
+    return Start(
+        model=model.name,
+        method=request.method.name,
+        settings=plain(request.method.settings),
+        seed=request.seed,
+        mask=model.folder.mask,
+        length=request.method.length,
+        prompts=[list(prompt) for prompt in request.prompts],
+        pieces=None if text is None else {token: text.piece(token) for token in sorted(shown)},
+    )
+
+
 class Writer:
     """Writes events to a file, a line each; the file is opened before any work starts."""
 
@@ -164,9 +182,9 @@ def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
         yield list(response)
 
 
-def dumps(value: Mapping[str, Any]) -> str:
-    """One machine-readable object; NaN and infinity never reach the output."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON can hold them: an infinite one is spelled "inf", which the methods read back."""
+    return {name: "inf" if value == math.inf else value for name, value in settings.items()}
 
 
 def _where(chosen: Sequence[bool]) -> list[int]:

@@ -1,6 +1,6 @@
 """The one bidirectional network: LLaDA, Dream and DiffuCoder are shapes of it.
 
-Axes: N token rows of one pass, d width, H query heads, KV key/value heads, D head size, F inner, V vocabulary.
+Axes: N token rows of one pass, d width, H query heads, KV key/value heads, D head size, V vocabulary.
 
 It knows layers and nothing else: which columns are computed, where keys and values are kept and which
 rows reach the vocabulary is decided in `forward`.  Projections are stored fused (q, k, v in one

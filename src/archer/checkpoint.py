@@ -1,0 +1,142 @@
+"""A model folder -> a network with weights.
+
+`read_folder` checks everything that can be checked without touching a weight: the config, the list
+of files, and the name, shape and dtype of every tensor against what the config implies.
+`load_network` then allocates once and streams. Nothing in the folder is executed or unpickled.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from archer.architectures import Architecture, Part
+from archer.errors import BadModel
+from archer.model_config import parse_config
+from archer.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
+from archer.shards import Stored, read_tensors
+from archer.transformer import Shape, Transformer
+from archer.weights import Copy, stream
+
+CONFIG = "config.json"
+LONGEST_CONFIG = MEGABYTE
+TOLERATED = ".rotary_emb.inv_freq"
+"""Tensors that some exports carry and nobody needs: rotary frequencies follow from the config."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one tensor of the checkpoint goes: rows [row, row + shape[0]) of a parameter."""
+
+    parameter: str
+    row: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A model folder that passed every check but the values of its weights."""
+
+    path: Path
+    architecture: Architecture
+    shape: Shape
+    mask: int
+    eos: tuple[int, ...]
+    config: Json
+    dtype: str
+    """The dtype in which most of the weights are stored, as torch names it."""
+    weight_bytes: int
+    """Size of the weights as stored."""
+    tensors: Mapping[str, Stored]
+
+
+def read_folder(folder: Path) -> Folder:
+    """Check the folder; no weight is read and nothing large is allocated."""
+    if not is_folder(folder):
+        raise BadModel(f"{folder} is not a folder; give the folder that holds {CONFIG}.")
+    path = find(folder, CONFIG)
+    if path is None:
+        raise BadModel(f"{folder} holds no {CONFIG}; give the folder of a model as the hub has it.")
+    config = read_json(path, LONGEST_CONFIG)
+    model = parse_config(config, str(path))
+    stored = read_tensors(folder)
+    slots = slots_of(model.architecture, model.shape)
+    _compare(folder, slots, stored)
+    used = {name: stored[name] for name in slots}
+    sizes: dict[torch.dtype, int] = defaultdict(int)
+    for each in used.values():
+        sizes[each.entry.dtype] += each.entry.stop - each.entry.start
+    return Folder(
+        path=folder,
+        architecture=model.architecture,
+        shape=model.shape,
+        mask=model.mask,
+        eos=model.eos,
+        config=config,
+        dtype=str(max(sizes, key=sizes.__getitem__)).removeprefix("torch."),
+        weight_bytes=sum(sizes.values()),
+        tensors=used,
+    )
+
+
+def load_network(folder: Folder, *, device: torch.device, dtype: torch.dtype) -> Transformer:
+    """The network with all weights in place; NaN or infinite weights are refused."""
+    network = Transformer(folder.shape, device=device, dtype=dtype)
+    parameters = dict(network.named_parameters())
+    copies: dict[Path, list[Copy]] = defaultdict(list)
+    for name, slot in slots_of(folder.architecture, folder.shape).items():
+        stored = folder.tensors[name]
+        target = parameters[slot.parameter].narrow(0, slot.row, slot.shape[0])
+        copies[stored.file].append(Copy(name, stored.entry, target))
+    for file, wanted in copies.items():
+        stream(file, wanted)
+    return network.eval()
+
+
+def slots_of(architecture: Architecture, shape: Shape) -> dict[str, Slot]:
+    """Every tensor that a checkpoint of this architecture and shape must hold."""
+    blank = Transformer(shape, device=torch.device("meta"))
+    sizes = {name: tuple(each.shape) for name, each in blank.named_parameters()}
+    slots = {}
+    for place in architecture.placements:
+        for i in range(shape.layers if "{i}" in place.tensor else 1):
+            parameter = place.parameter.format(i=i)
+            row, rows = _rows(place.part, shape) or (0, sizes[parameter][0])
+            slots[place.tensor.format(i=i)] = Slot(parameter, row, (rows, *sizes[parameter][1:]))
+    return slots
+
+
+def _rows(part: Part, shape: Shape) -> tuple[int, int] | None:
+    """First row and number of rows of a part; None for the whole parameter."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    return {
+        Part.ALL: None,
+        Part.QUERIES: (0, queries),
+        Part.KEYS: (queries, keys),
+        Part.VALUES: (queries + keys, keys),
+        Part.GATE: (0, shape.inner),
+        Part.UP: (shape.inner, shape.inner),
+    }[part]
+
+
+def _compare(folder: Path, slots: Mapping[str, Slot], stored: Mapping[str, Stored]) -> None:
+    """Refuse unless the folder holds exactly the expected tensors, each with the expected shape."""
+    missing = [name for name in slots if name not in stored]
+    if missing:
+        raise BadModel(f"{folder}: {_count(missing)} missing from the weights: {some_of(missing)}.")
+    surplus = [name for name in stored if name not in slots and not name.endswith(TOLERATED)]
+    if surplus:
+        raise BadModel(f"{folder}: {_count(surplus)} of no use to this model: {some_of(surplus)}.")
+    wrong = [name for name, slot in slots.items() if stored[name].entry.shape != slot.shape]
+    if wrong:
+        have, want = stored[wrong[0]].entry.shape, slots[wrong[0]].shape
+        example = f"{kind_of(wrong[0])} is {list(have)}, {CONFIG} asks for {list(want)}"
+        raise BadModel(
+            f"{folder}: {_count(wrong)} of the wrong shape: {some_of(wrong)} ({example})."
+        )
+
+
+def _count(names: list[str]) -> str:
+    return "1 tensor is" if len(names) == 1 else f"{len(names)} tensors are"

@@ -1,0 +1,128 @@
+"""Tokens as terminal cells: how a token looks in each of its states, and how tokens fill lines.
+
+Nothing made here can steer a terminal: characters without a picture of their own are written as
+escapes.  It knows token ids and a function that spells them, and no model.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rich.cells import cell_len
+from rich.text import Text
+
+MASKED_SIGN = "·"
+TAKEN_SIGN = "\N{MULTIPLICATION SIGN}"
+END_SIGN = "∎"
+BREAK_SIGN = "↵"
+BRACKETS = (
+    "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",
+    "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
+)
+"""Around a fresh token where styles cannot be relied on."""
+TAB = "    "
+QUIET = "dim"
+_HARMLESS = "\n\t\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
+
+class Mark(Enum):
+    """The state of a position; the value is its style, which must not rely on colour alone."""
+
+    MASKED = QUIET
+    FRESH = "bold reverse green"
+    SETTLED = ""
+    TAKEN = "bold red"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How ids are shown."""
+
+    piece: Callable[[int], str]
+    """The text of one id."""
+    ends: frozenset[int] = frozenset()
+    """Ids that end a response; they are shown as one sign."""
+    cell: int | None = None
+    """Width of a column for ids that are shown as numbers; None for running text."""
+
+    def spelled(self, token: int | None, mark: Mark, bracketed: bool) -> str:
+        """A token as text that may hold line breaks; `bracketed` marks fresh ones without style."""
+        if mark is Mark.TAKEN:
+            text = TAKEN_SIGN
+        elif token is None:
+            text = MASKED_SIGN
+        else:
+            text = END_SIGN if token in self.ends else printable(self.piece(token))
+        left, right = BRACKETS if bracketed and mark is Mark.FRESH else ("", "")
+        if self.cell is None:
+            return f"{left}{text}{right}"
+        return f"{left or ' '}{text:>{self.cell}}{right or ' '}"
+
+
+@dataclass
+class Line:
+    """One line of the terminal."""
+
+    text: Text = field(default_factory=lambda: Text(no_wrap=True, end=""))
+    width: int = 0
+    fresh: bool = False
+    """Whether something on it was placed or taken back in the latest update."""
+
+    def add(self, text: str, mark: Mark, style: str) -> None:
+        self.text.append(text, style)
+        self.width += cell_len(text)
+        self.fresh |= mark in (Mark.FRESH, Mark.TAKEN)
+
+
+def printable(text: str) -> str:
+    """The text with everything that could steer a terminal written as an escape.
+
+    Line breaks, tabs, spaces of all kinds and the joiners inside emoji and scripts stay.
+    """
+    return "".join(
+        c if c.isprintable() or c in _HARMLESS or unicodedata.category(c) == "Zs" else _escape(c)
+        for c in text.replace("\r\n", "\n")
+    )
+
+
+def fill(tokens: Iterable[tuple[str, Mark]], width: int) -> list[Line]:
+    """Set spelled tokens in lines of at most `width` cells.
+
+    A token moves to the next line as a whole; only one that is wider than a line is cut.
+    Line breaks break lines and leave a sign.
+    """
+    lines = [Line()]
+    for spelled, mark in tokens:
+        *closed, last = spelled.replace("\t", TAB).split("\n")
+        for part in closed:
+            _place(lines, part, mark, mark.value, width)
+            _place(lines, BREAK_SIGN, mark, mark.value or QUIET, width)
+            lines.append(Line())
+        _place(lines, last, mark, mark.value, width)
+    return lines
+
+
+def _place(lines: list[Line], text: str, mark: Mark, style: str, width: int) -> None:
+    if lines[-1].width and lines[-1].width + cell_len(text) > width:
+        lines.append(Line())
+    for chunk in _chunks(text, width):
+        if lines[-1].width + cell_len(chunk) > width and lines[-1].width:
+            lines.append(Line())
+        lines[-1].add(chunk, mark, style)
+
+
+def _chunks(text: str, width: int) -> list[str]:
+    """Cut a text that is wider than a line."""
+    chunks = [""]
+    for character in text:
+        if chunks[-1] and cell_len(chunks[-1] + character) > width:
+            chunks.append("")
+        chunks[-1] += character
+    return chunks
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,89 @@
+"""A model by name -> a folder on this machine: a local folder, or a snapshot from the hub.
+
+Only data files are ever fetched: weights as safetensors, JSON, plain text and chat templates. Code
+and pickles that lie beside them in a repository are not even downloaded.
+"""
+
+import logging
+import re
+from pathlib import Path
+
+from archer.errors import BadModel, BadRequest
+from archer.model_files import is_folder, one_line
+
+FETCHED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]
+NOT_FETCHED = ["*/*"]
+"""Nothing in subfolders: other formats of the same weights, logs of training runs."""
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+COMMIT = re.compile(r"[0-9a-f]{7,40}")
+BUNDLED = ("pocket",)
+REMEDY = "download it elsewhere and point at the folder: archer generate --model FOLDER"
+
+log = logging.getLogger(__name__)
+
+
+def locate(
+    model: str | Path,
+    revision: str | None = None,
+    *,
+    endpoint: str | None = None,
+    cache: Path | None = None,
+) -> Path:
+    """The folder of a model; a hub id such as `GSAI-ML/LLaDA-8B-Instruct` is fetched if needed.
+
+    `endpoint` and `cache` replace the hub's address and the place of its cache.
+    """
+    folder = Path(model)
+    if is_folder(folder):
+        if revision is not None:
+            raise BadRequest(f"{folder} is a folder and has no revisions; leave the revision out.")
+        return folder
+    name = str(model)
+    if name in BUNDLED:
+        raise BadModel(f"The model {name!r} is not bundled with this version of Archer.")
+    if isinstance(model, Path) or not HUB_ID.fullmatch(name):
+        raise BadModel(
+            f"There is no folder {name!r}, and it is not a hub id such as "
+            "'GSAI-ML/LLaDA-8B-Instruct' either."
+        )
+    if revision is None or not COMMIT.fullmatch(revision):
+        log.warning("%s is not pinned to a commit; results may change with the hub.", name)
+    return _fetch(name, revision, endpoint, cache)
+
+
+def _fetch(name: str, revision: str | None, endpoint: str | None, cache: Path | None) -> Path:
+    # Imported here, because local folders need no hub client and it takes long to import.
+    from huggingface_hub import errors, snapshot_download
+
+    try:
+        path = snapshot_download(
+            name,
+            revision=revision,
+            allow_patterns=FETCHED,
+            ignore_patterns=NOT_FETCHED,
+            endpoint=endpoint,
+            cache_dir=cache,
+        )
+    except errors.GatedRepoError as error:
+        raise BadModel(
+            f"{name} asks for its conditions to be accepted on the hub first; do so and log in "
+            f"(hf auth login), or {REMEDY}."
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise BadModel(
+            f"The hub knows no model {name}, or shows it only to its members; check the spelling, "
+            f"log in (hf auth login), or {REMEDY}."
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise BadModel(
+            f"The hub has {name}, but not its revision {revision!r}; take a commit from the "
+            "history of the repository."
+        ) from error
+    except errors.LocalEntryNotFoundError as error:
+        raise BadModel(
+            f"{name} is not on this machine and the hub is out of reach; {REMEDY}."
+        ) from error
+    except Exception as error:  # network libraries differ by version and share no root
+        raise BadModel(f"{name} could not be fetched ({one_line(error)}); {REMEDY}.") from error
+    log.info("%s is commit %s", name, Path(path).name)
+    return Path(path)

@@ -1,0 +1,189 @@
+"""A loaded model as users see it: `load` it, then `generate` or `stream`.
+
+It joins the loader, the text codec, the methods and the loop; each of them can be used without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from archer.canvas import Prompt
+from archer.checkpoint import Folder, load_network, read_folder
+from archer.completion import Completion, Tally, add
+from archer.doctor import bf16_refusal, default_device, default_dtype
+from archer.errors import ArcherError, BadRequest
+from archer.generation import Loop, Step
+from archer.hub import locate
+from archer.methods import Method, build
+from archer.requests import Prompts, Window, as_list, check_ids
+from archer.text import Text, read_text
+from archer.transformer import Transformer
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def load(
+    model: str | Path,
+    *,
+    revision: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> Model:
+    """Load a checkpoint from a folder or from the hub.
+
+    `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
+    No code of the checkpoint is ever run.
+    """
+    folder = read_folder(locate(model, revision))
+    where = torch.device(default_device() if device is None else device)
+    kind = _dtype(dtype, where)
+    text = read_text(folder)
+    return Model(str(model), folder, load_network(folder, device=where, dtype=kind), text)
+
+
+def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
+    dtype = default_dtype(device.type) if dtype is None else dtype
+    chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    if chosen is None or chosen not in DTYPES.values():
+        raise BadRequest(f"There is no dtype {dtype!r} here. Choose one of {', '.join(DTYPES)}.")
+    refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
+    if refusal is not None:
+        raise BadRequest(refusal)
+    return chosen
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked request: nothing about it can fail any more but the model itself."""
+
+    method: Method
+    prompts: tuple[tuple[int, ...], ...]
+    seed: int
+
+
+class Stream:
+    """The steps of a request, one by one; afterwards `completions` holds the results."""
+
+    def __init__(self, model: Model, request: Request) -> None:
+        self.request = request
+        self._model = model
+        self._tallies = {row: Tally() for row in range(len(request.prompts))}
+        self._steps = self._run()
+
+    def __iter__(self) -> Iterator[Step[Any]]:
+        return self._steps
+
+    def __next__(self) -> Step[Any]:
+        return next(self._steps)
+
+    @property
+    def completions(self) -> list[Completion]:
+        """One per prompt, in order.  Runs what is left to run."""
+        for _ in self._steps:
+            pass
+        return [
+            self._model.completion(tally, len(prompt))
+            for tally, prompt in zip(self._tallies.values(), self.request.prompts, strict=True)
+        ]
+
+    def _run(self) -> Iterator[Step[Any]]:
+        method, model = self.request.method, self._model
+        prompt = Prompt.of(
+            self.request.prompts,
+            model.folder.mask,
+            seed=self.request.seed,
+            device=model.network.device,
+        )
+        state = method.decoder.start(prompt, method.length)
+        loop = Loop(model.network, model.folder.architecture.shift, method.decoder, method.policy)
+        for step in loop.steps(state):
+            add(self._tallies, step)
+            yield step
+
+
+class Model:
+    """Network, folder facts and, where the folder has one, the text codec."""
+
+    def __init__(self, name: str, folder: Folder, network: Transformer, text: Text | None) -> None:
+        self.name = name
+        self.folder = folder
+        self.network = network
+        self.text = text
+
+    def generate(
+        self, prompts: Prompts, method: str = "archer", **options: Any
+    ) -> list[Completion]:
+        """Decode every prompt to the end; one Completion each, in order.  Options as for `request`."""
+        return self.stream(prompts, method, **options).completions
+
+    def stream(self, prompts: Prompts, method: str = "archer", **options: Any) -> Stream:
+        """The same, update by update."""
+        return Stream(self, self.request(prompts, method, **options))
+
+    def request(
+        self,
+        prompts: Prompts,
+        method: str = "archer",
+        *,
+        seed: int = 0,
+        chat: bool = True,
+        allow_special: bool = False,
+        preset: str | None = None,
+        **settings: Any,
+    ) -> Request:
+        """Check everything before any work.
+
+        `settings` are those of the method: length, block, steps, radius, threshold, temperature, ...
+        `chat=False` takes texts as they are, without the chat template.
+        """
+        chosen = build(method, settings, preset)
+        ids = [self.encode(entry, chat, allow_special) for entry in as_list(prompts)]
+        window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
+        for prompt in ids:
+            check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
+        window.check(max(map(len, ids)), chosen.length)
+        chosen.decoder.start(Prompt.of([[0]], self.folder.mask), chosen.length)
+        return Request(chosen, tuple(map(tuple, ids)), seed)
+
+    def encode(
+        self, prompt: str | Sequence[int], chat: bool = True, allow_special: bool = False
+    ) -> list[int]:
+        """A prompt as ids: texts through template and tokenizer, ids as they are."""
+        if not isinstance(prompt, str):
+            return list(prompt)
+        if self.text is None:
+            raise BadRequest(
+                f"{self.name!r} has no tokenizer, so it takes prompts as lists of ids only: "
+                "--prompt-ids 5,7,9 on the command line, [5, 7, 9] in Python."
+            )
+        if not prompt.strip():
+            raise BadRequest("The prompt is empty. Write what the model should answer.")
+        if chat:
+            return self.text.encode_chat(prompt, allow_special=allow_special)
+        return self.text.encode_raw(prompt, allow_special=allow_special)
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Ids at which a response ends for its reader."""
+        own = frozenset(self.folder.eos)
+        return own if self.text is None else own | self.text.end_ids
+
+    def completion(self, tally: Tally, prompt_tokens: int) -> Completion:
+        """A finished row with its text."""
+        done = tally.complete(prompt_tokens, self.end_ids)
+        if self.text is None or done.finish_reason == "error":
+            return done
+        if self.folder.mask in done.tokens:
+            raise ArcherError("The decoder ended with masks in the response. Please report this.")
+        return replace(done, text=self.text.decode(self.visible(done.tokens)))
+
+    def visible(self, tokens: Sequence[int]) -> list[int]:
+        """The response up to its first end id, which is left out."""
+        ends = self.end_ids
+        stop = next((at for at, token in enumerate(tokens) if token in ends), len(tokens))
+        return list(tokens[:stop])

@@ -1,0 +1,141 @@
+"""Text <-> token ids for one model: prompts in, responses out, single tokens for display."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from tokenizers import Tokenizer
+
+from archer.chat_template import REMEDY, ChatTemplate, Message, read_template
+from archer.checkpoint import Folder
+from archer.errors import BadRequest
+from archer.model_files import some_of
+from archer.tokenizer_files import LARGEST_ID, read_tokenizer, read_tokenizer_config, token_names
+
+Chat = str | Sequence[Mapping[str, object]]
+"""One prompt of a chat model: the user's text, or messages with `role` and `content`."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text codec of a model folder. It never adds tokens that the prompt does not spell."""
+
+    where: str
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    added: Mapping[str, int]
+    """Tokens that are more than pieces of text: markers of turns, of masks, of the end."""
+    end_ids: frozenset[int]
+    """Ids after which a response is over."""
+    mask: int
+
+    def encode_chat(self, chat: Chat, *, allow_special: bool = False) -> list[int]:
+        """One prompt by the folder's chat template."""
+        return self.encode_chats([chat], allow_special=allow_special)[0]
+
+    def encode_chats(
+        self, chats: Sequence[Chat], *, allow_special: bool = False
+    ) -> list[list[int]]:
+        """Many prompts at the price of one rendering."""
+        if self.template is None:
+            raise BadRequest(f"{self.where} has no chat template; {REMEDY}.")
+        conversations = [_messages(chat) for chat in chats]
+        for message in (message for each in conversations for message in each):
+            self._check_spelling(message["role"], allow_special)
+            self._check_spelling(message["content"], allow_special)
+        return [self._ids(text) for text in self.template.render(conversations)]
+
+    def encode_raw(self, text: str, *, allow_special: bool = False) -> list[int]:
+        """The text as it stands, without template and without a begin-of-text token."""
+        if not text:
+            raise BadRequest("The prompt is empty; give some text.")
+        self._check_spelling(text, allow_special)
+        return self._ids(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of a response; special tokens, masks and ids without a token leave no trace."""
+        known = [id for id in ids if self._token(id) is not None and id != self.mask]
+        return self.tokenizer.decode(known, skip_special_tokens=True)
+
+    def piece(self, id: int) -> str:
+        """How one id looks: its text, a marker's name, or escaped bytes if it is no whole text."""
+        token = self._token(id)
+        if token is None:
+            return f"<{id}>"
+        if token in self.added:
+            return token
+        text = self.tokenizer.decode([id], skip_special_tokens=False)
+        alphabet = _byte_alphabet()
+        if "\N{REPLACEMENT CHARACTER}" in text and set(token) <= alphabet.keys():
+            text = bytes(alphabet[c] for c in token).decode("utf-8", "backslashreplace")
+        return "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in text)
+
+    def spelled_specials(self, text: str) -> list[str]:
+        """Added tokens that the text spells out, or that it would be encoded to."""
+        found = set(self._ids(text))
+        return [token for token, id in self.added.items() if token in text or id in found]
+
+    def _check_spelling(self, text: str, allow_special: bool) -> None:
+        spelled = self.spelled_specials(text)
+        if spelled and not allow_special:
+            raise BadRequest(
+                f"The prompt spells the special token {some_of(spelled)}, which the model would "
+                "take for the real one; change the text, or allow it (allow_special=True, "
+                "--allow-special)."
+            )
+
+    def _ids(self, text: str) -> list[int]:
+        try:
+            return self.tokenizer.encode(text, add_special_tokens=False).ids
+        except UnicodeEncodeError as error:
+            raise BadRequest("The prompt is not valid Unicode text.") from error
+
+    def _token(self, id: int) -> str | None:
+        return self.tokenizer.id_to_token(id) if 0 <= id < LARGEST_ID else None
+
+
+def read_text(folder: Folder) -> Text | None:
+    """The codec of the folder; None where it has no tokenizer and takes token ids only."""
+    tokenizer = read_tokenizer(folder.path, folder.architecture, folder.shape.vocabulary)
+    if tokenizer is None:
+        return None
+    config = read_tokenizer_config(folder.path)
+    ends = map(tokenizer.token_to_id, folder.architecture.turn_ends)
+    added = {each.content: id for id, each in tokenizer.get_added_tokens_decoder().items()}
+    return Text(
+        where=str(folder.path),
+        tokenizer=tokenizer,
+        template=read_template(folder.path, config, token_names(folder.path, config)),
+        added=added,
+        end_ids=frozenset(folder.eos) | {id for id in ends if id is not None},
+        mask=folder.mask,
+    )
+
+
+def _messages(chat: Chat) -> list[Message]:
+    messages = [{"role": "user", "content": chat}] if isinstance(chat, str) else chat
+    checked: list[Message] = []
+    for message in messages:
+        match message:
+            case {"role": str(role), "content": str(content), **rest} if not rest:
+                checked.append({"role": role, "content": content})
+            case _:
+                raise BadRequest(
+                    "A chat message must have a role and a content, both text, and no more."
+                )
+    if not any(message["content"].strip() for message in checked):
+        raise BadRequest("The prompt is empty; give some text.")
+    return checked
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+@cache
+def _byte_alphabet() -> dict[str, int]:
+    """Byte-level tokenizers write each byte as a letter: printable ones as they are."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in printable]
+    alphabet = {chr(byte): byte for byte in printable}
+    return alphabet | {chr(0x100 + place): byte for place, byte in enumerate(others)}

@@ -1,0 +1,144 @@
+"""One safetensors file: what it claims to hold, and its values streamed into existing parameters.
+
+The safetensors library is asked first whether the file is sound. The header is then read once more
+here, because the library lets duplicate names pass and does not tell where a tensor lies. Values go
+from the mapped file to the parameter in small pieces, and the pages are given back at once: loading
+needs hardly more memory than the weights themselves.
+"""
+
+import math
+import mmap
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from archer.errors import BadModel
+from archer.model_files import MEGABYTE, kind_of, one_line, parse_json
+
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+}
+LONGEST_HEADER = 16 * MEGABYTE
+MOST_TENSORS = 1 << 16
+PIECE = 1 << 20
+"""Elements copied at a time."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor as the header describes it: `start` and `stop` are byte positions in the file."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One tensor to be read, and the rows of a parameter it fills (contiguous, same shape)."""
+
+    name: str
+    entry: Entry
+    target: Tensor
+
+
+def read_header(path: Path) -> dict[str, Entry]:
+    """All tensors of the file by name, checked against the file's size; no value is read."""
+    try:
+        raw = _header_bytes(path)
+        with safe_open(path, framework="numpy"):
+            size = path.stat().st_size
+    except (OSError, SafetensorError) as error:
+        raise _damaged(path, one_line(error)) from error
+    header = parse_json(raw, f"The header of {path}")
+    header.pop("__metadata__", None)
+    if len(header) > MOST_TENSORS:
+        raise BadModel(f"{path} holds {len(header)} tensors; at most {MOST_TENSORS} are read.")
+    first = 8 + len(raw)
+    return {name: _entry(path, name, value, first, size) for name, value in header.items()}
+
+
+def stream(path: Path, copies: Iterable[Copy]) -> None:
+    """Copy tensors of the file into their targets, converted to each target's dtype and device.
+
+    Every value is checked: NaN, infinity and values beyond the target's range are refused.
+    """
+    with path.open("rb") as file:
+        # A private writable mapping, because torch warns about read-only memory; never written.
+        # Its last user closes it: closing it here would fail while a refusal refers to it.
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    for copy in sorted(copies, key=lambda copy: copy.entry.start):
+        if copy.entry.stop > len(mapped):
+            raise _damaged(path, "it became shorter while it was read")
+        _copy(path, mapped, copy)
+
+
+def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
+    entry = copy.entry
+    target = copy.target.view(-1)
+    for begin in range(0, target.numel(), PIECE):
+        count = min(PIECE, target.numel() - begin)
+        start = entry.start + begin * entry.dtype.itemsize
+        piece = torch.frombuffer(mapped, dtype=entry.dtype, count=count, offset=start)
+        if start % entry.dtype.itemsize:
+            piece = piece.clone()
+        part = target[begin : begin + count]
+        part.copy_(piece)
+        if not _finite(part):
+            raise _bad_values(path, copy.name, piece, target.dtype)
+        _give_back(mapped, start, count * entry.dtype.itemsize)
+
+
+def _bad_values(path: Path, name: str, piece: Tensor, dtype: torch.dtype) -> BadModel:
+    what = f"{path}: the tensor {kind_of(name)} holds"
+    if not _finite(piece):
+        return BadModel(f"{what} NaN or infinite values; download the file again.")
+    wanted = str(dtype).removeprefix("torch.")
+    return BadModel(f"{what} values too large for {wanted}; load the model in float32.")
+
+
+def _finite(values: Tensor) -> bool:
+    low, high = values.aminmax()
+    return math.isfinite(low) and math.isfinite(high)
+
+
+def _give_back(mapped: mmap.mmap, start: int, length: int) -> None:
+    """Tell the system that these bytes of the mapping need not stay in memory."""
+    if sys.platform != "win32":
+        page = start - start % mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, page, start + length - page)
+
+
+def _header_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > LONGEST_HEADER:
+            raise _damaged(path, f"its header would take {length} bytes")
+        return file.read(length)
+
+
+def _entry(path: Path, name: str, value: object, first: int, size: int) -> Entry:
+    match value:
+        case {"dtype": str(dtype), "shape": [*shape], "data_offsets": [int(begin), int(end)]}:
+            if dtype not in DTYPES:
+                what = f"the tensor {kind_of(name)} has dtype {kind_of(dtype)}"
+                raise BadModel(f"{path}: {what}; only {', '.join(DTYPES)} are read.")
+            dims = tuple(dim for dim in shape if isinstance(dim, int))
+            entry = Entry(DTYPES[dtype], dims, first + begin, first + end)
+            length = math.prod(dims) * entry.dtype.itemsize
+            if len(dims) == len(shape) and end - begin == length and entry.stop <= size:
+                return entry
+    raise _damaged(path, f"the description of {kind_of(name)} is not valid")
+
+
+def _damaged(path: Path, reason: str) -> BadModel:
+    return BadModel(f"{path} is damaged ({reason}); download it again.")

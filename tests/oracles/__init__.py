@@ -1,0 +1,1 @@
+"""Published decoding rules written as slow loops over plain lists."""

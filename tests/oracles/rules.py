@@ -1,0 +1,75 @@
+"""Saber and LLaDA-Confidence for one row, on lists of numbers, one update after the other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+
+@dataclass
+class SaberRow:
+    """The state of one response; `update` applies the rule to confidences and tokens of every position."""
+
+    length: int
+    block: int
+    n: int
+    mu: int
+    rollback: bool = True
+    response: list[int | None] = field(init=False)
+    accepted_at: dict[int, float] = field(default_factory=dict)
+    previous: list[float | None] = field(init=False)
+    current: int = 0
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self.response = [None] * self.length
+        self.previous = [0.0] * self.length
+
+    def update(
+        self, confidence: list[float], tokens: list[int]
+    ) -> tuple[list[int], list[int], float]:
+        """Accepted positions, re-masked positions, and the bar."""
+        end = (self.current + 1) * self.block
+        change = {}
+        for i in range(end):
+            last = self.previous[i]
+            change[i] = math.inf if last is None else confidence[i] - last
+        self.previous = [confidence[i] if i < end else None for i in range(self.length)]
+        history = [sure for i, sure in self.accepted_at.items() if i < end]
+        bar = sum(history) / len(history) if history else 1.0
+        masks = [i for i in range(end) if self.response[i] is None]
+        accepted = [i for i in masks if confidence[i] > bar]
+        if len(accepted) < self.n:
+            accepted = sorted(masks, key=lambda i: (-confidence[i], i))[: self.n]
+        for i in accepted:
+            self.response[i] = tokens[i]
+            self.accepted_at[i] = confidence[i]
+        if None not in self.response:
+            self.done = True
+            return sorted(accepted), [], bar
+        if None not in self.response[:end]:
+            self.current += 1
+            return sorted(accepted), [], bar
+        count = min(max(self.n // 2, math.ceil(len(accepted) / self.mu)), len(accepted) - 1)
+        placed = [i for i in range(end) if self.response[i] is not None]
+        count = count if self.rollback else 0
+        remasked = sorted(placed, key=lambda i: (change[i], i))[:count]
+        for i in remasked:
+            self.response[i] = None
+        return sorted(accepted), sorted(remasked), bar
+
+
+def schedule(length: int, block: int, steps: int) -> list[int]:
+    """How many masks each update of the confidence schedule fills."""
+    blocks = length // block
+    each = steps // blocks
+    share, extra = divmod(block, each)
+    return ([share + 1] * extra + [share] * (each - extra)) * blocks
+
+
+def confidence_rule(
+    response: list[int | None], end: int, count: int, confidence: list[float]
+) -> list[int]:
+    """The surest masks below `end`, lower index first among equals."""
+    masks = [i for i in range(end) if response[i] is None]
+    return sorted(sorted(masks, key=lambda i: (-confidence[i], i))[:count])
