@@ -14,7 +14,7 @@ from torch import Tensor
 
 from archer.canvas import Prompt
 from archer.decoders.base import Decision, DecodeState, leading
-from archer.decoders.confidence import Confidence
+from archer.decoders.scheduled import Scheduled
 from archer.decoders.saber import Saber, SaberState
 from archer.errors import BadRequest
 from archer.logits import Logits
@@ -147,7 +147,7 @@ def test_confidence_equals_the_slow_rule_and_ends_on_time(
     each = steps * block // length
     response: list[int | None] = [None] * length
     done = False
-    walked = trajectory(Confidence(block=block, steps=steps), seed, length, coarse=coarse)
+    walked = trajectory(Scheduled(block=block, steps=steps), seed, length, coarse=coarse)
     for update, (_, logits, decision, after) in enumerate(walked):
         best = logits.greedy
         end = (update // each + 1) * block
@@ -163,7 +163,7 @@ def test_confidence_equals_the_slow_rule_and_ends_on_time(
     assert sum(counts) == length
 
 
-DECODERS = [Confidence(block=4, steps=8), Saber(block=8), Saber(watch="placed", pool="current")]
+DECODERS = [Scheduled(block=4, steps=8), Saber(block=8), Saber(watch="placed", pool="current")]
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -198,7 +198,7 @@ def test_schedules_only_care_about_order(seed: int, power: float) -> None:
     gaps = torch.rand(1, 12, generator=generator, dtype=torch.float64) * 4
     values = torch.full((1, 12, VOCABULARY), -500.0, dtype=torch.float64)
     values[..., 1], values[..., 2] = gaps, 0.0
-    decoder = Confidence(steps=4)
+    decoder = Scheduled(steps=4)
     state = decoder.start(prompt_of(1), 12)
     plain = decoder.step(state, Logits.dense(values, MASK))[1]
     sharp = decoder.step(state, Logits.dense(values * power, MASK))[1]
@@ -277,7 +277,7 @@ def test_settings_that_do_not_fit_the_length_are_refused() -> None:
     with pytest.raises(BadRequest, match="n = 13 positions per update do not fit"):
         Saber(n=13).start(prompt_of(1), 12)
     with pytest.raises(BadRequest, match="7 steps cannot be spread evenly over 2 blocks"):
-        Confidence(block=6, steps=7).start(prompt_of(1), 12)
+        Scheduled(block=6, steps=7).start(prompt_of(1), 12)
 
 
 def test_selecting_rows_keeps_their_state() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def ask(
         running=range(canvas.rows),
     )
     rows, work = run(model.network, canvas, plan, memory)
-    memory.note(canvas, torch.ones(canvas.rows, dtype=torch.bool), torch.tensor(plan.full))
+    memory.note(canvas, [True] * canvas.rows, plan.full)
     return [rows[row].values for row in range(canvas.rows)], work, plan
 
 
@@ -310,7 +311,7 @@ def test_any_set_of_columns_is_computed_where_it_stands(
     (fresh,), _, _ = ask(model, canvas, memory, canvas.everything())
     picked = torch.zeros_like(canvas.reads)
     picked[0, [5 + column for column in chosen]] = True
-    partial = Canvas(canvas.tokens, canvas.starts, canvas.response, canvas.block, picked)
+    partial = replace(canvas, reads=picked)
     (some,), _, plan = ask(model, partial, memory, picked)
     assert (some - fresh[sorted(chosen)]).abs().max() < 1e-10
     assert plan.fed[0] == len(chosen | {c - 1 for c in chosen}) if shift else len(chosen)
@@ -325,7 +326,8 @@ def test_work_is_the_closed_form(shift: bool) -> None:
     _, full, _ = ask(model, canvas, memory, canvas.everything())
     n = p + g
     assert full == Work(
-        projected=layers * n,
+        keys=layers * n,
+        values=layers * n,
         mixed=(layers - 1) * n + g,
         pairs=(layers - 1) * n * n + g * n,
         scored=g,
@@ -333,12 +335,13 @@ def test_work_is_the_closed_form(shift: bool) -> None:
     _, cached, _ = ask(model, canvas, memory, canvas.revisable())
     rows = g + extra
     assert cached == Work(
-        projected=layers * rows,
+        keys=layers * rows,
+        values=layers * rows,
         mixed=(layers - 1) * rows + g,
         pairs=((layers - 1) * rows + g) * n,
         scored=g,
     )
-    assert Work(1, 2, 3, 4) + Work(4, 3, 2, 1) == Work(5, 5, 5, 5)
+    assert Work(1, 2, 3, 4, 5) + Work(5, 4, 3, 2, 1) == Work(6, 6, 6, 6, 6)
 
 
 def test_an_attention_rule_hides_columns() -> None:
@@ -350,9 +353,7 @@ def test_an_attention_rule_hides_columns() -> None:
         canvas = canvas_of([[5, 6]], response, model.mask)
         visible = torch.ones(1, 5, 5, dtype=torch.bool)
         visible[0, :4, 4] = False
-        ruled = Canvas(
-            canvas.tokens, canvas.starts, canvas.response, canvas.block, canvas.reads, None, visible
-        )
+        ruled = replace(canvas, visible=visible)
         (logits,), _, _ = ask(model, ruled, blank(model.network, ruled), ruled.everything())
         outcomes.append(logits)
     assert torch.equal(outcomes[0][:2], outcomes[1][:2])
@@ -366,9 +367,7 @@ def test_repeated_positions_are_honoured() -> None:
     outcomes = []
     for offset in (None, 0, 9):
         positions = None if offset is None else torch.arange(7)[None] + offset
-        placed = Canvas(
-            canvas.tokens, canvas.starts, canvas.response, canvas.block, canvas.reads, positions
-        )
+        placed = replace(canvas, positions=positions)
         (logits,), _, _ = ask(model, placed, blank(model.network, placed), placed.everything())
         outcomes.append(logits)
     assert torch.equal(outcomes[0], outcomes[1])

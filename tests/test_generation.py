@@ -14,7 +14,7 @@ from torch import Tensor
 import naive
 from archer.canvas import Canvas, Prompt
 from archer.decoders.base import Decision, DecodeState
-from archer.decoders.confidence import Confidence
+from archer.decoders.scheduled import Scheduled
 from archer.decoders.saber import Saber
 from archer.errors import Incompatible, NonFinite, Stuck
 from archer.generation import Kind, Loop, Step
@@ -84,7 +84,7 @@ def test_archer_refreshes_exactly_when_the_response_has_moved_far_enough(
     shift: bool, radius: int, seed: int, which: str
 ) -> None:
     """Invariants 12, 13, 16, with the distance recomputed from the recorded states."""
-    decoder = Saber() if which == "saber" else Confidence(steps=8)
+    decoder = Saber() if which == "saber" else Scheduled(steps=8)
     net, length = model(shift), 16
     (prompt,) = random_prompts(1, seed)
     steps = decode(net, decoder, Archer(radius), [prompt], length)
@@ -124,7 +124,7 @@ def test_every_logit_is_current_and_only_the_prompt_is_anchored(
 
 
 @pytest.mark.parametrize("shift", [False, True])
-@pytest.mark.parametrize("decoder", [Saber(), Confidence(steps=8)])
+@pytest.mark.parametrize("decoder", [Saber(), Scheduled(steps=8)])
 def test_radius_one_is_eager_for_two_hundred_prompts(shift: bool, decoder: Any) -> None:
     """In float32, batches of eight: 0 differing updates."""
     net = model(shift, torch.float32)
@@ -163,7 +163,7 @@ def test_age_refreshes_every_so_many_passes(every: int) -> None:
     st.booleans(),
     st.integers(0, 10**6),
     st.sampled_from(
-        [Saber(), Saber(block=4), Confidence(block=4, steps=9), Saber(temperature=0.8)]
+        [Saber(), Saber(block=4), Scheduled(block=4, steps=9), Saber(temperature=0.8)]
     ),
     st.sampled_from([Eager(), Archer(3), Archer(6), Age(3)]),
 )
@@ -263,20 +263,20 @@ def test_an_unchanged_question_reuses_its_logits() -> None:
     """A schedule with more updates than tokens: the idle updates compute nothing."""
     net = model(False)
     for policy in (Eager(), Archer(3)):
-        steps = decode(net, Confidence(steps=12), policy, [[1, 2, 3]], 8)
+        steps = decode(net, Scheduled(steps=12), policy, [[1, 2, 3]], 8)
         kinds = [step.calls[0].kind for step in steps]
         assert len(steps) == 12
         assert kinds[9:] == [Kind.REUSED] * 3
         assert Kind.REUSED not in kinds[:8]
-        assert all(step.calls[0].fed == 0 and step.work.projected == 0 for step in steps[9:])
-    aged = decode(net, Confidence(steps=12), Age(3), [[1, 2, 3]], 8)
+        assert all(step.calls[0].fed == 0 and step.work.keys == 0 for step in steps[9:])
+    aged = decode(net, Scheduled(steps=12), Age(3), [[1, 2, 3]], 8)
     assert Kind.REUSED not in [step.calls[0].kind for step in aged]
 
 
 def test_no_reuse_across_blocks_that_read_other_columns() -> None:
     """The last updates of a block are idle; the next block asks about columns not yet scored."""
     net = model(False)
-    steps = decode(net, Confidence(block=4, steps=12), Eager(), [[1, 2, 3]], 8)
+    steps = decode(net, Scheduled(block=4, steps=12), Eager(), [[1, 2, 3]], 8)
     kinds = [step.calls[0].kind for step in steps]
     assert kinds[5] is Kind.REUSED
     assert kinds[6] is not Kind.REUSED
@@ -328,7 +328,7 @@ def test_reading_what_is_not_recomputed_is_refused_before_any_pass() -> None:
         decode(model(False), Saber(), BlindPolicy(), [[1, 2, 3]], 8)
 
 
-class Idle(Confidence):
+class Idle(Scheduled):
     """Never does anything."""
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
@@ -362,6 +362,6 @@ def test_work_adds_up_and_time_is_never_negative() -> None:
     steps = decode(net, Saber(), Archer(6), [[1, 2, 3, 4], [5, 6]], 12)
     layers = net.network.shape.layers
     for step in steps:
-        assert step.work.projected == layers * sum(call.fed for call in step.calls)
+        assert step.work.keys == layers * sum(call.fed for call in step.calls)
         assert step.control >= 0
         assert all(call.seconds >= 0 for call in step.calls)

@@ -12,9 +12,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 import torch
 from torch import Tensor
+
+
+class Scope(IntEnum):
+    """Which response columns are meant; a decoder reads one scope, a policy always answers another."""
+
+    MASKS = 0
+    """Columns of the current block with nothing placed."""
+    BLOCK = 1
+    """Every column of the current block."""
+    RESPONSE = 2
+    """Every column of the response."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +41,10 @@ class Prompt:
     """The id that means "nothing placed here"."""
     keys: tuple[int, ...]
     """Identity of each row for noise: depends on seed, prompt and repetition, not on the batch."""
+    eos: tuple[int, ...] = ()
+    """The model's end-of-text ids."""
+    ends: tuple[int, ...] = ()
+    """All ids at which a reader stops: end of text and end of turn."""
 
     @classmethod
     def of(
@@ -38,6 +54,8 @@ class Prompt:
         *,
         seed: int = 0,
         device: torch.device | None = None,
+        eos: Sequence[int] = (),
+        ends: Sequence[int] = (),
     ) -> Prompt:
         """Lay id lists side by side; the n-th repetition of a prompt gets its own noise key."""
         width = max(len(prompt) for prompt in prompts)
@@ -53,6 +71,8 @@ class Prompt:
             starts=tuple(width - len(prompt) for prompt in prompts),
             mask=mask,
             keys=tuple(keys),
+            eos=tuple(eos),
+            ends=tuple(ends),
         )
 
     @property
@@ -60,10 +80,10 @@ class Prompt:
         return self.tokens.shape[1]
 
     def select(self, rows: Sequence[int]) -> Prompt:
-        return Prompt(
+        return replace(
+            self,
             tokens=self.tokens[list(rows)],
             starts=tuple(self.starts[row] for row in rows),
-            mask=self.mask,
             keys=tuple(self.keys[row] for row in rows),
         )
 
@@ -78,6 +98,8 @@ class Canvas:
     """First real column of each row."""
     response: slice
     """The columns that can be revised; everything before is prompt, everything behind is scratch."""
+    mask: int
+    """The id that means "nothing placed here"."""
     block: Tensor
     """Long[B, 2]: first and one-past-last response column that is being decoded, per row."""
     reads: Tensor
@@ -95,6 +117,7 @@ class Canvas:
             tokens=torch.cat((prompt.tokens, response), dim=1),
             starts=prompt.starts,
             response=slice(first, first + response.shape[1]),
+            mask=prompt.mask,
             block=block + first,
             reads=torch.nn.functional.pad(reads, (first, 0)),
         )
@@ -116,6 +139,23 @@ class Canvas:
         chosen = torch.zeros_like(self.tokens, dtype=torch.bool)
         chosen[:, self.response.start :] = True
         return chosen
+
+    def scratch(self) -> Tensor:
+        """Bool[B, L]: columns that exist for this question only; every policy recomputes them."""
+        chosen = torch.zeros_like(self.tokens, dtype=torch.bool)
+        chosen[:, self.response.stop :] = True
+        return chosen
+
+    def current(self) -> Tensor:
+        """Bool[B, L]: the block being decoded."""
+        columns = torch.arange(self.columns, device=self.tokens.device)
+        return (columns >= self.block[:, :1]) & (columns < self.block[:, 1:])
+
+    def masked_in(self, tokens: Tensor) -> Tensor:
+        """Bool[B, L]: response columns at which `tokens` [B, L] has nothing placed."""
+        columns = torch.arange(self.columns, device=tokens.device)
+        inside = (columns >= self.response.start) & (columns < self.response.stop)
+        return inside & tokens.eq(self.mask)
 
     def placed(self) -> Tensor:
         """Long[B, G]: the response as it stands."""

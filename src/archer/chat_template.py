@@ -9,7 +9,7 @@ from pathlib import Path
 
 from archer import template_child
 from archer.errors import BadModel, BadRequest
-from archer.model_files import MEGABYTE, Json, find, kind_of, read_text
+from archer.model_files import MEGABYTE, find, kind_of, read_text
 
 FILE = "chat_template.jinja"
 LONGEST_TEMPLATE = MEGABYTE
@@ -56,7 +56,9 @@ class ChatTemplate:
         return BadModel(f"The chat template of {self.where} does not come to an end; {REMEDY}.")
 
 
-def read_template(folder: Path, config: Json, names: Mapping[str, str]) -> ChatTemplate | None:
+def read_template(
+    folder: Path, config: Mapping[str, object], names: Mapping[str, str]
+) -> ChatTemplate | None:
     """The folder's template: its own file first, then the tokenizer's config; None without one."""
     path = find(folder, FILE)
     if path is not None:

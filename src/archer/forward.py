@@ -11,8 +11,8 @@ This file does not decide what to compute (a policy does) and looks at no token'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -22,15 +22,18 @@ from archer.canvas import Canvas
 from archer.layout import Layout, Run, columns_of
 from archer.logits import RowLogits
 from archer.memory import Memory, Store
+from archer.seam import Local, RowRule
 from archer.transformer import Angles, Layer, Transformer, rotate
 
 
-@dataclass(frozen=True)
+@dataclass
 class Work:
-    """What a pass computed, counted; the cost model without a profiler."""
+    """What was computed, counted where it is computed; the cost model without a profiler."""
 
-    projected: int = 0
-    """Token rows x layers whose keys and values were computed."""
+    keys: int = 0
+    """Token rows x layers whose keys were computed."""
+    values: int = 0
+    """Token rows x layers whose values were computed."""
     mixed: int = 0
     """Token rows x layers that went through attention and feed-forward."""
     pairs: int = 0
@@ -39,23 +42,18 @@ class Work:
     """Token rows that reached the vocabulary head."""
 
     def __add__(self, other: Work) -> Work:
-        return Work(
-            self.projected + other.projected,
-            self.mixed + other.mixed,
-            self.pairs + other.pairs,
-            self.scored + other.scored,
-        )
+        return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What a layer rule may know of the pass it works in."""
+    """The state of one pass: where columns go, what they see, and how much was computed."""
 
     layout: Layout
     canvas: Canvas
     store: Store
     angles: Angles
-    features: dict[str, Tensor]
+    work: Work
     last: int
     """Index of the last layer, which only has to return the rows that are scored."""
 
@@ -65,6 +63,8 @@ class Pass:
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
         """Put keys (rotated) and values [N, KV, D] of every computed column into the store."""
+        self.work.keys += keys.shape[0]
+        self.work.values += values.shape[0]
         for run in self.layout.computed:
             for packed, kept in (
                 (keys, self.store.keys[layer]),
@@ -83,6 +83,8 @@ class Pass:
     def _attend_run(self, layer: int, queries: Tensor, run: Run) -> Tensor:
         """Query heads that share a key head are folded into its query axis: no key is repeated."""
         stop = self.canvas.columns
+        self.work.mixed += queries.shape[0]
+        self.work.pairs += queries.shape[0] * (stop - run.start)
         keys = self.store.keys[layer, run.slots, :, run.start : stop]
         values = self.store.values[layer, run.slots, :, run.start : stop]
         heads, group = keys.shape[1], queries.shape[1] // keys.shape[1]
@@ -104,8 +106,58 @@ class Pass:
         return seen.repeat(1, group, 1)[:, None]
 
 
-LayerRule = Callable[[int, Layer, Tensor, Pass], Tensor]
-"""How one layer turns hidden states [N, d] into hidden states; the last layer returns `at.keep` rows."""
+@dataclass(frozen=True)
+class OneRow:
+    """One sequence of a pass that computes all its columns: what a row rule works with."""
+
+    whole: Pass
+    memory: Memory
+    row: int
+    slot: int
+    start: int
+    packed: slice
+
+    @property
+    def prompt(self) -> int:
+        return int(self.whole.canvas.response.start) - self.start
+
+    def values(self, layer: int, rows: Local) -> Tensor:
+        return self.whole.store.values[layer, self.slot, :, self._columns(rows)].transpose(0, 1)
+
+    def write_keys(self, layer: int, rows: Local, keys: Tensor) -> None:
+        self.whole.work.keys += keys.shape[0]
+        turned = rotate(keys, self._angles(rows)).transpose(0, 1)
+        self.whole.store.keys[layer, self.slot][:, self._columns(rows)] = turned
+
+    def write_values(self, layer: int, rows: Local, values: Tensor) -> None:
+        self.whole.work.values += values.shape[0]
+        self.whole.store.values[layer, self.slot][:, self._columns(rows)] = values.transpose(0, 1)
+
+    def attend(self, layer: int, rows: Local, queries: Tensor) -> Tensor:
+        run = Run(
+            row=self.row,
+            rows=1,
+            slots=slice(self.slot, self.slot + 1),
+            start=self.start,
+            columns=self._columns(rows),
+            each=queries.shape[0],
+            packed=slice(None),
+        )
+        return self.whole.attend(layer, rotate(queries, self._angles(rows)), [run])
+
+    def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
+        kept = self.memory.features
+        if name not in kept:
+            size = (len(self.memory.slots), self.whole.last + 1, self.whole.canvas.columns)
+            kept[name] = like.new_zeros((*size, like.shape[-1]))
+        return kept[name][self.row, layer, self.start :]
+
+    def _columns(self, rows: Local) -> Local:
+        columns = torch.arange(self.whole.canvas.columns, device=self.whole.canvas.tokens.device)
+        return columns[self.start :][rows]
+
+    def _angles(self, rows: Local) -> Angles:
+        return self.whole.angles.take(self.packed).take(rows)
 
 
 def dense(index: int, layer: Layer, hidden: Tensor, at: Pass) -> Tensor:
@@ -124,12 +176,27 @@ def dense(index: int, layer: Layer, hidden: Tensor, at: Pass) -> Tensor:
     return hidden + layer.feed_forward(hidden)
 
 
+def ruled(
+    index: int, layer: Layer, hidden: Tensor, at: Pass, memory: Memory, rule: RowRule
+) -> Tensor:
+    """A layer under a row rule: every sequence by itself; the last layer returns the scored rows."""
+    after = torch.empty_like(hidden)
+    for item in at.layout.computed:
+        for offset in range(item.rows):
+            first = item.packed.start + offset * item.each
+            place = slice(first, first + item.each)
+            slot = item.slots.start + offset
+            sequence = OneRow(at, memory, item.row + offset, slot, item.start, place)
+            after[place] = rule(index, layer, hidden[place], sequence)
+    return at.keep(after) if index == at.last else after
+
+
 def run(
     network: Transformer,
     canvas: Canvas,
     layout: Layout,
     memory: Memory,
-    rule: LayerRule = dense,
+    rule: RowRule | None = None,
 ) -> tuple[dict[int, RowLogits], Work]:
     """Compute the columns of `layout`; returns each computed row's logits and what it took."""
     tokens = torch.cat([columns_of(canvas.tokens, item) for item in layout.computed])
@@ -139,19 +206,24 @@ def run(
         canvas=canvas,
         store=memory.store,
         angles=network.angles(positions),
-        features=memory.features,
+        work=Work(),
         last=network.shape.layers - 1,
     )
     hidden = network.embed(tokens)
     for index in range(network.shape.layers):
-        hidden = rule(index, network.layer(index), hidden, at)
+        layer = network.layer(index)
+        if rule is None:
+            hidden = dense(index, layer, hidden, at)
+        else:
+            hidden = ruled(index, layer, hidden, at, memory, rule)
     scores = network.score(hidden)
+    at.work.scored += scores.shape[0]
     rows: dict[int, RowLogits] = {}
     taken = 0
     for row, columns in layout.answers:
         rows[row] = RowLogits.of(scores[taken : taken + len(columns)], columns)
         taken += len(columns)
-    return rows, _work(layout, canvas, network.shape.layers)
+    return rows, at.work
 
 
 def _positions(canvas: Canvas, item: Run) -> Tensor:
@@ -159,16 +231,3 @@ def _positions(canvas: Canvas, item: Run) -> Tensor:
         return columns_of(canvas.positions, item)
     columns = torch.arange(canvas.columns, device=canvas.tokens.device)[item.columns]
     return (columns - item.start).repeat(item.rows)
-
-
-def _work(layout: Layout, canvas: Canvas, layers: int) -> Work:
-    fed = sum(item.rows * item.each for item in layout.computed)
-    scored = sum(item.rows * item.each for item in layout.scored)
-    full_pairs = sum(i.rows * i.each * (canvas.columns - i.start) for i in layout.computed)
-    last_pairs = sum(i.rows * i.each * (canvas.columns - i.start) for i in layout.scored)
-    return Work(
-        projected=fed * layers,
-        mixed=fed * (layers - 1) + scored,
-        pairs=full_pairs * (layers - 1) + last_pairs,
-        scored=scored,
-    )

@@ -75,27 +75,37 @@ class Step(Generic[State]):
 
 @dataclass(frozen=True)
 class _Question:
-    """What the next pass is to answer, and the flags of the state that asks, on the host."""
+    """What the next pass is to answer, and the flags of the state that asks, on the host.
+
+    A decoder may ask several things about a row at once (guidance does): its lanes are neighbouring rows
+    of the canvas.
+    """
 
     canvas: Canvas
+    lanes: int
     asked: layout.Mask
     reads: layout.Mask
-    done: layout.Mask
-    finite: layout.Mask
     same: layout.Mask
     distance: tuple[int, ...]
+    done: layout.Mask
+    """Of each row of the state, as `finite` is; the fields above are of each row of the canvas."""
+    finite: layout.Mask
 
     def select(self, rows: Sequence[int]) -> _Question:
-        chosen = list(rows)
+        lanes = self.lanes_of(rows)
         return _Question(
-            canvas=self.canvas.select(rows),
-            asked=self.asked[chosen],
-            reads=self.reads[chosen],
-            done=self.done[chosen],
-            finite=self.finite[chosen],
-            same=self.same[chosen],
-            distance=tuple(self.distance[row] for row in rows),
+            canvas=self.canvas.select(lanes),
+            lanes=self.lanes,
+            asked=self.asked[lanes],
+            reads=self.reads[lanes],
+            same=self.same[lanes],
+            distance=tuple(self.distance[lane] for lane in lanes),
+            done=self.done[list(rows)],
+            finite=self.finite[list(rows)],
         )
+
+    def lanes_of(self, rows: Sequence[int]) -> list[int]:
+        return [row * self.lanes + lane for row in rows for lane in range(self.lanes)]
 
 
 class Loop(Generic[State]):
@@ -121,7 +131,7 @@ class Loop(Generic[State]):
         while rows:
             self._check(question, state, limit)
             started = self.clock.mark()
-            logits, plan, work = self._answer(question, memory, state.prompt.mask)
+            logits, plan, work = self._answer(question, memory)
             answered = self.clock.mark()
             after, decision = self.decoder.step(state, logits)
             following = self._question(after, self.decoder.canvas(after), memory, logits.finite)
@@ -143,11 +153,11 @@ class Loop(Generic[State]):
                 control=self.clock.seconds(answered, decided),
                 errors=errors,
             )
-            yield step if not errors else _without_errors(step, sound)
+            yield step if not errors else _without_errors(step, sound, following.lanes_of(sound))
             going = np.flatnonzero(following.finite & ~following.done).tolist()
             if len(going) < len(rows):
                 rows = tuple(rows[row] for row in going)
-                after, memory = after.select(going), memory.select(going)
+                after, memory = after.select(going), memory.select(following.lanes_of(going))
                 following = following.select(going)
             state, question, index = after, following, index + 1
 
@@ -168,24 +178,37 @@ class Loop(Generic[State]):
         self, state: State, canvas: Canvas, memory: Memory, finite: Tensor | None
     ) -> _Question:
         """Ask the policy, and read everything the host must know in one transfer."""
+        lanes = canvas.rows // len(state.updates)
+        same = memory.same_question(canvas)
+        flags = torch.stack(
+            (
+                memory.distance(canvas),
+                same,
+                torch.ones_like(same) if finite is None else finite,
+                state.done.repeat_interleave(lanes),
+            ),
+            dim=1,
+        )
         asked = self.policy.recompute(canvas, memory)
-        finite = torch.ones_like(state.done) if finite is None else finite
-        flags = torch.stack((state.done, finite, memory.same_question(canvas)), dim=1)
-        packet = torch.cat(
-            (memory.distance(canvas)[:, None], flags, asked, canvas.reads), dim=1
-        ).numpy(force=True)
-        masks = packet[:, 1:].astype(np.bool_)
+        packet = torch.cat((flags, asked, canvas.reads), dim=1).numpy(force=True)
+        masks = packet.astype(np.bool_)
         return _Question(
             canvas=canvas,
-            done=masks[:, 0],
-            finite=masks[:, 1],
-            same=masks[:, 2],
-            asked=masks[:, 3 : 3 + canvas.columns],
-            reads=masks[:, 3 + canvas.columns :],
+            lanes=lanes,
+            asked=masks[:, 4 : 4 + canvas.columns],
+            reads=masks[:, 4 + canvas.columns :],
+            same=masks[:, 1],
             distance=tuple(packet[:, 0].tolist()),
+            done=masks[::lanes, 3],
+            finite=masks[:, 2].reshape(-1, lanes).all(axis=1),
         )
 
     def _check(self, question: _Question, state: State, limit: int) -> None:
+        if self.shift and question.canvas.columns > question.canvas.response.stop:
+            raise Incompatible(
+                f"{type(self.decoder).__name__} asks about extra columns at repeated positions, which has "
+                "no meaning for a model whose logits are shifted by one. Use it with a LLaDA model."
+            )
         if layout.unanswered(question.asked, question.reads).any():
             raise Incompatible(
                 f"{type(self.decoder).__name__} reads logits of columns that "
@@ -198,13 +221,12 @@ class Loop(Generic[State]):
                 f"of {state.length}, which its own rule rules out. Please report this."
             )
 
-    def _answer(
-        self, question: _Question, memory: Memory, mask: int
-    ) -> tuple[Logits, layout.Layout, Work]:
+    def _answer(self, question: _Question, memory: Memory) -> tuple[Logits, layout.Layout, Work]:
         """Run the rows that need a pass; the others get the logits they had."""
         canvas = question.canvas
         reused = {row for row in range(canvas.rows) if self._can_reuse(row, question, memory)}
         running = [row for row in range(canvas.rows) if row not in reused]
+        inside = self.policy.inside_layers(memory)
         plan = layout.plan(
             question.asked,
             question.reads,
@@ -214,18 +236,18 @@ class Loop(Generic[State]):
             shift=self.shift,
             device=self.network.device,
             running=running,
+            full=None if inside is None else inside.full,
         )
         fresh: dict[int, RowLogits] = {}
         work = Work()
         if running:
-            fresh, work = run(self.network, canvas, plan, memory)
-            ran = torch.tensor([row not in reused for row in range(canvas.rows)])
-            full = torch.tensor(plan.full)
-            memory.note(canvas, ran.to(canvas.tokens.device), full.to(canvas.tokens.device))
+            rule = None if inside is None else inside.rule
+            fresh, work = run(self.network, canvas, plan, memory, rule)
+            memory.note(canvas, [row not in reused for row in range(canvas.rows)], plan.full)
         rows = [fresh.get(row, kept) for row, kept in enumerate(memory.logits)]
         memory.logits = tuple(rows)
         answers = canvas.columns - canvas.response.start
-        return Logits([row for row in rows if row is not None], answers, mask), plan, work
+        return Logits([row for row in rows if row is not None], answers, canvas.mask), plan, work
 
     def _can_reuse(self, row: int, question: _Question, memory: Memory) -> bool:
         """Same question, same anchor, and the logits at hand cover what is read now."""
@@ -236,15 +258,14 @@ class Loop(Generic[State]):
         return kept.places.issuperset(read.tolist())
 
     def _calls(self, question: _Question, plan: layout.Layout, seconds: float) -> tuple[Call, ...]:
+        """One call per row of the state; its lanes refresh together and count as one."""
         total = max(1, sum(plan.fed))
-        kinds = [
-            Kind.REUSED if not fed else Kind.FULL if full else Kind.CACHED
-            for fed, full in zip(plan.fed, plan.full, strict=True)
-        ]
-        return tuple(
-            Call(kind, fed, distance, seconds * fed / total)
-            for kind, fed, distance in zip(kinds, plan.fed, question.distance, strict=True)
-        )
+        calls = []
+        for first in range(0, len(plan.fed), question.lanes):
+            fed = sum(plan.fed[first : first + question.lanes])
+            kind = Kind.REUSED if not fed else Kind.FULL if plan.full[first] else Kind.CACHED
+            calls.append(Call(kind, fed, question.distance[first], seconds * fed / total))
+        return tuple(calls)
 
 
 def _errors(
@@ -256,7 +277,7 @@ def _errors(
     }
 
 
-def _without_errors(step: Step[State], sound: Sequence[int]) -> Step[State]:
+def _without_errors(step: Step[State], sound: Sequence[int], lanes: Sequence[int]) -> Step[State]:
     """The same step without the rows whose logits were not finite."""
     return Step(
         index=step.index,
@@ -264,10 +285,10 @@ def _without_errors(step: Step[State], sound: Sequence[int]) -> Step[State]:
         before=step.before.select(sound),
         decision=step.decision.select(sound),
         after=step.after.select(sound),
-        canvas=step.canvas.select(sound),
-        logits=step.logits.select(sound),
+        canvas=step.canvas.select(lanes),
+        logits=step.logits.select(lanes),
         calls=tuple(step.calls[row] for row in sound),
-        memory=step.memory.select(sound),
+        memory=step.memory.select(lanes),
         work=step.work,
         control=step.control,
         errors=step.errors,

@@ -33,12 +33,11 @@ def locate(
 
     `endpoint` and `cache` replace the hub's address and the place of its cache.
     """
-    folder = Path(model)
-    if is_folder(folder):
+    folder, name = Path(model), str(model)
+    if name and is_folder(folder):
         if revision is not None:
             raise BadRequest(f"{folder} is a folder and has no revisions; leave the revision out.")
         return folder
-    name = str(model)
     if name in BUNDLED:
         raise BadModel(f"The model {name!r} is not bundled with this version of Archer.")
     if isinstance(model, Path) or not HUB_ID.fullmatch(name):

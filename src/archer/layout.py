@@ -74,17 +74,19 @@ def plan(
     shift: bool,
     device: torch.device,
     running: Sequence[int],
+    full: Sequence[bool] | None = None,
 ) -> Layout:
     """Lay out a pass over the rows `running`.
 
     asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
     neighbour of every asked response column is computed with it: also the last prompt column, every time.
+    `full` says which rows are refreshed entirely where that cannot be told from `asked`.
     """
     needed = asked.copy()
     if shift:
         needed[:, response - 1 : -1] |= asked[:, response:]
     computed, scored, answers = [], [], []
-    fed, full = [0] * len(starts), [False] * len(starts)
+    fed, whole = [0] * len(starts), [False] * len(starts)
     for row in running:
         start = starts[row]
         columns = start + np.flatnonzero(needed[row, start:])
@@ -93,14 +95,14 @@ def plan(
         scored.append(_Want(row, slots[row], start, read - int(shift)))
         answers.append((row, tuple((read - response).tolist())))
         fed[row] = len(columns)
-        full[row] = bool(asked[row, start:].all())
+        whole[row] = bool(asked[row, start:].all()) if full is None else full[row]
     return Layout(
         computed=_runs(computed, device),
         scored=_runs(scored, device),
         kept=_kept(computed, scored, device),
         answers=tuple(answers),
         fed=tuple(fed),
-        full=tuple(full),
+        full=tuple(whole),
     )
 
 

@@ -115,21 +115,45 @@ class Logits:
 
     def probability(self, tokens: Tensor) -> Tensor:
         """Long[B, A] -> Float64[B, A]: probability of the given token at each column; NaN where unknown."""
+        return self._spread(
+            [
+                p.probability(_logit_of(r.values, tokens[index, r.columns]))
+                for index, (r, p) in enumerate(self._read())
+            ]
+        )
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        """Float64[B, A]: entropy of each distribution in nats; NaN where unknown."""
+        return self._spread([_entropy(r.values, p) for r, p in self._read()])
+
+    @cached_property
+    def margin(self) -> Tensor:
+        """Float64[B, A]: lead of the best candidate over the next, as probabilities; NaN where unknown."""
+        return self._spread(
+            [
+                p.probability(p.best) - p.probability(_second(r.values, p, self.mask))
+                for r, p in self._read()
+            ]
+        )
+
+    def _read(self) -> Iterator[tuple[RowLogits, Peaks]]:
+        return zip(self.rows, self.peaks, strict=True)
+
+    def _spread(self, parts: Sequence[Tensor]) -> Tensor:
+        """Float64[n] per row -> Float64[B, A]"""
         spread = self._blank(torch.nan, torch.float64)
-        for index, (row, peaks) in enumerate(zip(self.rows, self.peaks, strict=True)):
-            logit = _logit_of(row.values, tokens[index, row.columns])
-            spread[index, row.columns] = peaks.probability(logit)
+        for index, (row, part) in enumerate(zip(self.rows, parts, strict=True)):
+            spread[index, row.columns] = part
         return spread
 
     def _candidates(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> Candidates:
         tokens = self._blank(0, torch.long)
-        confidence = self._blank(torch.nan, torch.float64)
         known = self._blank(False, torch.bool)
-        for index, (row, (token, sure)) in enumerate(zip(self.rows, pairs, strict=True)):
+        for index, (row, (token, _)) in enumerate(zip(self.rows, pairs, strict=True)):
             tokens[index, row.columns] = token
-            confidence[index, row.columns] = sure
             known[index, row.columns] = True
-        return Candidates(tokens, confidence, known)
+        return Candidates(tokens, self._spread([sure for _, sure in pairs]), known)
 
     def _blank(self, fill: float, dtype: torch.dtype) -> Tensor:
         size = (len(self.rows), self.answers)
@@ -149,6 +173,28 @@ def _peaks(values: Tensor, mask: int) -> Peaks:
         tail.exp_().scatter_(1, summit[rows][:, None], 0.0)
         rest[rows] = tail.sum(dim=1, dtype=torch.float64)
     return Peaks(tokens, best.double(), top.double(), rest)
+
+
+def _entropy(values: Tensor, peaks: Peaks) -> Tensor:
+    """[n, V] -> Float64[n]: log(1 + rest) - sum of p_v (z_v - top)."""
+    spread = torch.empty_like(peaks.top)
+    for rows in _chunks(values):
+        wide = _wide(values[rows])
+        below = (wide - peaks.top[rows][:, None].to(wide.dtype)).clamp(min=-1e4)
+        weighted = below.exp().mul_(below).sum(dim=1, dtype=torch.float64)
+        mass = 1.0 + peaks.rest[rows]
+        spread[rows] = mass.log() - weighted / mass
+    return spread
+
+
+def _second(values: Tensor, peaks: Peaks, mask: int) -> Tensor:
+    """[n, V] -> [n]: the largest logit but the best candidate's and the mask id's."""
+    second = torch.empty_like(values[:, 0])
+    for rows in _chunks(values):
+        others = values[rows].clone()
+        others[:, mask] = -torch.inf
+        second[rows] = others.scatter_(1, peaks.tokens[rows][:, None], -torch.inf).max(dim=1).values
+    return second
 
 
 def _best(values: Tensor, mask: int) -> tuple[Tensor, Tensor]:

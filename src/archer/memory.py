@@ -61,8 +61,8 @@ class Memory:
     """Bool[B]: False before the first such pass and after `forget`."""
     age: Tensor
     """Long[B]: passes since the anchor."""
-    passes: Tensor
-    """Long[B]: passes so far."""
+    passes: tuple[int, ...]
+    """Passes so far, per row; known to the host, so that a layer rule can branch on it."""
     block: Tensor
     """Long[B, 2]: the block at the last pass."""
     block_passes: Tensor
@@ -84,7 +84,7 @@ class Memory:
             anchor=nothing,
             anchored=zeros.bool(),
             age=zeros,
-            passes=zeros,
+            passes=(0,) * canvas.rows,
             block=torch.full_like(canvas.block, -1),
             block_passes=zeros,
             logits=(None,) * canvas.rows,
@@ -99,15 +99,23 @@ class Memory:
         """Bool[B]: nothing the model would see has changed since the row's last pass."""
         return (canvas.tokens == self.seen).all(dim=1) & self.anchored
 
-    def note(self, canvas: Canvas, ran: Tensor, full: Tensor) -> None:
-        """Record a pass over the rows `ran` Bool[B], of which `full` Bool[B] computed every column."""
+    def in_new_block(self, canvas: Canvas) -> Tensor:
+        """Bool[B]: the row has moved to another block since its last pass."""
+        return (canvas.block != self.block).any(dim=1)
+
+    def note(self, canvas: Canvas, ran: Sequence[bool], full: Sequence[bool]) -> None:
+        """Record a pass over the rows that `ran`, of which the `full` ones computed every column."""
+        self.passes = tuple(made + now for made, now in zip(self.passes, ran, strict=True))
+        self._note(canvas, *torch.tensor([ran, full], device=canvas.tokens.device))
+
+    def _note(self, canvas: Canvas, ran: Tensor, full: Tensor) -> None:
+        """ran, full: Bool[B]"""
         rows = ran[:, None]
-        moved = (canvas.block != self.block).any(dim=1)
+        moved = self.in_new_block(canvas)
         self.seen = torch.where(rows, canvas.tokens, self.seen)
         self.anchor = torch.where(full[:, None], canvas.tokens, self.anchor)
         self.anchored = self.anchored | full
         self.age = torch.where(full, torch.zeros_like(self.age), self.age + ran)
-        self.passes = self.passes + ran
         self.block_passes = torch.where(
             ran & moved, torch.ones_like(self.age), self.block_passes + ran
         )
@@ -128,7 +136,7 @@ class Memory:
             anchor=self.anchor[chosen],
             anchored=self.anchored[chosen],
             age=self.age[chosen],
-            passes=self.passes[chosen],
+            passes=tuple(self.passes[row] for row in rows),
             block=self.block[chosen],
             block_passes=self.block_passes[chosen],
             logits=tuple(self.logits[row] for row in rows),

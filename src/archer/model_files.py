@@ -26,23 +26,24 @@ def is_folder(path: Path) -> bool:
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """The regular file `name` of the folder, links resolved; None where there is none.
+    """The full path of the regular file `name` of the folder; None where there is none.
 
     Links out of the folder are refused, but for the hub cache: there `snapshots/<commit>/name`
     links to a file in the `blobs` folder of the same repository.
     """
-    path = folder / name
+    home = folder.resolve()
+    path = home / name
     if not os.path.lexists(path):
         return None
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise BadModel(f"{path} is a broken link; download the model folder again.") from error
-    if real.parent not in _roots(folder):
+    if real.parent not in _roots(home):
         raise BadModel(f"{path} leads outside the model folder; put the file itself there.")
     if not real.is_file():
         raise BadModel(f"{path} is not a regular file; download the model folder again.")
-    return real
+    return path
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -105,8 +106,7 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
-def _roots(folder: Path) -> list[Path]:
-    home = folder.resolve()
+def _roots(home: Path) -> list[Path]:
     in_hub_cache = home.parent.name == "snapshots"
     return [home, home.parent.parent / "blobs"] if in_hub_cache else [home]
 

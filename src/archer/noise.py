@@ -1,15 +1,25 @@
-"""Noise that depends on who asks and when, never on what else runs: a stream per (row key, update)."""
+"""Noise that depends on who asks, when and what for, never on what else runs.
+
+Each (row key, update, purpose) has its own stream.  At temperature 0 nobody calls this.
+"""
 
 from __future__ import annotations
+
+import hashlib
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+Purpose = Literal["token", "order", "remask"]
 
-def stream(key: int, update: int, device: torch.device) -> torch.Generator:
-    """The generator of one row at one update.  Nothing is drawn at temperature 0, so nobody calls this."""
-    mixed = (key * 0x9E3779B97F4A7C15 + (update + 1) * 0xBF58476D1CE4E5B9) & (2**63 - 1)
-    return torch.Generator(device=device).manual_seed(mixed)
+
+def stream(
+    key: int, update: int, device: torch.device, purpose: Purpose = "token"
+) -> torch.Generator:
+    """The generator of one row at one update for one purpose."""
+    digest = hashlib.blake2b(f"{key}/{update}/{purpose}".encode(), digest_size=8).digest()
+    return torch.Generator(device=device).manual_seed(int.from_bytes(digest, "big") >> 1)
 
 
 def gumbel(generator: torch.Generator, rows: int, width: int) -> Tensor:
@@ -18,3 +28,8 @@ def gumbel(generator: torch.Generator, rows: int, width: int) -> Tensor:
         (rows, width), dtype=torch.float64, device=generator.device, generator=generator
     )
     return uniform.log_().neg_().log_().neg_()
+
+
+def uniform(generator: torch.Generator, size: int) -> Tensor:
+    """Float64[size] in [0, 1)."""
+    return torch.rand(size, dtype=torch.float64, device=generator.device, generator=generator)

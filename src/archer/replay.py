@@ -23,12 +23,26 @@ THRESHOLD_TOLERANCE = 1e-4
 METHODS = {
     "confidence": "confidence+eager",
     "saber": "saber+eager",
+    "wino": "wino+eager",
     "archer_saber": "saber+archer",
     "archer_confidence": "confidence+archer",
+    "dkv_decode": "confidence+dkv-decode",
+    "dkv_greedy": "fixed-order+dkv-greedy",
+    "dllm_cache": "confidence+dllm-cache",
+    "fastdllm_prefix": "confidence+prefix",
+    "fastdllm_dual": "confidence+dual",
 }
 """Recorded method -> ours."""
 
-SETTINGS = {"gen_length": "length", "block_length": "block"}
+RULES = {"threshold": "threshold", "factor": "factor"}
+"""A recorded setting that means another selection rule than the schedule -> our decoder."""
+
+SETTINGS = {
+    "gen_length": "length",
+    "block_length": "block",
+    "accept_threshold": "threshold",
+    "verify_threshold": "verify",
+}
 """Recorded setting -> ours, where the names differ."""
 
 
@@ -148,8 +162,15 @@ def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
 
 def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
     settings = {SETTINGS.get(name, name): value for name, value in case.settings.items()}
+    if case.order is not None:
+        settings["order"] = case.order
+    decoder, policy = METHODS[case.method].split("+")
+    decoder = next((ours for name, ours in RULES.items() if name in case.settings), decoder)
     try:
-        yield from model.stream(case.prompt, METHODS[case.method], **settings)
+        for step in model.stream(case.prompt, f"{decoder}+{policy}", **settings):
+            for error in step.errors.values():
+                raise error
+            yield step
     except BadRequest as error:
         raise BadTrace(f"The recorded case {case.id!r} cannot be run: {error}") from error
 

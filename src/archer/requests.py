@@ -71,6 +71,19 @@ def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
         )
 
 
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not know or cannot reach, before anything is loaded."""
+    import torch  # here, because nothing else in this file needs it
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise BadRequest(
+            f"The device {device!r} cannot be used here: {str(error).splitlines()[0].rstrip('.')}. "
+            "`archer doctor` lists the devices."
+        ) from error
+
+
 def _ids(entry: object) -> list[int]:
     if not isinstance(entry, Sequence) or isinstance(entry, bytes):
         raise BadRequest(f"A prompt is a text or a list of token ids, not {type(entry).__name__}.")

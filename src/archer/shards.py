@@ -23,7 +23,7 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 @dataclass(frozen=True)
 class Stored:
-    """One tensor of the checkpoint: its file (links resolved) and its place there."""
+    """One tensor of the checkpoint: its file and its place there."""
 
     file: Path
     entry: Entry

@@ -34,7 +34,7 @@ def render(request: dict[str, Any]) -> list[str]:
     template = environment.from_string(request["source"])
     fixed = {**request["names"], "add_generation_prompt": True, "tools": None, "documents": None}
     texts = [template.render(messages=each, **fixed) for each in request["conversations"]]
-    if sum(map(len, texts)) > LONGEST_OUTPUT:
+    if max(map(len, texts), default=0) > LONGEST_OUTPUT:
         raise ValueError(f"the text is longer than {LONGEST_OUTPUT} characters")
     return texts
 

@@ -9,70 +9,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from archer.glyphs import (
-    BRACKETS,
-    END_SIGN,
-    MASKED_SIGN,
-    QUIET,
-    TAKEN_SIGN,
-    Line,
-    Look,
-    Mark,
-    fill,
-)
+from archer.glyphs import QUIET, Line, Look, fill, printable
+from archer.progress import RowView, flow, history_line, legend_parts, one_line, status_parts
 
 if TYPE_CHECKING:
     from archer.completion import Completion
     from archer.trace import Update
 
-CALL_SIGNS = {"full": "R", "cached": ".", "reused": "="}
-CALL_STYLES = {"full": "bold yellow", "cached": "", "reused": QUIET}
 FRAME_SECONDS = 1 / 30
-LONGEST_BAR = 10
 FEWEST_LINES = 3
 """A response gets at least so many lines, if need be at the cost of what stands around it."""
-GAP = "  "
-
-
-@dataclass
-class RowView:
-    """What is known of one row."""
-
-    tokens: list[int | None]
-    """None where nothing is placed."""
-    fresh: set[int] = field(default_factory=set)
-    taken: set[int] = field(default_factory=set)
-    calls: str = ""
-    latest: Update | None = None
-    error: str | None = None
-    top: int = 0
-    """First line shown when the response is higher than its place."""
-
-    def follow(self, update: Update) -> None:
-        placed = (*update.accepted, *update.replaced)
-        for change in placed:
-            self.tokens[change.at] = change.token
-        for at in update.remasked:
-            self.tokens[at] = None
-        self.taken = set(update.remasked)
-        self.fresh = {change.at for change in placed} - self.taken
-        self.calls += CALL_SIGNS[update.call]
-        self.latest = update
-
-    def mark(self, at: int) -> Mark:
-        if at in self.taken:
-            return Mark.TAKEN
-        if self.tokens[at] is None:
-            return Mark.MASKED
-        return Mark.FRESH if at in self.fresh else Mark.SETTLED
+AROUND_RESPONSE = 5
+"""Lines that usually stand around it: status, history and blank ones."""
 
 
 class View:
@@ -83,7 +37,7 @@ class View:
     ) -> None:
         self.rows = [RowView([None] * length) for _ in range(rows)]
         self._look = look
-        self._title = title
+        self._title = printable(title)
         self._radius = radius
 
     def follow(self, update: Update) -> None:
@@ -98,17 +52,18 @@ class View:
         yield from (line + Text("\n") for line in lines)
 
     def _frame(self, width: int, height: int, bracketed: bool) -> Iterator[Text]:
-        head = [Text(self._title, "bold", no_wrap=True, overflow="ellipsis", end="")]
-        foot = _flow(_legend(bool(self._look.ends), bracketed), width)
-        shown = max(1, min(len(self.rows), (height - 1) // (FEWEST_LINES + 5)))
+        head = [one_line(self._title, "bold")]
+        least = FEWEST_LINES + AROUND_RESPONSE
+        key = flow(legend_parts(bool(self._look.ends), bracketed), width)
+        shown = max(1, min(len(self.rows), (height - 1) // least))
         hidden = len(self.rows) - shown
         if hidden:
-            head.append(Text(f"{hidden} of {len(self.rows)} rows are not shown", QUIET, end=""))
+            head.append(one_line(f"{hidden} of {len(self.rows)} rows are not shown", QUIET))
         share = (height - len(head)) // shown
-        if share >= FEWEST_LINES + 5 + len(foot):
-            head += foot
+        if share >= least + len(key):
+            head += key
             share = (height - len(head)) // shown
-        yield from head if height > FEWEST_LINES + 4 else ()
+        yield from head if height >= least else ()
         for number, row in enumerate(self.rows[:shown], start=1):
             label = f"row {number}" if len(self.rows) > 1 else None
             yield from self._panel(row, label, width, share, bracketed)
@@ -122,8 +77,8 @@ class View:
             for token, mark in ((token, row.mark(at)) for at, token in enumerate(row.tokens))
         )
         lines = fill(spelled, width)
-        status = _flow(_status(row, label, self._radius), width)
-        around = [Text(end=""), *status, _history(row.calls, width), Text(end="")]
+        status = flow(status_parts(row, label, self._radius), width)
+        around = [one_line(), *status, history_line(row.calls, width), one_line()]
         if height - len(around) < FEWEST_LINES:
             around = status[:1]
         yield from around
@@ -172,84 +127,6 @@ def summary(done: Completion) -> str:
     )
 
 
-def bar(share: float, width: int) -> str:
-    """A share of 1 as filled and empty cells."""
-    filled = round(min(max(share, 0.0), 1.0) * width)
-    return "▓" * filled + "░" * (width - filled)
-
-
-def _status(row: RowView, label: str | None, radius: float | None) -> list[Text]:
-    """The parts of the status line.  Numbers keep their width, so that nothing trembles."""
-    parts = [] if label is None else [Text(label, "bold")]
-    update = row.latest
-    if row.error is not None:
-        return [*parts, Text(f"{TAKEN_SIGN} {row.error}", "bold red")]
-    if update is None:
-        return [*parts, Text("first pass", QUIET)]
-    digits = len(str(len(row.tokens)))
-    placed = sum(token is not None for token in row.tokens)
-    parts.append(Text(f"update {update.update:>{digits}}"))
-    parts.append(Text(f"{update.call:<6}", CALL_STYLES[update.call]))
-    parts.append(_distance(update.distance, radius, digits))
-    parts.append(Text(f"{placed:>{digits}}/{len(row.tokens)} placed"))
-    parts.append(_changes(update, digits))
-    sure = [change.confidence for change in update.accepted if change.confidence is not None]
-    if sure:
-        parts.append(Text(f"confidence {fmean(sure):.2f} {bar(fmean(sure), LONGEST_BAR)}"))
-    return parts
-
-
-def _changes(update: Update, digits: int) -> Text:
-    """How many tokens were placed, taken back and, where that happens, replaced."""
-    counts = f"+{len(update.accepted):<{digits}} -{len(update.remasked):<{digits}}"
-    return Text(counts + (f" ~{len(update.replaced):<{digits}}" if update.replaced else ""))
-
-
-def _distance(distance: int, radius: float | None, digits: int) -> Text:
-    """How far the response is from the state whose prompt is cached."""
-    if radius is None:
-        return Text(f"distance {distance:>{digits}}")
-    if math.isinf(radius):
-        return Text(f"distance {distance:>{digits}}/∞")
-    cells = bar(distance / radius, min(int(radius), LONGEST_BAR))
-    return Text(f"distance {distance:>{len(f'{radius:g}')}}/{radius:g} {cells}")
-
-
-def _history(calls: str, width: int) -> Text:
-    """The calls so far, the latest last."""
-    shown = calls if len(calls) <= width else f"…{calls[len(calls) - width + 1 :]}"
-    line = Text(shown, QUIET, no_wrap=True, end="")
-    line.highlight_regex(CALL_SIGNS["full"], CALL_STYLES["full"])
-    return line
-
-
-def _legend(ends: bool, bracketed: bool) -> list[Text]:
-    fresh = "fresh".join(BRACKETS) if bracketed else "fresh"
-    parts = [
-        Text(f"{MASKED_SIGN} masked", Mark.MASKED.value),
-        Text(fresh, Mark.FRESH.value),
-        Text("settled", Mark.SETTLED.value),
-        Text(f"{TAKEN_SIGN} taken back", Mark.TAKEN.value),
-    ]
-    if ends:
-        parts.append(Text(f"{END_SIGN} end", QUIET))
-    return parts + [
-        Text(f"{sign} {call}", CALL_STYLES[call] or QUIET) for call, sign in CALL_SIGNS.items()
-    ]
-
-
-def _flow(parts: Sequence[Text], width: int) -> list[Text]:
-    """Parts side by side, on as many lines as they need."""
-    lines = [Text(no_wrap=True, overflow="ellipsis", end="")]
-    for part in parts:
-        if lines[-1].cell_len and lines[-1].cell_len + len(GAP) + part.cell_len > width:
-            lines.append(Text(no_wrap=True, overflow="ellipsis", end=""))
-        if lines[-1].cell_len:
-            lines[-1].append(GAP)
-        lines[-1].append_text(part)
-    return lines
-
-
 def _window(row: RowView, lines: Sequence[Line], height: int) -> Iterator[Text]:
     """The part of the response that fits; it moves only when all that is fresh lies outside."""
     if len(lines) <= height:
@@ -263,8 +140,8 @@ def _window(row: RowView, lines: Sequence[Line], height: int) -> Iterator[Text]:
         row.top = min(max(0, fresh[-1] - inner // 2), len(lines) - inner)
     bottom = row.top + inner
     if height > inner:
-        yield Text(f"… {row.top} lines above" if row.top else "", QUIET, end="")
+        yield one_line(f"… {row.top} lines above" if row.top else "", QUIET)
     yield from (line.text for line in lines[row.top : bottom])
     if height > inner + 1:
         below = len(lines) - bottom
-        yield Text(f"… {below} lines below" if below else "", QUIET, end="")
+        yield one_line(f"… {below} lines below" if below else "", QUIET)

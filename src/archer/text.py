@@ -86,9 +86,10 @@ class Text:
 
     def _ids(self, text: str) -> list[int]:
         try:
-            return self.tokenizer.encode(text, add_special_tokens=False).ids
+            text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise BadRequest("The prompt is not valid Unicode text.") from error
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def _token(self, id: int) -> str | None:
         return self.tokenizer.id_to_token(id) if 0 <= id < LARGEST_ID else None

@@ -55,7 +55,7 @@ def read_tokenizer_config(folder: Path) -> Json:
     return {} if path is None else read_json(path, LONGEST)
 
 
-def token_names(folder: Path, config: Json) -> dict[str, str]:
+def token_names(folder: Path, config: Mapping[str, object]) -> dict[str, str]:
     """`bos_token`, `eos_token` and the like, as a chat template may use them."""
     path = find(folder, SPECIAL)
     fallback = {} if path is None else read_json(path, LONGEST)

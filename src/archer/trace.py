@@ -1,7 +1,8 @@
 """One event format for terminal, viewer, server and studies: a JSON object per line.
 
 `start` says what runs, `update` what one decoder update did to one row, `end` how a row ended.
-From these the response can be rebuilt at every update (`states`).  Writing a trace changes nothing about the generation.
+From these the response can be rebuilt at every update (`states`).  Writing a trace changes nothing
+about the generation.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ class Writer:
 def read(path: Path) -> Iterator[Start | Update | End]:
     """Events of a trace file, checked line by line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:
+            lines = file.readlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadTrace(f"The trace {str(path)!r} cannot be read: {error}.") from error
     for number, line in enumerate(lines, start=1):

@@ -89,8 +89,6 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
         count = min(PIECE, target.numel() - begin)
         start = entry.start + begin * entry.dtype.itemsize
         piece = torch.frombuffer(mapped, dtype=entry.dtype, count=count, offset=start)
-        if start % entry.dtype.itemsize:
-            piece = piece.clone()
         part = target[begin : begin + count]
         part.copy_(piece)
         if not _finite(part):

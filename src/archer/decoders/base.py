@@ -16,7 +16,8 @@ from typing import Any, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from archer.canvas import Canvas, Prompt
+from archer import noise
+from archer.canvas import Canvas, Prompt, Scope
 from archer.errors import BadRequest
 from archer.logits import Candidates, Logits
 
@@ -94,6 +95,11 @@ class Decision:
 class Decoder(Protocol[State]):
     """The three verbs.  Implementations are frozen dataclasses whose fields are their settings."""
 
+    @property
+    def reads(self) -> Scope:
+        """The widest set of columns whose logits it looks at."""
+        ...
+
     def start(self, prompt: Prompt, length: int) -> State:
         """All masks.  Refuses settings that do not fit this length."""
         ...
@@ -121,6 +127,32 @@ def blank(prompt: Prompt, length: int) -> DecodeState:
         done=torch.zeros(rows, dtype=torch.bool, device=device),
         updates=(0,) * rows,
     )
+
+
+def grow(kind: type[State], base: DecodeState, **more: Any) -> State:
+    """A richer state with everything `base` has."""
+    return kind(**{item.name: getattr(base, item.name) for item in fields(base)}, **more)
+
+
+def one_block(state: DecodeState, reads: Tensor) -> Canvas:
+    """The question of a decoder that knows no blocks: the response is one."""
+    bounds = torch.tensor([[0, state.length]], device=state.response.device)
+    return Canvas.plain(state.prompt, state.response, bounds.expand(len(state.updates), 2), reads)
+
+
+def ended(updates: Sequence[int], total: int, device: torch.device) -> Tensor:
+    """Bool[B]: rows that have made all updates of a fixed plan."""
+    return torch.tensor([update >= total for update in updates], device=device)
+
+
+def chance(state: DecodeState, purpose: noise.Purpose) -> Tensor:
+    """Float64[B, G] in [0, 1), drawn for this update of each row."""
+    device = state.response.device
+    drawn = [
+        noise.uniform(noise.stream(key, update, device, purpose), state.length)
+        for key, update in zip(state.prompt.keys, state.updates, strict=True)
+    ]
+    return torch.stack(drawn)
 
 
 def whole_block(block: int | None, length: int) -> int:

@@ -9,7 +9,6 @@ the released code's overwriting of placed tokens when fewer than n masks are lef
 from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import fields
 from typing import Annotated, Literal
 
 import torch
@@ -17,8 +16,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from archer.canvas import Canvas, Prompt
-from archer.decoders.base import Decision, DecodeState, blank, leading, whole_block
+from archer.canvas import Canvas, Prompt, Scope
+from archer.decoders.base import Decision, DecodeState, blank, grow, leading, whole_block
 from archer.errors import BadRequest
 from archer.logits import Candidates, Logits
 
@@ -57,6 +56,10 @@ class Saber:
     precision: Literal["float64", "bfloat16"] = "float64"
     """bfloat16 rounds confidences and bar as the released code did on bf16 weights."""
 
+    @property
+    def reads(self) -> Scope:
+        return Scope.RESPONSE if self.rollback else Scope.MASKS
+
     def start(self, prompt: Prompt, length: int) -> SaberState:
         if self.n > length:
             raise BadRequest(
@@ -66,8 +69,9 @@ class Saber:
         whole_block(self.block, length)
         base = blank(prompt, length)
         zeros = torch.zeros(base.response.shape, dtype=torch.float64, device=base.response.device)
-        return SaberState(
-            **{item.name: getattr(base, item.name) for item in fields(base)},
+        return grow(
+            SaberState,
+            base,
             accepted_at=torch.full_like(zeros, torch.nan),
             previous=zeros,
             block=torch.zeros_like(base.response[:, 0]),
@@ -80,7 +84,8 @@ class Saber:
     def canvas(self, state: SaberState) -> Canvas:
         block = whole_block(self.block, state.length)
         bounds = torch.stack((state.block * block, (state.block + 1) * block), dim=1)
-        return Canvas.plain(state.prompt, state.response, bounds, self._below(state))
+        reads = self._below(state) if self.rollback else self._below(state) & state.masked
+        return Canvas.plain(state.prompt, state.response, bounds, reads)
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
         best = logits.sampled(self.temperature, state.prompt.keys, state.updates)

@@ -5,25 +5,32 @@ Axes: B rows, L columns.  Policies know neither the decoder nor the network.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar
 
 from torch import Tensor
 
-from archer.canvas import Canvas
+from archer.canvas import Canvas, Scope
 from archer.memory import Memory
+from archer.seam import Ruled
 
 
-class Policy(Protocol):
-    """A frozen dataclass of settings.  What it needs to remember lives in Memory, per row."""
+class Policy:
+    """Base of all policies: frozen dataclasses of settings.  What they remember lives in Memory, per row."""
 
-    @property
-    def counts_passes(self) -> bool:
-        """Whether the answer depends on how many passes were made.
+    answers: ClassVar[Scope]
+    """For which columns there are always logits; compared with what a decoder reads."""
+    why: ClassVar[str] = ""
+    """Why it answers no more than that, as the end of a sentence."""
+    counts_passes: ClassVar[bool] = False
+    """Whether the answer depends on how many passes were made.
 
-        If not, a row that asks the same question under the same anchor may reuse the logits it has.
-        """
-        ...
+    If not, a row that asks the same question under the same anchor may reuse the logits it has.
+    """
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
         """Bool[B, L]: the columns the next pass computes.  Row i depends on row i alone."""
-        ...
+        raise NotImplementedError
+
+    def inside_layers(self, memory: Memory) -> Ruled | None:
+        """A rule that chooses rows inside each layer of the next pass; None where columns say it all."""
+        return None

@@ -12,8 +12,9 @@ from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from archer.canvas import Canvas
+from archer.canvas import Canvas, Scope
 from archer.memory import Memory
+from archer.policies.base import Policy
 
 
 def _whole(radius: float) -> float:
@@ -23,27 +24,23 @@ def _whole(radius: float) -> float:
 
 
 @dataclass(frozen=True)
-class Eager:
+class Eager(Policy):
     """Recompute everything at every pass: no cache, Eq. (1)."""
 
-    @property
-    def counts_passes(self) -> bool:
-        return False
+    answers = Scope.RESPONSE
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
         return canvas.everything()
 
 
 @dataclass(frozen=True)
-class Archer:
+class Archer(Policy):
     """Refresh the prompt when the response has moved `radius` tokens from the anchor, Eq. (5)."""
+
+    answers = Scope.RESPONSE
 
     radius: Annotated[float, Field(ge=1), AfterValidator(_whole)] = 8
     """K: 1 is eager decoding, inf never refreshes."""
-
-    @property
-    def counts_passes(self) -> bool:
-        return False
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
         refresh = (memory.distance(canvas) >= self.radius) | ~memory.anchored
@@ -51,15 +48,14 @@ class Archer:
 
 
 @dataclass(frozen=True)
-class Age:
+class Age(Policy):
     """Refresh the prompt at every `every`-th pass, however little the response has moved."""
+
+    answers = Scope.RESPONSE
+    counts_passes = True
 
     every: Annotated[int, Field(ge=1)] = 8
     """Passes that one prompt cache serves, the one that makes it included; 1 is eager decoding."""
-
-    @property
-    def counts_passes(self) -> bool:
-        return True
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
         refresh = (memory.age + 1 >= self.every) | ~memory.anchored

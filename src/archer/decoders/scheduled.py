@@ -1,6 +1,6 @@
-"""LLaDA-Confidence: fill the surest masks on a fixed schedule, block by block.
+"""Decoders on a fixed schedule: fill the surest masks, block by block, and keep them.
 
-Axes: B rows, G response columns.  Nothing is ever taken back.
+Axes: B rows, G response columns.  With `confidence` this is LLaDA's own decoding.  Nothing is taken back.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from typing import Annotated
 import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
+from torch import Tensor
 
-from archer.canvas import Canvas, Prompt
-from archer.decoders.base import Decision, DecodeState, blank, leading, whole_block
+from archer.canvas import Canvas, Prompt, Scope
+from archer.decoders.base import Decision, DecodeState, blank, ended, leading, whole_block
+from archer.decoders.scores import Score, score
 from archer.errors import BadRequest
 from archer.logits import Logits
 
 
 @dataclass(frozen=True)
-class Confidence:
+class Scheduled:
     """A block of B masks is filled in steps * B / G updates, as evenly as integers allow."""
 
     block: Annotated[int, Field(ge=1)] | None = None
@@ -27,6 +29,12 @@ class Confidence:
     steps: Annotated[int, Field(ge=1)] | None = None
     """Updates over the whole response; one per token when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    score: Score = "confidence"
+    """What "surest" means; `random` draws anew at every update."""
+
+    @property
+    def reads(self) -> Scope:
+        return Scope.MASKS
 
     def start(self, prompt: Prompt, length: int) -> DecodeState:
         self._updates_per_block(length)
@@ -36,23 +44,23 @@ class Confidence:
         return self._total(length)
 
     def canvas(self, state: DecodeState) -> Canvas:
-        low, high = self._bounds(state)
-        columns = torch.arange(state.length, device=state.response.device)
-        reads = state.masked & (columns < high[:, None])
-        return Canvas.plain(state.prompt, state.response, torch.stack((low, high), 1), reads)
+        bounds = torch.stack(self._bounds(state), dim=1)
+        return Canvas.plain(state.prompt, state.response, bounds, self._eligible(state))
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
-        high = self._bounds(state)[1]
-        columns = torch.arange(state.length, device=state.response.device)
-        eligible = state.masked & (columns < high[:, None])
-        accepted = leading(best.confidence, eligible, self._counts(state))
+        ranked = score(self.score, logits, best, state)
+        accepted = leading(ranked, self._eligible(state), self._counts(state))
         response = torch.where(accepted, best.tokens, state.response)
         updates = tuple(update + 1 for update in state.updates)
-        total = self._total(state.length)
-        done = torch.tensor([update >= total for update in updates], device=response.device)
+        done = ended(updates, self._total(state.length), response.device)
         after = replace(state, response=response, done=done, updates=updates)
         return after, Decision.accepting(accepted, best)
+
+    def _eligible(self, state: DecodeState) -> Tensor:
+        """Bool[B, G]: the masks this update may fill."""
+        columns = torch.arange(state.length, device=state.response.device)
+        return state.masked & (columns < self._bounds(state)[1][:, None])
 
     def _total(self, length: int) -> int:
         return length if self.steps is None else self.steps
@@ -67,7 +75,7 @@ class Confidence:
             )
         return total // blocks
 
-    def _bounds(self, state: DecodeState) -> tuple[torch.Tensor, torch.Tensor]:
+    def _bounds(self, state: DecodeState) -> tuple[Tensor, Tensor]:
         """Long[B] each: where the current block starts and ends in the response."""
         block = whole_block(self.block, state.length)
         each = self._updates_per_block(state.length)
@@ -76,10 +84,15 @@ class Confidence:
         low = torch.tensor(starts, device=state.response.device)
         return low, low + block
 
-    def _counts(self, state: DecodeState) -> torch.Tensor:
+    def _counts(self, state: DecodeState) -> Tensor:
         """Long[B]: how many masks this update fills."""
         block = whole_block(self.block, state.length)
         each = self._updates_per_block(state.length)
-        share, extra = divmod(block, each)
-        counts = [share + (update % each < extra) for update in state.updates]
+        counts = [share_of(block, each, update % each) for update in state.updates]
         return torch.tensor(counts, device=state.response.device)
+
+
+def share_of(masks: int, updates: int, index: int) -> int:
+    """How many of `masks` the update `index` of `updates` fills: an even split, the rest first."""
+    share, extra = divmod(masks, updates)
+    return share + (index < extra)

@@ -1,0 +1,59 @@
+"""Decoders that fill a block until no mask is left in it, then move to the next.
+
+Axes: B rows, G response columns.  What they share is the state and the bookkeeping, not a rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from archer.canvas import Canvas, Prompt
+from archer.decoders.base import DecodeState, blank, grow, whole_block
+
+
+@dataclass(frozen=True)
+class BlockState(DecodeState):
+    """A response and the block that is being decoded."""
+
+    block: Tensor
+    """Long[B]: index of the block."""
+    size: int
+    """Columns per block."""
+
+    @classmethod
+    def begin(cls, prompt: Prompt, length: int, block: int | None) -> BlockState:
+        base = blank(prompt, length)
+        first = torch.zeros_like(base.response[:, 0])
+        return grow(BlockState, base, block=first, size=whole_block(block, length))
+
+    @property
+    def current(self) -> Tensor:
+        """Bool[B, G]: the columns of the block."""
+        columns = torch.arange(self.length, device=self.response.device)
+        low = self.block[:, None] * self.size
+        return (columns >= low) & (columns < low + self.size)
+
+    def canvas(self, reads: Tensor) -> Canvas:
+        """The plain question about the columns `reads` Bool[B, G]."""
+        bounds = torch.stack((self.block * self.size, (self.block + 1) * self.size), dim=1)
+        return Canvas.plain(self.prompt, self.response, bounds, reads)
+
+    def moved(self, response: Tensor, settled: Tensor | None = None) -> Self:
+        """The state after an update wrote `response`; a block without masks is left.
+
+        `settled` Bool[B] holds a row back in its block although it has no masks.
+        """
+        left = ((response == self.prompt.mask) & self.current).any(dim=1)
+        leave = ~left if settled is None else ~left & settled
+        last = self.block == self.length // self.size - 1
+        return replace(
+            self,
+            response=response,
+            done=leave & last,
+            updates=tuple(update + 1 for update in self.updates),
+            block=self.block + (leave & ~last),
+        )

@@ -1,0 +1,85 @@
+"""Dream's own sampler: a continuous schedule, four orders, tempered and truncated tokens.
+
+Axes: B rows, G response columns.  Nothing is taken back; no blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from archer.canvas import Canvas, Prompt, Scope
+from archer.decoders.base import Decision, DecodeState, blank, chance, ended, leading, one_block
+from archer.decoders.nucleus import Drawn, draw
+from archer.logits import Logits
+
+
+@dataclass(frozen=True)
+class Dream:
+    """At time t an update fills the share 1 - s/t of the masks that are left; all of them at the last."""
+
+    steps: Annotated[int, Field(ge=1)] | None = None
+    """Updates; one per token when left out."""
+    alg: Literal["origin", "maskgit_plus", "topk_margin", "entropy"] = "entropy"
+    """origin fills each mask by chance; the others fill the surest by probability, margin or entropy."""
+    alg_temp: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Above 0, positions are drawn from a softmax of their score instead of taken from the top."""
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    eps: Annotated[float, Field(gt=0, lt=1)] = 1e-3
+    """Where time ends."""
+
+    @property
+    def reads(self) -> Scope:
+        return Scope.MASKS
+
+    def start(self, prompt: Prompt, length: int) -> DecodeState:
+        return blank(prompt, length)
+
+    def limit(self, length: int) -> int:
+        return length if self.steps is None else self.steps
+
+    def canvas(self, state: DecodeState) -> Canvas:
+        return one_block(state, state.masked)
+
+    def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
+        drawn = draw(logits, state, self.temperature, self.top_p, self.top_k)
+        best, total = drawn.candidates, self.limit(state.length)
+        accepted = self._accept(state, drawn)
+        updates = tuple(update + 1 for update in state.updates)
+        done = ended(updates, total, accepted.device)
+        response = torch.where(accepted, best.tokens, state.response)
+        after = replace(state, response=response, done=done, updates=updates)
+        return after, Decision.accepting(accepted, best)
+
+    def _accept(self, state: DecodeState, drawn: Drawn) -> Tensor:
+        """Bool[B, G]"""
+        share = self._share(state)
+        if self.alg == "origin":
+            return state.masked & (chance(state, "order") < share[:, None])
+        score = {
+            "maskgit_plus": drawn.candidates.confidence,
+            "topk_margin": drawn.margin,
+            "entropy": -drawn.entropy,
+        }[self.alg]
+        if self.alg_temp > 0:
+            gumbel = -(-chance(state, "order").log()).log()
+            score = score / self.alg_temp + gumbel
+        count = (state.masked.sum(dim=1) * share).long()
+        return leading(score, state.masked, count)
+
+    def _share(self, state: DecodeState) -> Tensor:
+        """Float64[B]: share of the masks that this update fills."""
+        total = self.limit(state.length)
+        times = torch.linspace(1, self.eps, total + 1, dtype=torch.float64).tolist()
+        shares = [
+            1.0 if update + 1 >= total else 1 - times[update + 1] / times[update]
+            for update in state.updates
+        ]
+        return torch.tensor(shares, dtype=torch.float64, device=state.response.device)

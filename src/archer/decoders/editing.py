@@ -1,0 +1,60 @@
+"""Token editing as in LLaDA2.1: placed tokens are replaced where the model has become sure of another.
+
+Axes: B rows, G response columns.  Only the current block is edited; nothing goes back to a mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from archer.canvas import Canvas, Prompt, Scope
+from archer.decoders.base import Decision, leading
+from archer.decoders.blocks import BlockState
+from archer.logits import Logits
+
+
+@dataclass(frozen=True)
+class Editing:
+    """Fill masks at `fill`, the surest if there is none; replace a token when another reaches `edit`."""
+
+    fill: Annotated[float, Field(ge=0, le=1)] = 0.95
+    edit: Annotated[float, Field(ge=0, le=1)] = 0.9
+    block: Annotated[int, Field(ge=1)] | None = None
+    """Columns decoded together, left to right; the whole response when left out."""
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    @property
+    def reads(self) -> Scope:
+        return Scope.BLOCK
+
+    def start(self, prompt: Prompt, length: int) -> BlockState:
+        return BlockState.begin(prompt, length, self.block)
+
+    def limit(self, length: int) -> int:
+        """Two tokens may go on replacing each other: there is no bound in the rule, so this is the guard."""
+        return 4 * length
+
+    def canvas(self, state: BlockState) -> Canvas:
+        return state.canvas(state.current)
+
+    def step(self, state: BlockState, logits: Logits) -> tuple[BlockState, Decision]:
+        """A block is left when it has no mask and the update replaced nothing."""
+        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        masked = state.masked & state.current
+        surest = leading(best.confidence, masked, torch.ones_like(masked[:, 0]).long())
+        sure = masked & (best.confidence >= self.fill)
+        accepted = torch.where(sure.any(dim=1, keepdim=True), sure, surest)
+        replaced = (
+            state.current
+            & ~state.masked
+            & (best.tokens != state.response)
+            & (best.confidence >= self.edit)
+        )
+        response = torch.where(accepted | replaced, best.tokens, state.response)
+        after = state.moved(response, settled=~replaced.any(dim=1))
+        return after, replace(Decision.accepting(accepted, best), replaced=replaced)

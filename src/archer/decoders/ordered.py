@@ -1,0 +1,61 @@
+"""Decoding in an order drawn beforehand: what dKV-Cache-Greedy runs on.
+
+Axes: B rows, G response columns.  Only the columns that come next are read.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from archer.canvas import Prompt
+from archer.decoders.base import DecodeState, whole_block
+from archer.decoders.scheduled import Scheduled, share_of
+from archer.errors import BadRequest
+
+
+@dataclass(frozen=True)
+class Ordered(Scheduled):
+    """The schedule's counts, the positions of a fixed permutation of each block."""
+
+    order_seed: int = 42
+    """One generator per problem draws one permutation per block: independent of prompt, batch and device."""
+    order: tuple[tuple[int, ...], ...] | None = None
+    """The permutations themselves, one per block, in response positions; drawn when left out."""
+
+    def start(self, prompt: Prompt, length: int) -> DecodeState:
+        block = whole_block(self.block, length)
+        if self.order is not None:
+            wanted = [tuple(range(low, low + block)) for low in range(0, length, block)]
+            if [tuple(sorted(part)) for part in self.order] != wanted:
+                raise BadRequest(
+                    f"The order must be one permutation per block: {length // block} lists, "
+                    f"each with the {block} positions of its block."
+                )
+        return super().start(prompt, length)
+
+    def permutations(self, length: int) -> tuple[tuple[int, ...], ...]:
+        """One per block, in response positions."""
+        if self.order is not None:
+            return self.order
+        block = whole_block(self.block, length)
+        generator = torch.Generator().manual_seed(self.order_seed)
+        return tuple(
+            tuple((low + torch.randperm(block, generator=generator)).tolist())
+            for low in range(0, length, block)
+        )
+
+    def _eligible(self, state: DecodeState) -> Tensor:
+        """Bool[B, G]: exactly the positions of this update."""
+        block = whole_block(self.block, state.length)
+        each = self._updates_per_block(state.length)
+        orders = self.permutations(state.length)
+        chosen = torch.zeros(state.response.shape, dtype=torch.bool)
+        for row, update in enumerate(state.updates):
+            index, inside = divmod(update, each)
+            if index < len(orders):
+                first = sum(share_of(block, each, earlier) for earlier in range(inside))
+                count = share_of(block, each, inside)
+                chosen[row, list(orders[index][first : first + count])] = True
+        return chosen.to(state.response.device)

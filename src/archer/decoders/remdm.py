@@ -1,0 +1,85 @@
+"""ReMDM as used on LLaDA: fill most of the response, re-mask and refill for a while, fill the rest.
+
+Axes: B rows, G response columns.  Deterministic: what an update does follows from its number alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from archer.canvas import Canvas, Prompt, Scope
+from archer.decoders.base import Decision, DecodeState, blank, ended, leading, one_block
+from archer.logits import Logits
+
+
+@dataclass(frozen=True)
+class Remdm:
+    """Fill to `ratio`; `loops` times re-mask the k least likely tokens and fill k; then fill the rest."""
+
+    k: Annotated[int, Field(ge=1)] = 1
+    """Positions per update."""
+    ratio: Annotated[float, Field(gt=0, le=1)] = 0.875
+    """Share of the response that is filled before the first re-mask."""
+    loops: Annotated[int, Field(ge=0)] = 32
+    """Turns of one re-masking and one filling update."""
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    @property
+    def reads(self) -> Scope:
+        return Scope.BLOCK
+
+    def start(self, prompt: Prompt, length: int) -> DecodeState:
+        return blank(prompt, length)
+
+    def limit(self, length: int) -> int:
+        return self._plan(length)[2]
+
+    def canvas(self, state: DecodeState) -> Canvas:
+        takes = self._takes_back(state)[:, None]
+        return one_block(state, torch.where(takes, ~state.masked, state.masked))
+
+    def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
+        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        takes = self._takes_back(state)
+        placed = logits.probability(state.response)
+        remasked = leading(-placed, ~state.masked, takes * self._counts(state))
+        accepted = leading(best.confidence, state.masked, ~takes * self._counts(state))
+        response = torch.where(accepted, best.tokens, state.response)
+        response = response.masked_fill(remasked, state.prompt.mask)
+        updates = tuple(update + 1 for update in state.updates)
+        done = ended(updates, self.limit(state.length), response.device)
+        after = replace(state, response=response, done=done, updates=updates)
+        decision = replace(
+            Decision.accepting(accepted, best),
+            remasked=remasked,
+            confidence=torch.where(takes[:, None], placed, best.confidence),
+        )
+        return after, decision
+
+    def _plan(self, length: int) -> tuple[int, int, int]:
+        """Updates after which filling, refilling and everything ends."""
+        filled = max(1, int(self.ratio * length))
+        first = -(-filled // self.k)
+        second = first + 2 * self.loops
+        return first, second, second + -(-(length - filled) // self.k)
+
+    def _takes_back(self, state: DecodeState) -> Tensor:
+        """Bool[B]: every other update of the middle part."""
+        first, second, _ = self._plan(state.length)
+        takes = [first <= update < second and (update - first) % 2 == 0 for update in state.updates]
+        return torch.tensor(takes, device=state.response.device)
+
+    def _counts(self, state: DecodeState) -> Tensor:
+        """Long[B]: k, but no more than the first part has left to fill."""
+        filled = max(1, int(self.ratio * state.length))
+        counts = [
+            max(1, min(self.k, filled - update * self.k)) if update * self.k < filled else self.k
+            for update in state.updates
+        ]
+        return torch.tensor(counts, device=state.response.device)

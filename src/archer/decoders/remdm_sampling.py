@@ -1,0 +1,143 @@
+"""The original ReMDM samplers: masks are filled and tokens re-masked by chance, at rates that follow time.
+
+Axes: B rows, G response columns.  Four published strategies for the re-mask rate sigma; always stochastic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated, Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from archer.canvas import Canvas, Prompt, Scope
+from archer.decoders import nucleus
+from archer.decoders.base import Decision, DecodeState, blank, chance, ended, grow, one_block
+from archer.logits import Logits
+
+LAST_TIME = 1e-5
+ETA = {"cap": 0.008, "rescale": 0.015, "conf": 0.0, "loop": 0.02}
+"""Published strength of each strategy; `conf` has none."""
+
+
+@plain_dataclass(frozen=True)
+class SampledState(DecodeState):
+    """The response and how likely each token was when it was placed."""
+
+    placed_at: Tensor
+    """Float64[B, G]: 0 where nothing is placed."""
+
+
+class Moment(NamedTuple):
+    """Shares of the response placed before and after an update, and whether tokens are taken back."""
+
+    before: float
+    after: float
+    active: bool
+
+
+@dataclass(frozen=True)
+class RemdmSampling:
+    """`steps` chance updates, then one that fills what is left with the likeliest tokens."""
+
+    strategy: Literal["cap", "rescale", "conf", "loop"] = "cap"
+    eta: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Strength of re-masking; the published value of the strategy when left out."""
+    steps: Annotated[int, Field(ge=1)] | None = None
+    """Chance updates; one per token when left out."""
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
+    t_on: Annotated[float, Field(gt=0, lt=1)] = 0.55
+    """loop: time at which re-masking begins."""
+    t_off: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """loop: time at which it ends."""
+    alpha_on: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    """loop: share that is placed meanwhile."""
+
+    @property
+    def reads(self) -> Scope:
+        return Scope.MASKS
+
+    def start(self, prompt: Prompt, length: int) -> SampledState:
+        base = blank(prompt, length)
+        never = torch.zeros(base.response.shape, dtype=torch.float64, device=base.response.device)
+        return grow(SampledState, base, placed_at=never)
+
+    def limit(self, length: int) -> int:
+        return (length if self.steps is None else self.steps) + 1
+
+    def canvas(self, state: SampledState) -> Canvas:
+        return one_block(state, state.masked)
+
+    def step(self, state: SampledState, logits: Logits) -> tuple[SampledState, Decision]:
+        last = self.limit(state.length) - 1
+        ending = ended(state.updates, last, state.response.device)[:, None]
+        drawn = nucleus.draw(logits, state, self.temperature, self.top_p, None).candidates
+        tokens = torch.where(ending, logits.greedy.tokens, drawn.tokens)
+        back, fill = self._rates(state)
+        draw = chance(state, "remask")
+        accepted = state.masked & ((draw < fill) | ending)
+        remasked = ~state.masked & (draw < back) & ~ending
+        response = torch.where(accepted, tokens, state.response)
+        after = SampledState(
+            prompt=state.prompt,
+            response=response.masked_fill(remasked, state.prompt.mask),
+            done=ending.squeeze(1),
+            updates=tuple(update + 1 for update in state.updates),
+            placed_at=torch.where(accepted, drawn.confidence, state.placed_at).masked_fill(
+                remasked, 0
+            ),
+        )
+        decision = Decision(
+            accepted=accepted,
+            remasked=remasked,
+            replaced=torch.zeros_like(accepted),
+            tokens=tokens,
+            confidence=drawn.confidence,
+            threshold=torch.full_like(draw[:, 0], torch.nan),
+        )
+        return after, decision
+
+    def _rates(self, state: SampledState) -> tuple[Tensor, Tensor]:
+        """Float64[B, G] each: chance of a token to be re-masked and of a mask to be filled."""
+        moments = [self._moment(update, state.length) for update in state.updates]
+        before, after, active = (
+            torch.tensor(part, dtype=torch.float64, device=state.response.device)[:, None]
+            for part in zip(*moments, strict=True)
+        )
+        most = ((1 - after) / before.clamp(min=1e-12)).clamp(max=1)
+        sigma = self._sigma(most, state) * active
+        fill = (after - (1 - sigma) * before) / (1 - before)
+        return sigma.expand_as(state.placed_at), fill.expand_as(state.placed_at)
+
+    def _sigma(self, most: Tensor, state: SampledState) -> Tensor:
+        eta = ETA[self.strategy] if self.eta is None else self.eta
+        if self.strategy == "cap":
+            return most.clamp(max=eta)
+        if self.strategy == "rescale":
+            return most * eta
+        if self.strategy == "loop":
+            return torch.full_like(most, eta)
+        share = (-state.placed_at).masked_fill(state.masked, -torch.inf).softmax(dim=1)
+        return share.nan_to_num() * most
+
+    def _moment(self, update: int, length: int) -> Moment:
+        """Time runs from 1 to almost 0; `alpha` is the share that is placed."""
+        steps = self.limit(length) - 1
+        size = (1 - LAST_TIME) / steps
+        time = 1 - min(update, steps - 1) * size
+        if self.strategy != "loop":
+            return Moment(1 - time, 1 - (time - size), True)
+        active = self.t_off < time <= self.t_on
+        return Moment(self._looped(time), self._looped(time - size), active)
+
+    def _looped(self, time: float) -> float:
+        """Up to `alpha_on`, there while re-masking, then up to 1."""
+        if time > self.t_on:
+            return (1 - time) / (1 - self.t_on) * self.alpha_on
+        if time > self.t_off:
+            return self.alpha_on
+        return 1 - time / self.t_off * (1 - self.alpha_on)

@@ -1,0 +1,119 @@
+"""What any decoder can take on top: end-of-text options and classifier-free guidance.
+
+Axes: B rows, L columns, V vocabulary.  A wrapper is a decoder around a decoder; the rule inside is unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from archer.canvas import Canvas, Prompt, Scope
+from archer.decoders.base import Decision, Decoder, DecodeState
+from archer.logits import Candidates, Logits, RowLogits
+
+
+@dataclass(frozen=True)
+class _Wrapped:
+    """Passes the verbs on."""
+
+    inner: Decoder[Any]
+
+    @property
+    def reads(self) -> Scope:
+        return self.inner.reads
+
+    def start(self, prompt: Prompt, length: int) -> DecodeState:
+        return self.inner.start(prompt, length)  # type: ignore[no-any-return]
+
+    def limit(self, length: int) -> int:
+        return self.inner.limit(length)
+
+    def canvas(self, state: DecodeState) -> Canvas:
+        return self.inner.canvas(state)
+
+    def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
+        return self.inner.step(state, logits)
+
+
+@dataclass(frozen=True)
+class EndOfText(_Wrapped):
+    """Against responses that end too early.
+
+    `logits` forbids the end-of-text ids; `confidence` lets end ids be chosen but puts them last, by taking
+    them out of the distribution from which confidences come.
+    """
+
+    mode: Literal["logits", "confidence"]
+
+    def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
+        if self.mode == "logits":
+            return self.inner.step(state, _without(logits, state.prompt.eos))
+        return self.inner.step(state, _EndsLast(logits, state.prompt.ends))
+
+
+@dataclass(frozen=True)
+class Guided(_Wrapped):
+    """Classifier-free guidance: each row is asked twice, once with its prompt masked.
+
+    Both are rows of the same batch with the same response, so each has its own prompt cache and both are
+    refreshed together.  Logits are u + (scale + 1) (c - u).
+    """
+
+    scale: float
+
+    def canvas(self, state: DecodeState) -> Canvas:
+        plain = self.inner.canvas(state)
+        twice = plain.select([row for row in range(plain.rows) for _ in range(2)])
+        tokens = twice.tokens.clone()
+        tokens[1::2, : plain.response.start] = state.prompt.mask
+        return replace(twice, tokens=tokens)
+
+    def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
+        pairs = zip(logits.rows[::2], logits.rows[1::2], strict=True)
+        rows = [
+            replace(with_prompt, values=self._guide(with_prompt.values, without.values))
+            for with_prompt, without in pairs
+        ]
+        return self.inner.step(state, Logits(rows, logits.answers, logits.mask))
+
+    def _guide(self, with_prompt: Tensor, without: Tensor) -> Tensor:
+        return without + (self.scale + 1) * (with_prompt - without)
+
+
+class _EndsLast(Logits):
+    """The same tokens; confidences from a distribution without the end ids."""
+
+    def __init__(self, logits: Logits, ends: Sequence[int]) -> None:
+        super().__init__(logits.rows, logits.answers, logits.mask)
+        self._tokens = logits
+        self._quiet = _without(logits, ends)
+
+    @property
+    def greedy(self) -> Candidates:
+        return self._with_quiet(self._tokens.greedy)
+
+    def sampled(
+        self, temperature: float, keys: Sequence[int], updates: Sequence[int]
+    ) -> Candidates:
+        return self._with_quiet(self._tokens.sampled(temperature, keys, updates))
+
+    def _with_quiet(self, best: Candidates) -> Candidates:
+        return replace(best, confidence=self._quiet.probability(best.tokens))
+
+
+def _without(logits: Logits, ids: Sequence[int]) -> Logits:
+    """The logits with these ids ruled out."""
+    if not ids:
+        return logits
+    index = torch.tensor(ids, device=logits.rows[0].values.device)
+    rows = [_ruled_out(row, index) for row in logits.rows]
+    return Logits(rows, logits.answers, logits.mask)
+
+
+def _ruled_out(row: RowLogits, ids: Tensor) -> RowLogits:
+    return replace(row, values=row.values.index_fill(1, ids, -torch.inf))

@@ -1,0 +1,42 @@
+"""Fast-dLLM's caches: everything is computed when a block begins, then only from the block on, or only it.
+
+Axes: B rows, L columns.  What lies outside is frozen until the next block begins.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from archer.canvas import Canvas, Scope
+from archer.memory import Memory
+from archer.policies.base import Policy
+
+
+@dataclass(frozen=True)
+class Prefix(Policy):
+    """Within a block, recompute from its first column to the end."""
+
+    answers = Scope.BLOCK
+    why = "it freezes earlier blocks while a block is decoded"
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+        columns = torch.arange(canvas.columns, device=canvas.tokens.device)
+        return (columns >= canvas.block[:, :1]) | _begins(canvas, memory)
+
+
+@dataclass(frozen=True)
+class Dual(Policy):
+    """Within a block, recompute the block alone: what precedes and what follows it stays frozen."""
+
+    answers = Scope.BLOCK
+    why = "it freezes everything outside the block that is being decoded"
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+        return canvas.current() | canvas.scratch() | _begins(canvas, memory)
+
+
+def _begins(canvas: Canvas, memory: Memory) -> Tensor:
+    """Bool[B, 1]: the first pass of a block."""
+    return (memory.in_new_block(canvas) | ~memory.anchored)[:, None]

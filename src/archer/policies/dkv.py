@@ -1,0 +1,80 @@
+"""dKV-Cache: a token's keys and values freeze once it has been decoded; everything is reloaded now and then.
+
+Axes: B rows, L columns.  Passes are counted within a block.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from archer.canvas import Canvas, Scope
+from archer.memory import Memory
+from archer.policies.base import Policy
+
+
+def _pass_in_block(canvas: Canvas, memory: Memory) -> Tensor:
+    """Long[B]: 0 for the first pass of a block."""
+    fresh = memory.in_new_block(canvas) | ~memory.anchored
+    return memory.block_passes.masked_fill(fresh, 0)
+
+
+@dataclass(frozen=True)
+class DkvDecode(Policy):
+    """Recompute what had nothing placed at the last pass: all masks, and tokens decoded since (the delay)."""
+
+    answers = Scope.MASKS
+    why = "it freezes a token one pass after it is placed and returns no logits for it"
+    counts_passes = True
+
+    reload: Annotated[int, Field(ge=1)] = 8
+    """Everything at passes 0, 1 and every multiple of this within a block; 1 is eager decoding."""
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+        index = _pass_in_block(canvas, memory)
+        everything = (index < 2) | (index % self.reload == 0)
+        return canvas.masked_in(memory.seen) | canvas.scratch() | everything[:, None]
+
+
+@dataclass(frozen=True)
+class DkvGreedy(Policy):
+    """Recompute what is read next, what has just changed, and a window of masks around the former."""
+
+    answers = Scope.RESPONSE
+    counts_passes = True
+
+    reload: Annotated[int, Field(ge=1)] = 2
+    """Everything at every multiple of this within a block; 1 is eager decoding."""
+    window: Annotated[int, Field(ge=0)] = 4
+    """Neighbouring masks recomputed with each column that is read."""
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+        everything = _pass_in_block(canvas, memory) % self.reload == 0
+        read = canvas.reads | canvas.scratch()
+        chosen = read | (canvas.tokens != memory.seen)
+        masked = canvas.masked_in(memory.seen)
+        return _with_neighbours(chosen, canvas.reads, masked, self.window) | everything[:, None]
+
+
+def _with_neighbours(chosen: Tensor, centres: Tensor, masked: Tensor, window: int) -> Tensor:
+    """Bool[B, L]: for each centre in turn, add its `window` nearest masked columns not yet chosen.
+
+    Left comes before right at equal distance.  Takes as many rounds as a row has centres.
+    """
+    columns = torch.arange(chosen.shape[1], device=chosen.device)
+    waiting = centres.clone()
+    for _ in range(int(centres.sum(dim=1).max())):
+        centre = waiting.int().argmax(dim=1, keepdim=True)
+        active = waiting.gather(1, centre)
+        offset = columns - centre
+        nearness = 2 * offset.abs() + (offset > 0)
+        allowed = masked & ~chosen & active
+        ranked = nearness.masked_fill(~allowed, 4 * chosen.shape[1]).argsort(dim=1, stable=True)
+        nearest = torch.zeros_like(chosen).scatter_(1, ranked[:, :window], True)
+        chosen = chosen | (nearest & allowed)
+        waiting.scatter_(1, centre, False)
+    return chosen

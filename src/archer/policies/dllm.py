@@ -1,0 +1,103 @@
+"""dLLM-Cache: layer features are kept; between refreshes only the rows that moved most are redone.
+
+Axes: n columns of one sequence (prompt first), d width, G response columns.
+
+Every column is fed; work is saved inside the layers, so this policy lives in the layer seam.  The first layer
+always refreshes.  The residual stream is re-summed from current embeddings in every pass.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+from torch.nn import functional as F
+
+from archer.canvas import Canvas, Scope
+from archer.memory import Memory
+from archer.policies.base import Policy
+from archer.seam import LayerPieces, Local, Ruled, Sequence
+
+
+@dataclass(frozen=True)
+class DllmCache(Policy):
+    """Refresh the prompt's and the response's features at their own intervals; a share of rows in between."""
+
+    answers = Scope.RESPONSE
+    counts_passes = True
+
+    prompt_interval: Annotated[int, Field(ge=1)] = 100
+    """Passes that the prompt's features serve."""
+    response_interval: Annotated[int, Field(ge=1)] = 7
+    """Passes that the response's features serve."""
+    ratio: Annotated[float, Field(ge=0, le=1)] = 0.25
+    """Share of response rows redone in between, those whose values changed most; 0 redoes none."""
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+        return canvas.everything()
+
+    def inside_layers(self, memory: Memory) -> Ruled:
+        due = [
+            (made % self.prompt_interval == 0, made % self.response_interval == 0)
+            for made in memory.passes
+        ]
+        return Ruled(_Rule(self.ratio, tuple(due)), tuple(all(both) for both in due))
+
+
+class _Rule:
+    """One pass of dLLM-Cache; `due` says per row whether prompt and response are refreshed."""
+
+    def __init__(self, ratio: float, due: tuple[tuple[bool, bool], ...]) -> None:
+        self.ratio = ratio
+        self.due = due
+
+    def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: Sequence) -> Tensor:
+        prompt, response = (index == 0 or due for due in self.due[at.row])
+        normed = layer.normed(hidden)
+        rows = self._rows(index, layer, normed, at, prompt, response)
+        attention = at.feature("attention", index, hidden)
+        feed = at.feature("feed_forward", index, hidden)
+        if normed[rows].shape[0]:
+            queries = layer.queries(normed[rows])
+            attention[rows] = layer.mix(at.attend(index, rows, queries))
+            feed[rows] = layer.feed_forward(hidden[rows] + attention[rows])
+        return hidden + attention + feed
+
+    def _rows(
+        self,
+        index: int,
+        layer: LayerPieces,
+        normed: Tensor,
+        at: Sequence,
+        prompt: bool,
+        response: bool,
+    ) -> Local:
+        """Bring keys and values up to date; returns the rows that attend and feed forward."""
+        columns = torch.arange(normed.shape[0], device=normed.device)
+        first = 0 if prompt else at.prompt
+        if response:
+            fresh = columns[first:]
+        else:
+            moved = self._moved(index, layer, normed, at)
+            fresh = torch.cat((columns[first : at.prompt], moved))
+        whole = columns[first:] if response else columns[first : at.prompt]
+        if len(whole):
+            at.write_values(index, whole, layer.values(normed[whole]))
+        if len(fresh):
+            at.write_keys(index, fresh, layer.keys(normed[fresh]))
+        return fresh
+
+    def _moved(self, index: int, layer: LayerPieces, normed: Tensor, at: Sequence) -> Tensor:
+        """Long[k]: response rows whose values are least like those of the last pass; writes all values."""
+        response = torch.arange(at.prompt, normed.shape[0], device=normed.device)
+        if self.ratio == 0:
+            return response[:0]
+        values = layer.values(normed[response])
+        before = at.values(index, response)
+        likeness = F.cosine_similarity(values.flatten(1), before.flatten(1), dim=1)
+        at.write_values(index, response, values)
+        chosen = likeness.argsort(stable=True)[: int(self.ratio * len(response))]
+        return response[chosen.sort().values]

@@ -1,0 +1,181 @@
+"""Who may import whom, and what no module may do: read from the sources, not from a diagram."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import archer
+
+PACKAGE = Path(archer.__file__).parent
+BELOW_ALL = "archer.errors"
+DECODERS_MAY_USE = ("archer.canvas", "archer.logits", "archer.noise", BELOW_ALL, "archer.decoders")
+POLICIES_MAY_USE = ("archer.canvas", "archer.memory", "archer.seam", BELOW_ALL, "archer.policies")
+LAYERS = {
+    "errors": (),
+    "noise": (BELOW_ALL,),
+    "canvas": (BELOW_ALL,),
+    "logits": (BELOW_ALL, "archer.noise"),
+    "seam": (BELOW_ALL,),
+    "transformer": (BELOW_ALL,),
+    "memory": (BELOW_ALL, "archer.canvas", "archer.logits"),
+    "layout": (BELOW_ALL,),
+    "timing": (BELOW_ALL,),
+}
+"""Modules of the core that stand below others, and all they may import of the package."""
+FORBIDDEN_MODULES = {"pickle", "dill", "cloudpickle", "shelve", "marshal"}
+FORBIDDEN_CALLS = {"print", "eval", "exec"}
+FORBIDDEN_METHODS = {"cuda"}
+UNPICKLING = {("torch", "load")}
+
+
+def sources(*, without: tuple[str, ...] = ()) -> list[Path]:
+    """Every module of the package; `without` names folders that answer for themselves."""
+    return [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in without
+    ]
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full names of all that a module imports anywhere, names taken from a package included."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            assert node.module is not None
+            if (PACKAGE.parent / node.module.replace(".", "/")).is_dir():
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+def inside(module: str, allowed: tuple[str, ...]) -> bool:
+    return any(module == each or module.startswith(f"{each}.") for each in allowed)
+
+
+def trespasses(path: Path, allowed: tuple[str, ...]) -> list[str]:
+    """What a module imports of the package beyond what it may."""
+    own = [module for module in imported(path) if inside(module, ("archer",))]
+    return [module for module in own if not inside(module, allowed)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "allowed"), [("decoders", DECODERS_MAY_USE), ("policies", POLICIES_MAY_USE)]
+)
+def test_decoders_and_policies_know_neither_each_other_nor_the_model(
+    folder: str, allowed: tuple[str, ...]
+) -> None:
+    files = sorted((PACKAGE / folder).glob("*.py"))
+    assert len(files) > 2
+    assert {name_of(path): found for path in files if (found := trespasses(path, allowed))} == {}
+
+
+@pytest.mark.parametrize("module", LAYERS)
+def test_the_lower_modules_import_nothing_above_them(module: str) -> None:
+    assert trespasses(PACKAGE / f"{module}.py", LAYERS[module]) == []
+
+
+def test_only_the_command_line_imports_the_command_line() -> None:
+    for path in sources(without=("cli",)):
+        if path.name == "__main__.py":
+            continue
+        found = [module for module in imported(path) if inside(module, ("archer.cli",))]
+        assert found == [], name_of(path)
+
+
+def test_nothing_unpickles() -> None:
+    for path in sources():
+        found = {module.partition(".")[0] for module in imported(path)} & FORBIDDEN_MODULES
+        assert found == set(), name_of(path)
+
+
+def calls(path: Path) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+
+
+def offences(path: Path) -> Iterator[str]:
+    """Calls that no module may make."""
+    for call in calls(path):
+        match call.func:
+            case ast.Name(name) if name in FORBIDDEN_CALLS:
+                yield name
+            case ast.Attribute(ast.Name(owner), name) if (owner, name) in UNPICKLING:
+                yield f"{owner}.{name}"
+            case ast.Attribute(_, name) if name in FORBIDDEN_METHODS:
+                yield f".{name}("
+        yield from (word.arg for word in call.keywords if word.arg == "trust_remote_code")
+
+
+def test_nothing_prints_evaluates_unpickles_or_names_a_vendor() -> None:
+    """The judge runs programs on purpose, in a process of its own, and answers for itself."""
+    for path in sources(without=("judge",)):
+        assert list(offences(path)) == [], name_of(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(1)",
+        "eval('1')",
+        "exec('1')",
+        "torch.load('x')",
+        "model.cuda()",
+        "f(trust_remote_code=False)",
+    ],
+)
+def test_offences_are_seen(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(f"def work():\n    return {line}\n", encoding="utf-8")
+    assert len(list(offences(path))) == 1
+
+
+def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "import pickle\ndef work():\n    from archer import model\n    import archer.decoders.saber\n",
+        encoding="utf-8",
+    )
+    assert list(imported(path)) == ["pickle", "archer.model", "archer.decoders.saber"]
+    assert trespasses(path, ("archer.decoders",)) == ["archer.model"]
+
+
+def run(code: str) -> str:
+    """In a fresh interpreter, with this package on its path."""
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})",
+    ]
+    command[-1] += f"\n{code}"
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_the_package_does_no_work() -> None:
+    heavy = "{'torch', 'numpy', 'transformers', 'tokenizers', 'pydantic'}"
+    assert run(f"import archer; print(sorted({heavy} & set(sys.modules)))") == "[]"
+
+
+def test_every_public_name_can_be_reached() -> None:
+    assert (
+        run("import archer; print([n for n in archer.__all__ if not getattr(archer, n)])") == "[]"
+    )
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        archer.nothing  # noqa: B018
