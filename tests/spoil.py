@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from archer.checkpoint import load_network, read_folder
-from archer.text import read_text
+from archer.loading.checkpoint import load_network, read_folder
+from archer.loading.text import read_text
 from folders import make_llada, write_json
 
 Spoil = Callable[[Path], object]

@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from archer.architectures import ARCHITECTURES, DREAM, LLADA, Architecture
-from archer.checkpoint import slots_of
-from archer.model_config import ModelConfig, parse_config
+from archer.loading.architectures import ARCHITECTURES, DREAM, LLADA, Architecture
+from archer.loading.checkpoint import slots_of
+from archer.loading.model_config import ModelConfig, parse_config
 from conftest import shared
 
 REAL = {LLADA.name: "llada-8b-instruct-PARTIAL", DREAM.name: "dream-v0-instruct-7b"}

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from archer import chat_template, template_child
-from archer.chat_template import ChatTemplate, read_template
 from archer.errors import BadModel, BadRequest
+from archer.loading import chat_template, template_child
+from archer.loading.chat_template import ChatTemplate, read_template
 from folders import write_json
 
 USER = [{"role": "user", "content": "hi"}]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from archer.checkpoint import load_network, read_folder
 from archer.errors import BadModel
+from archer.loading.checkpoint import load_network, read_folder
 from archer.transformer import Transformer
 from conftest import shared
 from folders import (
@@ -185,7 +185,7 @@ MEASURE = """
 import sys
 from pathlib import Path
 import torch
-from archer.checkpoint import load_network, read_folder
+from archer.loading.checkpoint import load_network, read_folder
 
 def peak():  # not ru_maxrss: a child inherits that from its parent
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())

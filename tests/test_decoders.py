@@ -14,8 +14,8 @@ from torch import Tensor
 
 from archer.canvas import Prompt
 from archer.decoders.base import Decision, DecodeState, leading
-from archer.decoders.scheduled import Scheduled
 from archer.decoders.saber import Saber, SaberState
+from archer.decoders.scheduled import Scheduled
 from archer.errors import BadRequest
 from archer.logits import Logits
 from oracles.rules import SaberRow, confidence_rule, schedule

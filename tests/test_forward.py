@@ -374,6 +374,21 @@ def test_repeated_positions_are_honoured() -> None:
     assert (outcomes[0] - outcomes[2]).abs().max() < 1e-10
 
 
+@pytest.mark.parametrize("shift", [False, True])
+def test_positions_count_from_the_start_of_each_row(shift: bool) -> None:
+    """Invariant 19: a short prompt beside a long one stores the very keys it stores alone."""
+    model = backbone(shift, dtype=torch.float64)
+    response = torch.tensor([[1, 2, 3, 4]])
+    alone = canvas_of([[5, 6, 7]], response, model.mask)
+    beside = canvas_of([[5, 6, 7], list(range(9))], response.expand(2, 4), model.mask)
+    stored = []
+    for canvas in (alone, beside):
+        memory = blank(model.network, canvas)
+        ask(model, canvas, memory, canvas.everything())
+        stored.append(memory.store.keys[:, 0, :, canvas.starts[0] :])
+    assert (stored[0] - stored[1]).abs().max() < 1e-12
+
+
 def test_sixteen_bit_weights_give_sixteen_bit_logits_close_to_float32() -> None:
     """float16 on a CPU: the norm's statistics and the rotation are computed wider and cast back."""
     model = backbone()

@@ -14,8 +14,8 @@ from torch import Tensor
 import naive
 from archer.canvas import Canvas, Prompt
 from archer.decoders.base import Decision, DecodeState
-from archer.decoders.scheduled import Scheduled
 from archer.decoders.saber import Saber
+from archer.decoders.scheduled import Scheduled
 from archer.errors import Incompatible, NonFinite, Stuck
 from archer.generation import Kind, Loop, Step
 from archer.logits import Logits
@@ -162,9 +162,7 @@ def test_age_refreshes_every_so_many_passes(every: int) -> None:
 @given(
     st.booleans(),
     st.integers(0, 10**6),
-    st.sampled_from(
-        [Saber(), Saber(block=4), Scheduled(block=4, steps=9), Saber(temperature=0.8)]
-    ),
+    st.sampled_from([Saber(), Saber(block=4), Scheduled(block=4, steps=9), Saber(temperature=0.8)]),
     st.sampled_from([Eager(), Archer(3), Archer(6), Age(3)]),
 )
 def test_a_batch_of_unequal_prompts_equals_its_rows_alone(

@@ -27,8 +27,29 @@ def checkpoint(name: str, dtype: str = "float32") -> Model:
     return load(shared("data", "golden", "checkpoints", name), device="cpu", dtype=dtype)
 
 
-@pytest.mark.parametrize("name", CHECKPOINTS)
-@pytest.mark.parametrize("method", sorted(replay.METHODS))
+ALIGNED_ONLY = {
+    "dkv_decode",
+    "dkv_greedy",
+    "dllm_cache",
+    "fastdllm_dual",
+    "fastdllm_prefix",
+    "wino",
+}
+RECORDED = [
+    (name, method)
+    for name in CHECKPOINTS
+    for method in sorted(replay.METHODS)
+    if name != "dream-tiny" or method not in ALIGNED_ONLY
+]
+
+
+def test_every_recorded_file_is_replayed() -> None:
+    """None is unsupported, and none is left out below."""
+    files = {path.name for path in shared("data", "golden", "traces").glob("*.jsonl")}
+    assert files == {f"{name}.{method}.jsonl" for name, method in RECORDED}
+
+
+@pytest.mark.parametrize(("name", "method"), RECORDED)
 def test_every_recorded_trajectory_is_reproduced(name: str, method: str) -> None:
     cases = replay.read_cases([traces(name, method)])
     root = shared("data", "golden", "checkpoints")

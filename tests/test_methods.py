@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from archer.catalogue import ALIASES, DECODERS, METHODS, POLICIES, PRESETS
 from archer.decoders.saber import Saber
 from archer.errors import BadRequest
-from archer.methods import ALIASES, DECODERS, METHODS, POLICIES, PRESETS, Method, build
+from archer.methods import Method, build
 from archer.policies.prompt_cache import Age, Archer, Eager
 
 PAIRS = list(itertools.product(DECODERS, POLICIES))
@@ -129,9 +130,9 @@ def test_a_setting_that_is_not_used_is_refused_with_what_is(name: str, setting: 
         ("confidence+age", {"every": 0}),
         ("archer", {"length": 0}),
         ("archer", {"length": -3}),
-        ("archer", {"length": 2.0}),
-        ("archer", {"length": "12"}),
-        ("archer", {"length": True}),
+        ("archer", {"length": 2.5}),
+        ("archer", {"length": "many"}),
+        ("archer", {"length": 10**13}),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_name(name: str, settings: dict[str, Any]) -> None:
@@ -142,8 +143,10 @@ def test_a_value_out_of_range_is_refused_by_name(name: str, settings: dict[str, 
 
 
 def test_a_value_in_the_name_is_checked_too() -> None:
-    assert refusal("saber+archer:0", {}) == "radius should be greater than or equal to 1, not '0'."
-    assert refusal("saber+archer:x", {}).startswith("radius should be a valid number")
+    for value in ("0", "x", "2.5", "8:9"):
+        said = refusal(f"saber+archer:{value}", {})
+        assert said.startswith("radius ")
+        assert said.endswith(f", not {value!r}.")
     assert "'radius' is given twice" in refusal("saber+archer:8", {"radius": 8})
 
 
@@ -170,7 +173,6 @@ def test_a_preset_gives_what_the_method_takes_and_can_be_overruled(name: str, pr
     assert made.keys() == plain.keys()
     for key, value in made.items():
         assert value == (wanted[key] if key in wanted else plain[key])
-    assert build(name, {"length": 32}, preset).length == 32
 
 
 def test_presets_are_the_published_operating_points_and_never_a_default() -> None:
@@ -180,6 +182,7 @@ def test_presets_are_the_published_operating_points_and_never_a_default() -> Non
     assert radii["paper:humaneval"] == 8
     assert build("archer", {}).settings["radius"] == 8
     assert build("archer", {"radius": 3}, "paper:mbpp").settings["radius"] == 3
+    assert build("archer", {"length": 512}, "paper").settings["length"] == 512
     assert build("saber+archer:3", {}, "paper:mbpp").settings["radius"] == 3
     assert refusal("archer", {}, "papr").startswith("There is no preset 'papr'. Presets: paper, ")
 
@@ -187,9 +190,10 @@ def test_presets_are_the_published_operating_points_and_never_a_default() -> Non
 @pytest.mark.parametrize("name", METHODS)
 def test_settings_are_complete_plain_data(name: str) -> None:
     method = build(name, {"length": 24})
-    settings = method.settings
+    settings = dict(method.settings)
     assert settings["length"] == 24
-    assert settings == {"length": 24} | settings_of(method.decoder) | settings_of(method.policy)
+    assert settings_of(method.decoder).items() <= settings.items()
+    assert settings_of(method.policy).items() <= settings.items()
     assert json.loads(json.dumps(settings)) == settings
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from archer.architectures import DREAM, LLADA, Architecture
 from archer.errors import BadModel
-from archer.model_config import parse_config
+from archer.loading.architectures import DREAM, LLADA, Architecture
+from archer.loading.model_config import parse_config
 from folders import Config, dream_config, llada_config
 
 ALWAYS = ["architectures", "rope_theta", "mask_token_id", "eos_token_id"]

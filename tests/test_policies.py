@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from archer.canvas import Canvas, Prompt
+from archer.catalogue import POLICIES
 from archer.memory import Memory, Store
-from archer.methods import POLICIES
 from archer.policies.prompt_cache import Age, Archer, Eager
 
 MASK = 9

@@ -12,9 +12,9 @@ import safetensors
 
 import malformed_config
 import malformed_files
-from archer import weights
-from archer.checkpoint import read_folder
 from archer.errors import BadModel
+from archer.loading import weights
+from archer.loading.checkpoint import read_folder
 from folders import make_llada
 from spoil import Case, open_model
 

@@ -13,10 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from archer.completion import Completion, Seconds
-from archer.glyphs import BRACKETS, TAKEN_SIGN, Look, Mark, fill, printable
-from archer.progress import bar
-from archer.terminal import Screen, View, summary
 from archer.trace import Placed, Update
+from archer.view.glyphs import BRACKETS, TAKEN_SIGN, Look, Mark, fill, printable
+from archer.view.progress import bar
+from archer.view.terminal import Screen, View, summary
 
 LEFT, RIGHT = BRACKETS
 LEGEND = f"· masked  {LEFT}fresh{RIGHT}  settled  {TAKEN_SIGN} taken back"

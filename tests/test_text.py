@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer
 
-from archer.checkpoint import read_folder
 from archer.errors import BadRequest
-from archer.text import Chat, Text, read_text
+from archer.loading.checkpoint import read_folder
+from archer.loading.text import Chat, Text, read_text
 from conftest import shared
 from folders import make_dream, make_llada, write_json
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from archer.architectures import DREAM, LLADA
-from archer.tokenizer_files import read_tokenizer, token_names
+from archer.loading.architectures import DREAM, LLADA
+from archer.loading.tokenizer_files import read_tokenizer, token_names
 from conftest import shared
 from folders import LLADA_MARKERS, byte_tokenizer, make_dream, make_llada, write_json
 

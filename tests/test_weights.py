@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from archer import weights
 from archer.errors import BadModel
-from archer.weights import Copy, read_header, stream
+from archer.loading import weights
+from archer.loading.weights import Copy, read_header, stream
 
 
 def saved(path: Path, **tensors: torch.Tensor) -> Path:

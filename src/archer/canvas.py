@@ -155,7 +155,8 @@ class Canvas:
         """Bool[B, L]: response columns at which `tokens` [B, L] has nothing placed."""
         columns = torch.arange(self.columns, device=tokens.device)
         inside = (columns >= self.response.start) & (columns < self.response.stop)
-        return inside & tokens.eq(self.mask)
+        masked: Tensor = inside & (tokens == self.mask)
+        return masked
 
     def placed(self) -> Tensor:
         """Long[B, G]: the response as it stands."""

@@ -119,7 +119,7 @@ class OneRow:
 
     @property
     def prompt(self) -> int:
-        return int(self.whole.canvas.response.start) - self.start
+        return self.whole.layout.boundary - self.start
 
     def values(self, layer: int, rows: Local) -> Tensor:
         return self.whole.store.values[layer, self.slot, :, self._columns(rows)].transpose(0, 1)
@@ -199,6 +199,9 @@ def run(
     rule: RowRule | None = None,
 ) -> tuple[dict[int, RowLogits], Work]:
     """Compute the columns of `layout`; returns each computed row's logits and what it took."""
+    if not layout.computed:
+        nothing = network.head.new_empty((0, network.shape.vocabulary))
+        return {row: RowLogits.of(nothing, columns) for row, columns in layout.answers}, Work()
     tokens = torch.cat([columns_of(canvas.tokens, item) for item in layout.computed])
     positions = torch.cat([_positions(canvas, item) for item in layout.computed])
     at = Pass(

@@ -200,7 +200,7 @@ class Loop(Generic[State]):
             same=masks[:, 1],
             distance=tuple(packet[:, 0].tolist()),
             done=masks[::lanes, 3],
-            finite=masks[:, 2].reshape(-1, lanes).all(axis=1),
+            finite=np.asarray(masks[:, 2].reshape(-1, lanes).all(axis=1)),
         )
 
     def _check(self, question: _Question, state: State, limit: int) -> None:
@@ -218,7 +218,8 @@ class Loop(Generic[State]):
         if max(state.updates) >= limit:
             raise Stuck(
                 f"{type(self.decoder).__name__} has not finished after {limit} updates of a response "
-                f"of {state.length}, which its own rule rules out. Please report this."
+                f"of {state.length}, the most it is allowed. If it edits tokens, raise its threshold `edit`; "
+                "otherwise this is a fault of the decoder: please report it."
             )
 
     def _answer(self, question: _Question, memory: Memory) -> tuple[Logits, layout.Layout, Work]:

@@ -52,6 +52,8 @@ class Layout:
     """Columns computed per running row; 0 for rows that did not run."""
     full: tuple[bool, ...]
     """Whether a row was asked for every column it has."""
+    boundary: int
+    """First column that belongs to the response's side: with shifted logits, the last one of the prompt."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def plan(
         answers=tuple(answers),
         fed=tuple(fed),
         full=tuple(whole),
+        boundary=response - int(shift),
     )
 
 

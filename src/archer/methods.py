@@ -1,7 +1,7 @@
-"""Names for pairs of decoder and cache policy, and the settings each pair takes.
+"""Building a method from its name and settings.
 
-A method is spelled `decoder`, `decoder+policy` or `decoder+policy:value`, or is one of the names below.
-Tables only: no decoding, no model.  A setting that a method does not use is refused, never ignored.
+A method is spelled `decoder`, `decoder+policy` or `decoder+policy:value`, or has a name of its own in the
+catalogue.  A setting that a method does not use is refused, never ignored; so is a pair that cannot work.
 """
 
 from __future__ import annotations
@@ -11,151 +11,16 @@ from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, fields
 from typing import Any
 
+import pydantic
 from pydantic import ValidationError
 
+from archer import compatibility
+from archer.canvas import Prompt
+from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS, Part, Shared
 from archer.decoders.base import Decoder
-from archer.decoders.dream import Dream
-from archer.decoders.editing import Editing
-from archer.decoders.ordered import Ordered
-from archer.decoders.parallel import EntropyBound, Factor, Threshold
-from archer.decoders.remdm import Remdm
-from archer.decoders.remdm_sampling import RemdmSampling
-from archer.decoders.saber import Saber
-from archer.decoders.saber_dream import SaberDream
-from archer.decoders.scheduled import Scheduled
-from archer.decoders.wino import Wino
 from archer.decoders.wrappers import EndOfText, Guided
 from archer.errors import BadRequest
 from archer.policies.base import Policy
-from archer.policies.blockwise import Dual, Prefix
-from archer.policies.dkv import DkvDecode, DkvGreedy
-from archer.policies.dllm import DllmCache
-from archer.policies.prompt_cache import Age, Archer, Eager
-
-
-@dataclass(frozen=True)
-class Part:
-    """A decoder or a policy under a name, with the settings that the name fixes."""
-
-    make: type[Any]
-    summary: str
-    fixed: Mapping[str, Any]
-    main: str | None = None
-    """The setting that `name:value` gives."""
-
-
-DECODERS: Mapping[str, Part] = {
-    "confidence": Part(
-        Scheduled, "LLaDA's schedule: fill the surest masks", {"score": "confidence"}, "steps"
-    ),
-    "entropy": Part(
-        Scheduled, "the same schedule, least entropy first", {"score": "entropy"}, "steps"
-    ),
-    "margin": Part(
-        Scheduled,
-        "the same schedule, widest lead over the runner-up first",
-        {"score": "margin"},
-        "steps",
-    ),
-    "random": Part(
-        Scheduled,
-        "the same schedule, in an order drawn anew each time",
-        {"score": "random"},
-        "steps",
-    ),
-    "fixed-order": Part(
-        Ordered,
-        "the same schedule, in one order drawn beforehand",
-        {"score": "confidence"},
-        "steps",
-    ),
-    "threshold": Part(
-        Threshold, "Fast-dLLM: every mask above a confidence, at least one", {}, "threshold"
-    ),
-    "factor": Part(Factor, "Fast-dLLM: as many as their confidences bear together", {}, "factor"),
-    "entropy-bound": Part(
-        EntropyBound, "EB-Sampler: as many as a joint entropy allows", {}, "gamma"
-    ),
-    "dream": Part(Dream, "Dream's own sampler", {}, "steps"),
-    "saber": Part(
-        Saber, "accept above a running bar, take back what grew least", {"rollback": True}, "n"
-    ),
-    "no-rollback": Part(
-        Saber, "the control: Saber's acceptance, nothing taken back", {"rollback": False}, "n"
-    ),
-    "saber-dream": Part(SaberDream, "Saber as released for Dream: another rule", {}, "n"),
-    "wino": Part(Wino, "accept boldly, verify each token by a shadow", {}, "threshold"),
-    "remdm": Part(Remdm, "ReMDM on LLaDA: fill, re-mask and refill, fill the rest", {}, "loops"),
-    "remdm-sampling": Part(
-        RemdmSampling, "the original ReMDM: fill and re-mask by chance", {}, "strategy"
-    ),
-    "editing": Part(Editing, "LLaDA2.1: replace placed tokens outright", {}, "edit"),
-}
-
-POLICIES: Mapping[str, Part] = {
-    "eager": Part(Eager, "recompute everything at every update", {}),
-    "archer": Part(
-        Archer, "keep the prompt until the response moved `radius` tokens", {}, "radius"
-    ),
-    "age": Part(Age, "keep the prompt for a fixed number of passes", {}, "every"),
-    "prefix": Part(Prefix, "Fast-dLLM: within a block, recompute from it to the end", {}),
-    "dual": Part(Dual, "Fast-dLLM: within a block, recompute it alone", {}),
-    "dkv-decode": Part(DkvDecode, "dKV-Cache: freeze a token once it is decoded", {}, "reload"),
-    "dkv-greedy": Part(
-        DkvGreedy, "dKV-Cache: recompute what comes next and a window", {}, "reload"
-    ),
-    "dllm-cache": Part(
-        DllmCache,
-        "dLLM-Cache: keep layer features, redo the rows that moved most",
-        {},
-        "prompt_interval",
-    ),
-}
-
-METHODS: Mapping[str, tuple[str, str]] = {
-    "archer": ("saber+archer", "Saber with its prompt cached the Archer way"),
-    "saber": ("saber+eager", "Saber as published: a full pass at every update"),
-    "no-rollback": ("no-rollback+eager", "the control: Saber's acceptance, nothing taken back"),
-    "llada-confidence": ("confidence+eager", "LLaDA's own decoding: a full pass at every update"),
-    "fast-dllm-cache": ("confidence+dual", "Fast-dLLM's dual cache, one token per update"),
-    "fast-dllm-parallel": ("factor+dual", "Fast-dLLM's dual cache, several tokens per update"),
-    "dkv-decode": ("confidence+dkv-decode", "dKV-Cache-Decode"),
-    "dkv-greedy": ("fixed-order+dkv-greedy", "dKV-Cache-Greedy in a random order"),
-    "dllm-cache": ("confidence+dllm-cache", "dLLM-Cache"),
-}
-"""The rows of the paper's main table, and the control it lacks."""
-
-ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block"}
-"""Names that users of transformers expect."""
-
-_PAPER: Mapping[str, Any] = {
-    "length": 256,
-    "block": 256,
-    "steps": 256,
-    "temperature": 0.0,
-    "n": 2,
-    "mu": 2,
-    "radius": 8,
-    "factor": 1.0,
-    "ratio": 0.25,
-    "window": 4,
-    "order_seed": 42,
-    "prompt_interval": 100,
-    "response_interval": 7,
-}
-
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "paper": _PAPER,
-    "paper:mbpp": {**_PAPER, "radius": 11, "response_interval": 5},
-    "paper:livecodebench": {**_PAPER, "radius": 10},
-    "paper:humaneval": {**_PAPER, "prompt_interval": 50, "response_interval": 8},
-}
-"""The paper's settings; what a method does not take is left out.  Only by name, never a default.
-
-dLLM-Cache has no published intervals for LiveCodeBench; those of its demonstration stand there.
-"""
-
-DEFAULT_LENGTH = 256
 
 
 @dataclass(frozen=True)
@@ -166,19 +31,15 @@ class Method:
     decoder: Decoder[Any]
     policy: Policy
     length: int
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Every setting, given and defaulted, as plain data."""
-        parts: tuple[Any, Any] = (self.decoder, self.policy)
-        return {"length": self.length} | asdict(parts[0]) | asdict(parts[1])
+    settings: Mapping[str, Any]
+    """Every setting, given and defaulted, as plain data."""
 
 
 def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> Method:
     """Look `name` up and make its parts; refuses unknown names, unused settings and values out of range."""
     decoder_name, policy_name, given = _spelled(name)
     decoder, policy = DECODERS[decoder_name], POLICIES[policy_name]
-    accepted = {"length"} | _settings_of(decoder) | _settings_of(policy)
+    accepted = set().union(*(_settings_of(part) for part in (COMMON, decoder, policy)))
     chosen = _canonical(settings)
     for key in chosen:
         if key not in accepted:
@@ -192,12 +53,18 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
                 f"{key!r} is given twice, in the method's name {name!r} and as a setting."
             )
     wanted = {k: v for k, v in _preset(preset).items() if k in accepted} | chosen | given
-    length = wanted.pop("length", DEFAULT_LENGTH)
-    if not isinstance(length, int) or isinstance(length, bool) or length < 1:
-        raise BadRequest(f"length must be a whole number of at least 1, not {length!r}.")
-    return Method(
-        name=name, decoder=_make(decoder, wanted), policy=_make(policy, wanted), length=length
-    )
+    parts = [_make(part, wanted) for part in (COMMON, decoder, policy)]
+    shared, rule, cache = parts
+    rule.start(Prompt.of([[0]], mask=1), shared.length)
+    compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
+    complete = {key: value for part in parts for key, value in asdict(part).items()}
+    return Method(name, _wrapped(rule, shared), cache, shared.length, complete)
+
+
+def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
+    if shared.eos != "none":
+        decoder = EndOfText(decoder, shared.eos)
+    return Guided(decoder, shared.guidance) if shared.guidance > 0 else decoder
 
 
 def _spelled(name: str) -> tuple[str, str, dict[str, Any]]:
@@ -241,7 +108,8 @@ def _canonical(settings: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         if target in chosen:
-            raise BadRequest(f"{key!r} and {target!r} are the same setting; give one of them.")
+            alias = next(name for name, meant in ALIASES.items() if meant == target)
+            raise BadRequest(f"{alias!r} and {target!r} are the same setting; give one of them.")
         chosen[target] = value
     return chosen
 
@@ -264,12 +132,32 @@ def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
     try:
         return part.make(**{k: v for k, v in wanted.items() if k in own}, **part.fixed)
     except ValidationError as error:
-        raise BadRequest(_sentence(error)) from error
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        raise BadRequest(
+            f"{name} must be {allowed(part, name)}, not {first['input']!r}."
+        ) from error
 
 
-def _sentence(error: ValidationError) -> str:
-    """The first complaint of pydantic as one sentence."""
-    first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0])
-    reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{name} {reason[0].lower()}{reason[1:]}, not {first['input']!r}."
+def allowed(part: Part, name: str) -> str:
+    """What a setting may be, in words, from its declaration."""
+    schema = pydantic.TypeAdapter(part.make).json_schema()["properties"][name]
+    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
+    return " or ".join(_in_words(kind) for kind in kinds)
+
+
+def _in_words(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return "one of " + ", ".join(schema["enum"])
+    words = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
+    bounds = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+    }
+    limits = [f"{word} {schema[key]:g}" for key, word in bounds.items() if key in schema]
+    kind = schema.get("description") or words.get(
+        schema.get("type", ""), "a list of lists of numbers"
+    )
+    return ", ".join([kind, *limits])

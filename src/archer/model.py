@@ -13,15 +13,15 @@ from typing import Any
 import torch
 
 from archer.canvas import Prompt
-from archer.checkpoint import Folder, load_network, read_folder
 from archer.completion import Completion, Tally, add
 from archer.doctor import bf16_refusal, default_device, default_dtype
 from archer.errors import ArcherError, BadRequest
 from archer.generation import Loop, Step
-from archer.hub import locate
+from archer.loading.checkpoint import Folder, load_network, read_folder
+from archer.loading.hub import locate
+from archer.loading.text import Text, read_text
 from archer.methods import Method, build
-from archer.requests import Prompts, Window, as_list, check_ids
-from archer.text import Text, read_text
+from archer.requests import Prompts, Window, as_list, check_device, check_ids
 from archer.transformer import Transformer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -39,9 +39,10 @@ def load(
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
     No code of the checkpoint is ever run.
     """
-    folder = read_folder(locate(model, revision))
-    where = torch.device(default_device() if device is None else device)
+    check_device(str(device or default_device()))
+    where = torch.device(device or default_device())
     kind = _dtype(dtype, where)
+    folder = read_folder(locate(model, revision))
     text = read_text(folder)
     return Model(str(model), folder, load_network(folder, device=where, dtype=kind), text)
 
@@ -98,6 +99,8 @@ class Stream:
             model.folder.mask,
             seed=self.request.seed,
             device=model.network.device,
+            eos=model.folder.eos,
+            ends=sorted(model.end_ids),
         )
         state = method.decoder.start(prompt, method.length)
         loop = Loop(model.network, model.folder.architecture.shift, method.decoder, method.policy)
@@ -142,30 +145,32 @@ class Model:
         `chat=False` takes texts as they are, without the chat template.
         """
         chosen = build(method, settings, preset)
-        ids = [self.encode(entry, chat, allow_special) for entry in as_list(prompts)]
+        ids = self.encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
         window.check(max(map(len, ids)), chosen.length)
-        chosen.decoder.start(Prompt.of([[0]], self.folder.mask), chosen.length)
         return Request(chosen, tuple(map(tuple, ids)), seed)
 
     def encode(
-        self, prompt: str | Sequence[int], chat: bool = True, allow_special: bool = False
-    ) -> list[int]:
-        """A prompt as ids: texts through template and tokenizer, ids as they are."""
-        if not isinstance(prompt, str):
-            return list(prompt)
+        self, prompts: Sequence[str | Sequence[int]], chat: bool = True, allow_special: bool = False
+    ) -> list[list[int]]:
+        """Prompts as ids: texts through template and tokenizer, ids as they are."""
+        texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+        encoded = iter(self._encode_texts(texts, chat, allow_special) if texts else [])
+        return [next(encoded) if isinstance(each, str) else list(each) for each in prompts]
+
+    def _encode_texts(self, texts: list[str], chat: bool, allow_special: bool) -> list[list[int]]:
         if self.text is None:
             raise BadRequest(
                 f"{self.name!r} has no tokenizer, so it takes prompts as lists of ids only: "
                 "--prompt-ids 5,7,9 on the command line, [5, 7, 9] in Python."
             )
-        if not prompt.strip():
+        if not all(text.strip() for text in texts):
             raise BadRequest("The prompt is empty. Write what the model should answer.")
         if chat:
-            return self.text.encode_chat(prompt, allow_special=allow_special)
-        return self.text.encode_raw(prompt, allow_special=allow_special)
+            return self.text.encode_chats(texts, allow_special=allow_special)
+        return [self.text.encode_raw(text, allow_special=allow_special) for text in texts]
 
     @property
     def end_ids(self) -> frozenset[int]:

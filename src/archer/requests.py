@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -45,6 +45,10 @@ def as_list(prompts: Prompts) -> list[str | list[int]]:
     """One entry per row: a text or a list of ids."""
     if isinstance(prompts, str):
         return [prompts]
+    if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
+        raise BadRequest(
+            f"A prompt is a text or a list of token ids, not {type(prompts).__name__}."
+        )
     entries = list(prompts)
     if not entries:
         raise BadRequest(

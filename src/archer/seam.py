@@ -34,7 +34,7 @@ class Sequence(Protocol):
 
     @property
     def prompt(self) -> int:
-        """How many of its columns are prompt."""
+        """How many of its columns are prompt; with shifted logits the last one counts as response."""
         ...
 
     @property

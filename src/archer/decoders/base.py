@@ -97,7 +97,7 @@ class Decoder(Protocol[State]):
 
     @property
     def reads(self) -> Scope:
-        """The widest set of columns whose logits it looks at."""
+        """The widest set of columns whose logits it looks at; a rule that takes tokens back reads them."""
         ...
 
     def start(self, prompt: Prompt, length: int) -> State:

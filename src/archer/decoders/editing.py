@@ -43,7 +43,7 @@ class Editing:
         return state.canvas(state.current)
 
     def step(self, state: BlockState, logits: Logits) -> tuple[BlockState, Decision]:
-        """A block is left when it has no mask and the update replaced nothing."""
+        """A block is left when an update finds nothing to fill and nothing to replace in it."""
         best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
         masked = state.masked & state.current
         surest = leading(best.confidence, masked, torch.ones_like(masked[:, 0]).long())
@@ -56,5 +56,5 @@ class Editing:
             & (best.confidence >= self.edit)
         )
         response = torch.where(accepted | replaced, best.tokens, state.response)
-        after = state.moved(response, settled=~replaced.any(dim=1))
+        after = state.moved(response, settled=~(accepted | replaced).any(dim=1))
         return after, replace(Decision.accepting(accepted, best), replaced=replaced)

@@ -59,7 +59,8 @@ class RemdmSampling:
 
     @property
     def reads(self) -> Scope:
-        return Scope.MASKS
+        """Masks only, but also such as were placed a moment ago."""
+        return Scope.BLOCK
 
     def start(self, prompt: Prompt, length: int) -> SampledState:
         base = blank(prompt, length)

@@ -87,7 +87,8 @@ class Wino:
         accepted = self._accept(inside.confidence, masked)
         count = accepted.sum(dim=1)
         trust = self._trust(state, logits)
-        doubtful = (trust < self.verify) & (count > 1)[:, None]
+        placed = state.current & ~state.masked
+        doubtful = placed & (trust < self.verify) & (count > 1)[:, None]
         remasked = leading(-trust, doubtful, state.last_accepted - 1)
         response = torch.where(accepted, inside.tokens, state.response)
         response = response.masked_fill(remasked, state.prompt.mask)

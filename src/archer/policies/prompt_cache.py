@@ -19,7 +19,7 @@ from archer.policies.base import Policy
 
 def _whole(radius: float) -> float:
     if math.isfinite(radius) and radius != int(radius):
-        raise ValueError("must be a whole number or inf")
+        raise ValueError("a radius counts tokens")
     return radius
 
 
@@ -39,7 +39,9 @@ class Archer(Policy):
 
     answers = Scope.RESPONSE
 
-    radius: Annotated[float, Field(ge=1), AfterValidator(_whole)] = 8
+    radius: Annotated[
+        float, Field(ge=1, description="a whole number or inf"), AfterValidator(_whole)
+    ] = 8
     """K: 1 is eager decoding, inf never refreshes."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from archer.glyphs import BRACKETS, END_SIGN, MASKED_SIGN, QUIET, TAKEN_SIGN, Mark
+from archer.view.glyphs import BRACKETS, END_SIGN, MASKED_SIGN, QUIET, TAKEN_SIGN, Mark
 
 if TYPE_CHECKING:
     from archer.trace import Update

@@ -7,9 +7,9 @@ refused; the defaults that other libraries would fill in are those of a differen
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from archer.architectures import ARCHITECTURES, Architecture
 from archer.errors import BadModel
-from archer.model_files import Json, kind_of
+from archer.loading.architectures import ARCHITECTURES, Architecture
+from archer.loading.model_files import Json, kind_of
 from archer.transformer import Shape
 
 LARGEST_LAYERS = 1 << 10

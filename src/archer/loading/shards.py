@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from archer.errors import BadModel
-from archer.model_files import MEGABYTE, find, kind_of, read_json, some_of
-from archer.weights import Entry, read_header
+from archer.loading.model_files import MEGABYTE, find, kind_of, read_json, some_of
+from archer.loading.weights import Entry, read_header
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

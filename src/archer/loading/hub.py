@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from archer.errors import BadModel, BadRequest
-from archer.model_files import is_folder, one_line
+from archer.loading.model_files import is_folder, one_line
 
 FETCHED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]
 NOT_FETCHED = ["*/*"]

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from archer.errors import BadModel
-from archer.model_files import MEGABYTE, kind_of, one_line, parse_json
+from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
 
 DTYPES = {
     "F64": torch.float64,

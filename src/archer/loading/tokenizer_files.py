@@ -6,9 +6,9 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 
-from archer.architectures import Architecture
 from archer.errors import BadModel
-from archer.model_files import MEGABYTE, Json, find, kind_of, one_line, read_json, read_text
+from archer.loading.architectures import Architecture
+from archer.loading.model_files import MEGABYTE, Json, find, kind_of, one_line, read_json, read_text
 
 WHOLE = "tokenizer.json"
 VOCABULARY = "vocab.json"

@@ -15,8 +15,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from archer.glyphs import QUIET, Line, Look, fill, printable
-from archer.progress import RowView, flow, history_line, legend_parts, one_line, status_parts
+from archer.view.glyphs import QUIET, Line, Look, fill, printable
+from archer.view.progress import RowView, flow, history_line, legend_parts, one_line, status_parts
 
 if TYPE_CHECKING:
     from archer.completion import Completion

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from archer import template_child
 from archer.errors import BadModel, BadRequest
-from archer.model_files import MEGABYTE, find, kind_of, read_text
+from archer.loading import template_child
+from archer.loading.model_files import MEGABYTE, find, kind_of, read_text
 
 FILE = "chat_template.jinja"
 LONGEST_TEMPLATE = MEGABYTE

@@ -6,11 +6,16 @@ from functools import cache
 
 from tokenizers import Tokenizer
 
-from archer.chat_template import REMEDY, ChatTemplate, Message, read_template
-from archer.checkpoint import Folder
 from archer.errors import BadRequest
-from archer.model_files import some_of
-from archer.tokenizer_files import LARGEST_ID, read_tokenizer, read_tokenizer_config, token_names
+from archer.loading.chat_template import REMEDY, ChatTemplate, Message, read_template
+from archer.loading.checkpoint import Folder
+from archer.loading.model_files import some_of
+from archer.loading.tokenizer_files import (
+    LARGEST_ID,
+    read_tokenizer,
+    read_tokenizer_config,
+    token_names,
+)
 
 Chat = str | Sequence[Mapping[str, object]]
 """One prompt of a chat model: the user's text, or messages with `role` and `content`."""

@@ -1,0 +1,168 @@
+"""The names: decoders, cache policies, the methods that pair them, and the paper's settings.
+
+Tables only.  `methods.build` turns a name and settings into parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from archer.decoders.dream import Dream
+from archer.decoders.editing import Editing
+from archer.decoders.ordered import Ordered
+from archer.decoders.parallel import EntropyBound, Factor, Threshold
+from archer.decoders.remdm import Remdm
+from archer.decoders.remdm_sampling import RemdmSampling
+from archer.decoders.saber import Saber
+from archer.decoders.saber_dream import SaberDream
+from archer.decoders.scheduled import Scheduled
+from archer.decoders.wino import Wino
+from archer.policies.blockwise import Dual, Prefix
+from archer.policies.dkv import DkvDecode, DkvGreedy
+from archer.policies.dllm import DllmCache
+from archer.policies.prompt_cache import Age, Archer, Eager
+
+
+@dataclass(frozen=True)
+class Part:
+    """A decoder or a policy under a name, with the settings that the name fixes."""
+
+    make: type[Any]
+    summary: str
+    fixed: Mapping[str, Any]
+    main: str | None = None
+    """The setting that `name:value` gives."""
+
+
+@pydantic_dataclass(frozen=True)
+class Shared:
+    """Settings that every method takes."""
+
+    length: Annotated[int, Field(ge=1, le=500_000)] = 256
+    """Tokens of the response; what the model has room for is checked with the prompt."""
+    guidance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Scale of classifier-free guidance; 0 is off and asks the model once."""
+    eos: Literal["none", "logits", "confidence"] = "none"
+    """Against early ends: forbid end-of-text (logits), or choose it last (confidence)."""
+
+
+COMMON = Part(Shared, "settings of every method", {})
+
+DECODERS: Mapping[str, Part] = {
+    "confidence": Part(
+        Scheduled, "LLaDA's schedule: fill the surest masks", {"score": "confidence"}, "steps"
+    ),
+    "entropy": Part(
+        Scheduled, "the same schedule, least entropy first", {"score": "entropy"}, "steps"
+    ),
+    "margin": Part(
+        Scheduled,
+        "the same schedule, widest lead over the runner-up first",
+        {"score": "margin"},
+        "steps",
+    ),
+    "random": Part(
+        Scheduled,
+        "the same schedule, in an order drawn anew each time",
+        {"score": "random"},
+        "steps",
+    ),
+    "fixed-order": Part(
+        Ordered,
+        "the same schedule, in one order drawn beforehand",
+        {"score": "confidence"},
+        "steps",
+    ),
+    "threshold": Part(
+        Threshold, "Fast-dLLM: every mask above a confidence, at least one", {}, "threshold"
+    ),
+    "factor": Part(Factor, "Fast-dLLM: as many as their confidences bear together", {}, "factor"),
+    "entropy-bound": Part(
+        EntropyBound, "EB-Sampler: as many as a joint entropy allows", {}, "gamma"
+    ),
+    "dream": Part(Dream, "Dream's own sampler", {}, "steps"),
+    "saber": Part(
+        Saber, "accept above a running bar, take back what grew least", {"rollback": True}, "n"
+    ),
+    "no-rollback": Part(
+        Saber,
+        "the control: Saber's acceptance, nothing taken back",
+        {"rollback": False, "mu": 2, "remask": "ceil", "watch": "argmax", "pool": "ever"},
+        "n",
+    ),
+    "saber-dream": Part(SaberDream, "Saber as released for Dream: another rule", {}, "n"),
+    "wino": Part(Wino, "accept boldly, verify each token by a shadow", {}, "threshold"),
+    "remdm": Part(Remdm, "ReMDM on LLaDA: fill, re-mask and refill, fill the rest", {}, "loops"),
+    "remdm-sampling": Part(
+        RemdmSampling, "the original ReMDM: fill and re-mask by chance", {}, "strategy"
+    ),
+    "editing": Part(Editing, "LLaDA2.1: replace placed tokens outright", {}, "edit"),
+}
+
+POLICIES: Mapping[str, Part] = {
+    "eager": Part(Eager, "recompute everything at every update", {}),
+    "archer": Part(
+        Archer, "keep the prompt until the response moved `radius` tokens", {}, "radius"
+    ),
+    "age": Part(Age, "keep the prompt for a fixed number of passes", {}, "every"),
+    "prefix": Part(Prefix, "Fast-dLLM: within a block, recompute from it to the end", {}),
+    "dual": Part(Dual, "Fast-dLLM: within a block, recompute it alone", {}),
+    "dkv-decode": Part(DkvDecode, "dKV-Cache: freeze a token once it is decoded", {}, "reload"),
+    "dkv-greedy": Part(
+        DkvGreedy, "dKV-Cache: recompute what comes next and a window", {}, "reload"
+    ),
+    "dllm-cache": Part(
+        DllmCache,
+        "dLLM-Cache: keep layer features, redo the rows that moved most",
+        {},
+        "prompt_interval",
+    ),
+}
+
+METHODS: Mapping[str, tuple[str, str]] = {
+    "archer": ("saber+archer", "Saber with its prompt cached the Archer way"),
+    "saber": ("saber+eager", "Saber as published: a full pass at every update"),
+    "no-rollback": ("no-rollback+eager", "the control: Saber's acceptance, nothing taken back"),
+    "llada-confidence": ("confidence+eager", "LLaDA's own decoding: a full pass at every update"),
+    "fast-dllm-cache": ("confidence+dual", "Fast-dLLM's dual cache, one token per update"),
+    "fast-dllm-parallel": ("factor+dual", "Fast-dLLM's dual cache, several tokens per update"),
+    "dkv-decode": ("confidence+dkv-decode", "dKV-Cache-Decode"),
+    "dkv-greedy": ("fixed-order+dkv-greedy", "dKV-Cache-Greedy in a random order"),
+    "dllm-cache": ("confidence+dllm-cache", "dLLM-Cache"),
+}
+"""The rows of the paper's main table, and the control it lacks."""
+
+ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block"}
+"""Names that users of transformers expect."""
+
+_PAPER: Mapping[str, Any] = {
+    "length": 256,
+    "block": 256,
+    "steps": 256,
+    "temperature": 0.0,
+    "n": 2,
+    "mu": 2,
+    "radius": 8,
+    "factor": 1.0,
+    "ratio": 0.25,
+    "window": 4,
+    "order_seed": 42,
+    "prompt_interval": 100,
+    "response_interval": 7,
+}
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "paper": _PAPER,
+    "paper:mbpp": {**_PAPER, "radius": 11, "response_interval": 5},
+    "paper:livecodebench": {**_PAPER, "radius": 10},
+    "paper:humaneval": {**_PAPER, "prompt_interval": 50, "response_interval": 8},
+}
+"""The paper's settings; what a method does not take is left out.  Only by name, never a default.
+
+dLLM-Cache has no published intervals for LiveCodeBench; those of its demonstration stand there.
+"""

@@ -1,0 +1,77 @@
+"""The command line: a table of commands, and what they share when something goes wrong.
+
+Each command lives in a file of its own, which is imported when it is called.  `main` is the only
+place that turns errors into exit codes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+
+from cyclopts import App, CycloptsError, Parameter
+
+from archer import __version__
+from archer.cli.messages import complain, told
+from archer.errors import ArcherError
+
+COMMANDS = {
+    "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
+    "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
+    "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
+    "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
+    "doctor": ("archer.cli.doctor:doctor", "Say what this machine can do."),
+    "demo": ("archer.cli.demo:demo", "See a response being denoised, without a download."),
+}
+"""Name -> the function that does it, and one line about it."""
+
+USAGE = 2
+INTERRUPTED = 130
+UNHEARD = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    tokens = sys.argv[1:] if argv is None else list(argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        with told():
+            code = _app()(
+                tokens, exit_on_error=False, print_error=False, result_action="return_value"
+            )
+            sys.stdout.flush()
+    except CycloptsError as error:
+        complain(f"{error} See `archer --help`.")
+        return USAGE
+    except ArcherError as error:
+        complain(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        complain("interrupted.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _unheard()
+    return code or 0
+
+
+def _app() -> App:
+    app = App(
+        name="archer",
+        help="Fast inference for diffusion language models that are allowed to change their mind.",
+        help_format="plaintext",
+        version=__version__,
+        suppress_keyboard_interrupt=False,
+        default_parameter=Parameter(negative=(), show_default=False),
+    )
+    for name, (target, summary) in COMMANDS.items():
+        app.command(target, name=name, help=summary)
+    return app
+
+
+def _unheard() -> int:
+    """The reader of stdout has gone: be quiet, also when the interpreter closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return UNHEARD

@@ -1,0 +1,111 @@
+"""`archer generate`: prompts in, responses out, in a terminal with the view of how they form."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from archer.cli.messages import complain, silence
+from archer.cli.options import MethodOptions, ModelOptions, OutputOptions, PromptOptions
+from archer.cli.output import write_json, write_line
+from archer.cli.prompts import gather
+from archer.view.glyphs import QUIET, printable
+from archer.view.terminal import summary
+
+if TYPE_CHECKING:
+    from archer.completion import Completion
+    from archer.model import Request
+
+FAILED = 1
+DEFAULT_PROMPT = PromptOptions()
+DEFAULT_MODEL = ModelOptions()
+DEFAULT_METHOD = MethodOptions()
+DEFAULT_OUTPUT = OutputOptions()
+
+
+def generate(
+    *prompts: str,
+    prompt: PromptOptions = DEFAULT_PROMPT,
+    model: ModelOptions = DEFAULT_MODEL,
+    method: MethodOptions = DEFAULT_METHOD,
+    output: OutputOptions = DEFAULT_OUTPUT,
+) -> int:
+    """Answer prompts.
+
+    Parameters
+    ----------
+    prompts
+        Texts, one prompt each.
+    """
+    entries = gather(prompts, prompt)
+    model.check()
+    method.build()
+    from archer.cli.running import run
+    from archer.trace import Writer
+
+    with ExitStack() as stack:
+        if output.quiet:
+            stack.enter_context(silence())
+        writer = None if output.trace is None else stack.enter_context(Writer(output.trace))
+        loaded = model.load()
+        request = loaded.request(
+            entries,
+            method.method,
+            seed=prompt.seed,
+            chat=not prompt.raw,
+            allow_special=prompt.allow_special,
+            preset=method.preset,
+            **method.settings(),
+        )
+        console = _console(output)
+        done = run(loaded, request, writer=writer, console=console)
+    if output.json:
+        write_json(_as_dict(loaded.name, request, done))
+    else:
+        _show(done, console)
+    return _failures(done)
+
+
+def _console(output: OutputOptions) -> Console | None:
+    """Where the live view goes; None where there is to be none."""
+    if output.json or output.plain or output.quiet or not sys.stdout.isatty():
+        return None
+    console = Console(highlight=False)
+    return None if console.is_dumb_terminal else console
+
+
+def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[str, Any]:
+    from archer.trace import plain
+
+    return {
+        "model": model,
+        "method": request.method.name,
+        "settings": plain(request.method.settings),
+        "seed": request.seed,
+        "completions": [each.as_dict() for each in done],
+    }
+
+
+def _show(done: Sequence[Completion], console: Console | None) -> None:
+    """The text of every response, or its ids where the model has no tokenizer."""
+    for each in done:
+        text = ",".join(map(str, each.tokens)) if each.text is None else each.text
+        if console is None:
+            if each.error is None:
+                write_line(text)
+            continue
+        if each.error is None:
+            console.print(Text(printable(text)), soft_wrap=True)
+        console.print(Text(summary(each), QUIET), soft_wrap=True)
+
+
+def _failures(done: Sequence[Completion]) -> int:
+    failed = [(row, each.error) for row, each in enumerate(done, start=1) if each.error]
+    for row, error in failed:
+        complain(f"prompt {row}: {error}" if len(done) > 1 else error)
+    return FAILED if failed else 0

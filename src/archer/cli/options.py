@@ -1,0 +1,146 @@
+"""Groups of options that commands share, as cyclopts fills them in.
+
+A setting that was not given stays None, so that only given ones reach the method, which refuses what
+it does not use.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from archer.errors import BadRequest
+from archer.requests import check_device
+
+if TYPE_CHECKING:
+    from archer.methods import Method
+    from archer.model import Model
+
+
+@Parameter(name="*", group="Model")
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which checkpoint, and where and how it computes."""
+
+    model: str | None = None
+    """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct."""
+    revision: str | None = None
+    """Commit of a hub id."""
+    device: str | None = None
+    """Such as cpu or cuda:0; the accelerator if there is one."""
+    dtype: str | None = None
+    """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
+
+    def check(self) -> str:
+        """The model's name; refused when there is none."""
+        if self.model is None:
+            raise BadRequest(
+                "Give --model with the folder or the hub id of a checkpoint: no model is bundled "
+                "yet. `archer models` lists hub ids, `archer demo` needs no model."
+            )
+        return self.model
+
+    def load(self) -> Model:
+        from archer.model import load
+
+        if self.device is not None:
+            check_device(self.device)
+        return load(self.check(), revision=self.revision, device=self.device, dtype=self.dtype)
+
+
+@Parameter(name="*", group="Method")
+@dataclass(frozen=True)
+class MethodOptions:
+    """A decoder with its cache, and their settings.  `archer methods` explains them."""
+
+    method: str = "archer"
+    """A name, or decoder+cache such as saber+age:4."""
+    preset: str | None = None
+    """Settings under a name, such as paper."""
+    length: Annotated[int | None, Parameter(name=("--length", "--max-new-tokens"))] = None
+    """Tokens of the response; 256."""
+    block: Annotated[int | None, Parameter(name=("--block", "--block-length"))] = None
+    """Tokens decoded together; the whole response."""
+    steps: int | None = None
+    """Updates over the whole response; one per token."""
+    radius: float | None = None
+    """Changed tokens after which the prompt is recomputed, or inf; 8."""
+    threshold: float | None = None
+    """Confidence that a token needs, for decoders with a fixed bar."""
+    temperature: float | None = None
+    """0 takes the likeliest token."""
+    n: int | None = None
+    """Tokens placed per update at least; 2."""
+    mu: int | None = None
+    """Of this many tokens placed, one is taken back; 2."""
+    set: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
+    """NAME=VALUE, any other setting; may be repeated."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that were given."""
+        flags = ("length", "block", "steps", "radius", "threshold", "temperature", "n", "mu")
+        given = {name: getattr(self, name) for name in flags if getattr(self, name) is not None}
+        for entry in self.set:
+            name, equals, value = entry.partition("=")
+            name = name.strip().replace("-", "_")
+            if not equals or not name:
+                raise BadRequest(
+                    f"--set takes NAME=VALUE, such as --set watch=placed, not {entry!r}."
+                )
+            if name in given:
+                raise BadRequest(f"The setting {name!r} is given twice.")
+            given[name] = _value(value.strip())
+        return given
+
+    def build(self) -> Method:
+        """The method; refuses whatever can be refused without a model."""
+        from archer.canvas import Prompt
+        from archer.methods import build
+
+        method = build(self.method, self.settings(), self.preset)
+        method.decoder.start(Prompt.of([[0]], mask=1), method.length)
+        return method
+
+
+@Parameter(name="*", group="Prompt")
+@dataclass(frozen=True)
+class PromptOptions:
+    """Prompts that are not arguments, and how texts are read."""
+
+    prompt_ids: Annotated[tuple[str, ...], Parameter(name="--prompt-ids")] = ()
+    """Token ids such as 5,7,9; repeat for several prompts."""
+    prompt_file: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None
+    """A UTF-8 text file with one prompt; - reads stdin."""
+    raw: bool = False
+    """Take texts as they are, without the chat template."""
+    allow_special: bool = False
+    """Let texts spell special tokens."""
+    seed: int = 0
+    """Which noise, at a temperature above 0."""
+
+
+@Parameter(name="*", group="Output")
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is shown and written."""
+
+    json: bool = False
+    """Print one JSON object instead of text."""
+    plain: bool = False
+    """Print the text only, without the live view."""
+    quiet: bool = False
+    """As --plain, and without warnings."""
+    trace: Path | None = None
+    """Write every update to this file, one JSON object per line."""
+
+
+def _value(text: str) -> Any:
+    """A number, true, false or null as such, everything else as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

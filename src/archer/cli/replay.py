@@ -1,0 +1,59 @@
+"""`archer replay`: recorded trajectories against what this version does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archer.cli.output import write_json, write_line
+
+if TYPE_CHECKING:
+    from archer.replay import Case, Mismatch
+
+DIFFERENT = 1
+
+
+def replay(
+    *traces: Path,
+    checkpoints: Path,
+    json: bool = False,
+    skip_unsupported: bool = False,
+) -> int:
+    """Re-run recorded trajectories in float32 and compare every recorded field.
+
+    Parameters
+    ----------
+    traces
+        Trace files, or folders with *.jsonl files.
+    checkpoints
+        Folder that holds the checkpoints under the names the traces give.
+    json
+        Print one JSON object instead of lines.
+    skip_unsupported
+        Leave out traces whose method is not built.
+    """
+    from archer import replay as engine
+
+    cases = engine.read_cases(traces)
+    results = engine.replay(cases, checkpoints, skip_unsupported=skip_unsupported)
+    outcome = engine.summarise(results if json else _told(results))
+    if json:
+        write_json(asdict(outcome))
+    else:
+        write_line(f"{outcome.identical} of {outcome.total} identical")
+    return 0 if outcome.identical == outcome.total else DIFFERENT
+
+
+def _told(
+    results: Iterator[tuple[Case, list[Mismatch] | None]],
+) -> Iterator[tuple[Case, list[Mismatch] | None]]:
+    """The same results, each problem written as it is found."""
+    for case, mismatches in results:
+        if mismatches is None:
+            write_line(f"{case.id}: the method {case.method!r} is not built")
+        for each in mismatches or ():
+            where = "" if each.update is None else f" differs first at update {each.update}"
+            write_line(f"{each.id}: {each.field}{where or ' differs'}")
+        yield case, mismatches

@@ -1,0 +1,87 @@
+"""A generation with its listeners: the trace file and the live view."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from rich.console import Console
+
+from archer.completion import Completion
+from archer.generation import Step
+from archer.model import Model, Request, Stream
+from archer.trace import Writer, start, updates
+from archer.view.glyphs import Look
+from archer.view.terminal import Screen, View
+
+Listener = Callable[[Step[Any]], None]
+
+
+def run(
+    model: Model,
+    request: Request,
+    *,
+    writer: Writer | None = None,
+    console: Console | None = None,
+    pause: float = 0.0,
+) -> list[Completion]:
+    """Decode to the end; `pause` seconds after each drawn update give the eye time."""
+    stream = Stream(model, request)
+    listeners: list[Listener] = []
+    with ExitStack() as stack:
+        if writer is not None:
+            writer.write(start(model, request))
+            listeners.append(_recorder(writer))
+        if console is not None:
+            view = _view(model, request)
+            screen = stack.enter_context(Screen(view, console))
+            screen.draw()
+            listeners.append(_drawer(view, screen, pause))
+        for step in stream:
+            for listen in listeners:
+                listen(step)
+    done = stream.completions
+    if writer is not None:
+        for row, completion in enumerate(done):
+            writer.ended(row, completion)
+    return done
+
+
+def _recorder(writer: Writer) -> Listener:
+    def record(step: Step[Any]) -> None:
+        for event in updates(step):
+            writer.write(event)
+
+    return record
+
+
+def _drawer(view: View, screen: Screen, pause: float) -> Listener:
+    def draw(step: Step[Any]) -> None:
+        for event in updates(step):
+            view.follow(event)
+        for row, error in step.errors.items():
+            view.fail(row, str(error))
+        screen.draw()
+        time.sleep(pause)
+
+    return draw
+
+
+def _view(model: Model, request: Request) -> View:
+    method = request.method
+    radius = method.settings.get("radius")
+    return View(
+        rows=len(request.prompts),
+        length=method.length,
+        look=_look(model),
+        title=f"{method.name} · {model.name}",
+        radius=radius,
+    )
+
+
+def _look(model: Model) -> Look:
+    if model.text is not None:
+        return Look(model.text.piece, ends=model.end_ids)
+    return Look(str, cell=len(str(model.folder.shape.vocabulary - 1)))

@@ -1,0 +1,85 @@
+"""Which decoder goes with which cache, told from what the two declare.
+
+A decoder reads the logits of some columns; a policy always answers some.  A rollback decoder reads what it
+has placed, and a cache that froze it has no answer: the paper's Proposition 1 as a check before any pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from archer.canvas import Prompt, Scope
+from archer.catalogue import Part
+from archer.decoders.base import Decoder
+from archer.errors import Incompatible
+from archer.policies.base import Policy
+
+READS = {
+    Scope.MASKS: "reads only the masks of the current block",
+    Scope.BLOCK: "also reads the logits of tokens it has placed in the current block, to revise them",
+    Scope.RESPONSE: "also reads the logits of tokens it has placed, in earlier blocks too, to revise them",
+}
+
+
+class Verdict(StrEnum):
+    """How well two parts go together."""
+
+    YES = "yes"
+    ONE_BLOCK = "one block"
+    """Only when the response is decoded as one block."""
+    NO = "no"
+
+
+def verdict(reads: Scope, answers: Scope) -> Verdict:
+    if reads <= answers:
+        return Verdict.YES
+    if reads is Scope.RESPONSE and answers is Scope.BLOCK:
+        return Verdict.ONE_BLOCK
+    return Verdict.NO
+
+
+def matrix(
+    decoders: Mapping[str, Part], policies: Mapping[str, Part]
+) -> dict[str, dict[str, Verdict]]:
+    """Every pair, with the parts' default settings."""
+    caches: dict[str, Policy] = {name: part.make(**part.fixed) for name, part in policies.items()}
+    table = {}
+    for name, part in decoders.items():
+        decoder: Decoder[Any] = part.make(**part.fixed)
+        table[name] = {key: verdict(decoder.reads, cache.answers) for key, cache in caches.items()}
+    return table
+
+
+def as_markdown(table: Mapping[str, Mapping[str, Verdict]]) -> str:
+    """The matrix as a table that reads well in a terminal and in a document."""
+    rows = [["decoder", *next(iter(table.values()))]]
+    rows += [[name, *verdicts.values()] for name, verdicts in table.items()]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    lines.insert(1, " | ".join("-" * width for width in widths))
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length: int) -> None:
+    """Refuse a pair that cannot work at this length, naming both sides and why."""
+    found = verdict(decoder.reads, policy.answers)
+    if found is Verdict.YES or (found is Verdict.ONE_BLOCK and _is_one_block(decoder, length)):
+        return
+    remedy = "Use a cache that recomputes the whole response: eager, archer, age or dllm-cache"
+    if found is Verdict.ONE_BLOCK:
+        remedy += ", or decode the response as one block"
+    raise Incompatible(
+        f"{names[0]!r} does not go with {names[1]!r}: {names[0]!r} {READS[decoder.reads]}, but "
+        f"{names[1]!r} does not recompute them, because {policy.why}. {remedy}."
+    )
+
+
+def _is_one_block(decoder: Decoder[Any], length: int) -> bool:
+    state = decoder.start(Prompt.of([[0]], mask=1), length)
+    canvas = decoder.canvas(state)
+    return canvas.block.tolist() == [[canvas.response.start, canvas.response.stop]]

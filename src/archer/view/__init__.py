@@ -1,0 +1,1 @@
+"""Watching a response being denoised in a terminal."""

@@ -1,0 +1,101 @@
+"""The smaller commands: methods, models, doctor, demo, help and version."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import archer.doctor
+from archer import __version__
+from archer.catalogue import DECODERS, METHODS, POLICIES
+from archer.cli import COMMANDS, main
+from archer.doctor import Attempt, Bf16, Report
+from archer.loading.architectures import ARCHITECTURES
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_methods_are_listed_with_a_line_each(capsys: Capture) -> None:
+    assert main(["methods"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in (*METHODS, *DECODERS, *POLICIES):
+        assert any(line.startswith(f"  {name} ") for line in lines), name
+    assert any(line.strip() == "radius=8" for line in lines)
+
+
+def test_methods_as_json(capsys: Capture) -> None:
+    assert main(["methods", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["methods"]) == list(METHODS)
+    assert found["decoders"]["saber"]["settings"]["n"] == 2
+    assert "rollback" not in found["decoders"]["saber"]["settings"]
+    assert found["policies"]["archer"]["settings"] == {"radius": 8}
+    assert found["presets"]["paper"]["radius"] == 8
+    assert found["common"]["settings"]["length"] == 256
+
+
+def test_models_are_listed(capsys: Capture) -> None:
+    assert main(["models"]) == 0
+    out = capsys.readouterr().out
+    for name, row in ARCHITECTURES.items():
+        assert name in out
+        assert all(each.id in out for each in row.models)
+    assert "Bundled with this version: nothing yet." in out
+
+
+def test_models_as_json(capsys: Capture) -> None:
+    assert main(["models", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["bundled"] == []
+    assert found["architectures"]["DreamModel"]["trained_window"] == 2048
+    ids = [each["id"] for each in found["architectures"]["LLaDAModelLM"]["models"]]
+    assert "GSAI-ML/LLaDA-8B-Instruct" in ids
+
+
+def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    bf16 = Bf16(Attempt("killed", "by SIGILL"))
+    report = Report("3.11.9", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16)
+    monkeypatch.setattr(archer.doctor, "examine", lambda: report)
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out == "\n".join(report.lines()) + "\n"
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["bf16"]["as_is"]["outcome"] == "killed"
+    assert found["device"] == "cpu"
+
+
+def test_demo_works_in_a_pipe_and_says_what_it_is(capsys: Capture) -> None:
+    assert main(["demo"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "weights are random" in out
+    assert "\x1b" not in out
+    table = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
+    assert table["method"] == ["updates", "full", "cached", "seconds"]
+    updates, full, cached, _ = table["archer"]
+    assert 1 <= int(full) < int(updates)
+    assert int(full) + int(cached) == int(updates)
+    assert table["saber"][1] == table["saber"][0]
+
+
+def test_version_and_help(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: Capture) -> None:
+    assert main([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: archer {name}")
+
+
+def test_an_unknown_command_gets_a_hint(capsys: Capture) -> None:
+    assert main(["genrate"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith('archer: Unknown command "genrate". Did you mean "generate"?')
+    assert err.count("\n") == 1

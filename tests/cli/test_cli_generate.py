@@ -1,0 +1,399 @@
+"""`archer generate`, in process: results, refusals, traces, and what a terminal is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archer.model
+from archer.cli import main
+from archer.cli.options import MethodOptions
+from archer.model import Model
+from archer.trace import End, Start, Update, read, states
+from folders import VOCABULARY, make_dream, make_llada
+
+LLADA_MASK = 258
+
+
+@pytest.fixture(scope="module")
+def ids_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder without a tokenizer."""
+    return str(make_llada(tmp_path_factory.mktemp("ids")))
+
+
+@pytest.fixture(scope="module")
+def text_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with tokenizer and chat template."""
+    return str(make_llada(tmp_path_factory.mktemp("text"), tokenizer=True))
+
+
+class Terminal(io.StringIO):
+    """Stdout of somebody who is looking."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make stdout a terminal; called inside the test, where pytest has set its own stdout."""
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return screen
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_ids_in_ids_out(ids_model: str, capsys: Capture) -> None:
+    assert main(["generate", "--model", ids_model, "--prompt-ids", "5,7,9", "--length", "8"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.count("\n") == 1
+    ids = [int(part) for part in out.split(",")]
+    assert len(ids) == 8
+    assert LLADA_MASK not in ids
+    assert tuple(ids) == archer.load(ids_model).generate([5, 7, 9], length=8)[0].tokens
+
+
+def test_text_in_text_out(text_model: str, capsys: Capture) -> None:
+    assert main(["generate", "Hello", "--model", text_model, "--length", "8"]) == 0
+    assert capsys.readouterr() == (
+        f"{archer.load(text_model).generate('Hello', length=8)[0].text}\n",
+        "",
+    )
+
+
+def test_every_prompt_is_a_row(text_model: str, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text("from a file\n", encoding="utf-8")
+    argv = ["generate", "one", "two", "--prompt-file", str(file), "--prompt-ids", "5,7"]
+    assert main([*argv, "--prompt-ids", "9", "--model", text_model, "--length", "4", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)["completions"]
+    model = archer.load(text_model)
+    expected = [len(model.encode(text)) for text in ("one", "two", "from a file")] + [2, 1]
+    assert [each["prompt_tokens"] for each in done] == expected
+
+
+def test_raw_leaves_the_template_out(text_model: str, capsys: Capture) -> None:
+    argv = ["generate", "abc", "--model", text_model, "--length", "4", "--json"]
+    main([*argv, "--raw"])
+    assert json.loads(capsys.readouterr().out)["completions"][0]["prompt_tokens"] == 3
+    main(argv)
+    assert json.loads(capsys.readouterr().out)["completions"][0]["prompt_tokens"] > 3
+
+
+def test_json_is_one_object_of_plain_numbers(ids_model: str, capsys: Capture) -> None:
+    argv = [
+        "generate",
+        "--model",
+        ids_model,
+        "--prompt-ids",
+        "5",
+        "--length",
+        "8",
+        "--radius",
+        "inf",
+    ]
+    assert main([*argv, "--json", "--seed", "3"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert err == ""
+    assert out.count("\n") == 1
+    assert found["model"] == ids_model
+    assert found["method"] == "archer"
+    assert found["seed"] == 3
+    assert found["settings"]["radius"] == "inf"
+    (done,) = found["completions"]
+    assert done["full_passes"] == 1
+    assert done["updates"] == done["full_passes"] + done["cached_passes"] + done["reused_passes"]
+
+
+def test_aliases_and_other_settings(ids_model: str, capsys: Capture) -> None:
+    argv = ["generate", "--model", ids_model, "--prompt-ids", "5", "--max-new-tokens", "8"]
+    argv += ["--block-length", "4", "--set", "watch=placed", "--set", "mu=4", "--json"]
+    assert main([*argv, "--method", "saber+age:3"]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    wanted = {"length": 8, "block": 4, "watch": "placed", "mu": 4, "every": 3}
+    assert wanted.items() <= settings.items()
+
+
+def test_only_given_settings_reach_the_method() -> None:
+    assert MethodOptions().settings() == {}
+    assert MethodOptions(radius=math.inf, set=("watch = placed", "n=3")).settings() == {
+        "radius": math.inf,
+        "watch": "placed",
+        "n": 3,
+    }
+
+
+Bad = Callable[[str, str, Path], list[str]]
+IDS = ["--prompt-ids", "5,7,9"]
+REFUSED: dict[str, tuple[Bad, str]] = {
+    "no model": (lambda i, t, d: IDS, "Give --model"),
+    "no prompt": (lambda i, t, d: ["--model", i], "There is no prompt"),
+    "empty prompt": (lambda i, t, d: ["", "--model", t], "The prompt is empty"),
+    "blank prompt": (lambda i, t, d: [" \n", "--model", t], "The prompt is empty"),
+    "empty ids": (lambda i, t, d: ["--model", i, "--prompt-ids", ""], "The prompt is empty"),
+    "odd ids": (lambda i, t, d: ["--model", i, "--prompt-ids", "5,x"], "whole numbers with commas"),
+    "mask id": (
+        lambda i, t, d: ["--model", i, "--prompt-ids", f"5,{LLADA_MASK}"],
+        "the mask id 258",
+    ),
+    "unknown id": (
+        lambda i, t, d: ["--model", i, "--prompt-ids", f"{VOCABULARY}"],
+        "knows ids 0 to",
+    ),
+    "window": (lambda i, t, d: ["--model", i, *IDS, "--length", "510"], "need 513 positions"),
+    "length 0": (lambda i, t, d: ["--model", i, *IDS, "--length", "0"], "length must be"),
+    "block": (
+        lambda i, t, d: ["--model", i, *IDS, "--length", "8", "--block", "3"],
+        "does not divide",
+    ),
+    "radius 0": (lambda i, t, d: ["--model", i, *IDS, "--radius", "0"], "radius must be a whole number or inf, at least 1"),
+    "radius 1.5": (
+        lambda i, t, d: ["--model", i, *IDS, "--radius", "1.5"],
+        "radius must be a whole",
+    ),
+    "n": (
+        lambda i, t, d: ["--model", i, *IDS, "--length", "4", "--n", "5"],
+        "do not fit a response",
+    ),
+    "method": (lambda i, t, d: ["--model", i, *IDS, "--method", "sabre"], "Did you mean 'saber'"),
+    "preset": (lambda i, t, d: ["--model", i, *IDS, "--preset", "papers"], "no preset 'papers'"),
+    "model": (lambda i, t, d: ["--model", str(d / "none"), *IDS], "There is no folder"),
+    "special": (lambda i, t, d: ["a <|eot_id|>", "--model", t], "spells the special token"),
+    "text": (lambda i, t, d: ["hello", "--model", i], "has no tokenizer"),
+    "surrogate": (lambda i, t, d: ["caf\udce9", "--model", t], "not UTF-8"),
+    "no file": (lambda i, t, d: ["--model", t, "--prompt-file", str(d / "no")], "cannot be read"),
+    "trace": (lambda i, t, d: ["--model", i, *IDS, "--trace", str(d)], "cannot be written"),
+    "unused": (
+        lambda i, t, d: ["--model", i, *IDS, "--threshold", "0.9"],
+        "does not use the setting",
+    ),
+    "set": (lambda i, t, d: ["--model", i, *IDS, "--set", "watch"], "--set takes NAME=VALUE"),
+    "twice": (lambda i, t, d: ["--model", i, *IDS, "--n", "2", "--set", "n=3"], "is given twice"),
+    "dtype": (lambda i, t, d: ["--model", i, *IDS, "--dtype", "int8"], "There is no dtype 'int8'"),
+    "device": (lambda i, t, d: ["--model", i, *IDS, "--device", "abacus"], "The device 'abacus'"),
+    "revision": (lambda i, t, d: ["--model", i, *IDS, "--revision", "ab12"], "has no revisions"),
+    "number": (
+        lambda i, t, d: ["--model", i, *IDS, "--length", "many"],
+        "Invalid value for --length",
+    ),
+    "option": (lambda i, t, d: ["--model", i, *IDS, "--lenght", "8"], "Unknown option: --lenght"),
+    "alias twice": (
+        lambda i, t, d: ["--model", i, *IDS, "--length", "8", "--max-new-tokens", "8"],
+        "specified multiple times",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_requests_get_a_sentence(
+    name: str, ids_model: str, text_model: str, tmp_path: Path, capsys: Capture
+) -> None:
+    arguments, sentence = REFUSED[name]
+    assert main(["generate", *arguments(ids_model, text_model, tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("archer: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+
+
+def test_not_utf8_is_refused(text_model: str, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "latin.txt"
+    file.write_bytes(b"caf\xe9")
+    assert main(["generate", "--model", text_model, "--prompt-file", str(file)]) == 2
+    assert "is not UTF-8: byte 3" in capsys.readouterr().err
+
+
+def test_special_tokens_can_be_allowed(text_model: str, capsys: Capture) -> None:
+    argv = ["generate", "a <|eot_id|>", "--model", text_model, "--length", "4", "--allow-special"]
+    assert main(argv) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_bad_requests_are_refused_before_the_model_is_loaded(
+    ids_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def untouched(*_: object, **__: object) -> Model:
+        pytest.fail("the model was loaded")
+
+    monkeypatch.setattr(archer.model, "load", untouched)
+    argv = ["generate", "--model", ids_model, *IDS]
+    assert main([*argv, "--trace", str(tmp_path)]) == 2
+    assert main([*argv, "--length", "8", "--block", "3"]) == 2
+    assert main([*argv, "--method", "nope"]) == 2
+
+
+def test_a_window_beyond_training_warns(tmp_path: Path, capsys: Capture) -> None:
+    model = str(make_dream(tmp_path / "dream"))
+    argv = ["generate", "--model", model, "--prompt-ids", ",".join(["5"] * 2045), "--length", "4"]
+    assert main(argv) == 0
+    out, err = capsys.readouterr()
+    assert len(out.split(",")) == 4
+    assert err.startswith("archer: A prompt of 2045 tokens")
+    assert err.count("\n") == 1
+    assert main([*argv, "--quiet"]) == 0
+    assert capsys.readouterr() == (out, "")
+
+
+def test_the_trace_tells_the_whole_story(text_model: str, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "trace.jsonl"
+    argv = [
+        "generate",
+        "--model",
+        text_model,
+        *IDS,
+        "--prompt-ids",
+        "8",
+        "--length",
+        "12",
+        "--json",
+    ]
+    assert main([*argv, "--trace", str(file), "--radius", "inf"]) == 0
+    done = json.loads(capsys.readouterr().out)["completions"]
+    start, *events = read(file)
+    assert isinstance(start, Start)
+    assert start.prompts == [[5, 7, 9], [8]]
+    assert start.settings["radius"] == "inf"
+    assert set(start.pieces or {}) == {5, 7, 8, 9}
+    for row in (0, 1):
+        updates = [each for each in events if isinstance(each, Update) and each.row == row]
+        assert [each.update for each in updates] == list(range(1, done[row]["updates"] + 1))
+        assert list(states(start, updates))[-1] == done[row]["tokens"]
+    ends = [each for each in events if isinstance(each, End)]
+    assert [each.completion for each in ends] == done
+
+
+@pytest.fixture
+def poisoned(ids_model: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model for which every prompt with the id 7 gives NaN."""
+    load = archer.model.load
+
+    def poison(*args: Any, **options: Any) -> Model:
+        model = load(*args, **options)
+        model.network.embedding.data[7] = math.nan
+        return model
+
+    monkeypatch.setattr(archer.model, "load", poison)
+    return ids_model
+
+
+def test_nan_stops_its_row_only(poisoned: str, capsys: Capture) -> None:
+    argv = ["generate", "--model", poisoned, "--prompt-ids", "5", "--prompt-ids", "5,7"]
+    assert main([*argv, "--length", "8"]) == 1
+    out, err = capsys.readouterr()
+    assert len(out.split(",")) == 8
+    assert out.count("\n") == 1
+    assert err.startswith("archer: prompt 2: The full pass of update 1 returned NaN")
+    assert main([*argv, "--length", "8", "--json"]) == 1
+    done = json.loads(capsys.readouterr().out)["completions"]
+    assert [each["finish_reason"] for each in done] == ["length", "error"]
+    assert done[1]["tokens"] == []
+
+
+def test_nan_is_shown_in_a_terminal(
+    poisoned: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    screen = terminal(monkeypatch)
+    assert main(["generate", "--model", poisoned, "--prompt-ids", "5,7", "--length", "8"]) == 1
+    assert "stopped after 0 updates" in screen.getvalue()
+    assert capsys.readouterr().err.startswith("archer: The full pass of update 1")
+
+
+def test_a_terminal_sees_the_view_and_then_the_text(
+    text_model: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    screen = terminal(monkeypatch)
+    assert main(["generate", "Hello", "--model", text_model, "--length", "8"]) == 0
+    written = screen.getvalue()
+    frames, _, rest = written.rpartition("\x1b[?25h")
+    assert "· masked" in frames
+    assert "distance" in frames
+    assert "updates: " in rest
+    assert "tokens/forward" in rest
+    assert "· masked" not in rest
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("option", ["--plain", "--quiet", "--json"])
+def test_a_terminal_is_left_alone_on_request(
+    option: str, ids_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = terminal(monkeypatch)
+    assert main(["generate", "--model", ids_model, *IDS, "--length", "8", option]) == 0
+    assert "\x1b" not in screen.getvalue()
+    assert screen.getvalue().count("\n") == 1
+
+
+def test_a_dumb_terminal_gets_plain_text(ids_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = terminal(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    assert main(["generate", "--model", ids_model, *IDS, "--length", "8"]) == 0
+    assert "\x1b" not in screen.getvalue()
+
+
+@pytest.fixture
+def hostile(text_model: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model that writes a terminal escape."""
+    monkeypatch.setattr(
+        "archer.loading.text.Text.decode", lambda self, ids: "\x1b]0;owned\x07\x9b31m"
+    )
+    monkeypatch.setattr("archer.loading.text.Text.piece", lambda self, id: "\x1b]0;owned\x07")
+    return text_model
+
+
+@pytest.mark.parametrize("options", [[], ["--plain"], ["--json"]])
+def test_model_output_never_steers_the_terminal(
+    options: list[str], hostile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = terminal(monkeypatch)
+    assert main(["generate", "x", "--model", hostile, "--length", "8", *options]) == 0
+    assert "owned" in screen.getvalue()
+    assert "\x1b]" not in screen.getvalue()
+    assert "\x9b" not in screen.getvalue()
+
+
+def test_a_pipe_gets_the_text_as_it_is(hostile: str, capsys: Capture) -> None:
+    assert main(["generate", "x", "--model", hostile, "--length", "8"]) == 0
+    assert capsys.readouterr().out == "\x1b]0;owned\x07\x9b31m\n"
+
+
+def test_an_interrupt_is_quiet(
+    ids_model: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def interrupted(*_: object, **__: object) -> Model:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(archer.model, "load", interrupted)
+    assert main(["generate", "--model", ids_model, *IDS]) == 130
+    assert capsys.readouterr() == ("", "archer: interrupted.\n")
+
+
+def test_log_records_are_lines_on_stderr(
+    ids_model: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    load = archer.model.load
+
+    def talkative(*args: Any, **options: Any) -> Model:
+        logging.getLogger("archer.loading.hub").warning("%s is not pinned.", "this")
+        return load(*args, **options)
+
+    monkeypatch.setattr(archer.model, "load", talkative)
+    argv = ["generate", "--model", ids_model, *IDS, "--length", "4"]
+    assert main(argv) == 0
+    assert capsys.readouterr().err == "archer: this is not pinned.\n"
+    assert main([*argv, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
