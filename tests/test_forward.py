@@ -374,6 +374,24 @@ def test_repeated_positions_are_honoured() -> None:
     assert (outcomes[0] - outcomes[2]).abs().max() < 1e-10
 
 
+def test_columns_are_where_their_positions_say() -> None:
+    """Without a causal mask order is nothing but positions: columns and positions reversed together
+    give the same logits in reverse.
+    """
+    model = backbone(dtype=torch.float64)
+    prompt, response, order = [5, 6, 7], torch.tensor([1, 2, 3, 4]), [3, 2, 1, 0]
+    plain = canvas_of([prompt], response[None], model.mask)
+    turned = replace(
+        canvas_of([prompt], response[None, order], model.mask),
+        positions=torch.tensor([[0, 1, 2, 6, 5, 4, 3]]),
+    )
+    outcomes = [
+        ask(model, canvas, blank(model.network, canvas), canvas.everything())[0][0]
+        for canvas in (plain, turned)
+    ]
+    assert (outcomes[0][order] - outcomes[1]).abs().max() < 1e-10
+
+
 @pytest.mark.parametrize("shift", [False, True])
 def test_positions_count_from_the_start_of_each_row(shift: bool) -> None:
     """Invariant 19: a short prompt beside a long one stores the very keys it stores alone."""

@@ -145,7 +145,7 @@ class Model:
         `chat=False` takes texts as they are, without the chat template.
         """
         chosen = build(method, settings, preset)
-        ids = self.encode(as_list(prompts), chat, allow_special)
+        ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
@@ -153,9 +153,16 @@ class Model:
         return Request(chosen, tuple(map(tuple, ids)), seed)
 
     def encode(
-        self, prompts: Sequence[str | Sequence[int]], chat: bool = True, allow_special: bool = False
+        self, prompt: str | Sequence[int], chat: bool = True, allow_special: bool = False
+    ) -> list[int]:
+        """A prompt as ids: a text through template and tokenizer, ids as they are."""
+        (ids,) = self._encode([prompt], chat, allow_special)
+        return ids
+
+    def _encode(
+        self, prompts: Sequence[str | Sequence[int]], chat: bool, allow_special: bool
     ) -> list[list[int]]:
-        """Prompts as ids: texts through template and tokenizer, ids as they are."""
+        """Many prompts; rendering a template has a price per call, not per prompt."""
         texts = [prompt for prompt in prompts if isinstance(prompt, str)]
         encoded = iter(self._encode_texts(texts, chat, allow_special) if texts else [])
         return [next(encoded) if isinstance(each, str) else list(each) for each in prompts]
