@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from archer import trace
-from archer.errors import BadRequest, BadTrace
+from archer.errors import ArcherError, BadRequest, BadTrace
 from archer.methods import build
 from archer.model import Model, Stream, load
 from archer.trace import End, Start, Update
@@ -206,3 +206,9 @@ def test_what_json_cannot_hold_is_left_out() -> None:
         "n": 2,
         "block": None,
     }
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_a_sentence_and_keeps_what_was_written() -> None:
+    with pytest.raises(ArcherError, match="could not be written on: No space left"):
+        trace.Writer(Path("/dev/full")).write(End(row=0, completion={}))

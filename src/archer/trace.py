@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
-from archer.errors import BadRequest, BadTrace
+from archer.errors import ArcherError, BadRequest, BadTrace
 from archer.generation import Step
 
 if TYPE_CHECKING:
@@ -134,8 +134,9 @@ class Writer:
     """Writes events to a file, a line each; the file is opened before any work starts."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         try:
-            self._file: IO[str] = path.open("w", encoding="utf-8")
+            self._file = path.open("wb", buffering=0)
         except OSError as error:
             raise BadRequest(
                 f"The trace file {str(path)!r} cannot be written: {error.strerror}. "
@@ -143,7 +144,15 @@ class Writer:
             ) from error
 
     def write(self, event: Start | Update | End) -> None:
-        self._file.write(event.model_dump_json() + "\n")
+        try:
+            line = event.model_dump_json().encode() + b"\n"
+            while line:
+                line = line[self._file.write(line) :]
+        except OSError as error:
+            raise ArcherError(
+                f"The trace file {str(self._path)!r} could not be written on: {error.strerror}. "
+                "What was written before is intact."
+            ) from error
 
     def ended(self, row: int, completion: Completion) -> None:
         self.write(End(row=row, completion=completion.as_dict()))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from archer.errors import BadRequest
-from archer.requests import check_device
 
 if TYPE_CHECKING:
     from archer.methods import Method
@@ -47,8 +46,6 @@ class ModelOptions:
     def load(self) -> Model:
         from archer.model import load
 
-        if self.device is not None:
-            check_device(self.device)
         return load(self.check(), revision=self.revision, device=self.device, dtype=self.dtype)
 
 
@@ -98,12 +95,9 @@ class MethodOptions:
 
     def build(self) -> Method:
         """The method; refuses whatever can be refused without a model."""
-        from archer.canvas import Prompt
         from archer.methods import build
 
-        method = build(self.method, self.settings(), self.preset)
-        method.decoder.start(Prompt.of([[0]], mask=1), method.length)
-        return method
+        return build(self.method, self.settings(), self.preset)
 
 
 @Parameter(name="*", group="Prompt")
