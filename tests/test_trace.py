@@ -210,5 +210,8 @@ def test_what_json_cannot_hold_is_left_out() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_a_sentence_and_keeps_what_was_written() -> None:
-    with pytest.raises(ArcherError, match="could not be written on: No space left"):
-        trace.Writer(Path("/dev/full")).write(End(row=0, completion={}))
+    with (
+        trace.Writer(Path("/dev/full")) as writer,
+        pytest.raises(ArcherError, match="could not be written on: No space left"),
+    ):
+        writer.write(End(row=0, completion={}))

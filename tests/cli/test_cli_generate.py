@@ -160,7 +160,10 @@ REFUSED: dict[str, tuple[Bad, str]] = {
         lambda i, t, d: ["--model", i, *IDS, "--length", "8", "--block", "3"],
         "does not divide",
     ),
-    "radius 0": (lambda i, t, d: ["--model", i, *IDS, "--radius", "0"], "radius must be a whole number or inf, at least 1"),
+    "radius 0": (
+        lambda i, t, d: ["--model", i, *IDS, "--radius", "0"],
+        "radius must be a whole number or inf",
+    ),
     "radius 1.5": (
         lambda i, t, d: ["--model", i, *IDS, "--radius", "1.5"],
         "radius must be a whole",
