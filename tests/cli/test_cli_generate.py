@@ -156,6 +156,7 @@ REFUSED: dict[str, tuple[Bad, str]] = {
     ),
     "window": (lambda i, t, d: ["--model", i, *IDS, "--length", "510"], "need 513 positions"),
     "length 0": (lambda i, t, d: ["--model", i, *IDS, "--length", "0"], "length must be"),
+    "threads 0": (lambda i, t, d: ["--model", i, *IDS, "--threads", "0"], "threads must be"),
     "block": (
         lambda i, t, d: ["--model", i, *IDS, "--length", "8", "--block", "3"],
         "does not divide",

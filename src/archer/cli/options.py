@@ -33,6 +33,8 @@ class ModelOptions:
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
     """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
+    threads: int | None = None
+    """Processor threads; as many as there are cores."""
 
     def check(self) -> str:
         """The model's name; refused when there is none."""
@@ -46,6 +48,8 @@ class ModelOptions:
     def load(self) -> Model:
         from archer.model import load
 
+        if self.threads is not None:
+            use_threads(self.threads)
         return load(self.check(), revision=self.revision, device=self.device, dtype=self.dtype)
 
 
@@ -130,6 +134,15 @@ class OutputOptions:
     """As --plain, and without warnings."""
     trace: Path | None = None
     """Write every update to this file, one JSON object per line."""
+
+
+def use_threads(count: int) -> None:
+    """How many processor threads torch computes with."""
+    import torch
+
+    if count < 1:
+        raise BadRequest(f"--threads must be a whole number, at least 1, not {count}.")
+    torch.set_num_threads(count)
 
 
 def _value(text: str) -> Any:

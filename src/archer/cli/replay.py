@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from archer.cli.options import use_threads
 from archer.cli.output import write_json, write_line
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def replay(
     checkpoints: Path,
     json: bool = False,
     skip_unsupported: bool = False,
+    threads: int = 1,
 ) -> int:
     """Re-run recorded trajectories in float32 and compare every recorded field.
 
@@ -33,9 +35,12 @@ def replay(
         Print one JSON object instead of lines.
     skip_unsupported
         Leave out traces whose method is not built.
+    threads
+        Processor threads; recorded checkpoints are tiny, and more than one thread slows them down.
     """
     from archer import replay as engine
 
+    use_threads(threads)
     cases = engine.read_cases(traces)
     results = engine.replay(cases, checkpoints, skip_unsupported=skip_unsupported)
     outcome = engine.summarise(results if json else _told(results))
