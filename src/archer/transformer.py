@@ -10,6 +10,7 @@ matrix; gate and up in one matrix).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -61,10 +62,7 @@ class Layer(nn.Module):
         self, shape: Shape, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> None:
         super().__init__()
-
-        def weight(*size: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(size, device=device, dtype=dtype), requires_grad=False)
-
+        weight = partial(_allocated, device=device, dtype=dtype)
         self.shape = shape
         fused = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
         self.attention_norm = weight(shape.width)
@@ -127,10 +125,7 @@ class Transformer(nn.Module):
         self, shape: Shape, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> None:
         super().__init__()
-
-        def weight(*size: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(size, device=device, dtype=dtype), requires_grad=False)
-
+        weight = partial(_allocated, device=device, dtype=dtype)
         self.shape = shape
         self.embedding = weight(shape.vocabulary, shape.width)
         self.layers = nn.ModuleList(
@@ -169,6 +164,10 @@ class Transformer(nn.Module):
         angle = positions.to(wide)[:, None, None] * frequency
         table = wide if shape.rope_float32 else self.dtype
         return Angles(angle.cos().to(table), angle.sin().to(table))
+
+
+def _allocated(*size: int, device: torch.device | None, dtype: torch.dtype | None) -> nn.Parameter:
+    return nn.Parameter(torch.empty(size, device=device, dtype=dtype), requires_grad=False)
 
 
 def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
