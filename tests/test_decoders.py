@@ -222,6 +222,37 @@ def test_no_position_is_immutable(position: int) -> None:
     assert after.response[0, position] == MASK
 
 
+def peaked(heights: list[float]) -> Logits:
+    """One row whose column i favours token 3 by `heights[i]`."""
+    values = torch.zeros(1, len(heights), VOCABULARY, dtype=torch.float64)
+    values[0, :, 3] = torch.tensor(heights, dtype=torch.float64)
+    return Logits.dense(values, MASK)
+
+
+def test_a_token_accepted_again_counts_with_its_latest_confidence() -> None:
+    """Invariant 6: the bar is the mean of the last accept-time confidences."""
+    decoder = Saber(n=1, mu=1)
+    start = decoder.start(prompt_of(1), 4)
+    history = torch.tensor([[0.2, torch.nan, torch.nan, torch.nan]], dtype=torch.float64)
+    logits = peaked([9.0, 0.0, 0.0, 0.0])
+    after, decision = decoder.step(replace(start, accepted_at=history), logits)
+    assert decision.accepted.tolist() == [[True, False, False, False]]
+    assert after.accepted_at[0, 0] == logits.greedy.confidence[0, 0] > 0.9
+
+
+def test_a_new_block_is_not_judged_by_what_was_seen_before_it() -> None:
+    """Its columns were not looked at, so their first change is infinite and older tokens go first."""
+    decoder = Saber(n=2, mu=2, block=4)
+    state = decoder.start(prompt_of(1), 8)
+    response = torch.tensor([[1, 1, MASK, MASK, MASK, MASK, MASK, MASK]])
+    first, _ = decoder.step(replace(state, response=response), peaked([5.0] * 4 + [9.0] * 4))
+    assert first.block.tolist() == [1]
+    assert first.previous[0, 4:].isnan().all()
+    _, decision = decoder.step(first, peaked([5.0] * 4 + [3.0, 3.0, 1.0, 1.0]))
+    assert decision.accepted[0].nonzero().flatten().tolist() == [4, 5]
+    assert decision.remasked[0].nonzero().flatten().tolist() == [0]
+
+
 def test_released_variants_differ_where_they_should() -> None:
     """Each option changes some trajectory, and bfloat16 puts confidences on its grid."""
     plain = [after.response.tolist() for *_, after in trajectory(Saber(), 11, 24)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -271,6 +273,25 @@ def test_an_unchanged_question_reuses_its_logits() -> None:
     assert Kind.REUSED not in [step.calls[0].kind for step in aged]
 
 
+def test_one_row_reuses_while_another_runs() -> None:
+    """Row 1 is late in its schedule and idle; row 0 fills masks.  Only row 0's memory moves on."""
+    net, decoder = model(False), Scheduled(steps=12)
+    state = decoder.start(Prompt.of([[1, 2, 3], [4, 5]], net.mask), 8)
+    late = replace(state, updates=(0, 9))
+    loop = Loop(net.network, net.shift, decoder, Archer(math.inf))
+    for made, step in enumerate(loop.steps(late), start=1):
+        if 1 not in step.rows:
+            break
+        assert step.calls[0].kind is (Kind.FULL if made == 1 else Kind.CACHED)
+        assert step.calls[1].kind is (Kind.FULL if made == 1 else Kind.REUSED)
+        if not step.after.done.any():
+            assert step.memory.passes == (made, 1)
+            assert step.memory.age.tolist() == [made - 1, 0]
+    assert made == 4
+    alone = decode(net, decoder, Archer(math.inf), [[1, 2, 3]], 8)
+    assert torch.equal(step.after.response[0], alone[3].after.response[0])
+
+
 def test_no_reuse_across_blocks_that_read_other_columns() -> None:
     """The last updates of a block are idle; the next block asks about columns not yet scored."""
     net = model(False)
@@ -336,8 +357,13 @@ class Idle(Scheduled):
 
 
 def test_a_decoder_that_never_ends_is_stopped_loudly() -> None:
+    """After exactly as many updates as its rule allows."""
+    net, decoder = model(False), Idle()
+    state = decoder.start(Prompt.of([[1, 2, 3]], net.mask), 8)
+    walk = Loop(net.network, False, decoder, Eager()).steps(state)
+    assert len(list(islice(walk, 8))) == 8
     with pytest.raises(Stuck, match="Idle has not finished after 8 updates"):
-        decode(model(False), Idle(), Eager(), [[1, 2, 3]], 8)
+        next(walk)
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -363,3 +389,16 @@ def test_work_adds_up_and_time_is_never_negative() -> None:
         assert step.work.keys == layers * sum(call.fed for call in step.calls)
         assert step.control >= 0
         assert all(call.seconds >= 0 for call in step.calls)
+
+
+@pytest.mark.parametrize("decoder", [Saber(), Scheduled()])
+def test_rows_that_are_done_make_no_step(decoder: Any) -> None:
+    """A forked state may hold finished rows; only the others go on, under their own numbers."""
+    net = model(False)
+    state = decoder.start(Prompt.of([[1, 2], [3, 4]], net.mask), 8)
+    loop = Loop(net.network, net.shift, decoder, Archer(4))
+    finished = replace(state, done=torch.tensor([True, False]))
+    rows = by_row(list(loop.steps(finished)))
+    assert list(rows) == [1]
+    assert rows[1] == by_row(list(loop.steps(state)))[1]
+    assert list(loop.steps(replace(state, done=torch.tensor([True, True])))) == []

@@ -87,15 +87,13 @@ def test_an_unknown_name_is_met_with_a_suggestion_and_the_list(name: str) -> Non
         assert known in said
 
 
-@pytest.mark.parametrize(
-    "name", ["", "+", "saber+", "+archer", "saber+archer+eager", "saber+saber"]
-)
+@pytest.mark.parametrize("name", ["", "+", "saber+", "+archer", "saber+saber"])
 def test_a_name_that_is_no_pair_is_refused(name: str) -> None:
     assert f"There is no method {name!r}" in refusal(name, {})
 
 
 def test_a_value_for_a_part_without_one_is_refused() -> None:
-    assert refusal("saber+eager:3", {}) == "'eager' takes no value, so 'eager:3' means nothing."
+    assert refusal("saber+eager:3", {}) == "'eager:3' means nothing: 'eager' takes no value."
 
 
 @pytest.mark.parametrize(
@@ -192,8 +190,10 @@ def test_settings_are_complete_plain_data(name: str) -> None:
     method = build(name, {"length": 24})
     settings = dict(method.settings)
     assert settings["length"] == 24
-    assert settings_of(method.decoder).items() <= settings.items()
-    assert settings_of(method.policy).items() <= settings.items()
+    decoder, policy = METHODS[name][0].split("+")
+    for part, made in ((DECODERS[decoder], method.decoder), (POLICIES[policy], method.policy)):
+        free = {k: v for k, v in settings_of(made).items() if k not in part.fixed}
+        assert free.items() <= settings.items()
     assert json.loads(json.dumps(settings)) == settings
 
 
@@ -202,3 +202,38 @@ def test_defaults_are_the_documented_ones() -> None:
     wanted = {"length": 256, "radius": 8, "n": 2, "mu": 2, "block": None, "temperature": 0.0}
     assert wanted.items() <= method.settings.items()
     assert build("llada-confidence", {}).settings["steps"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [("archer:11", "radius", 11), ("saber:3", "n", 3), ("dkv-decode:4", "reload", 4)],
+)
+def test_a_method_by_name_takes_its_value(name: str, setting: str, value: int) -> None:
+    assert build(name, {"length": 16}).settings[setting] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("saber+archer:", "'archer:' means nothing: 'archer' takes its radius behind the colon."),
+        ("saber+archer+age", "has more than a decoder and a cache"),
+        ("archer:x", "radius must be a whole number or inf, at least 1, not 'x'."),
+    ],
+)
+def test_spellings_that_mean_nothing(name: str, sentence: str) -> None:
+    assert sentence in refusal(name, {})
+
+
+def test_yes_is_not_a_number() -> None:
+    assert refusal("archer", {"n": True}) == "n must be a whole number, at least 1, not True."
+
+
+@pytest.mark.parametrize("name", sorted({*METHODS, *DECODERS}))
+def test_the_settings_of_a_method_make_the_same_method(name: str) -> None:
+    first = build(name, {"length": 16})
+    again = build(name, first.settings)
+    assert (again.decoder, again.policy, again.settings) == (
+        first.decoder,
+        first.policy,
+        first.settings,
+    )

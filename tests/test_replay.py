@@ -161,6 +161,14 @@ def test_cases_are_read_from_files_and_folders_in_order(case: Case, tmp_path: Pa
     assert [each.id for each in replay.read_cases(paths)] == ["a", "b", "b"]
 
 
+def test_a_line_ends_where_json_lines_end(case: Case, tmp_path: Path) -> None:
+    """Not at every character at which Python would break a text."""
+    odd = case.model_copy(update={"id": "a\u2028b\x85c"})
+    path = tmp_path / "odd.jsonl"
+    path.write_text(f"{odd.model_dump_json()}\n{case.model_dump_json()}", encoding="utf-8")
+    assert [each.id for each in replay.read_cases([path])] == [odd.id, case.id]
+
+
 @pytest.mark.parametrize(
     ("line", "cause"),
     [

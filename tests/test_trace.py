@@ -215,3 +215,13 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_written() -> None:
         pytest.raises(ArcherError, match="could not be written on: No space left"),
     ):
         writer.write(End(row=0, completion={}))
+
+
+def test_an_old_trace_survives_until_the_first_event(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_text("old")
+    with trace.Writer(path) as writer:
+        assert path.read_text() == "old"
+        writer.write(End(row=0, completion={}))
+        writer.write(End(row=1, completion={}))
+    assert [event.row for event in trace.read(path) if isinstance(event, End)] == [0, 1]

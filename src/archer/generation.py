@@ -121,14 +121,24 @@ class Loop(Generic[State]):
         self.clock = Clock(network.device)
 
     def steps(self, state: State, memory: Memory | None = None) -> Iterator[Step[State]]:
-        """Decode until every row is done.  Give a cloned state and memory to continue from there."""
+        """Decode until every row is done; rows that are done already make no step.
+
+        Give a cloned state and memory to continue from there.
+        """
         rows = tuple(range(len(state.updates)))
         canvas = self.decoder.canvas(state)
         memory = self._blank(canvas) if memory is None else memory
         question = self._question(state, canvas, memory, finite=None)
         limit = self.decoder.limit(state.length)
         index = 0
-        while rows:
+        while True:
+            going = np.flatnonzero(question.finite & ~question.done).tolist()
+            if len(going) < len(rows):
+                rows = tuple(rows[row] for row in going)
+                state, memory = state.select(going), memory.select(question.lanes_of(going))
+                question = question.select(going)
+            if not rows:
+                return
             self._check(question, state, limit)
             started = self.clock.mark()
             logits, plan, work = self._answer(question, memory)
@@ -154,11 +164,6 @@ class Loop(Generic[State]):
                 errors=errors,
             )
             yield step if not errors else _without_errors(step, sound, following.lanes_of(sound))
-            going = np.flatnonzero(following.finite & ~following.done).tolist()
-            if len(going) < len(rows):
-                rows = tuple(rows[row] for row in going)
-                after, memory = after.select(going), memory.select(following.lanes_of(going))
-                following = following.select(going)
             state, question, index = after, following, index + 1
 
     def _blank(self, canvas: Canvas) -> Memory:

@@ -207,8 +207,7 @@ def _best(values: Tensor, mask: int) -> tuple[Tensor, Tensor]:
         sides.append(torch.return_types.max((after.values, after.indices + mask + 1)))
     first, last = sides[0], sides[-1]
     ahead = first.values >= last.values
-    sick = first.values.isnan() | last.values.isnan()
-    best = torch.where(ahead, first.values, last.values).masked_fill(sick, torch.nan)
+    best = torch.where(ahead, first.values, last.values)
     return best, torch.where(ahead, first.indices, last.indices)
 
 

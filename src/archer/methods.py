@@ -1,7 +1,8 @@
 """Building a method from its name and settings.
 
 A method is spelled `decoder`, `decoder+policy` or `decoder+policy:value`, or has a name of its own in the
-catalogue.  A setting that a method does not use is refused, never ignored; so is a pair that cannot work.
+catalogue, which takes a value as well: `archer:11`.  A setting that a method does not use is refused, never
+ignored; so is a pair that cannot work.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Method:
     policy: Policy
     length: int
     settings: Mapping[str, Any]
-    """Every setting, given and defaulted, as plain data."""
+    """Every setting it takes, given and defaulted, as plain data: `build` makes the same of them."""
 
 
 def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> Method:
@@ -57,7 +58,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     shared, rule, cache = parts
     rule.start(Prompt.of([[0]], mask=1), shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
-    complete = {key: value for part in parts for key, value in asdict(part).items()}
+    complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(name, _wrapped(rule, shared), cache, shared.length, complete)
 
 
@@ -69,25 +70,34 @@ def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
 
 def _spelled(name: str) -> tuple[str, str, dict[str, Any]]:
     """Decoder name, policy name, and settings given as `part:value`."""
-    spelled = METHODS[name][0] if name in METHODS else name
-    parts = spelled.split("+")
+    named, colon, value = name.partition(":")
+    by_name = named in METHODS and "+" not in name
+    parts = METHODS[named][0].split("+") if by_name else name.split("+")
+    if by_name and colon:
+        parts[0 if POLICIES[parts[1]].main is None else 1] += colon + value
     if len(parts) == 1:
         parts.append("eager")
+    if len(parts) > 2:
+        raise BadRequest(f"{name!r} has more than a decoder and a cache: write decoder+cache.")
     given: dict[str, Any] = {}
     names = []
     for part, table, what in zip(
-        parts, (DECODERS, POLICIES), ("decoder", "cache policy"), strict=False
+        parts, (DECODERS, POLICIES), ("decoder", "cache policy"), strict=True
     ):
-        bare, _, value = part.partition(":")
-        if bare not in table or len(parts) > 2:
+        bare, colon, value = part.partition(":")
+        if bare not in table:
             raise BadRequest(_unknown(name, bare, table, what))
         names.append(bare)
-        if value:
+        if colon:
             main = table[bare].main
-            if main is None:
-                raise BadRequest(f"{bare!r} takes no value, so {part!r} means nothing.")
+            if main is None or not value:
+                raise BadRequest(f"{part!r} means nothing: {bare!r} takes {_main(table[bare])}.")
             given[main] = value
     return names[0], names[1], given
+
+
+def _main(part: Part) -> str:
+    return "no value" if part.main is None else f"its {part.main} behind the colon"
 
 
 def _unknown(name: str, part: str, table: Mapping[str, Part], what: str) -> str:
@@ -129,6 +139,9 @@ def _settings_of(part: Part) -> set[str]:
 
 def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
     own = _settings_of(part)
+    for name, value in wanted.items():
+        if name in own and isinstance(value, bool):
+            raise BadRequest(f"{name} must be {allowed(part, name)}, not {value}.")
     try:
         return part.make(**{k: v for k, v in wanted.items() if k in own}, **part.fixed)
     except ValidationError as error:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from archer.errors import BadModel, BadRequest, BadTrace
 from archer.generation import Kind, Step
+from archer.methods import build
 from archer.model import Model, load
 
 THRESHOLD_TOLERANCE = 1e-4
@@ -166,8 +167,10 @@ def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
         settings["order"] = case.order
     decoder, policy = METHODS[case.method].split("+")
     decoder = next((ours for name, ours in RULES.items() if name in case.settings), decoder)
+    method = f"{decoder}+{policy}"
     try:
-        for step in model.stream(case.prompt, f"{decoder}+{policy}", **settings):
+        build(method, settings)
+        for step in model.stream(case.prompt, method, **settings):
             for error in step.errors.values():
                 raise error
             yield step
@@ -206,6 +209,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:
+            return file.readlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadTrace(f"The trace {str(path)!r} cannot be read: {error}.") from error

@@ -131,12 +131,16 @@ def start(model: Model, request: Request) -> Start:
 
 
 class Writer:
-    """Writes events to a file, a line each; the file is opened before any work starts."""
+    """Writes events to a file, a line each.
+
+    The file is opened before any work starts, and an old one is emptied by the first event only.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._begun = False
         try:
-            self._file = path.open("wb", buffering=0)
+            self._file = path.open("ab", buffering=0)
         except OSError as error:
             raise BadRequest(
                 f"The trace file {str(path)!r} cannot be written: {error.strerror}. "
@@ -145,6 +149,9 @@ class Writer:
 
     def write(self, event: Start | Update | End) -> None:
         try:
+            if not self._begun and self._path.is_file():
+                self._file.truncate(0)
+            self._begun = True
             line = event.model_dump_json().encode() + b"\n"
             while line:
                 line = line[self._file.write(line) :]
