@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow check demo clean
+.PHONY: help setup test test-slow test-data check docs demo clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -25,11 +25,17 @@ test: setup  ## run the tests, without the slow ones
 test-slow: setup  ## run the slow tests only
 	$(PYTEST) -m slow
 
+test-data: setup  ## grade all references of all benchmarks; needs the data, takes minutes
+	$(PYTEST) -m slow tests/tasks
+
 check: setup  ## lint, format, types, tests, and at least 95 % statement coverage
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(PYTEST) -m "not slow" --cov --cov-report=term --cov-fail-under=95
+
+docs: setup  ## bring the generated parts of the documentation up to date
+	$(BIN)/python docs/generate.py
 
 demo: setup  ## see a response being denoised
 	$(BIN)/archer demo

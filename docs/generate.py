@@ -1,0 +1,82 @@
+"""Writes the generated parts of the documentation from the tables of the package: `make docs`.
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end of NAME -->`.  The tests
+check that every part is current.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from archer.canvas import Scope
+from archer.catalogue import DECODERS, METHODS, POLICIES
+from archer.compatibility import as_markdown, matrix
+from archer.loading.architectures import ARCHITECTURES
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PART = re.compile(r"<!-- generated: (\w+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
+SCOPES = {
+    Scope.MASKS: "masks of the block",
+    Scope.BLOCK: "the block",
+    Scope.RESPONSE: "the response",
+}
+
+
+def parts() -> dict[str, str]:
+    """Every generated part by name."""
+    return {
+        "matrix": as_markdown(matrix(DECODERS, POLICIES)),
+        "methods": _table(
+            ("method", "the same as", "what it is"),
+            ((f"`{name}`", f"`{means}`", text) for name, (means, text) in METHODS.items()),
+        ),
+        "decoders": _table(
+            ("decoder", "rule", "reads"),
+            (
+                (f"`{name}`", part.summary, SCOPES[part.make(**part.fixed).reads])
+                for name, part in DECODERS.items()
+            ),
+        ),
+        "caches": _table(
+            ("cache", "rule", "answers"),
+            (
+                (f"`{name}`", part.summary, SCOPES[part.make(**part.fixed).answers])
+                for name, part in POLICIES.items()
+            ),
+        ),
+        "backbones": _table(
+            ("architecture", "hub id", "note", "logits"),
+            (
+                (f"`{row.name}`", f"`{model.id}`", model.note, "shifted" if row.shift else "plain")
+                for row in ARCHITECTURES.values()
+                for model in row.models
+            ),
+        ),
+    }
+
+
+def refreshed(text: str) -> str:
+    """The page with every generated part as it should be now."""
+    known = parts()
+    return PART.sub(
+        lambda found: (
+            f"<!-- generated: {found[1]} -->\n{known[found[1]]}\n<!-- end of {found[1]} -->"
+        ),
+        text,
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = refreshed(before)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
