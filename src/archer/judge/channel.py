@@ -1,0 +1,106 @@
+"""The judge's ends of sockets and pipes. Nothing here blocks, and nothing grows without bound."""
+
+import os
+import socket
+from collections.abc import Iterator
+
+from archer.judge.inside import wire
+
+CHUNK = 1 << 18
+
+
+class Channel:
+    """Frames over a socket to another process, sent and received without ever waiting."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self.connection = connection
+        self.ended = False
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+
+    def send(self, kind: int, body: bytes) -> None:
+        """Queues one frame and sends as much as the other side takes now."""
+        self._outgoing += wire.frame(kind, body)
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends more of what is queued. A vanished reader is noticed when reading, not here."""
+        while self._outgoing:
+            try:
+                sent = self.connection.send(self._outgoing)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._outgoing.clear()
+                return
+            del self._outgoing[:sent]
+
+    @property
+    def sending(self) -> bool:
+        """Whether something is still queued."""
+        return bool(self._outgoing)
+
+    def frames(self) -> Iterator[tuple[int, bytes]]:
+        """Reads once and gives the complete frames. WireError for a frame over the cap."""
+        try:
+            chunk = self.connection.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        self.ended = not chunk
+        self._incoming += chunk
+        while len(self._incoming) >= wire.HEADER.size:
+            length, kind = wire.HEADER.unpack_from(self._incoming)
+            if length > wire.MESSAGE_BYTES:
+                raise wire.WireError(f"a message of {length} bytes, over the cap")
+            end = wire.HEADER.size + length
+            if len(self._incoming) < end:
+                return
+            body = bytes(self._incoming[wire.HEADER.size : end])
+            del self._incoming[:end]
+            yield kind, body
+
+
+class Drain:
+    """Reads a pipe to its end, keeps the first bytes, and notes whether there were more."""
+
+    def __init__(self, descriptor: int, keep: int) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor = descriptor
+        self.kept = bytearray()
+        self.flooded = False
+        self.ended = False
+        self._keep = keep
+
+    def read(self) -> bool:
+        """Takes what is there, at most one chunk; False if there was nothing."""
+        try:
+            chunk = os.read(self.descriptor, CHUNK)
+        except BlockingIOError:
+            return False
+        self.ended = not chunk
+        room = self._keep - len(self.kept)
+        self.kept += chunk[:room]
+        self.flooded = self.flooded or len(chunk) > room
+        return bool(chunk)
+
+
+class Feed:
+    """Writes a text into a pipe as far as the reader takes it, then closes the pipe."""
+
+    def __init__(self, descriptor: int, data: bytes) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor = descriptor
+        self._rest = memoryview(data)
+
+    def write(self) -> bool:
+        """Writes more; True when nothing is left to do, because all is written or nobody reads."""
+        try:
+            self._rest = self._rest[os.write(self.descriptor, self._rest[:CHUNK]) :]
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            return True
+        return not self._rest

@@ -1,0 +1,91 @@
+"""A single-use child of a zygote, as the judge holds it."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from archer.judge.channel import Channel
+from archer.judge.inside import wire
+
+
+class ChildUnfit(Exception):
+    """A child could not be confined, so no program may run in it: a fault of the harness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a child ended: exit code (negative: signal) and the CPU seconds that it had used."""
+
+    code: int
+    cpu: float
+
+
+@dataclass(slots=True)
+class Child:
+    """The judge's ends of a child's descriptors; -1 stands for closed or absent."""
+
+    channel: Channel
+    stdin: int
+    stdout: int
+    stderr: int
+    folder: Path | None
+    pid: int = 0
+    pidfd: int = -1
+    exit: Exit | None = None
+
+    def wait_until_ready(self, seconds: float) -> None:
+        """Waits until the child reports that every layer stands."""
+        select.select([self.channel.connection], [], [], seconds)
+        for kind, body in self.channel.frames():
+            if kind != wire.READY:
+                raise ChildUnfit(f"A sandbox could not be confined: {wire.loads(body)}.")
+            return
+        raise ChildUnfit("A sandbox ended, or hung, before it was confined.")
+
+    def kill(self) -> None:
+        """SIGKILL, which in a process namespace takes everything along."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.pidfd >= 0:
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            elif sys.platform != "linux" and self.pid and self.exit is None:
+                os.kill(self.pid, signal.SIGKILL)
+
+    def close_stdin(self) -> None:
+        """Lets the child read the end of its input."""
+        if self.stdin >= 0:
+            os.close(self.stdin)
+            self.stdin = -1
+
+    def close(self) -> None:
+        """Gives back all descriptors."""
+        self.channel.connection.close()
+        self.close_stdin()
+        for descriptor in (self.stdout, self.stderr, self.pidfd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.stdout = self.stderr = self.pidfd = -1
+
+
+def open_child(folder: Path | None, piped: bool) -> tuple[Child, list[int]]:
+    """A child-to-be, and the four descriptors (0 to 3) to send to the zygote and then close.
+
+    Without pipes, the child's standard streams are /dev/null.
+    """
+    ours, theirs = socket.socketpair()
+    if piped:
+        (read_in, write_in), (read_out, write_out), (read_err, write_err) = (
+            os.pipe(),
+            os.pipe(),
+            os.pipe(),
+        )
+        streams = [read_in, write_out, write_err]
+    else:
+        write_in = read_out = read_err = -1
+        streams = [os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) for _ in range(3)]
+    child = Child(Channel(ours), write_in, read_out, read_err, folder)
+    return child, [*streams, theirs.detach()]

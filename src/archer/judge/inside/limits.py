@@ -1,0 +1,21 @@
+"""Resource limits that depend on the check and are set by the process itself before it starts."""
+
+import math
+import resource
+
+
+def limit_this_process(cpu_seconds: float, memory_bytes: int) -> None:
+    """Caps CPU time (whole seconds, rounded up) and address space, for good.
+
+    The soft limit is the hard one, so the kernel kills at once and sends no signal to catch.
+    """
+    lower(resource.RLIMIT_CPU, math.ceil(cpu_seconds))
+    lower(resource.RLIMIT_AS, memory_bytes)
+
+
+def lower(which: int, value: int) -> None:
+    """Sets a limit for good, or leaves it where the one in force is lower already."""
+    _, present = resource.getrlimit(which)
+    if present != resource.RLIM_INFINITY:
+        value = min(value, present)
+    resource.setrlimit(which, (value, value))

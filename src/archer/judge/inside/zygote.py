@@ -1,0 +1,167 @@
+"""The zygote: a small interpreter that forks one confined, single-use child per program or test.
+
+It is started afresh, never sees a test, and never runs a line of a program itself. It takes orders
+from the judge over one socket: fork (with the child's descriptors attached), and reports exits.
+"""
+
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from types import ModuleType
+from typing import Any
+
+from . import guest, tester, wire
+from .confine import Confinement
+
+ROLES: dict[str, ModuleType] = {"program": guest, "test": tester}
+CHILD_DESCRIPTORS = 4
+HIGHEST_DESCRIPTOR = 1 << 16
+
+
+def main(connection: socket.socket, plan: dict[str, Any]) -> int:
+    """Builds the surroundings, then serves until the judge hangs up; in a child: runs the child."""
+    confinement = Confinement(plan)
+    try:
+        if not confinement.enter():
+            connection.detach()
+            return _wait_for_zygote()
+        sys.meta_path.append(Packages(plan["packages"]))
+        for name in plan["preload"]:
+            importlib.import_module(name)
+    except (OSError, ImportError) as error:
+        connection.sendall(wire.frame(wire.FAILED, wire.dumps(str(error))))
+        return 1
+    gc.collect()
+    gc.freeze()
+    connection.sendall(wire.frame(wire.READY, wire.dumps(os.getpid())))
+    return Zygote(connection, plan, confinement).serve()
+
+
+def _wait_for_zygote() -> int:
+    os.closerange(3, HIGHEST_DESCRIPTOR)
+    os.wait()
+    return 0
+
+
+class Packages:
+    """Finds the packages that programs may import, without looking into the folder above them."""
+
+    def __init__(self, folders: dict[str, str]) -> None:
+        self._folders = folders
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Where a package is; part of Python's import protocol."""
+        folder = self._folders.get(name)
+        if folder is None:
+            return None
+        return spec_from_file_location(
+            name, f"{folder}/__init__.py", submodule_search_locations=[folder]
+        )
+
+
+class Zygote:
+    """Forks and reaps. Single-threaded; the exit of a child wakes it through a pipe."""
+
+    def __init__(
+        self, connection: socket.socket, plan: dict[str, Any], confinement: Confinement
+    ) -> None:
+        self._connection = connection
+        self._role = ROLES[plan["role"]]
+        self._confinement = confinement
+        self._wake, write_end = os.pipe()
+        for end in (self._wake, write_end):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> int:
+        """The loop; returns in every child, with that child's exit code."""
+        poller = select.poll()
+        poller.register(self._connection, select.POLLIN)
+        poller.register(self._wake, select.POLLIN)
+        while True:
+            for descriptor, _ in poller.poll():
+                if descriptor == self._wake:
+                    os.read(self._wake, 4096)
+                    self._reap()
+                    continue
+                try:
+                    child = self._fork()
+                except EOFError:
+                    os._exit(0)
+                if child is not None:
+                    return child()
+
+    def _fork(self) -> Callable[[], int] | None:
+        """Carries out one order; None in the zygote, the child's life in the child."""
+        header, descriptors, _, _ = socket.recv_fds(
+            self._connection, wire.HEADER.size, CHILD_DESCRIPTORS
+        )
+        if len(header) < wire.HEADER.size:
+            raise EOFError
+        length, _ = wire.HEADER.unpack(header)
+        body = self._connection.recv(length, socket.MSG_WAITALL)
+        folder = wire.loads(body)["folder"]
+        try:
+            pid = self._confinement.fork()
+        except OSError as error:
+            self._report(wire.FAILED, str(error))
+            return None
+        if pid == 0:
+            return lambda: self._become_child(descriptors, folder)
+        self._announce(pid)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return None
+
+    def _announce(self, pid: int) -> None:
+        message = wire.frame(wire.FORKED, wire.dumps({"pid": pid}))
+        if sys.platform != "linux":
+            self._connection.sendall(message)
+            return
+        pidfd = os.pidfd_open(pid)
+        socket.send_fds(self._connection, [message], [pidfd])
+        os.close(pidfd)
+
+    def _report(self, kind: int, data: Any) -> None:
+        self._connection.sendall(wire.frame(kind, wire.dumps(data)))
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            cpu = usage.ru_utime + usage.ru_stime
+            code = os.waitstatus_to_exitcode(status)
+            self._report(wire.EXITED, {"pid": pid, "code": code, "cpu": cpu})
+
+    def _become_child(self, descriptors: list[int], folder: str | None) -> int:
+        """Takes the four descriptors as 0 to 3, drops everything else, and confines itself."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._connection.detach()
+        for target, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, target, inheritable=False)
+        os.closerange(CHILD_DESCRIPTORS, HIGHEST_DESCRIPTOR)
+        judge = socket.socket(fileno=CHILD_DESCRIPTORS - 1)
+        try:
+            self._confinement.confine_child(folder)
+        except OSError as error:
+            judge.sendall(wire.frame(wire.FAILED, wire.dumps(str(error))))
+            os._exit(1)
+        self._role.rehearse()
+        judge.sendall(wire.frame(wire.READY, b""))
+        try:
+            return int(self._role.serve(judge))
+        except EOFError:
+            os._exit(0)

@@ -1,0 +1,131 @@
+"""What every run of a program has in common: its output, its folder, its end, the clock."""
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from archer.judge.channel import Drain
+from archer.judge.checks import Limits, Outcome, Verdict
+from archer.judge.child import Child, Exit
+from archer.judge.folders import overfull
+from archer.judge.inside import wire
+from archer.judge.seatbelt import resident_bytes
+from archer.judge.station import Station
+from archer.judge.watch import Watch
+
+LOOK_SECONDS: Final = 0.1
+LONGEST_WAIT: Final = 3600.0
+LAST_READS: Final = 8
+MUCH: Final = 0.5
+
+
+class Finished(Exception):
+    """Raised inside a run as soon as the verdict stands."""
+
+    def __init__(self, outcome: Outcome, reason: str = "", broken: bool = False) -> None:
+        super().__init__(reason)
+        self.verdict = Verdict(outcome, reason, integrity="violated" if broken else "isolated")
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The two stations that a check needs: one for programs, one for tests."""
+
+    programs: Station
+    tests: Station
+
+    def close(self) -> None:
+        """Ends both."""
+        self.programs.close()
+        self.tests.close()
+
+
+class ProgramRun:
+    """A program in a child, with its output drained and its folder watched."""
+
+    def __init__(self, station: Station, limits: Limits, keep: int) -> None:
+        self.station = station
+        self.limits = limits
+        self.child: Child = station.take()
+        self.watch = Watch(limits.wall_seconds)
+        self._next_look = LOOK_SECONDS
+        self.stdout = Drain(self.child.stdout, keep)
+        self.stderr = Drain(self.child.stderr, limits.output_bytes)
+
+    def observe(self) -> None:
+        """Starts to read the program's output and to listen to its zygote."""
+        self.watch.readable(self.stdout.descriptor, lambda: self._drain(self.stdout))
+        self.watch.readable(self.stderr.descriptor, lambda: self._drain(self.stderr))
+        self.watch.readable(self.station.control.fileno(), self.station.hear)
+
+    @property
+    def flooded(self) -> bool:
+        """Whether the program wrote more than is kept."""
+        return self.stdout.flooded or self.stderr.flooded
+
+    def step(self) -> bool:
+        """Waits for something to happen; False when the time is over."""
+        if self.child.folder is None:
+            return self.watch.wait(LONGEST_WAIT)
+        in_time = self.watch.wait(LOOK_SECONDS)
+        if self.watch.seconds() > self._next_look:
+            self._next_look = self.watch.seconds() + LOOK_SECONDS
+            self._look(self.child.folder)
+        return in_time
+
+    def _look(self, folder: Path) -> None:
+        """Checks what the kernel does not limit in this tier."""
+        if overfull(folder):
+            raise Finished("fail", "The program wrote more temporary files than it may.")
+        watched = self.station.memory_is_watched
+        if watched and resident_bytes(self.child.pid) > self.limits.memory_bytes:
+            raise Finished("fail", "MemoryError: the program took more memory than it may.")
+
+    def exit(self) -> Exit:
+        """Makes sure that the program has ended, and says how."""
+        self.child.kill()
+        return self.station.wait_for_exit(self.child)
+
+    def close(self) -> None:
+        """Ends the program if it still runs, and looks at the output that is still under way."""
+        self.child.kill()
+        self.watch.close()
+        for drain in (self.stdout, self.stderr):
+            for _ in range(LAST_READS):
+                if drain.ended or not drain.read():
+                    break
+        self.station.release(self.child)
+
+    def _drain(self, drain: Drain) -> None:
+        drain.read()
+        if drain.ended:
+            self.watch.forget(drain.descriptor)
+
+
+def send_program(child: Child, order: dict[str, object]) -> None:
+    """Has a child load a program."""
+    try:
+        child.channel.send(wire.LOAD, wire.dumps(order))
+    except wire.WireError as error:
+        raise Finished("fail", f"The program is {error}.") from None
+
+
+def ended_early(exit_: Exit, limits: Limits, what: str) -> Finished:
+    """The verdict on a program whose process ended by itself.
+
+    The kernel enforces the CPU limit by counting ticks and reports what it measured otherwise; on a
+    busy virtual machine the two differ widely. SIGKILL with much CPU time used means the limit.
+    """
+    if exit_.code == -signal.SIGKILL and exit_.cpu >= MUCH * limits.cpu_seconds:
+        return Finished("timeout", f"{what} used up {limits.cpu_seconds:g} s of CPU time.")
+    if exit_.code < 0:
+        return Finished("crash", f"{what} was ended by {_signal_name(-exit_.code)}.")
+    return Finished("crash", f"{what} ended with exit code {exit_.code} before it had answered.")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,111 @@
+"""A few hostile and honest programs, run before anything is graded.
+
+A hostile program here gives the right answer if and only if its attack works. So a wrong verdict
+means that a layer does not hold on this machine, and the judge refuses to grade.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from archer.judge.checks import (
+    MIB,
+    Check,
+    FunctionCheck,
+    Limits,
+    NoSandbox,
+    Outcome,
+    StdinCheck,
+    Tier,
+    Verdict,
+)
+from archer.judge.tiers import LAYERS
+
+PATIENT: Final = Limits(cpu_seconds=10, wall_seconds=30, memory_bytes=256 * MIB)
+HASTY: Final = Limits(cpu_seconds=1, wall_seconds=0.3, memory_bytes=256 * MIB)
+TEST: Final = "assert f(1) == 2\nassert f(41) == 42\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A program with the one right verdict, and the layer to blame for another."""
+
+    name: str
+    layer: str
+    check: Check
+    outcome: Outcome
+    flooded: bool = False
+
+
+def _function(source: str, limits: Limits = PATIENT) -> FunctionCheck:
+    return FunctionCheck(source, "f", TEST, limits=limits)
+
+
+def _attack(preparation: str) -> FunctionCheck:
+    body = "".join(f"    {line}\n" for line in preparation.splitlines())
+    return _function(f"import os, sys\ndef f(x):\n{body}    return x + 1\n")
+
+
+TRIALS: Final[tuple[Trial, ...]] = (
+    Trial("reads /etc/passwd", "files", _attack("open('/etc/passwd').read()"), "fail"),
+    Trial("writes into the library", "files", _attack("open(os.__file__, 'a')"), "fail"),
+    Trial("makes a socket", "network", _attack("import socket\nsocket.socket(2, 2)"), "fail"),
+    Trial("starts a process", "processes", _attack("if os.fork() == 0: os._exit(0)"), "fail"),
+    Trial(
+        "signals its parent", "signals", _attack("os.kill(os.getppid(), 0)\nos.kill(-1, 0)"), "fail"
+    ),
+    Trial("takes 1 GiB", "limits", _attack("bytearray(1 << 30)"), "fail"),
+    Trial("never ends", "limits", _function("def f(x):\n    while True: pass", HASTY), "timeout"),
+    Trial("floods its output", "limits", _attack("os.write(1, b'x' * 300000)"), "pass", True),
+    Trial(
+        "is equal to everything",
+        "protocol",
+        _function("class A:\n    __eq__ = lambda *a: True\ndef f(x): return A()"),
+        "fail",
+    ),
+    Trial("exits with success", "protocol", _function("import os\nos._exit(0)"), "crash"),
+    Trial("an honest function", "protocol", _function("def f(x): return x + 1"), "pass"),
+    Trial(
+        "an honest import",
+        "files",
+        _function("import decimal, zlib, unittest\ndef f(x): return int(decimal.Decimal(x) + 1)"),
+        "pass",
+    ),
+    Trial(
+        "an honest thread",
+        "limits",
+        _attack("import threading\nt = threading.Thread(target=print)\nt.start()\nt.join()"),
+        "pass",
+    ),
+    Trial(
+        "an honest class",
+        "protocol",
+        FunctionCheck(
+            "class C:\n    def g(self, x): x.append(1)\n",
+            "C",
+            "a = []\nC().g(a)\nassert a == [1]",
+            limits=PATIENT,
+        ),
+        "pass",
+    ),
+    Trial(
+        "an honest script",
+        "protocol",
+        StdinCheck("print(int(input()) + 1)", (("1\n", "2\n"),), limits=PATIENT),
+        "pass",
+    ),
+)
+
+
+def self_test(grade: Callable[[Check], Verdict], tier: Tier) -> None:
+    """Runs the trials that concern a tier; NoSandbox at the first wrong verdict."""
+    for trial in TRIALS:
+        if trial.layer not in LAYERS[tier]:
+            continue
+        verdict = grade(trial.check)
+        if verdict.outcome != trial.outcome or verdict.flooded != trial.flooded:
+            raise NoSandbox(
+                f"The judge's self-test failed in tier {tier}, so nothing is graded: the program "
+                f"that {trial.name} must get {trial.outcome} and got {verdict.outcome} "
+                f"({verdict.reason or 'no reason'}). The layer that does not hold: {trial.layer}."
+            )

@@ -1,0 +1,237 @@
+"""A zygote as the judge sees it: starts it, has it fork children, and hears of their ends."""
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from archer.judge import inside
+from archer.judge.checks import NoSandbox
+from archer.judge.child import Child, Exit, open_child
+from archer.judge.folders import Folders
+from archer.judge.inside import wire
+from archer.judge.plan import Plan
+
+MODULES: Final = ("kernel", "limits", "confine", "wire", "remote", "guest", "tester", "zygote")
+START_SECONDS: Final = 30.0
+END_SECONDS: Final = 10.0
+WARM_CHILDREN: Final = 2
+
+LOADER: Final = """
+import json, socket, sys, types
+judge = socket.socket(fileno=int(sys.argv[1]))
+size = int.from_bytes(judge.recv(4, socket.MSG_WAITALL), "big")
+modules, plan = json.loads(judge.recv(size, socket.MSG_WAITALL))
+package = sys.modules["inside"] = types.ModuleType("inside")
+package.__path__ = []
+for name, source in modules:
+    module = types.ModuleType("inside." + name)
+    module.__package__ = "inside"
+    sys.modules[module.__name__] = module
+    setattr(package, name, module)
+    exec(compile(source, name + ".py", "exec"), module.__dict__)
+del modules, source
+sys.exit(sys.modules["inside.zygote"].main(judge, plan))
+"""
+
+
+class StationLost(Exception):
+    """The zygote is gone or does not do its work: a fault of the harness, not of a program."""
+
+
+class Station:
+    """One zygote and its children, some of them forked ahead. One check at a time may use it."""
+
+    def __init__(self, plan: Plan, command: Sequence[str], folders: Folders | None) -> None:
+        self._plan = plan
+        self._folders = folders
+        self._ordered: deque[Child] = deque()
+        self._warm: deque[Child] = deque()
+        self._alive: dict[int, Child] = {}
+        self._pidfds: deque[int] = deque()
+        self._incoming = bytearray()
+        self._greeted = False
+        self.control, theirs = socket.socketpair()
+        with theirs:
+            self._process = _start([*command, *interpreter()], theirs)
+        body = wire.dumps([[[name, _source(name)] for name in MODULES], plan])
+        with contextlib.suppress(BrokenPipeError):
+            self.control.sendall(len(body).to_bytes(4, "big") + body)
+        self.control.setblocking(False)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the zygote, or of the process that waits for it."""
+        return self._process.pid
+
+    @property
+    def memory_is_watched(self) -> bool:
+        """Whether the judge has to look after the memory of programs itself."""
+        return self._plan["seatbelt"] is not None
+
+    def wait_until_started(self) -> None:
+        """Waits for the zygote to stand behind its layers, and forks the first children.
+
+        NoSandbox if the kernel refuses a layer.
+        """
+        try:
+            self._wait(lambda: self._greeted, START_SECONDS)
+        except StationLost as error:
+            raise NoSandbox(f"{error} {self._last_words()}".strip()) from None
+        for _ in range(WARM_CHILDREN):
+            self._order()
+
+    def take(self) -> Child:
+        """A confined child that has not seen any program; StationLost if there is none to be had."""
+        self.prepare()
+        self._wait(lambda: bool(self._warm), START_SECONDS)
+        child = self._warm.popleft()
+        child.wait_until_ready(START_SECONDS)
+        return child
+
+    def prepare(self) -> None:
+        """Has a child forked if none is under way."""
+        if not self._warm and not self._ordered:
+            self._order()
+
+    def release(self, child: Child) -> None:
+        """Ends a child for good and has the next one forked."""
+        child.kill()
+        child.close()
+        self.hear()
+        if len(self._warm) + len(self._ordered) < WARM_CHILDREN:
+            self._order()
+
+    def wait_for_exit(self, child: Child) -> Exit:
+        """How a child ended that is about to end by itself."""
+        self._wait(lambda: child.exit is not None, END_SECONDS)
+        assert child.exit is not None
+        return child.exit
+
+    def hear(self) -> None:
+        """Takes in what the zygote has reported. StationLost if it is gone."""
+        while True:
+            try:
+                chunk, pidfds, _, _ = socket.recv_fds(self.control, 1 << 16, 16)
+            except BlockingIOError:
+                return
+            except OSError:
+                chunk, pidfds = b"", []
+            if not chunk:
+                raise StationLost("The process that starts sandboxes has ended.")
+            self._pidfds.extend(pidfds)
+            self._incoming += chunk
+            self._digest()
+
+    def close(self) -> None:
+        """Ends the zygote and with it every child; nothing is left running or on disk."""
+        self.control.close()
+        for child in (*self._ordered, *self._warm, *self._alive.values()):
+            child.kill()
+            child.close()
+        for pidfd in self._pidfds:
+            os.close(pidfd)
+        self._pidfds.clear()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+        for child in self._alive.values():
+            self._discard_folder(child)
+
+    def _order(self) -> None:
+        folder = self._folders.make(self._plan["uid"]) if self._folders is not None else None
+        child, theirs = open_child(folder, piped=self._plan["role"] == "program")
+        order = wire.frame(wire.FORK, wire.dumps({"folder": folder and str(folder)}))
+        try:
+            socket.send_fds(self.control, [order], theirs)
+        except OSError as error:
+            child.close()
+            raise StationLost(
+                f"The process that starts sandboxes takes no order: {error}."
+            ) from None
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        self._ordered.append(child)
+
+    def _digest(self) -> None:
+        while len(self._incoming) >= wire.HEADER.size:
+            length, kind = wire.HEADER.unpack_from(self._incoming)
+            end = wire.HEADER.size + length
+            if len(self._incoming) < end:
+                return
+            data = wire.loads(bytes(self._incoming[wire.HEADER.size : end]))
+            del self._incoming[:end]
+            self._act(kind, data)
+
+    def _act(self, kind: int, data: Any) -> None:
+        if kind == wire.READY:
+            self._greeted = True
+        elif kind == wire.FORKED:
+            child = self._ordered.popleft()
+            child.pid = data["pid"]
+            child.pidfd = self._pidfds.popleft() if self._pidfds else -1
+            self._alive[child.pid] = child
+            self._warm.append(child)
+        elif kind == wire.EXITED:
+            child = self._alive.pop(data["pid"])
+            child.exit = Exit(data["code"], data["cpu"])
+            self._discard_folder(child)
+        else:
+            raise StationLost(f"The process that starts sandboxes reports: {data}.")
+
+    def _discard_folder(self, child: Child) -> None:
+        if self._folders is not None and child.folder is not None:
+            self._folders.remove(child.folder)
+
+    def _wait(self, arrived: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not arrived():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise StationLost(f"The process that starts sandboxes is silent for {seconds:g} s.")
+            select.select([self.control], [], [], left)
+            self.hear()
+
+    def _last_words(self) -> str:
+        """What the interpreter wrote before it ended, if it has ended."""
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return ""
+        assert self._process.stderr is not None
+        return self._process.stderr.read().decode(errors="replace").strip()[-500:]
+
+
+def interpreter() -> list[str]:
+    """The command for a fresh interpreter: no site, no user folder, no current folder, UTF-8."""
+    return [str(Path(sys.executable).resolve()), "-P", "-s", "-S", "-B", "-X", "utf8", "-c", LOADER]
+
+
+def _start(command: list[str], theirs: socket.socket) -> "subprocess.Popen[bytes]":
+    """Starts a command with one socket and nothing else of this process, not its environment."""
+    return subprocess.Popen(
+        [*command, str(theirs.fileno())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=[theirs.fileno()],
+        env={"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def _source(name: str) -> str:
+    return (Path(inside.__file__).parent / f"{name}.py").read_text(encoding="utf-8")

@@ -1,0 +1,132 @@
+"""The seccomp filter, run by a small interpreter of its instructions."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from archer.judge.filters import (
+    ALLOW,
+    AUDIT_ARCHITECTURE,
+    ENOSYS,
+    EPERM,
+    FAIL,
+    IF_ANY_BIT,
+    IF_AT_LEAST,
+    IF_EQUAL,
+    KILL,
+    LOAD,
+    OFFSET_ARCHITECTURE,
+    OFFSET_ARGUMENTS,
+    RETURN,
+    seccomp_filter,
+)
+from archer.judge.inside.kernel import OWN_PID, SystemCallFilter
+from archer.judge.syscalls import ALLOWED, ARCHITECTURES, CONDITIONAL, SETUP, Numbers, numbers
+
+JUMPS: dict[int, Callable[[int, int], bool]] = {
+    IF_EQUAL: lambda a, k: a == k,
+    IF_AT_LEAST: lambda a, k: a >= k,
+    IF_ANY_BIT: lambda a, k: bool(a & k),
+}
+
+
+def decide(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
+    """What the filter says about a system call; None as architecture means the right one."""
+    words = {0: number, OFFSET_ARCHITECTURE: architecture or AUDIT_ARCHITECTURE[machine]}
+    for position in range(6):
+        value = arguments[position] if position < len(arguments) else 0
+        words[OFFSET_ARGUMENTS + 8 * position] = value
+    program, at, accumulator = seccomp_filter(machine), 0, 0
+    for _ in range(len(program)):
+        code, yes, no, value = program[at]
+        at += 1
+        if code == RETURN:
+            return value
+        if code == LOAD:
+            accumulator = words[value]
+        else:
+            at += yes if JUMPS[code](accumulator, value) else no
+    raise AssertionError("the filter does not return")
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_every_allowed_call_is_allowed_and_every_other_refused(machine: str) -> None:
+    allowed = set(numbers(ALLOWED, machine).values())
+    special = set(numbers(CONDITIONAL, machine).values())
+    for number in range(600):
+        if number not in special:
+            expected = ALLOW if number in allowed else FAIL | EPERM
+            assert decide(machine, number) == expected, number
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_a_program_starts_threads_but_no_process(machine: str) -> None:
+    calls = numbers(CONDITIONAL, machine)
+    assert decide(machine, calls["clone"], 0x3D0F00) == ALLOW
+    assert decide(machine, calls["clone"], 17) == FAIL | EPERM
+    assert decide(machine, calls["clone3"]) == FAIL | ENOSYS
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_a_program_signals_and_limits_only_itself(machine: str) -> None:
+    calls = numbers(CONDITIONAL, machine)
+    for name in ("kill", "tgkill"):
+        assert decide(machine, calls[name], OWN_PID) == ALLOW
+        for other in (0, 1, 2, 0xFFFFFFFF):
+            assert decide(machine, calls[name], other) == FAIL | EPERM
+    assert decide(machine, calls["prlimit64"], 0) == ALLOW
+    assert decide(machine, calls["prlimit64"], 77) == FAIL | EPERM
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_only_unix_socket_pairs_and_harmless_requests(machine: str) -> None:
+    calls = numbers(CONDITIONAL, machine)
+    assert decide(machine, calls["socketpair"], 1) == ALLOW
+    assert decide(machine, calls["socketpair"], 2) == FAIL | EPERM
+    assert decide(machine, calls["ioctl"], 0, 0x5401) == ALLOW
+    assert decide(machine, calls["ioctl"], 0, 0x5412) == FAIL | EPERM
+    assert decide(machine, calls["prctl"], 15) == ALLOW
+    assert decide(machine, calls["prctl"], 38) == FAIL | EPERM
+
+
+def test_other_architectures_are_killed_and_x32_is_refused() -> None:
+    assert decide("x86_64", 0, architecture=AUDIT_ARCHITECTURE["aarch64"]) == KILL
+    assert decide("aarch64", 63, architecture=0x40000003) == KILL
+    assert decide("x86_64", 0x40000000) == FAIL | EPERM
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_jumps_fit_into_a_byte_and_the_filter_into_the_kernel(machine: str) -> None:
+    program = seccomp_filter(machine)
+    assert max(itertools.chain.from_iterable(i[1:3] for i in program)) < 256
+    assert len(program) <= 4096
+
+
+def test_the_own_process_id_is_filled_in() -> None:
+    packed = SystemCallFilter([(IF_EQUAL, 0, 1, OWN_PID), (RETURN, 0, 0, ALLOW)]).for_process(4711)
+    assert packed[4:8] == (4711).to_bytes(4, "little")
+    assert len(packed) == 16
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_no_number_occurs_twice(column: int) -> None:
+    tables: Numbers = {**ALLOWED, **CONDITIONAL, **SETUP}
+    assert len(tables) == len(ALLOWED) + len(CONDITIONAL) + len(SETUP)
+    found = Counter(row[column] for row in tables.values() if row[column] is not None)
+    assert found.most_common(1)[0][1] == 1
+
+
+def test_well_known_numbers() -> None:
+    assert (ALLOWED["read"], ALLOWED["openat"]) == ((0, 63), (257, 56))
+    assert (CONDITIONAL["clone"], CONDITIONAL["kill"]) == ((56, 220), (62, 129))
+    assert ALLOWED["exit_group"] == (231, 94)
+
+
+@pytest.mark.parametrize(
+    "name", ["socket", "connect", "fork", "vfork", "execve", "ptrace", "mount", "chmod", "fchmodat"]
+)
+def test_dangerous_calls_are_in_no_table(name: str) -> None:
+    assert name not in ALLOWED
+    assert name not in CONDITIONAL

@@ -1,0 +1,283 @@
+"""The judge as its users meet it, and what it says when something is wrong with itself."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archer.errors import BadRequest
+from archer.judge import (
+    FunctionCheck,
+    Judge,
+    Limits,
+    NoSandbox,
+    StdinCheck,
+    Tier,
+    Verdict,
+    describe_tier,
+    tiers,
+)
+from archer.judge import judge as judge_module
+from archer.judge.judge import Crowd
+
+RIGHT = "def f(x): return x + 1"
+TEST = "assert f(1) == 2"
+LOOP = "def f(x):\n    while True: pass"
+SOON = Limits(cpu_seconds=5, wall_seconds=0.3)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(workers=2, packages=("numpy",)) as opened:
+        yield opened
+
+
+def check(program: str, test: str = TEST, limits: Limits | None = None) -> FunctionCheck:
+    return FunctionCheck(program, "f", test, limits=limits)
+
+
+def test_a_pass_says_what_it_took(judge: Judge) -> None:
+    verdict = judge.grade(check(RIGHT, "assert f(1) == 2\nassert f(2) == 3"))
+    assert (verdict.outcome, verdict.reason, verdict.calls) == ("pass", "", 2)
+    assert 0 < verdict.seconds < 20
+
+
+def test_a_fail_names_exception_line_and_culprit(judge: Judge) -> None:
+    assert (
+        "AssertionError (line 2 of the test)"
+        in judge.grade(check("def f(x): return 2", "f(1)\nassert f(2) == 3")).reason
+    )
+    reason = judge.grade(check("def f(x): return 1 / 0")).reason
+    assert (
+        reason == "ZeroDivisionError: division by zero (line 1 of the test, raised by the program)"
+    )
+
+
+def test_many_checks_keep_their_positions(judge: Judge) -> None:
+    checks = [check(f"def f(x): return x + {number % 2}") for number in range(12)]
+    found = dict(judge.grade_many(iter(checks)))
+    assert [found[n].outcome for n in range(12)] == ["fail", "pass"] * 6
+
+
+def test_results_come_before_all_checks_are_known(judge: Judge) -> None:
+    taken = 0
+
+    def checks() -> Iterator[FunctionCheck]:
+        nonlocal taken
+        for _ in range(40):
+            taken += 1
+            yield check(RIGHT)
+
+    results = judge.grade_many(checks())
+    assert next(results)[1].outcome == "pass"
+    assert taken < 10
+    results.close()  # type: ignore[attr-defined]
+    assert judge.grade(check(RIGHT)).outcome == "pass"
+
+
+def test_a_check_brings_its_own_limits(judge: Judge) -> None:
+    verdict = judge.grade(check(LOOP, limits=SOON))
+    assert verdict.outcome == "timeout"
+    assert "0.3 s" in verdict.reason
+    assert verdict.seconds < 2
+
+
+def test_cpu_time_has_its_own_limit(judge: Judge) -> None:
+    limits = Limits(cpu_seconds=1, wall_seconds=60)
+    verdict = judge._grade_once(check(LOOP, limits=limits))
+    assert (verdict.outcome, verdict.reason) == ("timeout", "The program used up 1 s of CPU time.")
+    script = judge._grade_once(StdinCheck("while True: pass", (("", ""),), limits=limits))
+    assert script.outcome == "timeout"
+    assert script.reason.startswith("Case 1 of 1: The program used up")
+
+
+def test_a_test_that_the_answers_drive_mad_is_a_timeout(judge: Judge) -> None:
+    limits = Limits(cpu_seconds=1, wall_seconds=60)
+    mad = check("def f(x): return 10 ** 12", "for i in range(f(1)): pass", limits)
+    verdict = judge._grade_once(mad)
+    assert verdict.outcome == "timeout"
+    assert "test" in verdict.reason
+
+
+def test_several_functions_and_classes_of_a_program(judge: Judge) -> None:
+    program = "class Box:\n    def __init__(self, x): self.x = x\n    def __len__(self): return 3\n"
+    program += (
+        "    def __getitem__(self, i): return i * 2\ndef g(box): return box.x\ndef f(x): return x"
+    )
+    test = "box = Box(x=5)\nassert g(box) == 5 == box.x\nassert len(box) == 3 and box[2] == 4\n"
+    assert judge.grade(check(program, test)).outcome == "pass"
+
+
+def test_expose_keeps_other_names_of_the_program_out(judge: Judge) -> None:
+    program = "def helper(x): return 0\ndef f(x): return x"
+    test = "assert helper(f(1)) == 0"
+    assert judge.grade(FunctionCheck(program, "f", test)).outcome == "pass"
+    closed = judge.grade(FunctionCheck(program, "f", test, expose=()))
+    assert "NameError: name 'helper' is not defined" in closed.reason
+    opened = FunctionCheck(program, "f", test, expose=("helper",))
+    assert judge.grade(opened).outcome == "pass"
+
+
+def test_standard_modules_are_lent_but_only_by_their_own_name(judge: Judge) -> None:
+    test = "assert f(1) == sys.maxsize\nassert Counter('a') == {'a': 1}"
+    program = "import sys\nfrom collections import Counter\ndef f(x): return sys.maxsize"
+    assert judge.grade(FunctionCheck(program, "f", test, expose=())).outcome == "pass"
+    renamed = "import math as sys\n" + RIGHT
+    assert judge.grade(check(renamed, "assert sys.maxsize > f(1)")).outcome == "pass"
+    unknown = "import unittest.mock as mock\n" + RIGHT
+    assert "NameError" in judge.grade(check(unknown, "mock.ANY\n" + TEST)).reason
+
+
+def test_packages_are_importable_only_when_named(judge: Judge) -> None:
+    program = "import numpy\ndef f(x): return int(numpy.arange(x + 2).max())"
+    assert judge.grade(check(program)).outcome == "pass"
+    assert "ModuleNotFoundError" in judge.grade(check("import torch\n" + RIGHT)).reason
+
+
+def test_a_missing_package_is_refused() -> None:
+    with pytest.raises(BadRequest, match="no_such_package"), Judge(packages=("no_such_package",)):
+        pass
+
+
+def test_tests_at_fault_are_told_apart(judge: Judge) -> None:
+    silent = judge.grade(check(RIGHT, "pass"))
+    assert silent.outcome == "harness_error"
+    assert "without a single call" in silent.reason
+    callback = judge.grade(check(RIGHT, "f(lambda: 1)"))
+    assert callback.outcome == "harness_error"
+    assert "only plain data can cross" in callback.reason
+    broken = judge.grade(check(RIGHT, "assert f(1) == No solution"))
+    assert broken.outcome == "fail"
+    assert "the test does not compile" in broken.reason
+    gone = judge.grade(check(RIGHT, "import os\nos._exit(0)"))
+    assert gone.outcome == "harness_error"
+    long = judge.grade(check(RIGHT, "#" * (17 << 20)))
+    assert long.outcome == "harness_error"
+    assert judge.grade(check(RIGHT)).outcome == "pass"
+
+
+def test_a_value_too_deep_to_pass_on_is_the_programs_fault(judge: Judge) -> None:
+    program = "def f(x):\n    for _ in range(200): x = [x]\n    return x"
+    verdict = judge.grade(check(program, "assert f([f(1)]) == 2"))
+    assert verdict.outcome == "fail"
+    assert "would pass on" in verdict.reason
+
+
+class Scripted(Judge):
+    """A judge that only pretends, and notes who was running at the time."""
+
+    def __init__(self, outcomes: list[Verdict]) -> None:
+        super().__init__(workers=2)
+        self.outcomes = outcomes
+
+    def _grade_once(self, check: object) -> Verdict:
+        return self.outcomes.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("timeout", "pass"), ("timeout", "timeout"), ("timeout", "fail")],
+)
+def test_a_timeout_is_run_once_more(first: str, second: str) -> None:
+    judge = Scripted([Verdict(first), Verdict(second), Verdict("pass")])  # type: ignore[arg-type]
+    assert judge.grade(check(RIGHT)).outcome == second
+    assert len(judge.outcomes) == 1
+
+
+def test_other_verdicts_are_final() -> None:
+    judge = Scripted([Verdict("fail"), Verdict("pass")])
+    assert judge.grade(check(RIGHT)).outcome == "fail"
+
+
+def test_who_runs_alone_runs_alone() -> None:
+    crowd, running, worst, errors = Crowd(), [0], [0], []
+
+    def together() -> None:
+        with crowd.shared():
+            running[0] += 1
+            worst[0] = max(worst[0], running[0])
+            time.sleep(0.02)
+            running[0] -= 1
+
+    def alone() -> None:
+        with crowd.alone():
+            if running[0]:
+                errors.append(running[0])
+            time.sleep(0.02)
+            if running[0]:
+                errors.append(running[0])
+
+    threads = [threading.Thread(target=alone if n % 3 == 0 else together) for n in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert errors == []
+    assert worst[0] > 1
+
+
+def test_the_description_is_plain_data(judge: Judge) -> None:
+    description = json.loads(json.dumps(judge.description()))
+    assert description["tier"] in ("A", "B", "C", "D")
+    assert "resource limits" in description["layers"]
+    assert description["limits"]["memory_bytes"] == 512 << 20
+    assert description["fixed_limits"]["depth"] == 200
+    assert description["packages"] == ["numpy"]
+
+
+def test_a_judge_must_be_open() -> None:
+    closed = Judge(workers=1)
+    closed.close()
+    with pytest.raises(BadRequest, match="with statement"):
+        closed.grade(check(RIGHT))
+    with pytest.raises(BadRequest, match="at least one worker"):
+        Judge(workers=0)
+
+
+def test_the_tier_in_one_line() -> None:
+    assert describe_tier()[:3] in ("A: ", "B: ", "C: ", "D: ")
+
+
+def _nothing_works(tier: Tier, packages: tuple[str, ...]) -> None:
+    raise NoSandbox(f"Not {tier} today.")
+
+
+def test_without_any_sandbox_nothing_is_graded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "_try", _nothing_works)
+    with pytest.raises(NoSandbox, match=r"A: Not A today.*B: Not B.*unsafe_no_sandbox"), Judge():
+        pass
+    assert describe_tier().startswith("none: Programs cannot be confined")
+
+
+def test_tier_f_must_be_asked_for_twice() -> None:
+    with pytest.raises(BadRequest, match="unsafe_no_sandbox"), Judge(tier="F"):
+        pass
+    with pytest.raises(BadRequest, match="no tier 'Z'"), Judge(tier="Z"):  # type: ignore[arg-type]
+        pass
+    with Judge(workers=1, tier="F", unsafe_no_sandbox=True) as judge:
+        assert judge.description()["layers"][-1] == "resource limits"
+        assert judge.grade(check(RIGHT)).outcome == "pass"
+
+
+def test_unsafe_is_only_a_last_resort() -> None:
+    with Judge(workers=1, unsafe_no_sandbox=True) as judge:
+        assert judge.description()["tier"] != "F"
+
+
+def test_usable_cores_on_systems_without_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert judge_module.usable_cores() == os.cpu_count()
+
+
+def test_nothing_of_a_judge_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    tmp_path.chmod(0o711)
+    with Judge(workers=1, tier="B") as judge:
+        program = "def f(x):\n    open('left', 'w').write('x')\n    return x + 1"
+        assert judge.grade(check(program)).outcome == "pass"
+        assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,173 @@
+"""Checks and limits, comparison of outputs, pipes, temporary folders."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from archer.errors import BadRequest
+from archer.judge import FunctionCheck, Limits, StdinCheck, Verdict
+from archer.judge import folders as folders_module
+from archer.judge.channel import Channel, Drain, Feed
+from archer.judge.folders import Folders, overfull
+from archer.judge.inside import wire
+from archer.judge.plan import TEMPORARY_BYTES
+from archer.judge.scripts import same_output
+from archer.judge.watch import Watch
+
+
+@pytest.mark.parametrize("name", ["cpu_seconds", "wall_seconds", "memory_bytes", "output_bytes"])
+@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
+def test_limits_must_be_positive_numbers(name: str, value: float) -> None:
+    with pytest.raises(BadRequest, match=name):
+        Limits(**{name: value})  # type: ignore[arg-type]
+
+
+def test_too_little_memory_is_refused() -> None:
+    with pytest.raises(BadRequest, match="64 MiB"):
+        Limits(memory_bytes=1 << 20)
+
+
+def test_checks_refuse_what_proves_nothing() -> None:
+    with pytest.raises(BadRequest, match="not a Python name"):
+        FunctionCheck("", "a b", "")
+    with pytest.raises(BadRequest, match="not a Python name"):
+        FunctionCheck("", "a", "", expose=("1",))
+    with pytest.raises(BadRequest, match="at least one case"):
+        StdinCheck("", ())
+
+
+def test_verdicts_and_limits_are_plain_data() -> None:
+    assert Verdict("pass").as_dict()["integrity"] == "isolated"
+    assert Limits().as_dict()["wall_seconds"] == 20.0
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [
+        ("1 2\n", "1 2", True),
+        ("  a \r\nb\r\n\n", "a\nb", True),
+        ("0.50 1e1", "0.5 10", True),
+        ("", "\n", True),
+        ("a\n\nb", "a\nb", False),
+        ("a", "A", False),
+        ("1 2", "1 2 3", False),
+        ("0.333", "0.3333", False),
+        ("nan", "NaN", False),
+        ("1x", "1", False),
+    ],
+)
+def test_outputs_are_compared_as_livecodebench_does(
+    printed: str, expected: str, same: bool
+) -> None:
+    assert same_output(printed, expected) is same
+
+
+def test_a_drain_keeps_the_start_and_notes_a_flood() -> None:
+    read_end, write_end = os.pipe()
+    drain = Drain(read_end, keep=4)
+    assert not drain.read()
+    os.write(write_end, b"abc")
+    assert drain.read()
+    assert not drain.flooded
+    os.write(write_end, b"defg")
+    os.close(write_end)
+    assert drain.read()
+    assert (bytes(drain.kept), drain.flooded, drain.ended) == (b"abcd", True, False)
+    assert not drain.read()
+    assert drain.ended
+    os.close(read_end)
+
+
+def test_a_feed_never_waits_and_survives_a_closed_pipe() -> None:
+    read_end, write_end = os.pipe()
+    feed = Feed(write_end, b"x" * 1_000_000)
+    assert not feed.write()
+    assert not feed.write()
+    os.close(read_end)
+    assert feed.write()
+    os.close(write_end)
+
+
+def test_a_channel_sends_later_what_does_not_fit_now() -> None:
+    ours, theirs = socket.socketpair()
+    sender, receiver = Channel(ours), Channel(theirs)
+    body = b"x" * 4_000_000
+    sender.send(wire.CALL, body)
+    assert sender.sending
+    got: list[tuple[int, bytes]] = []
+    watch = Watch(30)
+    watch.channel(sender, lambda: None)
+    watch.channel(receiver, lambda: got.extend(receiver.frames()))
+    while not got:
+        assert watch.wait(1)
+    watch.close()
+    assert got == [(wire.CALL, body)]
+    theirs.close()
+    ours.close()
+
+
+def test_a_channel_notices_the_end_when_it_reads() -> None:
+    ours, theirs = socket.socketpair()
+    sender = Channel(ours)
+    theirs.close()
+    sender.send(wire.CALL, b"lost")
+    assert not sender.sending
+    assert list(sender.frames()) == []
+    assert sender.ended
+    ours.close()
+
+
+def test_a_channel_refuses_a_frame_over_the_cap() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"\xff\xff\xff\xffA")
+        with pytest.raises(wire.WireError, match="cap"):
+            list(Channel(theirs).frames())
+
+
+def test_folders_are_removed_whatever_is_in_them(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    folders = Folders()
+    folder = folders.make(None)
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    (folder / "link").symlink_to(outside)
+    (folder / "locked").mkdir()
+    (folder / "locked" / "file").write_text("x")
+    (folder / "locked").chmod(0)
+    (folder / ".moved-1").mkdir()
+    (folder / ".moved-1" / "full").mkdir()
+    folder.chmod(0)
+    folders.remove(folder)
+    assert not folder.exists()
+    folders.make(None)
+    folders.close()
+    assert not folders.base.exists()
+    assert (outside / "kept").read_text() == "kept"
+
+
+def test_full_folders_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders_module, "TEMPORARY_FILES", 5)
+    monkeypatch.setattr(folders_module, "TEMPORARY_BYTES", 1 << 20)
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "file").write_bytes(bytes(1000))
+    assert not overfull(tmp_path)
+    for number in range(3):
+        (tmp_path / str(number)).touch()
+    assert overfull(tmp_path)
+    assert overfull(tmp_path.parent / "absent") is False
+
+
+def test_large_files_are_noticed(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(TEMPORARY_BYTES + 1)
+    assert overfull(tmp_path)

@@ -1,0 +1,120 @@
+"""Nothing accumulates and nothing is left: processes, mounts, folders, descriptors, memory."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archer.judge import Check, FunctionCheck, Judge, Limits, StdinCheck, Tier
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+SOON = Limits(cpu_seconds=5, wall_seconds=0.2)
+MIXTURE: tuple[Check, ...] = (
+    FunctionCheck("def f(x): return x + 1", "f", "assert f(1) == 2"),
+    FunctionCheck("import os\nos._exit(0)", "f", "assert f(1) == 2"),
+    FunctionCheck("import os\nos.closerange(0, 99)", "f", "assert f(1) == 2"),
+    FunctionCheck("open('a', 'w').write('x')\ndef f(x): return 0", "f", "assert f(1) == 2"),
+    FunctionCheck("print('x' * 200000)\ndef f(x): yield x", "f", "assert list(f(1)) == [1]"),
+    StdinCheck("print(input())", (("1", "1"), ("2", "2"))),
+)
+TIMEOUT = FunctionCheck("while True: pass", "f", "f(1)", limits=SOON)
+
+
+def descendants(parent: int) -> list[int]:
+    """Living processes that this process has started, directly or not."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            parents[int(path.parent.name)] = int(fields[1])
+    found = [parent]
+    for pid in found:
+        found += [child for child, of in parents.items() if of == pid]
+    return found[1:]
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def mixture(count: int) -> Iterator[Check]:
+    yield TIMEOUT
+    for number in range(count - 1):
+        yield MIXTURE[number % len(MIXTURE)]
+
+
+def soak(tier: Tier, count: int) -> None:
+    outcomes = {"pass", "fail", "crash", "timeout"}
+    mounts, before = Path("/proc/self/mountinfo").read_text(), descendants(os.getpid())
+    with Judge(workers=2, tier=tier) as judge:
+        assert {v.outcome for _, v in judge.grade_many(mixture(30))} == outcomes
+        processes = len(descendants(os.getpid()))
+        descriptors = open_descriptors()
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        found = [v.outcome for _, v in judge.grade_many(mixture(count))]
+        assert len(found) == count
+        assert set(found) == outcomes
+        assert abs(len(descendants(os.getpid())) - processes) <= 4
+        assert abs(open_descriptors() - descriptors) <= 20
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 8 * 1024
+    assert sorted(descendants(os.getpid())) == sorted(before)
+    assert Path("/proc/self/mountinfo").read_text() == mounts
+
+
+@pytest.mark.parametrize("tier", ["A", "B"])
+def test_nothing_accumulates(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o711)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = open_descriptors()
+    soak(tier, 100)
+    assert list(tmp_path.iterdir()) == []
+    assert open_descriptors() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["A", "B"])
+def test_nothing_accumulates_over_2000_programs(tier: Tier) -> None:
+    soak(tier, 2000)
+
+
+KILLED = """
+import sys
+from archer.judge import FunctionCheck, Judge, Limits
+with Judge(workers=1, tier=sys.argv[1]) as judge:
+    print("open", flush=True)
+    judge.grade(FunctionCheck("while True: pass", "f", "f(1)"))
+"""
+
+
+@pytest.mark.parametrize("tier", ["A", "B"])
+def test_a_killed_judge_takes_everything_along(tier: Tier, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, tier]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    tmp_path.chmod(0o711)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as judge:
+        assert judge.stdout is not None
+        assert judge.stdout.readline() == b"open\n"
+        time.sleep(0.3)
+        started = descendants(judge.pid)
+        assert len(started) >= 4
+        judge.kill()
+    deadline = time.monotonic() + 20
+    while any(alive(pid) for pid in started):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
