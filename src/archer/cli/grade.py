@@ -1,0 +1,107 @@
+"""`archer grade`: completions in, verdicts out, without any model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archer.cli.messages import complain
+from archer.cli.output import write_json, write_line
+from archer.errors import BadRequest
+
+if TYPE_CHECKING:
+    from archer.tasks.base import Sample, Task
+    from archer.tasks.report import Report
+
+UNJUDGED = 1
+SCORES = ("score_clean", "n_clean", "score_strict", "macro_f1", "recall", "without_label")
+"""Further measures worth a line."""
+
+
+def grade(
+    task: str,
+    completions: Path | None = None,
+    *,
+    data: Path | None = None,
+    raw: bool = False,
+    reference: bool = False,
+    limit: int | None = None,
+    workers: int | None = None,
+    json: bool = False,
+    unsafe_no_sandbox: bool = False,
+) -> int:
+    """Grade completions, without any model.
+
+    Parameters
+    ----------
+    task
+        Name of a task; an unknown one lists them.
+    completions
+        File with one {"task_id": ..., "completion": ...} per line.
+    data
+        Folder with the data files; else data in the folder ARCHER_SHARED, else they are fetched.
+    raw
+        Completions are whole programs or bare answers; nothing is extracted.
+    reference
+        Grade the reference solutions instead.
+    limit
+        Grade the first rows only.
+    workers
+        Programs run at a time; one per core.
+    json
+        Print one JSON object instead of lines.
+    unsafe_no_sandbox
+        Run programs even if this machine cannot confine them.
+    """
+    from archer.tasks import Data, open_task
+    from archer.tasks.grading import Options
+    from archer.tasks.grading import grade as graded
+
+    if (completions is None) != reference:
+        raise BadRequest("Give either a file with completions or --reference.")
+    for name, number in (("--limit", limit), ("--workers", workers)):
+        if number is not None and number < 1:
+            raise BadRequest(f"{name} takes a number above 0, not {number}.")
+    chosen = open_task(task, Data(data))
+    given = _given(chosen, completions)[:limit]
+    report = graded(chosen, given, Options(raw or reference, workers, unsafe_no_sandbox))
+    write_json(report.as_dict()) if json else _show(report)
+    if report.unjudged:
+        complain(f"{report.unjudged} of {len(report.rows)} rows could not be judged.")
+    return UNJUDGED if report.unjudged else 0
+
+
+def _given(task: Task, completions: Path | None) -> list[tuple[Sample, str]]:
+    from archer.tasks.completions import read_completions
+
+    for file in task.files:
+        task.data.path(file)
+    samples = task.samples()
+    if completions is not None:
+        return read_completions(completions, samples)
+    known = {str(sample.id): sample for sample in samples}
+    return [(known[str(each.id)], each.text) for each in task.references()]
+
+
+def _show(report: Report) -> None:
+    for row in report.rows:
+        found = row.repaired
+        reason = f"  {found.reason}" if found.reason else ""
+        differs = row.published.outcome != found.outcome
+        published = f"  (as published: {row.published.outcome})" if differs else ""
+        write_line(f"{row.id}  {found.outcome}  {found.seconds:.3f} s{published}{reason}")
+    confined = "" if report.tier is None else f", tier {report.tier}"
+    write_line(f"{report.task}: {len(report.rows)} rows{confined}")
+    write_line(f"{report.details['metric']} (repaired)      {_number(report.score)}")
+    write_line(f"{report.details['metric']} (as published)  {_number(report.score_as_published)}")
+    for name in SCORES:
+        if name in report.details:
+            write_line(f"{name}  {_number(report.details[name])}")
+
+
+def _number(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_number(each)}" for key, each in value.items())
+    if value is None:
+        return "unknown"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

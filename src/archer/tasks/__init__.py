@@ -1,0 +1,25 @@
+"""Benchmarks: their data, prompts, extraction and grading.
+
+    task = open_task("humaneval")
+    for sample in task.samples(): ...
+
+Independent of models. `docs/tasks.md` describes the protocol of each task.
+"""
+
+from archer.tasks.base import AnswerTask, CodeTask, Reference, Sample, Suite, Task, Variant
+from archer.tasks.registry import TASKS, open_task
+from archer.tasks.sources import BadData, Data
+
+__all__ = [
+    "TASKS",
+    "AnswerTask",
+    "BadData",
+    "CodeTask",
+    "Data",
+    "Reference",
+    "Sample",
+    "Suite",
+    "Task",
+    "Variant",
+    "open_task",
+]

@@ -1,0 +1,115 @@
+"""What a task is: prompts, extraction, a grader and references, all pure functions of the data.
+
+A task never runs a model and never runs a program itself. Code tasks say what the judge has to check;
+answer tasks compare an extracted answer with the right one.
+
+Every task reads a response in two ways. `as_published` repeats the released pipeline with its
+faults; `repaired` is the same protocol without them. Both are always reported.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from archer.judge import Check, Limits, Verdict
+from archer.tasks.sources import Data, DataFile
+
+Variant = Literal["as_published", "repaired"]
+Suite = Literal["base", "extended"]
+VARIANTS: tuple[Variant, ...] = ("as_published", "repaired")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One problem. `prefix` opens the assistant's turn: it follows the rendered chat template."""
+
+    id: str | int
+    messages: tuple[Mapping[str, str], ...]
+    prefix: str
+    row: Mapping[str, Any]
+    """The record of the data set, for extraction and grading; never shown to a model."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A right program or answer, as complete as `--raw` wants it."""
+
+    id: str | int
+    text: str
+
+
+class Task(ABC):
+    """What all tasks share. `version` changes whenever a score could."""
+
+    name: ClassVar[str]
+    version: ClassVar[str] = "1"
+    metric: ClassVar[str]
+    """What the score is called."""
+    files: ClassVar[tuple[DataFile, ...]]
+    """What `samples` reads."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+    @abstractmethod
+    def samples(self) -> Sequence[Sample]:
+        """All problems in the order of the data file."""
+
+    @abstractmethod
+    def references(self) -> Iterator[Reference]:
+        """Right answers, in the order of the data file. A problem may have none, or several."""
+
+    @abstractmethod
+    def extract(self, response: str, sample: Sample, variant: Variant) -> str:
+        """The program or answer in the raw text of a model; empty if there is none."""
+
+
+class CodeTask(Task):
+    """A task whose answers are programs for the judge."""
+
+    limits: ClassVar[Limits]
+    packages: ClassVar[tuple[str, ...]] = ()
+    """What programs may import besides the standard library."""
+    suites: ClassVar[tuple[Suite, ...]] = ("base",)
+    """The tests that one completion is graded on; `archer grade` uses the first."""
+
+    @abstractmethod
+    def checks(
+        self, sample: Sample, program: str, suite: Suite, variant: Variant
+    ) -> tuple[Check, ...]:
+        """What the judge has to check; the program passes if all pass, and fails if there are none."""
+
+    def clean_checks(self, sample: Sample, program: str, suite: Suite) -> tuple[Check, ...] | None:
+        """The same without tests that the reference itself fails.
+
+        None for a suite without such tests; empty for a problem that has no other tests.
+        """
+        return None
+
+
+Grade = Callable[[Sample, str, Variant], Verdict]
+
+
+class AnswerTask(Task):
+    """A task whose answers are compared with the right ones."""
+
+    @abstractmethod
+    def grade(self, sample: Sample, answer: str, variant: Variant) -> Verdict:
+        """The verdict on an extracted answer."""
+
+    def grading(self) -> AbstractContextManager[Grade]:
+        """`grade` with whatever it needs while it runs."""
+        return nullcontext(self.grade)
+
+    def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
+        """Further measures over the answers of the repaired extraction."""
+        return {}
+
+
+def user(content: str) -> tuple[Mapping[str, str], ...]:
+    """A conversation of one turn of the user."""
+    return ({"role": "user", "content": content},)

@@ -1,0 +1,58 @@
+"""Reading completions: one JSON object per line with `task_id` and `completion`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from archer.errors import BadRequest
+from archer.tasks.base import Sample
+
+FORM = '{"task_id": ..., "completion": "..."}'
+
+
+def read_completions(path: Path, samples: Sequence[Sample]) -> list[tuple[Sample, str]]:
+    """Every completion with its problem, in the order of the file.
+
+    An id may be given as number or as text. Other fields and empty lines are passed over.
+    """
+    known = {str(sample.id): sample for sample in samples}
+    seen: dict[str, int] = {}
+    found = []
+    for number, line in _lines(path):
+        where = f"Line {number} of {path}"
+        key, text = _completion(line, where)
+        if key not in known:
+            raise BadRequest(f"{where} has the task_id {key!r}, which the task does not have.")
+        if key in seen:
+            raise BadRequest(f"{where} has the task_id {key!r}, as line {seen[key]} has already.")
+        seen[key] = number
+        found.append((known[key], text))
+    if not found:
+        raise BadRequest(f"{path} holds no completions; it needs lines such as {FORM}.")
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        lines: Iterable[bytes] = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read ({error.strerror}).") from error
+    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+
+
+def _completion(line: bytes, where: str) -> tuple[str, str]:
+    try:
+        entry: Any = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"{where} is no JSON ({error}); it must be such as {FORM}.") from None
+    if not isinstance(entry, dict) or not {"task_id", "completion"} <= entry.keys():
+        raise BadRequest(f"{where} lacks task_id or completion; it must be such as {FORM}.")
+    key, text = entry["task_id"], entry["completion"]
+    if isinstance(key, bool) or not isinstance(key, int | str):
+        raise BadRequest(f"{where} has a task_id that is neither a number nor a text.")
+    if not isinstance(text, str):
+        raise BadRequest(f"{where} has a completion that is no text.")
+    return str(key), text

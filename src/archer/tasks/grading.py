@@ -1,0 +1,147 @@
+"""Grades completions of a task: extraction in both variants, the judge or the comparison, a report."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from archer.judge import Check, Judge, Verdict
+from archer.tasks.base import AnswerTask, CodeTask, Sample, Task, Variant
+from archer.tasks.report import Report, Row, share
+
+AHEAD = 2
+Given = Sequence[tuple[Sample, str]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`raw`: the texts are programs or answers, not responses. The rest goes to the judge."""
+
+    raw: bool = False
+    workers: int | None = None
+    unsafe_no_sandbox: bool = False
+
+
+def grade(task: Task, given: Given, options: Options | None = None) -> Report:
+    """The verdict on every completion, in the order given."""
+    options = options or Options()
+    if isinstance(task, CodeTask):
+        return _grade_programs(task, given, options)
+    assert isinstance(task, AnswerTask)
+    return _grade_answers(task, given, options)
+
+
+def _extracted(task: Task, text: str, sample: Sample, variant: Variant, raw: bool) -> str:
+    return text if raw else task.extract(text, sample, variant)
+
+
+def _grade_answers(task: AnswerTask, given: Given, options: Options) -> Report:
+    rows, answered = [], []
+    with task.grading() as graded:
+        for sample, text in given:
+            answer = _extracted(task, text, sample, "repaired", options.raw)
+            plain = _extracted(task, text, sample, "as_published", options.raw)
+            repaired = graded(sample, answer, "repaired")
+            rows.append(Row(sample.id, repaired, graded(sample, plain, "as_published")))
+            answered.append((sample, answer))
+    return Report(task.name, rows, None, _details(task) | task.measures(answered))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What has to be checked about one completion."""
+
+    id: str | int
+    repaired: tuple[Check, ...]
+    published: tuple[Check, ...]
+    clean: tuple[Check, ...] | None
+
+
+def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
+    plans = (_plan(task, sample, text, options.raw) for sample, text in given)
+    with Judge(
+        task.limits,
+        options.workers,
+        unsafe_no_sandbox=options.unsafe_no_sandbox,
+        packages=task.packages,
+    ) as judge:
+        found = judge.description()
+        rows = list(_in_order(lambda plan: _judged(judge, plan), plans, judge.workers))
+    details = _details(task) | {"judge": found}
+    if task.clean_checks(given[0][0], "", task.suites[0]) is not None:
+        clean = [row.clean for row in rows if row.clean is not None]
+        details |= {"score_clean": share(clean), "n_clean": len(clean)}
+    return Report(task.name, rows, found["tier"], details)
+
+
+def _plan(task: CodeTask, sample: Sample, text: str, raw: bool) -> _Plan:
+    suite = task.suites[0]
+    program = _extracted(task, text, sample, "repaired", raw)
+    published = _extracted(task, text, sample, "as_published", raw)
+    return _Plan(
+        sample.id,
+        task.checks(sample, program, suite, "repaired"),
+        task.checks(sample, published, suite, "as_published"),
+        task.clean_checks(sample, program, suite),
+    )
+
+
+def _judged(judge: Judge, plan: _Plan) -> Row:
+    repaired = verdict_on(judge, plan.repaired)
+    same = plan.published == plan.repaired
+    published = repaired if same else verdict_on(judge, plan.published)
+    return Row(plan.id, repaired, published, _clean(judge, plan, repaired))
+
+
+def _clean(judge: Judge, plan: _Plan, repaired: Verdict) -> Verdict | None:
+    """Whoever passes all tests passes the good ones."""
+    if not plan.clean:
+        return None
+    if repaired.outcome == "pass" or plan.clean == plan.repaired:
+        return repaired
+    return verdict_on(judge, plan.clean)
+
+
+def verdict_on(judge: Judge, checks: Sequence[Check]) -> Verdict:
+    """The first verdict that is no pass, or a pass of all. A fault of the judge is given a second try."""
+    if not checks:
+        return Verdict("fail", "The problem has no test that could be run.")
+    seconds, calls, flooded = 0.0, 0, False
+    for number, check in enumerate(checks, start=1):
+        found = judge.grade(check)
+        if found.outcome == "harness_error":
+            found = judge.grade(check)
+        seconds, calls = seconds + found.seconds, calls + found.calls
+        flooded = flooded or found.flooded
+        if found.outcome != "pass":
+            reason = f"Test {number} of {len(checks)}: {found.reason}"
+            return replace(
+                found, seconds=seconds, reason=reason if len(checks) > 1 else found.reason
+            )
+    return Verdict("pass", seconds=seconds, calls=calls, flooded=flooded)
+
+
+def _in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Iterator[Result]:
+    """Results in the order of the items, of which only a few are taken ahead."""
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="archer-grade")
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > AHEAD * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _details(task: Task) -> dict[str, object]:
+    return {"version": task.version, "metric": task.metric, "data": dict(task.data.digests)}

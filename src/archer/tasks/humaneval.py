@@ -1,0 +1,141 @@
+"""HumanEval (164 problems) and HumanEval-ET, with the prompt and extraction of the Saber release."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+from archer.judge import Check, FunctionCheck, Limits
+from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
+from archer.tasks.extended import Extended, read_extended
+from archer.tasks.programs import first_good, functions, implements, parsed, segments
+from archer.tasks.sources import HUMANEVAL, HUMANEVAL_ET, HUMANEVAL_ET_FAULTS, DataFile
+
+NO_FUNCTION = "candidate"
+"""What the release tests where a program has no function at all."""
+
+
+class HumanEval(CodeTask):
+    """The model continues the function whose head and docstring the prefix repeats."""
+
+    name = "humaneval"
+    metric = "pass@1"
+    files: ClassVar[tuple[DataFile, ...]] = (HUMANEVAL,)
+    limits = Limits(cpu_seconds=10, wall_seconds=20)
+    suites: ClassVar[tuple[Suite, ...]] = ("base", "extended")
+
+    @cached_property
+    def _samples(self) -> tuple[Sample, ...]:
+        return tuple(_sample(row) for row in self.data.rows(HUMANEVAL))
+
+    @cached_property
+    def _extended(self) -> dict[str, Extended]:
+        return read_extended(
+            self.data, HUMANEVAL_ET, "test_case_list", HUMANEVAL_ET_FAULTS, "canonical"
+        )
+
+    def samples(self) -> Sequence[Sample]:
+        return self._samples
+
+    def references(self) -> Iterator[Reference]:
+        for sample in self._samples:
+            yield Reference(sample.id, sample.row["prompt"] + sample.row["canonical_solution"])
+
+    def extract(self, response: str, sample: Sample, variant: Variant) -> str:
+        return (_repaired if variant == "repaired" else _published)(response, sample.row)
+
+    def checks(
+        self, sample: Sample, program: str, suite: Suite, variant: Variant
+    ) -> tuple[Check, ...]:
+        row = sample.row
+        tested = row["entry_point"] if variant == "repaired" else _last_function(program)
+        if suite == "base":
+            return (self._check(row, program, tested, row["test"]),)
+        asserts = self._extended[str(sample.id)].asserts
+        return (self._check(row, program, tested, _as_function(row["entry_point"], asserts)),)
+
+    def clean_checks(self, sample: Sample, program: str, suite: Suite) -> tuple[Check, ...] | None:
+        if suite == "base":
+            return None
+        name, asserts = sample.row["entry_point"], self._extended[str(sample.id)].clean()
+        test = _as_function(name, asserts)
+        return (self._check(sample.row, program, name, test),) if asserts else ()
+
+    def _check(self, row: Any, program: str, tested: str, test: str) -> FunctionCheck:
+        """The test gets its own copy of the prompt's helpers, which the program cannot replace."""
+        source = f"{_around(row['prompt'], row['entry_point'])}\n{test}"
+        return FunctionCheck(program, tested, source, expose=(), limits=self.limits)
+
+
+class HumanEvalET(HumanEval):
+    """The same problems and completions, scored on the extended tests."""
+
+    name = "humaneval-et"
+    files: ClassVar[tuple[DataFile, ...]] = (HUMANEVAL, HUMANEVAL_ET, HUMANEVAL_ET_FAULTS)
+    suites: ClassVar[tuple[Suite, ...]] = ("extended",)
+
+
+def _sample(row: dict[str, Any]) -> Sample:
+    code = f"```python\n{row['prompt']}\n"
+    request = "Write a solution to the following problem and make sure that it passes the tests:"
+    return Sample(
+        row["task_id"],
+        user(f"{request}\n{code}```"),
+        f"Here is the completed function:\n{code}",
+        row,
+    )
+
+
+def _published(response: str, row: Any) -> str:
+    """The release: what follows the first header up to a fence, behind the whole prompt again."""
+    text = f"```python\n{row['prompt']}\n{response}"
+    found = re.search(rf"def\s+{row['entry_point']}.*?:\n(.*?)\n```", text, re.DOTALL)
+    body = found.group(1) if found else response.split("```", 1)[0]
+    return str(row["prompt"]) + body.rstrip()
+
+
+def _repaired(response: str, row: Any) -> str:
+    """The response as a continuation of the prompt, else a later block that has the function."""
+    prompt, name = row["prompt"], row["entry_point"]
+    first, *later = segments(response)
+    head = _before(prompt, name)
+    candidates = [
+        f"{prompt}\n{first}",
+        *(f"{head}{block}" for block in later),
+        f"{prompt}\n    {first.lstrip()}",
+        f"{prompt}\n{textwrap.indent(first, '    ')}",
+    ]
+    found = first_good(candidates, lambda program: implements(program, name))
+    return candidates[0] if found is None else found
+
+
+def _before(prompt: str, name: str) -> str:
+    """The imports and helpers of a prompt, which a repeated function may leave out."""
+    return str(prompt[: prompt.rindex(f"def {name}")])
+
+
+def _around(prompt: str, name: str) -> str:
+    """All of a prompt but the function to be written, as source."""
+    tree = ast.parse(prompt)
+    return "\n".join(
+        ast.unparse(node)
+        for node in tree.body
+        if not (isinstance(node, ast.FunctionDef) and node.name == name)
+    )
+
+
+def _last_function(program: str) -> str:
+    """The function that the release tests: the last one at top level that is not called main."""
+    tree = parsed(program)
+    names = [node.name for node in functions(tree) if node.name != "main"] if tree else []
+    return names[-1] if names else NO_FUNCTION
+
+
+def _as_function(name: str, asserts: Sequence[str]) -> str:
+    """Asserts that call a function by name, as a `check` that is given this function."""
+    lines = "".join(f"    {text}\n" for text in asserts)
+    return f"def check({name}):\n{lines}"

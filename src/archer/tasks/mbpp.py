@@ -1,0 +1,122 @@
+"""MBPP (the 427 sanitized problems) and MBPP-ET, with the prompt and extraction of the Saber release."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+from archer.judge import Check, FunctionCheck, Limits
+from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
+from archer.tasks.extended import Extended, read_extended
+from archer.tasks.programs import (
+    called_names,
+    first_good,
+    functions,
+    implements,
+    parsed,
+    segments,
+)
+from archer.tasks.sources import MBPP, MBPP_ET, MBPP_ET_FAULTS, DataFile
+
+FENCE = "```python\n"
+CALL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*\(")
+
+
+class Mbpp(CodeTask):
+    """The model sees the problem and all its asserts and writes the function."""
+
+    name = "mbpp"
+    metric = "pass@1"
+    files: ClassVar[tuple[DataFile, ...]] = (MBPP,)
+    limits = Limits(cpu_seconds=10, wall_seconds=20)
+    suites: ClassVar[tuple[Suite, ...]] = ("base", "extended")
+
+    @cached_property
+    def _samples(self) -> tuple[Sample, ...]:
+        return tuple(_sample(row) for row in self.data.rows(MBPP))
+
+    @cached_property
+    def _extended(self) -> dict[str, Extended]:
+        return read_extended(self.data, MBPP_ET, "test_list", MBPP_ET_FAULTS, "sanitized_code")
+
+    def samples(self) -> Sequence[Sample]:
+        return self._samples
+
+    def references(self) -> Iterator[Reference]:
+        for sample in self._samples:
+            yield Reference(sample.id, sample.row["code"])
+
+    def extract(self, response: str, sample: Sample, variant: Variant) -> str:
+        if variant == "repaired":
+            return _repaired(response, entry_point(sample.row))
+        return _published(response, published_entry_point(sample.row))
+
+    def checks(
+        self, sample: Sample, program: str, suite: Suite, variant: Variant
+    ) -> tuple[Check, ...]:
+        """The release leaves the imports of the tests out."""
+        if suite == "extended":
+            extended = self._extended[str(sample.id)]
+            return (self._check(program, extended.entry_point, extended.asserts),)
+        row = sample.row
+        imports = row["test_imports"] if variant == "repaired" else ()
+        return (self._check(program, entry_point(row), (*imports, *row["test_list"])),)
+
+    def clean_checks(self, sample: Sample, program: str, suite: Suite) -> tuple[Check, ...] | None:
+        if suite == "base":
+            return None
+        extended = self._extended[str(sample.id)]
+        asserts = extended.clean()
+        return (self._check(program, extended.entry_point, asserts),) if asserts else ()
+
+    def _check(self, program: str, name: str, lines: Sequence[str]) -> FunctionCheck:
+        return FunctionCheck(program, name, "\n".join(lines), limits=self.limits)
+
+
+class MbppET(Mbpp):
+    """The same problems and completions, scored on the extended tests."""
+
+    name = "mbpp-et"
+    files: ClassVar[tuple[DataFile, ...]] = (MBPP, MBPP_ET, MBPP_ET_FAULTS)
+    suites: ClassVar[tuple[Suite, ...]] = ("extended",)
+
+
+def _sample(row: dict[str, Any]) -> Sample:
+    request = (
+        "You are an expert Python programmer. "
+        "Please write a python function to solve the following problem:"
+    )
+    tests = "\n".join(row["test_list"])
+    content = f"{request}\n>>> Problem:\n{row['prompt'].strip()}\n>>> Test Cases:\n{tests}\n"
+    return Sample(row["task_id"], user(content), f">>> Code:\n{FENCE}", row)
+
+
+def entry_point(row: Any) -> str:
+    """The function under test: defined by the reference, and called by the tests."""
+    called = called_names(row["test_list"])
+    tree = parsed(row["code"])
+    defined = [node.name for node in functions(tree)] if tree else []
+    return next(name for name in defined if name in called)
+
+
+def published_entry_point(row: Any) -> str:
+    """What the release takes for it: the last name before a bracket in the first assert."""
+    return str(CALL.findall(row["test_list"][0])[-1])
+
+
+def _published(response: str, name: str) -> str:
+    """The release: from the header to a fence. Without a match all is indented, so nothing runs."""
+    text = FENCE + response
+    pattern = rf"(def\s+{name}\s*\(.*?\):\n.*?)(?=^```)"
+    found = re.search(pattern, text, re.DOTALL | re.MULTILINE)
+    return found.group(1).rstrip() if found else textwrap.indent(text, " " * 4)
+
+
+def _repaired(response: str, name: str) -> str:
+    """The response up to the first fence, else a later block that has the function."""
+    candidates = segments(response)
+    found = first_good(candidates, lambda program: implements(program, name))
+    return candidates[0] if found is None else found

@@ -1,0 +1,83 @@
+"""PubMedQA (1,000 expert-labelled questions): yes, no or maybe, from an abstract.
+
+All 1,000 questions as in the paper, not the official test split of 500. Accuracy alone hides a model
+that never says maybe, so the recall of each label and macro-F1 are reported too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from archer.judge import Verdict
+from archer.tasks.base import AnswerTask, Reference, Sample, Variant, user
+from archer.tasks.marked import marked_answer
+from archer.tasks.sources import PUBMEDQA
+
+LABELS = ("yes", "no", "maybe")
+LABEL = re.compile(rf"\b({'|'.join(LABELS)})\b", re.IGNORECASE)
+
+
+class PubMedQA(AnswerTask):
+    """The model reads the abstract without its conclusion."""
+
+    name = "pubmedqa"
+    metric = "accuracy"
+    files = (PUBMEDQA,)
+
+    @cached_property
+    def _samples(self) -> tuple[Sample, ...]:
+        return tuple(_sample(key, row) for key, row in self.data.object(PUBMEDQA).items())
+
+    def samples(self) -> Sequence[Sample]:
+        return self._samples
+
+    def references(self) -> Iterator[Reference]:
+        for sample in self._samples:
+            yield Reference(sample.id, sample.row["final_decision"])
+
+    def extract(self, response: str, sample: Sample, variant: Variant) -> str:
+        """No extraction is published; the plain reading stands for it: the first label."""
+        marked = marked_answer(response) if variant == "repaired" else None
+        return _label(marked) or _label(response)
+
+    def grade(self, sample: Sample, answer: str, variant: Variant) -> Verdict:
+        right, label = sample.row["final_decision"], _label(answer)
+        if label == right:
+            return Verdict("pass")
+        if not label:
+            return Verdict("fail", "The response holds none of yes, no and maybe.")
+        return Verdict("fail", f"The answer is {label}, but {right} is right.")
+
+    def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
+        pairs = [(sample.row["final_decision"], _label(answer)) for sample, answer in answered]
+        return {
+            "recall": {label: _share(pairs, label) for label in LABELS},
+            "macro_f1": sum(_f1(pairs, label) for label in LABELS) / len(LABELS),
+            "without_label": sum(not said for _, said in pairs) / len(pairs),
+        }
+
+
+def _share(pairs: Sequence[tuple[str, str]], label: str) -> float | None:
+    """Recall of a label; None where no question has it."""
+    said = [said for right, said in pairs if right == label]
+    return said.count(label) / len(said) if said else None
+
+
+def _f1(pairs: Sequence[tuple[str, str]], label: str) -> float:
+    hits = sum(right == said == label for right, said in pairs)
+    mentions = sum(right == label for right, _ in pairs) + sum(said == label for _, said in pairs)
+    return 2 * hits / mentions if mentions else 0.0
+
+
+def _label(text: str | None) -> str:
+    found = LABEL.search(text or "")
+    return found.group(1).lower() if found else ""
+
+
+def _sample(key: str, row: dict[str, Any]) -> Sample:
+    abstract = "\n".join(row["CONTEXTS"])
+    request = f"Question: {row['QUESTION']}\nAnswer with yes, no or maybe."
+    return Sample(key, user(f"Abstract: {abstract}\n{request}"), "Answer:", row)

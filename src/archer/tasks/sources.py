@@ -1,0 +1,189 @@
+"""Where the data of the tasks comes from: a table of files with digests, and a folder to find them in.
+
+The folder is the one given, else `data` in the folder that ARCHER_SHARED names, else a cache that is
+filled from the pinned origins. Whatever the way, a file is used only if its digest is the one in the
+table.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archer.errors import BadRequest
+from archer.tasks.download import Git, Hub, Unreachable, cache_folder, fetch
+
+CHUNK = 1 << 20
+
+
+class BadData(BadRequest):
+    """A data file is missing, unreadable, damaged or of another version."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file: its place in the data folder, its digest, and where it comes from."""
+
+    path: str
+    sha256: str
+    origin: Git | Hub | None
+    """None for a file that was put together and lies nowhere as it is."""
+    remark: str = ""
+
+    def remedy(self) -> str:
+        """Where to get the file."""
+        if self.origin is None:
+            return f"It cannot be downloaded as it is: {self.remark}. Give its folder by --data."
+        return f"Get it from {self.origin} and put it there, or give another folder by --data."
+
+
+HUMANEVAL = DataFile(
+    "humaneval/HumanEval.jsonl.gz",
+    "b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef",
+    Git(
+        "openai/human-eval",
+        "6d43fb980f9fee3c892a914eda09951f772ad10d",
+        "data/HumanEval.jsonl.gz",
+    ),
+)
+HUMANEVAL_ET = DataFile(
+    "humaneval_et/HumanEval_ET.jsonl",
+    "c9d9ccd7e299897a423a013ddd59e248b1befb68068d9e74811f1cfad49be0c5",
+    Git("zhaoyMa/Saber", "2f061e2", "data/humaneval/HumanEval_ET.jsonl"),
+)
+HUMANEVAL_ET_FAULTS = DataFile(
+    "humaneval_et/known_bad_asserts.json",
+    "2189a5fa26067ddd804360dc780fc9be2a4b6a29c84ca9a0a47d40c86570a46c",
+    None,
+    "it lists the asserts of HumanEval-ET that the reference solutions fail",
+)
+MBPP = DataFile(
+    "mbpp/mbpp_sanitized.jsonl",
+    "502db01bcc1e911d691d5212bd3d9c60ee52bbc2bd29457a520ace424bb2709d",
+    Git("zhaoyMa/Saber", "2f061e2", "data/mbpp/mbpp_sanitized.jsonl"),
+)
+MBPP_ET = DataFile(
+    "mbpp_et/MBPP_ET_sanitized427.jsonl",
+    "b88704705e87905198750b1a00c4293e953d598f19605b163794c47a3e9b4f72",
+    None,
+    "it holds the 427 rows of MBPP_ET.jsonl (YihongDong/CodeGenEvaluation) with sanitized ids",
+)
+MBPP_ET_FAULTS = DataFile(
+    "mbpp_et/known_bad_asserts.json",
+    "a0617ed8912e8b7ae576cb07f3159b7ced9c333d5c5b76a583cf9f0ab373720e",
+    None,
+    "it lists the asserts of MBPP-ET that the reference solutions fail",
+)
+LIVECODEBENCH = DataFile(
+    "livecodebench/test.jsonl",
+    "2bd02b38beb48e8c46b5b9987095d999ff38cd8efc255ea5d58974317c48f63f",
+    Hub(
+        "livecodebench/code_generation_lite",
+        "0fe84c3912ea0c4d4a78037083943e8f0c4dd505",
+        "test.jsonl",
+    ),
+    "1.25 GB, with the hidden tests; `livecodebench-samples` does without",
+)
+LIVECODEBENCH_SAMPLES = DataFile(
+    "livecodebench/lcb_release_v1_questions.jsonl",
+    "cc707186c2132ef4e807d1fea6d7f4a0ef45ef8c03f99fac68b39c71589e6acd",
+    None,
+    "it holds the statements of release_v1 with the samples that were read out of them",
+)
+LIVECODEBENCH_ACCEPTED = DataFile(
+    "livecodebench/lcb_release_v1_graded_solutions.jsonl",
+    "e437174ab82ba5d8d694c169bae44f8faa4bead25fbd3f1aa7b40267734311a5",
+    None,
+    "it holds programs with official verdicts from LiveCodeBench/submissions",
+)
+MATH500 = DataFile(
+    "math500/test.jsonl",
+    "35dc41080a3680858b27fa7e0533d2d547825316fc5dafe5d316f4ccc5a06132",
+    Hub(
+        "HuggingFaceH4/MATH-500",
+        "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be",
+        "test.jsonl",
+    ),
+)
+FINQA = DataFile(
+    "finqa/finqa_test.jsonl",
+    "d5ba0d0c311af079ecf7427a400501cbbc8f42afe154e8d6f13b51c144f9d4dc",
+    None,
+    "it holds the 1,147 questions of the test set of czyssrs/FinQA with joined texts",
+)
+PUBMEDQA = DataFile(
+    "pubmedqa/ori_pqal.json",
+    "8b3276be8942ebbd77f3ddcda12c1749bf0e490045a736fd8438ee40cf37a41d",
+    Git(
+        "pubmedqa/pubmedqa",
+        "1cbae8e92f72f20c8d3747cbb3bf5bc53554d997",
+        "data/ori_pqal.json",
+    ),
+)
+
+
+class Data:
+    """Finds data files, checks each digest once, and reads them."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        shared = os.environ.get("ARCHER_SHARED")
+        if folder is not None and not folder.is_dir():
+            raise BadData(f"There is no folder {folder}; --data takes a folder with data files.")
+        self.folder = folder or (Path(shared) / "data" if shared else None)
+        self.digests: dict[str, str] = {}
+        """Digest of every file used so far, by its place in the folder."""
+
+    def path(self, file: DataFile) -> Path:
+        """Where a file lies on this machine, with the right digest."""
+        place = self._find(file)
+        if self.digests.get(file.path) != file.sha256:
+            found = _digest(place)
+            if found != file.sha256:
+                raise BadData(
+                    f"{place} has the sha256 {found}, but {file.sha256} is needed: the file is "
+                    f"damaged or of another version. {file.remedy()}"
+                )
+            self.digests[file.path] = found
+        return place
+
+    def _find(self, file: DataFile) -> Path:
+        place = (self.folder or cache_folder()) / file.path
+        if place.is_file():
+            return place
+        if self.folder is not None or file.origin is None:
+            raise BadData(f"{place} is missing. {file.remedy()}")
+        try:
+            return fetch(file.origin, place)
+        except Unreachable as error:
+            raise BadData(
+                f"{file.path} is not on this machine and could not be fetched ({error}). Get it "
+                f"from {file.origin}, and give the folder around it by --data or ARCHER_SHARED."
+            ) from None
+
+    def rows(self, file: DataFile) -> Iterator[dict[str, Any]]:
+        """The records of a file with one JSON object per line, plain or packed by gzip."""
+        path = self.path(file)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            yield from (json.loads(line) for line in lines if line.strip())
+
+    def object(self, file: DataFile) -> dict[str, Any]:
+        """The one object of a JSON file."""
+        read: dict[str, Any] = json.loads(self.path(file).read_bytes())
+        return read
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        raise BadData(f"{path} cannot be read ({error.strerror}).") from error
+    return digest.hexdigest()
