@@ -1,0 +1,42 @@
+"""The dev and test sets as files: what is published, checked against their digests when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.resources import files
+from typing import Literal
+
+from archer.errors import BadRequest
+from archer.pocket.problems import Problem, distinct
+
+Held = Literal["dev", "test"]
+SIZES: dict[Held, int] = {"dev": 200, "test": 400}
+DIGESTS: dict[Held, str] = {
+    "dev": "a16f7bfca6ebb5b5d14b5e2d086ad7945c2886a157101526556c890eab8ac27c",
+    "test": "93fcc148422c432a6543486e6eafd5981e1b6e9c4f842dbb5e709f561fa97536",
+}
+"""sha256 of each file."""
+
+
+def made(split: Held) -> str:
+    """The text of a set, made anew by the generator: one JSON object per line."""
+    lines = (json.dumps(task.record(), ensure_ascii=True) for task in distinct(split, SIZES[split]))
+    return "\n".join(lines) + "\n"
+
+
+def load(split: Held) -> list[Problem]:
+    """The problems of a set, from its file."""
+    data = files("archer.pocket").joinpath(f"data/{split}.jsonl").read_bytes()
+    return parse(data, split)
+
+
+def parse(data: bytes, split: Held) -> list[Problem]:
+    """The problems in a set's bytes; refused when they are not the published ones."""
+    found = hashlib.sha256(data).hexdigest()
+    if found != DIGESTS[split]:
+        raise BadRequest(
+            f"The {split} set of pocket is damaged: its sha256 is {found[:12]}..., "
+            f"not {DIGESTS[split][:12]}... Install the package again."
+        )
+    return [Problem.of(json.loads(line)) for line in data.decode("ascii").splitlines()]

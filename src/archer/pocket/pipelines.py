@@ -1,0 +1,76 @@
+"""Select, map, reduce: how the tasks that walk over an iterable are drawn."""
+
+from __future__ import annotations
+
+from random import Random
+
+from archer.pocket import elements
+from archer.pocket.forms import Pipeline, bodies
+from archer.pocket.operations import Binder, Bound, Draft, Operation, Parameter
+from archer.pocket.reductions import REDUCTIONS, TABLE, Reduction
+from archer.pocket.sources import SOURCES, Source
+from archer.pocket.wording import pipeline_statement
+
+QUANTIFIERS = ("all", "any")
+
+
+def draw(rng: Random, family: str) -> Draft:
+    """Draw one task of a family."""
+    source = SOURCES[family]
+    binder = Binder(rng, as_argument=rng.random() < 0.2 and len(source.parameters) == 1)
+    names = []
+    for choices, kind in source.parameters:
+        names.append(binder.name(choices))
+        binder.parameters.append(Parameter(names[-1], kind))
+    places = {"p": names[0], "q": names[-1]}
+    pipeline = _draw_operations(rng, binder, source, places)
+    return Draft(
+        family=family,
+        parts=pipeline.parts(),
+        statement=pipeline_statement(rng, pipeline, places),
+        parameters=tuple(binder.parameters),
+        bodies=tuple(bodies(rng, binder, pipeline)),
+    )
+
+
+def _draw_operations(
+    rng: Random, binder: Binder, source: Source, places: dict[str, str]
+) -> Pipeline:
+    other = {"o": places["q"]}
+    number = rng.choices((0, 1, 2), (20, 65, 15))[0]
+    claim = None
+    chosen = rng.sample(source.conditions, min(number, len(source.conditions)))
+    if source.family == "members" and len(chosen) != 1:
+        chosen = [rng.choice(elements.MEMBER_CONDITIONS), rng.choice(elements.NUMBER_CONDITIONS)]
+    conditions = tuple(binder.bind(condition, **other) for condition in chosen)
+    claims = [item for item in source.conditions if item.negated and item not in chosen]
+    if len(conditions) < 2 and claims and rng.random() < 0.12:
+        claim = binder.bind(rng.choice(claims), **other)
+        reduction = Reduction(rng.choice(QUANTIFIERS), (), (), "", "")
+        mapping, constant = None, {}
+    else:
+        mapping, reduction = _draw_end(rng, binder, source)
+        constant = binder.bind(Operation("", (), (), reduction.constants)).values
+    return Pipeline(
+        source=source,
+        iterable=source.iterable.format(**places),
+        conditions=conditions,
+        joint=rng.choice(("and", "or")),
+        mapping=mapping,
+        reduction=reduction,
+        constant=constant,
+        claim=claim,
+    )
+
+
+def _draw_end(rng: Random, binder: Binder, source: Source) -> tuple[Bound | None, Reduction]:
+    mapping = binder.bind(rng.choice(source.maps)) if rng.random() < 0.7 else None
+    kind = source.kind if mapping is None else mapping.operation.kind or source.kind
+    endings = [
+        reduction
+        for reduction in REDUCTIONS
+        if kind in reduction.kinds
+        and reduction.mapped in (None, mapping is not None)
+        and (reduction is not TABLE or source.key)
+    ]
+    return mapping, rng.choice(endings)

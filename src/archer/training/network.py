@@ -1,0 +1,94 @@
+"""The embedded model's shape and first weights, and the batched pass that training needs.
+
+Axes: B rows, L columns, H heads, D head size, d width, V vocabulary.
+
+The pass uses the weights of `archer.transformer.Transformer` and is equal to a full pass of
+`archer.forward`; it exists because that one is not differentiated and keeps a store of keys and values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from archer.transformer import Angles, Layer, Shape, Transformer, rotate
+
+
+def pocket_shape(vocabulary: int) -> Shape:
+    """About 1.7 million parameters: small enough for half a million sequences in an afternoon."""
+    return Shape(
+        layers=5,
+        width=160,
+        heads=5,
+        kv_heads=5,
+        head_dim=32,
+        inner=448,
+        vocabulary=vocabulary,
+        norm_epsilon=1e-5,
+        rope_theta=10_000.0,
+        qkv_bias=False,
+        rope_float32=True,
+        max_positions=1024,
+    )
+
+
+def first_weights(shape: Shape, pieces: Sequence[str], seed: int) -> Transformer:
+    """A trainable network. Head and embedding are one tensor: what is copied need not be learned twice.
+
+    A piece and the same piece behind a space start out alike, for the same reason.
+    """
+    source = torch.Generator().manual_seed(seed)
+    network = Transformer(shape, dtype=torch.float32)
+    network.head = network.embedding
+    for name, weight in network.named_parameters():
+        if weight.dim() == 1:
+            weight.data.fill_(1.0)
+            continue
+        deviation = 1.0 / math.sqrt(weight.shape[1])
+        if name.endswith((".out", ".down")):
+            deviation /= math.sqrt(2 * shape.layers)
+        weight.data.normal_(0.0, deviation, generator=source)
+    _pair_spaces(network.embedding.data, pieces)
+    network.requires_grad_(True)
+    return network
+
+
+def _pair_spaces(embedding: Tensor, pieces: Sequence[str]) -> None:
+    ids = {piece: index for index, piece in enumerate(pieces)}
+    for piece, index in ids.items():
+        bare = ids.get(piece[1:]) if piece.startswith(" ") else None
+        if bare is not None:
+            embedding[index] = 0.8 * embedding[bare] + 0.6 * embedding[index]
+
+
+def hidden_states(network: Transformer, tokens: Tensor) -> Tensor:
+    """Long[B, L] -> [B, L, d], before the final norm."""
+    rows, columns = tokens.shape
+    angles = network.angles(torch.arange(columns))
+    hidden = network.embed(tokens)
+    for index in range(network.shape.layers):
+        layer = network.layer(index)
+        hidden = hidden + _attention(layer, hidden, angles)
+        hidden = hidden + layer.feed_forward(hidden.view(rows * columns, -1)).view_as(hidden)
+    return hidden
+
+
+def _attention(layer: Layer, hidden: Tensor, angles: Angles) -> Tensor:
+    """[B, L, d] -> [B, L, d]"""
+    rows, columns, width = hidden.shape
+    shape = layer.shape
+    parts = layer.project(layer.normed(hidden.reshape(rows * columns, width)))
+
+    def batched(heads: Tensor) -> Tensor:
+        return heads.view(rows, columns, shape.kv_heads, shape.head_dim)
+
+    queries = rotate(batched(parts.queries), angles).transpose(1, 2)
+    keys = rotate(batched(parts.keys), angles).transpose(1, 2)
+    attended = F.scaled_dot_product_attention(queries, keys, batched(parts.values).transpose(1, 2))
+    return layer.mix(attended.transpose(1, 2).reshape(rows * columns, shape.heads, -1)).view_as(
+        hidden
+    )

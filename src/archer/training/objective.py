@@ -1,0 +1,75 @@
+"""LLaDA's fine-tuning loss: mask response tokens at a random rate, predict them, weigh by 1 / rate.
+
+Axes: B rows, L columns, N masked positions, d width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from archer.training.network import hidden_states
+from archer.training.samples import Batch
+from archer.transformer import Transformer
+
+LEAST_RATE = 0.02
+TAILED = 0.3
+"""Share of the rows that show some of the end marks behind the answer, as decoding by confidence does."""
+
+Forward = Callable[[Transformer, Tensor], Tensor]
+"""Long[B, L] -> [B, L, d], compiled or not."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A batch with holes."""
+
+    tokens: Tensor
+    """Long[B, L] with the mask id in the holes."""
+    truth: Tensor
+    """Long[B, L]"""
+    holes: Tensor
+    """Bool[B, L]"""
+    weights: Tensor
+    """[B, L]: 1 / (rate x columns that may be masked x rows)."""
+
+
+def mask(batch: Batch, mask_id: int, source: torch.Generator) -> Masked:
+    """Rates are spread evenly over (0, 1) within the batch; every row gets at least one hole.
+
+    In some rows the columns from a random place behind the answer on are shown and not counted.
+    """
+    truth = torch.tensor(batch.tokens)
+    rows, columns = truth.shape
+    stop = _stops(batch, columns, source)[:, None]
+    offset = torch.rand(1, generator=source)
+    rate = (torch.arange(rows) + offset) / rows
+    rate = rate[torch.randperm(rows, generator=source)].clamp(min=LEAST_RATE)[:, None]
+    prompt = torch.tensor(batch.prompts)[:, None]
+    places = torch.arange(columns)
+    response = (places >= prompt) & (places < stop)
+    noise = torch.rand(rows, columns, generator=source).masked_fill(~response, 2.0)
+    holes = noise < rate
+    holes |= noise == noise.min(dim=1, keepdim=True).values
+    weights = (1.0 / (rate * (stop - prompt) * rows)).expand(rows, columns)
+    return Masked(truth.masked_fill(holes, mask_id), truth, holes, weights)
+
+
+def _stops(batch: Batch, columns: int, source: torch.Generator) -> Tensor:
+    """Long[B]: the column behind the last one that may be masked."""
+    rows = len(batch.tokens)
+    ends = torch.tensor(batch.ends)
+    drawn = ends + (torch.rand(rows, generator=source) * (columns - ends)).long()
+    tailed = torch.rand(rows, generator=source) < TAILED
+    return torch.where(tailed, drawn, columns)
+
+
+def loss(network: Transformer, masked: Masked, forward: Forward = hidden_states) -> Tensor:
+    """The weighted cross-entropy of the holes, a scalar."""
+    hidden = forward(network, masked.tokens)[masked.holes]
+    entropy = F.cross_entropy(network.score(hidden), masked.truth[masked.holes], reduction="none")
+    return (entropy * masked.weights[masked.holes]).sum()

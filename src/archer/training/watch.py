@@ -1,0 +1,74 @@
+"""Pass@1 on the dev problems: greedy LLaDA-Confidence, one token per update."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from tokenizers import Tokenizer
+
+from archer.canvas import Prompt
+from archer.decoders.scheduled import Scheduled
+from archer.generation import Loop
+from archer.pocket import prompts
+from archer.pocket.problems import Problem
+from archer.pocket.tokenizer import END, MASK, token_id
+from archer.policies.prompt_cache import Eager
+from archer.training.runner import passes
+from archer.training.samples import RESPONSE
+from archer.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Score:
+    """What was measured, with the names of the families that failed most."""
+
+    base: float
+    extended: float
+    failed: dict[str, int]
+    """Failures of the base suite per family."""
+    bodies: list[str]
+
+
+def complete(
+    network: Transformer, tokenizer: Tokenizer, contents: Sequence[str], rows: int = 16
+) -> list[str]:
+    """The text after each rendered user message, up to the first end mark."""
+    ids = [
+        tokenizer.encode(prompts.rendered(content), add_special_tokens=False).ids
+        for content in contents
+    ]
+    mask, end = token_id(MASK), token_id(END)
+    decoder = Scheduled()
+    loop = Loop(network, False, decoder, Eager())
+    texts: list[str] = []
+    with torch.no_grad():
+        for first in range(0, len(ids), rows):
+            state = decoder.start(Prompt.of(ids[first : first + rows], mask), RESPONSE)
+            for step in loop.steps(state):
+                state = step.after
+            for response in state.response.tolist():
+                stop = response.index(end) if end in response else len(response)
+                texts.append(tokenizer.decode(response[:stop], skip_special_tokens=False))
+    return texts
+
+
+def score(
+    network: Transformer, tokenizer: Tokenizer, problems: Sequence[Problem], *, long: bool = False
+) -> Score:
+    """Decode every problem and run what came out against both suites."""
+    say = prompts.long_message if long else prompts.message
+    bodies = complete(network, tokenizer, [say(task) for task in problems])
+    base = extended = 0
+    failed: Counter[str] = Counter()
+    for task, body in zip(problems, bodies, strict=True):
+        program = task.program(body)
+        if not passes(program, task.visible):
+            failed[task.family] += 1
+            continue
+        base += 1
+        extended += passes(program, task.hidden)
+    number = len(problems)
+    return Score(base / number, extended / number, dict(failed.most_common()), bodies)

@@ -1,0 +1,145 @@
+"""The generator: same bytes everywhere, sound references, honest splits."""
+
+import hashlib
+import json
+from importlib.resources import files
+from random import Random
+from typing import Any
+
+import pytest
+
+from archer.errors import BadRequest
+from archer.pocket import frozen
+from archer.pocket.inputs import edges
+from archer.pocket.problems import (
+    FAMILIES,
+    LONGEST_BODY,
+    Problem,
+    problem,
+    run_body,
+    split_of,
+)
+
+FIRST_THOUSAND = "a46eecf07dbafeb01331d0c1b06c83e74c12c0aa80dd5fcd4fd7884fbf480380"
+
+
+def check(task: Problem, body: str) -> None:
+    """Run a body against both suites; the assertion names the program that fails."""
+    scope: dict[str, Any] = {}
+    exec(task.program(body), scope)
+    for line in (*task.visible, *task.hidden):
+        try:
+            exec(line, scope)
+        except AssertionError:
+            pytest.fail(f"{line} fails for {task.program(body)}")
+
+
+def test_the_first_thousand_problems_are_the_same_bytes_everywhere() -> None:
+    digest = hashlib.sha256()
+    for index in range(1000):
+        digest.update(json.dumps(problem("train", index).record()).encode("ascii"))
+    assert digest.hexdigest() == FIRST_THOUSAND
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_frozen_sets_are_what_the_generator_makes(split: frozen.Held) -> None:
+    stored = files("archer.pocket").joinpath(f"data/{split}.jsonl").read_text(encoding="utf-8")
+    assert frozen.made(split) == stored
+
+
+@pytest.mark.parametrize(("split", "size"), [("dev", 200), ("test", 400)])
+def test_frozen_sets_have_distinct_held_out_structures(split: frozen.Held, size: int) -> None:
+    structures = [task.structure for task in frozen.load(split)]
+    assert len(structures) == len(set(structures)) == size
+    assert {split_of(structure) for structure in structures} == {split}
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_references_pass_their_own_tests(split: frozen.Held) -> None:
+    for task in frozen.load(split):
+        assert len(task.visible) in (2, 3)
+        assert len(task.hidden) == 10
+        check(task, task.body)
+
+
+def test_training_references_pass_their_own_tests() -> None:
+    for index in range(500):
+        task = problem("train", index)
+        assert split_of(task.structure) == "train"
+        check(task, task.body)
+
+
+@pytest.mark.slow
+def test_ten_thousand_training_references_pass_their_own_tests() -> None:
+    for index in range(500, 10_500):
+        task = problem("train", index)
+        check(task, task.body)
+
+
+def test_every_form_of_a_task_answers_alike() -> None:
+    rng = Random("forms")
+    several = 0
+    for family, (_, draw) in FAMILIES.items():
+        for _ in range(40):
+            draft = draw(rng)
+            assert draft.family == family
+            names = ", ".join(parameter.name for parameter in draft.parameters)
+            task = problem_of(draft.bodies[0], names, tuple(p.kind for p in draft.parameters))
+            several += len(draft.bodies) > 1
+            for body in draft.bodies:
+                check(task, body)
+    assert several > 400
+
+
+def problem_of(body: str, names: str, kinds: tuple[str, ...]) -> Problem:
+    """A problem whose hidden asserts are what one body answers on edge cases."""
+    header = f"def solve({names}):"
+    solve = run_body(header, body, "solve")
+    asserts = tuple(
+        f"assert solve({', '.join(map(repr, values))}) == {solve(*values)!r}"
+        for values in edges(kinds)
+    )
+    return Problem("", "", "", "", header, body, (), asserts)
+
+
+@pytest.fixture(scope="module")
+def trained() -> list[str]:
+    return [problem("train", index, hidden=False).structure for index in range(6000)]
+
+
+def parts_of(structure: str) -> set[str]:
+    """The operations by family; reductions are common to the families that walk over something."""
+    family, *keys = structure.split("|")
+    return {key if key.startswith("to-") else f"{family} {key}" for key in keys}
+
+
+def test_every_part_of_a_held_out_structure_is_trained_on(trained: list[str]) -> None:
+    parts = set().union(*map(parts_of, trained))
+    for split in frozen.SIZES:
+        for task in frozen.load(split):
+            assert parts_of(task.structure) <= parts
+
+
+def test_there_are_thousands_of_structures(trained: list[str]) -> None:
+    assert len(set(trained)) > 4000
+
+
+def test_hidden_asserts_do_not_change_the_rest() -> None:
+    for index in range(20):
+        whole = problem("train", index)
+        quick = problem("train", index, hidden=False)
+        assert (quick.statement, quick.body, quick.visible) == (
+            whole.statement,
+            whole.body,
+            whole.visible,
+        )
+        assert quick.hidden == ()
+
+
+def test_bodies_are_short_enough() -> None:
+    assert all(len(problem("train", i, hidden=False).body) <= LONGEST_BODY for i in range(500))
+
+
+def test_a_damaged_set_is_refused() -> None:
+    with pytest.raises(BadRequest, match="dev set of pocket is damaged"):
+        frozen.parse(b"{}\n", "dev")

@@ -1,0 +1,157 @@
+"""The batched pass equals the package's full pass; objective and optimiser do what they say."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from archer.canvas import Prompt
+from archer.decoders.scheduled import Scheduled
+from archer.generation import Loop
+from archer.pocket.tokenizer import MASK, build, token_id, vocabulary
+from archer.policies.prompt_cache import Eager
+from archer.training import objective
+from archer.training.learner import Diverged, Learner
+from archer.training.network import first_weights, hidden_states, pocket_shape
+from archer.training.objective import LEAST_RATE, Masked, loss, mask
+from archer.training.optimiser import Optimiser
+from archer.training.samples import LONGEST, RESPONSE, Batch, Samples
+from archer.transformer import Transformer
+
+
+@pytest.fixture(scope="module")
+def network() -> Transformer:
+    pieces = vocabulary()
+    return first_weights(pocket_shape(len(pieces)), pieces, 0)
+
+
+@pytest.fixture(scope="module")
+def samples() -> Samples:
+    return Samples(build(), 0)
+
+
+def batch_of(rows: int = 6) -> Batch:
+    tokens = [[20 + (row * 7 + column) % 90 for column in range(30)] for row in range(rows)]
+    return Batch(tokens, [12 + row for row in range(rows)], [20 + row for row in range(rows)])
+
+
+def test_the_pass_equals_the_full_pass_of_the_package(network: Transformer) -> None:
+    prompts = [[20 + (row + column) % 60 for column in range(9)] for row in range(3)]
+    decoder = Scheduled()
+    state = decoder.start(Prompt.of(prompts, token_id(MASK)), 5)
+    with torch.no_grad():
+        step = next(Loop(network, False, decoder, Eager()).steps(state))
+        hidden = hidden_states(network, step.canvas.tokens)
+        scores = network.score(hidden.flatten(0, 1)).view(3, 14, -1)[:, 9:]
+        best = step.logits.sampled(0.0, state.prompt.keys, state.updates)
+    chances = scores.double().softmax(-1)
+    chances[..., token_id(MASK)] = 0.0
+    sure, tokens = chances.max(-1)
+    assert torch.equal(tokens, best.tokens)
+    assert torch.allclose(sure, best.confidence, atol=1e-5)
+
+
+def test_head_and_embedding_are_one(network: Transformer) -> None:
+    assert network.head is network.embedding
+    assert 1e6 < sum(weight.numel() for weight in network.parameters()) < 4e6
+
+
+def test_a_piece_and_its_spaced_twin_start_alike(network: Transformer) -> None:
+    bare, spaced, other = (network.embedding[token_id(piece)] for piece in ("7", " 7", " 8"))
+    assert F.cosine_similarity(bare, spaced, dim=0) > 0.6 > F.cosine_similarity(bare, other, dim=0)
+
+
+def test_first_weights_follow_from_the_seed(network: Transformer) -> None:
+    pieces = vocabulary()
+    again = first_weights(pocket_shape(len(pieces)), pieces, 0)
+    other = first_weights(pocket_shape(len(pieces)), pieces, 1)
+    assert torch.equal(again.embedding, network.embedding)
+    assert not torch.equal(other.embedding, network.embedding)
+
+
+def test_only_responses_are_masked_and_every_row_is() -> None:
+    for seed in range(30):
+        masked = mask(batch_of(), 3, torch.Generator().manual_seed(seed))
+        assert masked.holes.any(dim=1).all()
+        for row, prompt in enumerate(batch_of().prompts):
+            assert not masked.holes[row, :prompt].any()
+        assert torch.equal(masked.tokens == 3, masked.holes)
+        assert torch.equal(masked.tokens[~masked.holes], masked.truth[~masked.holes])
+
+
+def test_rates_are_spread_and_weights_are_their_inverse(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = batch_of(8)
+    monkeypatch.setattr(objective, "TAILED", 0.0)
+    masked = mask(batch, 3, torch.Generator().manual_seed(1))
+    lengths = 30 - torch.tensor(batch.prompts)
+    rates = 1.0 / (masked.weights[:, 0] * lengths * 8)
+    assert ((rates >= LEAST_RATE - 1e-6) & (rates < 1)).all()
+    assert sorted((rates * 8).int().tolist()) == list(range(8))
+
+
+def test_shown_end_marks_are_behind_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objective, "TAILED", 1.0)
+    batch = batch_of(8)
+    behind = torch.arange(30) >= torch.tensor(batch.ends)[:, None]
+    masked = [mask(batch, 3, torch.Generator().manual_seed(seed)) for seed in range(20)]
+    holes = torch.stack([each.holes for each in masked])
+    assert not holes[..., 29].any()
+    assert 0 < (holes & behind).sum() < (holes & ~behind).sum()
+
+
+def test_the_loss_is_the_weighted_entropy_of_the_holes(network: Transformer) -> None:
+    masked = mask(batch_of(), 3, torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        scores = network.score(hidden_states(network, masked.tokens).flatten(0, 1))
+        entropy = F.cross_entropy(scores, masked.truth.flatten(), reduction="none").view(6, 30)
+        expected = (entropy * masked.weights * masked.holes).sum()
+        assert torch.allclose(loss(network, masked), expected, rtol=1e-5)
+
+
+def test_pools_repeat_and_have_no_padding(samples: Samples) -> None:
+    first, again = samples.pool(3, 0.5), samples.pool(3, 0.5)
+    assert first == again
+    assert first != samples.pool(4, 0.5)
+    for batch in first:
+        columns = {len(row) for row in batch.tokens}
+        assert len(columns) == 1
+        assert columns.pop() <= LONGEST + RESPONSE
+    assert max(max(batch.prompts) for batch in first) > 400
+
+
+def test_of_several_candidates_the_shortest_is_taken(samples: Samples) -> None:
+    def answers(batches: list[Batch]) -> int:
+        return sum(sum(batch.ends) - sum(batch.prompts) for batch in batches)
+
+    plain, easy = samples.pool(0, 0.2), samples.pool(0, 0.2, candidates=3)
+    assert answers(easy) < 0.9 * answers(plain)
+
+
+def test_learning_lowers_the_loss() -> None:
+    learner = Learner(vocabulary(), 0)
+    masked = mask(batch_of(), 3, torch.Generator().manual_seed(0))
+    before = learner.network.embedding.detach().clone()
+    losses = [learner.step(masked, 2e-3) for _ in range(5)]
+    assert losses[-1] < 0.8 * losses[0]
+    moved = (learner.network.embedding - before).norm()
+    lagging = (learner.average.embedding - before).norm()
+    assert 0 < lagging < moved
+
+
+def test_a_loss_that_is_not_finite_stops_the_run() -> None:
+    learner = Learner(vocabulary(), 0)
+    masked = mask(batch_of(), 3, torch.Generator().manual_seed(0))
+    spoiled = Masked(masked.tokens, masked.truth, masked.holes, masked.weights * torch.nan)
+    with pytest.raises(Diverged, match="smaller learning rate"):
+        learner.step(spoiled, 1e-3)
+
+
+def test_matrix_updates_have_even_singular_values() -> None:
+    torch.manual_seed(0)
+    weight = nn.Parameter(torch.zeros(24, 8))
+    optimiser = Optimiser({"w": (weight, 2)}, [nn.Parameter(torch.zeros(1))])
+    weight.grad = torch.randn(24, 8) * torch.logspace(0, -1.5, 8)
+    optimiser.step(1.0)
+    for part in weight.detach().chunk(2):
+        values: Tensor = torch.linalg.svdvals(part)
+        assert values.max() < 3 * values.min()
