@@ -106,9 +106,11 @@ def test_a_file_is_fetched_once(
 def test_a_fetched_file_is_checked_too(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish(tmp_path, monkeypatch, b"something else")
+    published = publish(tmp_path, monkeypatch, b"something else")
     with pytest.raises(BadData, match=DIGEST):
         Data().path(FILE)
+    published.write_bytes(CONTENT)
+    assert Data().path(FILE) == cache / FILE.path
 
 
 def test_an_origin_out_of_reach_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

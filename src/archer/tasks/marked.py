@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+BOXES = 20
+"""How many boxes are looked at from the end; bounds the time that open ones can cost."""
 BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 TAG = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL | re.IGNORECASE)
 SENTENCE = re.compile(r"\banswer\s*(?:is\b\s*:?|:|=)[ \t*]*([^\n]+)", re.IGNORECASE)
@@ -26,8 +28,9 @@ def marked_answer(response: str) -> str | None:
 
 def last_box(text: str) -> str | None:
     r"""What the last \boxed{...} or \fbox{...} with balanced braces holds."""
-    contents = (_balanced(text, found.end()) for found in BOX.finditer(text))
-    return next((content for content in reversed(list(contents)) if content is not None), None)
+    starts = [found.end() for found in BOX.finditer(text)][-BOXES:]
+    contents = (_balanced(text, start) for start in reversed(starts))
+    return next((content for content in contents if content is not None), None)
 
 
 def _balanced(text: str, start: int) -> str | None:

@@ -145,6 +145,8 @@ class Data:
         if self.digests.get(file.path) != file.sha256:
             found = _digest(place)
             if found != file.sha256:
+                if self.folder is None:
+                    place.unlink()  # a bad download must not stand in the way of the next
                 raise BadData(
                     f"{place} has the sha256 {found}, but {file.sha256} is needed: the file is "
                     f"damaged or of another version. {file.remedy()}"
