@@ -238,6 +238,22 @@ def test_saber_dream_takes_back_the_least_likely_token() -> None:
     assert bars[-1] < 1.0
 
 
+def test_saber_dream_can_hold_the_end_of_text_back() -> None:
+    """The penalty weighs most at the first update and is gone at the end of time."""
+    values = torch.zeros(1, 4, VOCABULARY, dtype=torch.float64)
+    values[..., 1], values[..., 5] = 4.0, 2.0
+    prompt = replace(prompt_of(1), eos=(1,))
+    logits = Logits.dense(values, MASK)
+    for updates, token in ((0, 5), (512, 1), (9999, 1)):
+        decoder = SaberDream(eos_penalty=1.0)
+        state = replace(decoder.start(prompt, 4), updates=(updates,))
+        _, decision = decoder.step(state, logits)
+        assert set(decision.tokens[0].tolist()) == {token}
+    plain = SaberDream().step(SaberDream().start(prompt, 4), logits)[1]
+    assert set(plain.tokens[0].tolist()) == {1}
+    assert values[0, 0, 1] == 4.0, "the logits it was given stay as they were"
+
+
 def test_remdm_fills_refills_and_ends_on_time() -> None:
     decoder = Remdm(loops=3)
     walked = list(trajectory(decoder, 2, 16))

@@ -6,7 +6,9 @@ back by their own probability, not by its change.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 from typing import Annotated
 
 import torch
@@ -17,6 +19,9 @@ from torch import Tensor
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, grow, leading, one_block
 from archer.logits import Logits
+
+EPS = 1e-3
+"""Where Dream's time ends."""
 
 
 @plain_dataclass(frozen=True)
@@ -36,6 +41,10 @@ class SaberDream:
     mu: Annotated[int, Field(ge=1)] = 8
     """Re-mask divisor."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    eos_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Times log(1 - t + eps) is added to end-of-text logits where masks are filled; t falls from 1."""
+    steps: Annotated[int, Field(ge=1)] = 512
+    """Updates over which t falls; later ones stay at its end."""
 
     @property
     def reads(self) -> Scope:
@@ -56,7 +65,8 @@ class SaberDream:
         return one_block(state, torch.ones_like(state.masked))
 
     def step(self, state: SaberDreamState, logits: Logits) -> tuple[SaberDreamState, Decision]:
-        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        penalised = self._penalised(state, logits)
+        best = penalised.sampled(self.temperature, state.prompt.keys, state.updates)
         first, masked = state.first_accepted_at, state.masked
         known = ~first.isnan()
         mean = first.nan_to_num().sum(dim=1) / known.sum(dim=1).clamp(min=1)
@@ -88,3 +98,15 @@ class SaberDream:
             threshold=bar,
         )
         return after, decision
+
+    def _penalised(self, state: SaberDreamState, logits: Logits) -> Logits:
+        """The logits that masks are filled from; placed tokens are judged by the plain ones."""
+        if self.eos_penalty == 0 or not state.prompt.eos:
+            return logits
+        rows = []
+        for row, update in zip(logits.rows, state.updates, strict=True):
+            time = 1 + (EPS - 1) * min(update, self.steps) / self.steps
+            values = row.values.clone()
+            values[:, list(state.prompt.eos)] += self.eos_penalty * math.log(1 - time + EPS)
+            rows.append(replace(row, values=values))
+        return Logits(rows, logits.answers, logits.mask)
