@@ -197,8 +197,9 @@ def test_mbpp_et_with_the_original_programs() -> None:
 
 def passed(report: Report, *, published: bool) -> int:
     """Passes, without the problems whose tests take about as long as the limit."""
+    slow = MBPP_SLOW if report.task == "mbpp-et" else {123}
     verdicts = ((row.id, row.published if published else row.repaired) for row in report.rows)
-    return sum(verdict.outcome == "pass" for key, verdict in verdicts if key not in MBPP_SLOW)
+    return sum(verdict.outcome == "pass" for key, verdict in verdicts if key not in slow)
 
 
 def reprinted(text: str) -> str:
@@ -211,8 +212,8 @@ def reprinted(text: str) -> str:
 @pytest.mark.parametrize(
     ("name", "rewrite", "published", "repaired"),
     [
-        ("mbpp", str, 223, 425),
-        ("mbpp", reprinted, 334, 425),
+        ("mbpp", str, 223, 426),
+        ("mbpp", reprinted, 333, 426),
         ("mbpp-et", str, 200, 352),
         ("mbpp-et", reprinted, 288, 352),
     ],
