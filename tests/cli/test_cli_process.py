@@ -127,6 +127,7 @@ class Watched:
 def test_an_interrupt_leaves_the_terminal_intact(model: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     arguments = ["--prompt-ids", "5", "--length", "480", "--method", "llada-confidence"]
+    arguments += ["--steps", "480000"]
     watched = Watched("generate", "--model", model, *arguments, "--trace", str(trace))
     watched.read_until(rb"update +[3-9]")
     os.kill(watched.child.pid, signal.SIGINT)

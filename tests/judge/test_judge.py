@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,10 @@ def test_standard_modules_are_lent_but_only_by_their_own_name(judge: Judge) -> N
     assert "NameError" in judge.grade(check(unknown, "mock.ANY\n" + TEST)).reason
 
 
+@pytest.mark.skipif(
+    Path(str(find_spec("numpy").origin)).is_relative_to("/tmp"),  # type: ignore[union-attr]
+    reason="an environment below /tmp: programs have a /tmp of their own and cannot see it",
+)
 def test_packages_are_importable_only_when_named(judge: Judge) -> None:
     program = "import numpy\ndef f(x): return int(numpy.arange(x + 2).max())"
     assert judge.grade(check(program)).outcome == "pass"
