@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pools of eight sequences, and a clock that gives every pool a minute."""
     monkeypatch.setattr(samples, "POOL", 8)
     ticks = iter(range(10_000))
-    monkeypatch.setattr(loop, "monotonic", lambda: 60.0 * next(ticks))
+    monkeypatch.setattr(loop, "process_time", lambda: 60.0 * next(ticks))
 
 
 def tensors_of(path: Path) -> dict[str, torch.Tensor]:

@@ -101,8 +101,8 @@ def draw_arithmetic(rng: Random) -> Draft:
     binder = Binder(rng, as_argument=rng.random() < 0.15)
     name = binder.name(NUMBERS)
     binder.parameters.append(Parameter(name, "number"))
-    steps = rng.sample(NUMBER_STEPS, rng.choices((1, 2, 3), (1, 7, 6))[0])
-    return _chain("arithmetic", rng, binder, [binder.bind(step) for step in steps], {"v": name})
+    steps = _draw_steps(binder, NUMBER_STEPS, rng.choices((1, 2, 3), (2, 8, 3))[0])
+    return _chain("arithmetic", rng, binder, steps, {"v": name})
 
 
 def draw_combination(rng: Random) -> Draft:
@@ -110,9 +110,9 @@ def draw_combination(rng: Random) -> Draft:
     binder = Binder(rng)
     a, b = rng.choice(PAIRS)
     binder.parameters += [Parameter(a, "number"), Parameter(b, "number")]
-    steps = rng.sample(NUMBER_STEPS, rng.choice((1, 2)))
-    bound = [binder.bind(step) for step in (rng.choice(COMBINE_STEPS), *steps)]
-    return _chain("combination", rng, binder, bound, {"v": a, "a": a, "b": b})
+    first = binder.bind(binder.pick(COMBINE_STEPS))
+    steps = [first, *_draw_steps(binder, NUMBER_STEPS, rng.choice((1, 1, 2)))]
+    return _chain("combination", rng, binder, steps, {"v": a, "a": a, "b": b})
 
 
 def draw_string(rng: Random) -> Draft:
@@ -120,10 +120,10 @@ def draw_string(rng: Random) -> Draft:
     binder = Binder(rng)
     name = binder.name(STRINGS)
     binder.parameters.append(Parameter(name, "string"))
-    steps = rng.sample(STRING_STEPS, rng.choices((1, 2, 3), (2, 6, 3))[0])
+    steps = _draw_steps(binder, STRING_STEPS, rng.choices((1, 2, 3), (3, 7, 2))[0])
     if len(steps) < 3 and rng.random() < 0.5:
-        steps.append(rng.choice(STRING_ENDS))
-    return _chain("string", rng, binder, [binder.bind(step) for step in steps], {"v": name})
+        steps.append(binder.bind(binder.pick(STRING_ENDS)))
+    return _chain("string", rng, binder, steps, {"v": name})
 
 
 def draw_choice(rng: Random) -> Draft:
@@ -131,14 +131,14 @@ def draw_choice(rng: Random) -> Draft:
     binder = Binder(rng, as_argument=rng.random() < 0.15)
     name = binder.name(NUMBERS)
     binder.parameters.append(Parameter(name, "number"))
-    test = binder.bind(rng.choice(NUMBER_TESTS))
+    test = binder.bind(binder.pick(NUMBER_TESTS))
     said = test.phrase(rng).replace("are not multiples", "is not a multiple")
     said = (
         said.replace("are multiples", "is a multiple")
         .replace("are ", "is ")
         .replace("have ", "has ")
     )
-    results = [binder.bind(step) for step in rng.sample(NUMBER_STEPS, 2)]
+    results = _draw_steps(binder, NUMBER_STEPS, 2)
     return _branch("choice", rng, binder, test, f"{name} {said}", results, {"v": name})
 
 
@@ -148,15 +148,17 @@ def draw_comparison(rng: Random) -> Draft:
     a, b = rng.choice(PAIRS)
     binder.parameters += [Parameter(a, "number"), Parameter(b, "number")]
     names = {"v": a, "a": a, "b": b}
-    test = binder.bind(rng.choice(PAIR_TESTS))
-    steps = rng.sample(COMBINE_STEPS, 2) if rng.random() < 0.5 else _mixed(rng)
-    results = [binder.bind(step) for step in steps]
+    test = binder.bind(binder.pick(PAIR_TESTS))
+    results = _draw_steps(binder, (*COMBINE_STEPS, *NUMBER_STEPS), 2)
     return _branch("comparison", rng, binder, test, test.phrase(rng, **names), results, names)
 
 
-def _mixed(rng: Random) -> list[Operation]:
-    steps = [rng.choice(COMBINE_STEPS), rng.choice(NUMBER_STEPS)]
-    rng.shuffle(steps)
+def _draw_steps(binder: Binder, table: tuple[Operation, ...], number: int) -> list[Bound]:
+    """Different operations of a table, with their constants."""
+    steps: list[Bound] = []
+    for _ in range(number):
+        left = [item for item in table if item not in [step.operation for step in steps]]
+        steps.append(binder.bind(binder.pick(left)))
     return steps
 
 

@@ -34,15 +34,7 @@ NUMBER_CONDITIONS = (
         ("factor",),
         "{v} % {c} == 0",
     ),
-    Op("ends", ("{v} % 10 == {c}",), ("have last digit {c}",), ("digit",), "{v} % 10 != {c}"),
     Op("between", ("{c} <= {v} <= {d}",), ("are between {c} and {d}",), ("low", "high")),
-    Op(
-        "large",
-        ("abs({v}) > {c}",),
-        ("have absolute value above {c}",),
-        ("limit",),
-        "abs({v}) <= {c}",
-    ),
 )
 
 MEMBER_CONDITIONS = (
@@ -57,7 +49,6 @@ MEMBER_CONDITIONS = (
 
 NUMBER_MAPS = (
     Op("square", ("{v} * {v}", "{v} ** 2"), ("square {it}", "take the square of {it}")),
-    Op("cube", ("{v} ** 3",), ("cube {it}", "take the cube of {it}")),
     Op("double", ("{v} * 2", "{v} + {v}"), ("double {it}",)),
     Op("half", ("{v} // 2",), ("halve {it} and round down",)),
     Op("negate", ("-{v}",), ("negate {it}", "change the sign of {it}")),
@@ -142,27 +133,6 @@ PAIR_MAPS = (
         kind="int",
     ),
     Op("dot", ("{a} * {b} - {c}",), ("multiply {it} and subtract {c}",), ("amount",), kind="int"),
-)
-
-INDEX_CONDITIONS = (
-    Op("even", ("{a} % 2 == 0",), ("have an even position",)),
-    Op("odd", ("{a} % 2 == 1",), ("have an odd position",)),
-    Op("after", ("{a} > {c}",), ("have a position above {c}",), ("count",)),
-    Op("every", ("{a} % {c} == 0",), ("have a position divisible by {c}",), ("factor",)),
-    Op("gt", ("{b} > {c}",), ("have a value above {c}",), ("limit",)),
-    Op("lt", ("{b} < {c}",), ("have a value below {c}",), ("limit",)),
-    Op("over", ("{b} > {a}",), ("have a value above the position",)),
-    Op("evenvalue", ("{b} % 2 == 0",), ("have an even value",)),
-)
-
-INDEX_MAPS = (
-    Op("value", ("{b}",), ("take the value of {it}",), kind="int"),
-    Op("position", ("{a}",), ("take the position of {it}",), kind="int"),
-    Op("sum", ("{a} + {b}",), ("add value and position of {it}",), kind="int"),
-    Op("product", ("{a} * {b}",), ("multiply value and position of {it}",), kind="int"),
-    Op("plus", ("{b} + {c}",), ("add {c} to the value of {it}",), ("amount",), kind="int"),
-    Op("times", ("{b} * {c}",), ("multiply the value of {it} by {c}",), ("factor",), kind="int"),
-    Op("square", ("{b} * {b}", "{b} ** 2"), ("square the value of {it}",), kind="int"),
 )
 
 ENTRY_CONDITIONS = (

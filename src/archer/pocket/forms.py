@@ -43,7 +43,8 @@ def bodies(rng: Random, binder: Binder, pipeline: Pipeline) -> list[str]:
     forms = [_expression(rng, binder, pipeline), _loop(rng, binder, pipeline)]
     if pipeline.reduction is not TABLE:
         forms.append(_staged(rng, binder, pipeline))
-        if len(pipeline.source.variables[0]) == 1:
+        single = len(pipeline.source.variables[0]) == 1
+        if single and bool(pipeline.conditions) != (pipeline.mapping is not None):
             forms.append(_lazy(rng, binder, pipeline))
     return forms
 

@@ -13,8 +13,8 @@ from archer.pocket.problems import Problem, distinct
 Held = Literal["dev", "test"]
 SIZES: dict[Held, int] = {"dev": 200, "test": 400}
 DIGESTS: dict[Held, str] = {
-    "dev": "a16f7bfca6ebb5b5d14b5e2d086ad7945c2886a157101526556c890eab8ac27c",
-    "test": "93fcc148422c432a6543486e6eafd5981e1b6e9c4f842dbb5e709f561fa97536",
+    "dev": "1831a14cda23683666015fb7da5a47455c83c78f28610f499ba10baebb6264a5",
+    "test": "7511d9c3de3686fca98b913434956c355ca5d2996519f3c450aba5c1e2ca3d76",
 }
 """sha256 of each file."""
 

@@ -11,18 +11,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol, TypeVar
 
 CONSTANTS: dict[str, tuple[str, ...]] = {
-    "limit": tuple(str(number) for number in range(1, 16)),
+    "limit": tuple(str(number) for number in range(1, 11)),
     "factor": tuple(str(number) for number in range(2, 10)),
-    "amount": tuple(str(number) for number in range(1, 21)),
+    "amount": tuple(str(number) for number in range(1, 11)),
     "count": tuple(str(number) for number in range(2, 6)),
     "digit": tuple(str(number) for number in range(10)),
     "low": tuple(str(number) for number in range(6)),
-    "high": tuple(str(number) for number in range(7, 16)),
+    "high": tuple(str(number) for number in range(7, 13)),
     "letter": tuple(f"'{letter}'" for letter in "abcdeilmnoprst"),
 }
 """The pools that constants are drawn from; numbers are written as in Python, letters with quotes."""
+
+SECOND = 0.3
+"""How likely an operation with a constant is, compared with others, once a task has one."""
+
+
+class HasConstants(Protocol):
+    """What may need constants: an operation or a reduction."""
+
+    @property
+    def constants(self) -> tuple[str, ...]: ...
+
+
+Weighed = TypeVar("Weighed", bound=HasConstants)
 
 
 @dataclass(frozen=True)
@@ -92,7 +106,14 @@ class Binder:
     rng: Random
     as_argument: bool = False
     taken: set[str] = field(default_factory=set)
+    spent: int = 0
+    """Constants drawn so far."""
     parameters: list[Parameter] = field(default_factory=list)
+
+    def pick(self, operations: Sequence[Weighed]) -> Weighed:
+        """One of several operations; after the first constant, those without one are preferred."""
+        weights = [SECOND if item.constants and self.spent else 1.0 for item in operations]
+        return self.rng.choices(operations, weights)[0]
 
     def bind(self, operation: Operation, **given: str) -> Bound:
         values = dict(given)
@@ -103,9 +124,11 @@ class Binder:
     def _constant(self, pool: str, earlier: dict[str, str]) -> str:
         if self.as_argument and pool in ("limit", "factor", "amount"):
             self.as_argument = False
+            self.spent += 1
             name = self.name(("k", "bound"))
             self.parameters.append(Parameter(name, pool))
             return name
+        self.spent += 1
         return self.rng.choice(
             [value for value in CONSTANTS[pool] if value not in earlier.values()]
         )

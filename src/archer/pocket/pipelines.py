@@ -36,21 +36,16 @@ def draw(rng: Random, family: str) -> Draft:
 def _draw_operations(
     rng: Random, binder: Binder, source: Source, places: dict[str, str]
 ) -> Pipeline:
-    other = {"o": places["q"]}
-    number = rng.choices((0, 1, 2), (20, 65, 15))[0]
-    claim = None
-    chosen = rng.sample(source.conditions, min(number, len(source.conditions)))
-    if source.family == "members" and len(chosen) != 1:
-        chosen = [rng.choice(elements.MEMBER_CONDITIONS), rng.choice(elements.NUMBER_CONDITIONS)]
-    conditions = tuple(binder.bind(condition, **other) for condition in chosen)
-    claims = [item for item in source.conditions if item.negated and item not in chosen]
+    conditions = _draw_conditions(rng, binder, source, {"o": places["q"]})
+    taken = [condition.operation for condition in conditions]
+    claims = [item for item in source.conditions if item.negated and item not in taken]
+    claim, mapping = None, None
     if len(conditions) < 2 and claims and rng.random() < 0.12:
-        claim = binder.bind(rng.choice(claims), **other)
+        claim = binder.bind(binder.pick(claims), o=places["q"])
         reduction = Reduction(rng.choice(QUANTIFIERS), (), (), "", "")
-        mapping, constant = None, {}
     else:
         mapping, reduction = _draw_end(rng, binder, source)
-        constant = binder.bind(Operation("", (), (), reduction.constants)).values
+    constant = binder.bind(Operation("", (), (), reduction.constants)).values
     return Pipeline(
         source=source,
         iterable=source.iterable.format(**places),
@@ -63,8 +58,23 @@ def _draw_operations(
     )
 
 
+def _draw_conditions(
+    rng: Random, binder: Binder, source: Source, other: dict[str, str]
+) -> tuple[Bound, ...]:
+    number = rng.choices((0, 1, 2), (22, 68, 10))[0]
+    if source.family == "members":
+        tables = [elements.MEMBER_CONDITIONS, elements.NUMBER_CONDITIONS][: max(1, number)]
+    else:
+        tables = [source.conditions] * number
+    chosen: list[Bound] = []
+    for table in tables:
+        left = [item for item in table if item not in [bound.operation for bound in chosen]]
+        chosen.append(binder.bind(binder.pick(left), **other))
+    return tuple(chosen)
+
+
 def _draw_end(rng: Random, binder: Binder, source: Source) -> tuple[Bound | None, Reduction]:
-    mapping = binder.bind(rng.choice(source.maps)) if rng.random() < 0.7 else None
+    mapping = binder.bind(binder.pick(source.maps)) if rng.random() < 0.7 else None
     kind = source.kind if mapping is None else mapping.operation.kind or source.kind
     endings = [
         reduction
@@ -73,4 +83,4 @@ def _draw_end(rng: Random, binder: Binder, source: Source) -> tuple[Bound | None
         and reduction.mapped in (None, mapping is not None)
         and (reduction is not TABLE or source.key)
     ]
-    return mapping, rng.choice(endings)
+    return mapping, binder.pick(endings)

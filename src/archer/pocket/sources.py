@@ -1,4 +1,4 @@
-"""What the pipelines walk over: lists, ranges, words, pairs, positions and dictionaries."""
+"""What the pipelines walk over: lists, ranges, words, pairs and dictionaries."""
 
 from __future__ import annotations
 
@@ -102,17 +102,6 @@ SOURCES: dict[str, Source] = {
             elements.PAIR_MAPS,
             "pair",
             "",
-        ),
-        Source(
-            "positions",
-            ((_LISTS, "numbers"),),
-            "enumerate({p})",
-            (("i", "v"), ("i", "x"), ("j", "e")),
-            ("items of {p} with position",),
-            elements.INDEX_CONDITIONS,
-            elements.INDEX_MAPS,
-            "pair",
-            "position",
         ),
         Source(
             "entries",

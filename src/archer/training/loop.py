@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import torch
@@ -62,6 +62,8 @@ def train(
 ) -> Path:
     """Train until `minutes` have been spent over all runs in `out`; return the last checkpoint.
 
+    Minutes of computing per thread are counted: waiting for a busy machine or a pause costs nothing.
+
     `report` receives every line of the log, which is also appended to `out/log.jsonl`.
     """
     recipe = recipe or Recipe()
@@ -70,7 +72,7 @@ def train(
     if threads < 1:
         raise BadRequest(f"{threads} threads cannot train. Give a number of at least 1.")
     torch.set_num_threads(threads)
-    run = _Run(out, minutes, recipe, report)
+    run = _Run(out, minutes, threads, recipe, report)
     if run.progress.minutes >= minutes:
         raise BadRequest(
             f"The run in {out} has already had {run.progress.minutes:.1f} minutes. "
@@ -86,10 +88,12 @@ class _Run:
         self,
         out: Path,
         minutes: float,
+        threads: int,
         recipe: Recipe,
         report: Callable[[dict[str, Any]], None] | None,
     ) -> None:
-        self.out, self.minutes, self.recipe, self.report = out, minutes, recipe, report
+        self.out, self.minutes, self.threads = out, minutes, threads
+        self.recipe, self.report = recipe, report
         self.tokenizer = vocabulary.build()
         self.mask = vocabulary.token_id(vocabulary.MASK)
         self.samples = Samples(self.tokenizer, recipe.seed)
@@ -117,7 +121,7 @@ class _Run:
 
     def _pool(self) -> dict[str, Any]:
         """Train on one pool and describe it."""
-        started = monotonic()
+        started = process_time()
         done, recipe = self.progress.minutes / self.minutes, self.recipe
         share = recipe.long_share if done >= recipe.long_from else 0.0
         candidates = 1 + math.ceil(3 * max(0.0, 1.0 - done / recipe.easy_until))
@@ -128,7 +132,7 @@ class _Run:
             masked = mask(batch, self.mask, source)
             total += self.learner.step(masked, self._rate(step, done))
             step += 1
-        seconds = monotonic() - started
+        seconds = (process_time() - started) / self.threads
         sequences = sum(len(batch.tokens) for batch in batches)
         self.progress = replace(
             self.progress,

@@ -18,9 +18,9 @@ POOL = 1024
 """Sequences drawn together, sorted by length and cut into batches."""
 TOKENS = 2048
 """Tokens of a batch, about."""
-RESPONSES = ((20, 32, 48, 64), (4, 3, 1, 1))
+RESPONSES = ((16, 32, 48, 64), (5, 2, 1, 1))
 """Least response lengths in training and their weights; the deployed length is the last."""
-SHORTENED = 0.6
+SHORTENED = 0.7
 """Share of the rows that show one assert only: more sequences in the same time."""
 RESPONSE = RESPONSES[0][-1]
 LONGEST = 704
