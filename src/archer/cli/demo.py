@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 METHODS = ("archer", "saber")
 PROMPT = tuple(range(3, 403))
 LENGTH = 64
+WARM_UP = 8
+"""Tokens written by each method before anything is timed."""
 PAUSE = 0.08
 """Seconds per drawn update: the tiny model is faster than the eye."""
 
 
 def demo() -> int:
     """See a response being denoised by archer and by saber, without a download."""
+    from archer.cli.options import use_threads
     from archer.cli.random_model import write_random_model
     from archer.cli.running import run
     from archer.model import load
@@ -31,11 +34,14 @@ def demo() -> int:
     write_line("This model is tiny and its weights are random, so the ids it writes mean nothing.")
     write_line("What the demo shows is how they come about: placed, taken back, placed again.")
     write_line("")
+    use_threads(1)
     live = Console() if sys.stdout.isatty() else None
     done: dict[str, Completion] = {}
     with TemporaryDirectory() as folder:
         model = load(write_random_model(Path(folder)), device="cpu", dtype="float32")
         model.name = "random weights"
+        for name in METHODS:
+            model.generate(PROMPT, name, length=WARM_UP)
         for name in METHODS:
             request = model.request(PROMPT, name, length=LENGTH)
             done[name] = run(model, request, console=live, pause=PAUSE if live else 0.0)[0]
