@@ -16,7 +16,7 @@ from archer.pocket.tokenizer import END, token_id
 
 POOL = 1024
 """Sequences drawn together, sorted by length and cut into batches."""
-TOKENS = 2048
+TOKENS = 4096
 """Tokens of a batch, about."""
 RESPONSES = ((16, 32, 48, 64), (5, 2, 1, 1))
 """Least response lengths in training and their weights; the deployed length is the last."""
