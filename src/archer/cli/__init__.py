@@ -22,6 +22,7 @@ COMMANDS = {
     "eval": ("archer.cli.eval:evaluate", "Score a model on benchmarks; resumable."),
     "compare": ("archer.cli.compare:compare", "Compare runs problem by problem."),
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
+    "train": ("archer.cli.train:train", "Train the bundled model anew."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
