@@ -116,8 +116,7 @@ def frontier(points: Sequence[Series], labels: Labels) -> Figure:
     """Cost to the right, quality upwards; a line joins the points that no other beats in both."""
     with _drawing(labels) as (drawing, axes):
         pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
-        best = sorted(pair for pair in pairs if not any(_beats(other, pair) for other in pairs))
-        x, y = zip(*best, strict=True)
+        x, y = zip(*undominated(pairs), strict=True)
         axes.step(x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best so far")
         for number, each in enumerate(points):
             axes.errorbar(
@@ -158,6 +157,15 @@ def bars(series: Sequence[Series], labels: Labels) -> Figure:
         axes.grid(visible=False, axis="x")
         _legend(axes, len(series))
         return _finished(drawing, labels)
+
+
+def undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Cost and quality of the points that no other beats in both, by cost."""
+
+    def beaten(cost: float, quality: float) -> bool:
+        return any((x, y) != (cost, quality) and x <= cost and y >= quality for x, y in points)
+
+    return sorted({point for point in points if not beaten(*point)})
 
 
 @contextmanager
@@ -202,10 +210,6 @@ def _errors(series: Series) -> list[list[float]] | None:
     below = [y - low for y, low in zip(series.y, series.low, strict=True)]
     above = [high - y for y, high in zip(series.y, series.high, strict=True)]
     return [below, above]
-
-
-def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return one != other and one[0] <= other[0] and one[1] >= other[1]
 
 
 def _pick(styles: Sequence[str], number: int) -> str:

@@ -153,7 +153,7 @@ class Table:
 
     def _keys(self) -> list[str]:
         return [
-            f"{column.name} {extra}".strip()
+            f"{column.name} {extra}" if extra else column.name
             for place, column in enumerate(self.columns)
             for extra in ("", *self._extras(place))
         ]
@@ -213,21 +213,30 @@ def _markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]|])", r"\\\1", one_line).replace("<", "&lt;").replace(">", "&gt;")
 
 
-_LATEX: dict[str, str | int | None] = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": "$<$",
-    ">": "$>$",
-    "∞": r"$\infty$",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "±": r"$\pm$",
-    "×": r"$\times$",  # noqa: RUF001
-    "−": "$-$",  # noqa: RUF001
-    "·": r"$\cdot$",
-}
+_LATEX = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+        ">": "$>$",
+        "∞": r"$\infty$",
+        "≤": r"$\le$",
+        "≥": r"$\ge$",
+        "±": r"$\pm$",
+        "\N{MULTIPLICATION SIGN}": r"$\times$",
+        "\N{MINUS SIGN}": "$-$",
+        "·": r"$\cdot$",
+    }
+)
 
 
 def _latex(text: str) -> str:
-    return " ".join(text.split()).translate(str.maketrans(_LATEX))
+    return " ".join(text.split()).translate(_LATEX)
