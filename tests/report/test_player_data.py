@@ -72,6 +72,14 @@ def test_what_is_said_about_the_run() -> None:
     assert [data["ids"][place] for place in data["ends"]] == [END]
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"), [("/home/me/models/mine", "mine"), ("org/model", "org/model")]
+)
+def test_a_page_does_not_tell_where_a_model_lies(name: str, shown: str) -> None:
+    (found,) = rows([start(4).model_copy(update={"model": name})])
+    assert player_data(found)["model"] == shown
+
+
 def test_without_a_tokenizer_ids_are_shown() -> None:
     data = data_of(*simulate(1), pieces=None)
     assert data["numbers"] is True

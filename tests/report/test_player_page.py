@@ -249,6 +249,15 @@ def test_a_trajectory_that_ends_sooner_parts_there(show: Show) -> None:
     assert now(at) == len(events) - 1
 
 
+def test_strips_beside_each_other_have_one_scale(show: Show) -> None:
+    near = [update(1, distance=0), update(2, distance=4)]
+    far = [update(1, distance=0), update(2, distance=40)]
+    at = show(html_of(trajectory(near), trajectory(far)))
+    lines = at.locator(".strip .radius").evaluate_all("all => all.map(e => e.getAttribute('y1'))")
+    assert len(lines) == 2
+    assert len(set(lines)) == 1
+
+
 def test_equal_trajectories_are_said_to_be_so(show: Show) -> None:
     same = trajectory(simulate(1))
     at = show(html_of(same, same))

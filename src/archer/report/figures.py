@@ -25,8 +25,12 @@ INK = "#222324"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":")
-HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo")
+HATCHES = ("", "///", "\\\\\\", "xx", "--", "||", "++")
 INCHES = (6.4, 3.8)
+LEGEND_WIDTH, LEGEND_SIGN = 76, 7
+"""Letters that fit beside each other, and how many of them a sign takes."""
+DODGE = 0.07
+"""Shift between series over the same word, so that their whiskers stand beside each other."""
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "archer",
     "svg.fonttype": "none",
@@ -40,6 +44,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.alpha": 0.25,
     "legend.frameon": False,
     "hatch.linewidth": 0.8,
@@ -95,7 +100,8 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
     with _drawing(labels) as (drawing, axes):
         words = _words(series)
         for number, each in enumerate(series):
-            places = [words.index(str(x)) for x in each.x] if words else each.x
+            shift = (number - (len(series) - 1) / 2) * DODGE
+            places = [words.index(str(x)) + shift for x in each.x] if words else each.x
             axes.errorbar(
                 places,
                 each.y,
@@ -104,11 +110,12 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
                 color=_pick(COLOURS, number),
                 marker=_pick(MARKERS, number),
                 linestyle=_pick(LINES, number),
+                elinewidth=1,
                 capsize=3,
             )
         if words:
             axes.set_xticks(range(len(words)), words)
-        _legend(axes, len(series))
+        _legend(drawing, axes)
         return _finished(drawing, labels)
 
 
@@ -117,7 +124,7 @@ def frontier(points: Sequence[Series], labels: Labels) -> Figure:
     with _drawing(labels) as (drawing, axes):
         pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
         x, y = zip(*undominated(pairs), strict=True)
-        axes.step(x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best so far")
+        axes.step(x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost")
         for number, each in enumerate(points):
             axes.errorbar(
                 [float(x) for x in each.x],
@@ -128,9 +135,10 @@ def frontier(points: Sequence[Series], labels: Labels) -> Figure:
                 marker=_pick(MARKERS, number),
                 linestyle="",
                 markersize=7,
+                elinewidth=1,
                 capsize=3,
             )
-        _legend(axes, len(points) + 1)
+        _legend(drawing, axes)
         return _finished(drawing, labels)
 
 
@@ -155,7 +163,7 @@ def bars(series: Sequence[Series], labels: Labels) -> Figure:
             )
         axes.set_xticks(range(len(words)), words)
         axes.grid(visible=False, axis="x")
-        _legend(axes, len(series))
+        _legend(drawing, axes)
         return _finished(drawing, labels)
 
 
@@ -191,10 +199,12 @@ def _finished(drawing: Drawing, labels: Labels) -> Figure:
     return Figure(labels.title, svg.getvalue(), png.getvalue())
 
 
-def _legend(axes: Axes, entries: int) -> None:
-    """Above the figure, where it hides nothing."""
-    if entries > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=min(entries, 4))
+def _legend(drawing: Drawing, axes: Axes) -> None:
+    """Above the figure, where it hides nothing, in as many columns as fit."""
+    handles, names = axes.get_legend_handles_labels()
+    if len(names) > 1:
+        columns = LEGEND_WIDTH // (max(map(len, names)) + LEGEND_SIGN)
+        drawing.legend(handles, names, loc="outside upper left", ncols=max(1, columns))
 
 
 def _words(series: Sequence[Series]) -> list[str]:

@@ -7,6 +7,7 @@ number of players: each is built when it is opened, so that a closed one costs i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from archer.report import embed
@@ -46,7 +47,7 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
     )
     place = {token: number for number, token in enumerate(ids)}
     return {
-        "model": printable(start.model),
+        "model": printable(_model(start.model)),
         "method": printable(start.method),
         "settings": {printable(name): value for name, value in start.settings.items()},
         "seed": start.seed,
@@ -93,6 +94,12 @@ def script() -> str:
     """The script of all players of a page."""
     parts = "\n".join(embed.asset(name) for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
+
+
+def _model(name: str) -> str:
+    """A hub id as it is; of a folder the name only, because a page is passed on."""
+    path = Path(name)
+    return path.name if path.is_absolute() else name
 
 
 def _prompt(tokens: Iterable[int], pieces: dict[int, str]) -> str:

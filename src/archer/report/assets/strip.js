@@ -4,8 +4,19 @@ const STRIP_HEIGHT = 86;
 const MARKS = 14;
 const INSET = 8; // half the thumb of the scrub bar, so that both point to the same update
 
+function radiusOf(run) {
+  return typeof run.data.radius === "number" ? run.data.radius : null;
+}
+
+// High enough for every distance, and for a radius that is not far above all of them.
+function highest(runs) {
+  const far = Math.max(1, ...runs.flatMap((run) => run.updates.map(({ distance }) => distance)));
+  return Math.max(far, ...runs.map(radiusOf).filter((radius) => radius !== null && radius <= 4 * far));
+}
+
 class Strip {
-  constructor(run, total, divergence, seek) {
+  // `top` is the distance that fills the height; strips beside each other share it.
+  constructor(run, total, top, divergence, seek) {
     this.run = run;
     this.total = total;
     this.divergence = divergence;
@@ -13,10 +24,8 @@ class Strip {
     this.picture = draw("svg", { class: "strip", role: "img", "aria-label": this.#described() });
     const key = "Bars: distance to the anchor.  ▲ full pass, new anchor   · cached   = reused";
     this.node = make("div", {}, this.picture, make("p", { class: "strip-key" }, key));
-    const radius = run.data.radius;
-    this.radius = typeof radius === "number" ? radius : null;
-    const far = run.updates.reduce((most, each) => Math.max(most, each.distance), 1);
-    this.top = Math.max(far, this.radius !== null && this.radius <= 4 * far ? this.radius : 1);
+    this.top = top;
+    this.radius = radiusOf(run);
     const follow = (event) => event.buttons === 1 && seek(this.#updateAt(event.clientX));
     this.picture.addEventListener("pointerdown", follow);
     this.picture.addEventListener("pointermove", follow);
@@ -54,7 +63,7 @@ class Strip {
     const size = { width: this.width, height: STRIP_HEIGHT };
     fill(this.picture, { ...size, viewBox: `0 0 ${this.width} ${STRIP_HEIGHT}` }, []);
     this.cursor = draw("line", { class: "cursor", y1: 0, y2: STRIP_HEIGHT });
-    this.picture.replaceChildren(...this.#bars(), ...this.#rules(), this.cursor);
+    this.picture.replaceChildren(...this.#bars(), this.cursor, ...this.#rules());
     this.show(this.update);
   }
 
@@ -85,15 +94,15 @@ class Strip {
   #rules() {
     const floor = STRIP_HEIGHT - MARKS;
     const list = [draw("line", { class: "floor", x1: 0, x2: this.width, y1: floor, y2: floor })];
-    if (this.radius !== null && this.radius <= this.top) {
-      const y = this.#y(this.radius);
-      list.push(draw("line", { class: "radius", x1: 0, x2: this.width, y1: y, y2: y }));
-      list.push(draw("text", { x: 0, y: y - 4 }, `K = ${this.radius}`));
-    }
     if (this.divergence !== null) {
       const x = this.#x(this.divergence);
       list.push(draw("line", { class: "divergence", x1: x, x2: x, y1: 0, y2: STRIP_HEIGHT }));
       list.push(draw("text", { class: "apart", x: x + 4, y: 10 }, "≠"));
+    }
+    if (this.radius !== null && this.radius <= this.top) {
+      const y = this.#y(this.radius);
+      list.push(draw("line", { class: "radius", x1: 0, x2: this.width, y1: y, y2: y }));
+      list.push(draw("text", { x: 0, y: y - 4 }, `K = ${this.radius}`));
     }
     return list;
   }
