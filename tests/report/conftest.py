@@ -6,7 +6,7 @@ import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -20,7 +20,7 @@ PHONE = (390, 844)
 Opener = Callable[..., "Page"]
 
 
-def _missing(what: str) -> None:
+def _missing(what: str) -> NoReturn:
     reason = f"{what} is missing; the pages cannot be looked at"
     if in_ci():
         pytest.fail(reason)

@@ -87,9 +87,9 @@ def test_without_a_tokenizer_ids_are_shown() -> None:
     assert data["texts"] == [str(token) for token in data["ids"]]
 
 
-def test_ids_that_an_older_trace_does_not_spell_are_shown_as_numbers() -> None:
+def test_ids_that_an_older_trace_does_not_spell_are_shown_as_such() -> None:
     data = data_of(update(1, accepted=[Placed(at=0, token=5, confidence=1.0)]), pieces={0: "def"})
-    assert data["texts"] == ["5"]
+    assert data["texts"] == ["<5>"]
     assert data["prompt"] == "def<1><2>"
 
 

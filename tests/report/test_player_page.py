@@ -182,6 +182,26 @@ def test_the_history_of_a_position(show: Show) -> None:
     assert "Nothing was ever placed here" in at.locator(".history").inner_text()
 
 
+def test_a_re_mask_of_nothing_shows_a_mask(show: Show) -> None:
+    at = show(html_of(trajectory([update(1, remasked=[0])])))
+    at.keyboard.press("End")
+    assert at.locator(".response .slot").first.inner_text() == "∘"
+    at.locator(".response .slot").first.click()
+    assert "took back" in at.locator(".history").inner_text()
+
+
+def test_a_chosen_token_stays_until_the_focus_leaves_it(show: Show) -> None:
+    at = show(html_of(trajectory(simulate(1))))
+    chosen = at.locator(".history .now b")
+    at.locator(".response .slot").nth(3).click()
+    at.locator(".response .slot").nth(5).hover()
+    assert chosen.inner_text() == "position 4"
+    at.get_by_role("button", name="One update on").click()
+    assert chosen.inner_text() == "position 4"
+    at.locator(".response .slot").nth(5).hover()
+    assert chosen.inner_text() == "position 6"
+
+
 def test_the_numbers_of_an_update(show: Show) -> None:
     events = simulate(3)
     at = show(html_of(trajectory(events)))
@@ -292,7 +312,7 @@ def test_text_that_looks_like_markup_stays_text(show: Show) -> None:
     at.keyboard.press("End")
     assert at.evaluate("window.hacked") is None
     assert evil in at.locator(".response").inner_text()
-    at.locator(".slot").first.hover()
+    at.locator(".response .slot").first.hover()
     at.get_by_text("Prompt", exact=True).click()
     assert at.locator(".about pre").inner_text() == evil * 3
     assert at.evaluate("window.hacked") is None
@@ -315,7 +335,7 @@ def test_nothing_sticks_out(show: Show, size: tuple[int, int], scheme: str) -> N
     runs = trajectory(simulate(1), pieces=pieces), trajectory(simulate(2), pieces=pieces)
     at = show(html_of(*runs), size, color_scheme=scheme)
     at.keyboard.press("End")
-    at.locator(".slot").first.hover()
+    at.locator(".response .slot").first.hover()
     assert at.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     paper = at.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
@@ -335,7 +355,7 @@ def test_everything_that_can_be_used_has_a_name_and_one_tab_stop(show: Show) -> 
     labels = at.get_by_role("option").evaluate_all("all => all.map(e => e.ariaLabel)")
     assert labels[0].startswith("position 1, ")
     seconds = "slot => getComputedStyle(slot).transitionDuration"
-    assert at.locator(".slot").first.evaluate(seconds) == "0s"
+    assert at.locator(".response .slot").first.evaluate(seconds) == "0s"
 
 
 def test_ids_are_shown_where_there_is_no_tokenizer(show: Show) -> None:

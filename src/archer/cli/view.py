@@ -23,7 +23,7 @@ def view(
     other: Path | None = None,
     *,
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
-    open: bool = False,
+    browse: Annotated[bool, Parameter(name="--open")] = False,
 ) -> int:
     """Make a page in which recorded trajectories can be watched, one or two side by side.
 
@@ -35,7 +35,7 @@ def view(
         A second one with the same prompts: the two are shown side by side from where they part.
     output
         The page; the name of the trace with .html.
-    open
+    browse
         Show the page in a browser.
     """
     target = trace.with_suffix(".html") if output is None else output
@@ -49,7 +49,7 @@ def view(
             f"The page {str(target)!r} cannot be written: {error.strerror}. Choose another -o."
         ) from error
     write_line(str(target))
-    if open and not webbrowser.open(target.resolve().as_uri()):
+    if browse and not webbrowser.open(target.resolve().as_uri()):
         complain("No browser could be started; open the page by hand.")
         return UNOPENED
     return 0

@@ -56,7 +56,7 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
         "prompt": _prompt(trajectory.prompt, pieces),
         "numbers": not pieces,
         "ids": ids,
-        "texts": [printable(pieces.get(token, str(token))) for token in ids],
+        "texts": [_text(token, pieces) for token in ids],
         "ends": [place[token] for token in ids if token in start.ends],
         "updates": [
             [
@@ -103,9 +103,12 @@ def _model(name: str) -> str:
 
 
 def _prompt(tokens: Iterable[int], pieces: dict[int, str]) -> str:
-    if not pieces:
-        return " ".join(map(str, tokens))
-    return printable("".join(pieces.get(token, f"<{token}>") for token in tokens))
+    return ("" if pieces else " ").join(_text(token, pieces) for token in tokens)
+
+
+def _text(token: int, pieces: dict[int, str]) -> str:
+    """Where there are pieces, an id without one is told from a number that the model wrote."""
+    return printable(pieces.get(token, f"<{token}>")) if pieces else str(token)
 
 
 def _outcome(trajectory: Trajectory) -> str:

@@ -39,7 +39,7 @@ class Controls {
     }
     this.node = make(
       "div",
-      { class: "controls", role: "toolbar", "aria-label": "Playback" },
+      { class: "controls", role: "group", "aria-label": "Playback" },
       this.scrub,
       make("div", { class: "buttons" }, ...buttons, this.counter, this.select),
     );

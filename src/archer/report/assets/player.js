@@ -9,7 +9,6 @@ class Player {
     this.total = Math.max(...this.runs.map((run) => run.total));
     this.divergence = this.runs.length > 1 ? firstDivergence(...this.runs) : null;
     this.chosen = null;
-    this.pinned = false;
     this.timer = null;
     this.controls = new Controls(this);
     this.panels = this.runs.map((run, index) => this.#panel(run, index));
@@ -54,21 +53,14 @@ class Player {
     }, this.controls.pause);
   }
 
-  // A position under the pointer is looked at until the next; one with the focus is kept.
-  #choose(at, pinned) {
-    if (this.pinned && !pinned) return;
-    this.pinned = pinned;
+  // While a position has the focus, the pointer chooses no other.
+  #choose(at, focused) {
+    if (!focused && this.node.querySelector(".slot:focus")) return;
     this.chosen = at;
     for (const { response, history } of this.panels) {
       response.choose(at);
       history.show(at, this.update);
     }
-  }
-
-  // Let the pointer choose again.
-  #release() {
-    this.pinned = false;
-    this.node.focus({ preventScroll: true });
   }
 
   #node() {
@@ -91,7 +83,7 @@ class Player {
     const name = `${run.data.method} · ${run.data.model}`;
     const jump = (update) => this.jump(update);
     const hint = this.divergence === null ? `${HINT}.` : `${HINT}, D goes to the first divergence.`;
-    const response = new Response(run, `Response of ${name}`, (at, pinned) => this.#choose(at, pinned));
+    const response = new Response(run, `Response of ${name}`, (at, focused) => this.#choose(at, focused));
     const strip = new Strip(run, this.total, highest(this.runs), this.divergence, jump);
     const history = new History(run, index === 0 ? hint : "", jump);
     const numbers = make("p", { class: "numbers", role: "status" });
@@ -117,8 +109,8 @@ class Player {
       ArrowRight: () => this.jump(this.update + 1),
       Home: () => this.jump(0),
       End: () => this.jump(this.total),
-      Escape: this.pinned ? () => this.#release() : undefined,
       d: this.divergence === null ? undefined : () => this.jump(this.divergence),
+      Escape: panel && (() => this.node.focus({ preventScroll: true })),
       ArrowUp: panel && (() => panel.response.focus(this.chosen - 1)),
       ArrowDown: panel && (() => panel.response.focus(this.chosen + 1)),
     };

@@ -22,9 +22,9 @@ class Response {
     this.slots.forEach((slot, at) => this.node.append(slot, ...this.#layout(at)));
     this.slots[0].tabIndex = 0;
     this.chosen = 0;
-    const pick = (pinned) => (event) => {
+    const pick = (focused) => (event) => {
       const slot = event.target.closest(".slot");
-      if (slot) choose(Number(slot.dataset.at), pinned);
+      if (slot) choose(Number(slot.dataset.at), focused);
     };
     this.node.addEventListener("pointerover", pick(false));
     this.node.addEventListener("focusin", pick(true));
@@ -55,8 +55,7 @@ class Response {
 
   #write(at, { mark, token, id }, differs) {
     const slot = this.slots[at];
-    const text = token === null ? SIGNS[mark] : this.#inLine(token);
-    slot.firstChild.data = text;
+    slot.firstChild.data = token === null ? SIGNS[mark] ?? SIGNS.reopened : this.#inLine(token);
     slot.dataset.mark = mark;
     slot.dataset.id = id ?? "";
     slot.classList.toggle("differs", differs);
@@ -75,7 +74,6 @@ class Response {
 
   // A token within a line: what it breaks is shown by a sign, and the rest is left to the layout.
   #inLine(token) {
-    if (token === null) return "";
     return this.run.spelled(token).replace(/\n[ \t]*$/, "\n").replaceAll("\n", "↵").replaceAll("\t", "    ");
   }
 
