@@ -16,6 +16,12 @@ PACKAGE = Path(archer.__file__).parent
 BELOW_ALL = "archer.errors"
 DECODERS_MAY_USE = ("archer.canvas", "archer.logits", "archer.noise", BELOW_ALL, "archer.decoders")
 POLICIES_MAY_USE = ("archer.canvas", "archer.memory", "archer.seam", BELOW_ALL, "archer.policies")
+REPORT_MAY_USE = (
+    "archer.trace",
+    "archer.view.glyphs",
+    BELOW_ALL,
+    "archer.report",
+)
 LAYERS = {
     "errors": (),
     "noise": (BELOW_ALL,),
@@ -92,6 +98,12 @@ def test_decoders_and_policies_know_neither_each_other_nor_the_model(
     files = sorted((PACKAGE / folder).glob("*.py"))
     assert len(files) > 2
     assert {name_of(path): found for path in files if (found := trespasses(path, allowed))} == {}
+
+
+def test_the_report_knows_traces_and_no_model() -> None:
+    files = sorted((PACKAGE / "report").glob("*.py"))
+    assert len(files) > 2
+    assert {name_of(path) for path in files if trespasses(path, REPORT_MAY_USE)} == set()
 
 
 @pytest.mark.parametrize("module", LAYERS)

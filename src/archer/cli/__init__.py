@@ -24,6 +24,7 @@ COMMANDS = {
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
     "train": ("archer.cli.train:train", "Train the bundled model anew."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
+    "view": ("archer.cli.view:view", "Watch recorded trajectories in a page."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
     "doctor": ("archer.cli.doctor:doctor", "Say what this machine can do."),
