@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from archer.runs.decoding import Prompts, encode
 from archer.runs.evaluation import Listener, evaluate
 from archer.runs.manifest import Request, digest
 from archer.runs.selection import Selection
-from archer.runs.summary import summarise
 from archer.tasks import Data, open_task
 from archer.tasks.base import CodeTask, Sample, Task
 from archer.trace import plain
