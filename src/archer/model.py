@@ -39,12 +39,19 @@ def load(
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
     No code of the checkpoint is ever run.
     """
-    check_device(str(device or default_device()))
-    where = torch.device(device or default_device())
-    kind = _dtype(dtype, where)
+    where, kind = place(device, dtype)
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
     return Model(str(model), folder, load_network(folder, device=where, dtype=kind), text)
+
+
+def place(
+    device: str | torch.device | None, dtype: str | torch.dtype | None
+) -> tuple[torch.device, torch.dtype]:
+    """Where and in what to compute, defaults filled in; refuses what this machine cannot do."""
+    check_device(str(device or default_device()))
+    where = torch.device(device or default_device())
+    return where, _dtype(dtype, where)
 
 
 def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:

@@ -21,6 +21,7 @@ COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
+    "bench": ("archer.cli.bench:app", "Measure what decoding costs on this machine."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
     "doctor": ("archer.cli.doctor:doctor", "Say what this machine can do."),
