@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from archer.bench.library import library_pass
 from archer.bench.marks import Marked, Parts
 from archer.bench.shapes import Subject
 from archer.bench.stage import half_placed
@@ -59,12 +62,16 @@ class Course:
         state = half_placed(subject, prompt, response)
         loop = Loop(network, subject.shift, Saber(), Age(1))
         memory = next(loop.steps(state)).memory
-        tokens = torch.cat((state.prompt.tokens, state.response), dim=1)[0]
-        _, made = naive_layers(subject.network, tokens)
+        _, made = naive_layers(subject.network, _tokens(state))
         kept = prompt - int(subject.shift)
         past = tuple(each.first(kept) for each in made)
         network.take()
         return cls(network, subject.shift, state, memory, past)
+
+    @property
+    def tokens(self) -> Tensor:
+        """Long[P + G]"""
+        return _tokens(self.state)
 
     def step(self, every: int) -> Sample:
         """One step of the engine's loop whose prompt is refreshed at every `every`-th pass."""
@@ -78,10 +85,20 @@ class Course:
         clock = Clock(self.network.device)
         start = clock.mark()
         kept = len(self.past[0].keys)
-        tokens = torch.cat((self.state.prompt.tokens, self.state.response), dim=1)[0, kept:]
-        scores, work = naive_pass(self.network, tokens, self.past)
+        scores, work = naive_pass(self.network, self.tokens[kept:], self.past)
         values = scores[: self.state.length]
         rows = [RowLogits.of(values, range(self.state.length))]
         after, _ = Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
         after.response.numpy(force=True)
         return Sample(clock.seconds(start, clock.mark()), self.network.take(), work)
+
+    def library_step(self, twin: Any, keep: int) -> Sample:
+        """A full pass of the transformers library, without any update."""
+        clock = Clock(self.network.device)
+        start = clock.mark()
+        library_pass(twin, self.tokens, keep)[0, 0].item()
+        return Sample(clock.seconds(start, clock.mark()), Parts((), 0.0), Work())
+
+
+def _tokens(state: SaberState) -> Tensor:
+    return torch.cat((state.prompt.tokens, state.response), dim=1)[0]

@@ -17,12 +17,14 @@ from typing import Any
 
 from archer.bench.counting import Counts, count_passes, operations
 from archer.bench.course import Course, Sample
+from archer.bench.library import library_twin
 from archer.bench.repeating import interleaved, spread
 from archer.bench.shapes import Subject
 
 PAPER = {128: 1.30, 256: 1.59, 512: 2.07, 1024: 3.15, 2048: 4.62}
 """Speedup of a cached step that the paper measured on LLaDA-8B with a response of 256, by prompt length."""
 PAPER_SETTING = ("llada-8b", 256)
+STEPS = ("full", "cached", "naive")
 NEVER = 1 << 30
 """Passes that one prompt cache serves in the cached loop: more than are ever made."""
 
@@ -58,6 +60,20 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Library:
+    """A full pass of the transformers library beside ours, both without the update."""
+
+    ours_ms: float
+    """Our full pass: layers and head."""
+    all_ms: float
+    """Theirs with the head on every row, as it comes."""
+    response_ms: float
+    """Theirs with the head on the response alone."""
+    gain_all: float
+    gain_response: float
+
+
+@dataclass(frozen=True)
 class Row:
     """One prompt length."""
 
@@ -70,6 +86,8 @@ class Row:
     """How much longer the naive cached step takes."""
     naive_gain_layers: float
     """The same for the layers alone."""
+    library: Library | None
+    """The transformers library, where it was asked for."""
     whole: Figures | None
     """Extrapolated to the depth of the model; None where only one layer was run."""
     paper: float | None
@@ -83,11 +101,19 @@ class Row:
             "control": self.control,
             "naive_gain": self.naive_gain,
             "naive_gain_layers": self.naive_gain_layers,
+            "library": None if self.library is None else asdict(self.library),
             "whole": whole,
         }
 
 
-def measure(subject: Subject, prompts: Sequence[int], response: int, repeats: int) -> Iterator[Row]:
+def measure(
+    subject: Subject,
+    prompts: Sequence[int],
+    response: int,
+    repeats: int,
+    *,
+    library: bool = False,
+) -> Iterator[Row]:
     """One row per prompt length, as soon as it is measured."""
     for prompt in prompts:
         course = Course.at(subject, prompt, response)
@@ -96,6 +122,10 @@ def measure(subject: Subject, prompts: Sequence[int], response: int, repeats: in
             "cached": partial(course.step, NEVER),
             "naive": course.naive_step,
         }
+        if library:
+            twin = library_twin(subject.network)
+            subjects["all"] = partial(course.library_step, twin, 0)
+            subjects["response"] = partial(course.library_step, twin, response)
         yield _row(subject, prompt, response, interleaved(subjects, repeats))
 
 
@@ -103,8 +133,7 @@ def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[S
     shape = subject.network.shape
     seconds = {name: [each.seconds for each in taken] for name, taken in samples.items()}
     layers = {
-        name: statistics.median(sum(each.parts.layers) for each in taken)
-        for name, taken in samples.items()
+        name: statistics.median(sum(each.parts.layers) for each in samples[name]) for name in STEPS
     }
     run = {name: statistics.median(values) for name, values in seconds.items()}
     full, cached = (operations(samples[name][0].work, shape) for name in ("full", "cached"))
@@ -113,11 +142,12 @@ def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[S
     setting = (subject.name, response)
     return Row(
         prompt=prompt,
-        figures=Figures.of(shape.layers, tuple(run.values()), counts),
+        figures=Figures.of(shape.layers, [run[name] for name in STEPS], counts),
         spread={name: spread(values) for name, values in seconds.items()},
         control=statistics.median(each.control for each in samples["cached"]),
         naive_gain=run["naive"] / run["cached"],
         naive_gain_layers=layers["naive"] / layers["cached"],
+        library=_library(samples) if "all" in samples else None,
         whole=_whole(subject, prompt, response, samples),
         paper=PAPER.get(prompt) if setting == PAPER_SETTING else None,
     )
@@ -129,8 +159,21 @@ def _whole(
     shape, depth = subject.network.shape, subject.depth
     if shape.layers < 2:
         return None
-    seconds = [
-        statistics.median(each.at_depth(depth) for each in taken) for taken in samples.values()
-    ]
+    seconds = [statistics.median(each.at_depth(depth) for each in samples[name]) for name in STEPS]
     counts = count_passes(replace(shape, layers=depth), subject.shift, prompt, response)
     return Figures.of(depth, seconds, counts)
+
+
+def _library(samples: dict[str, list[Sample]]) -> Library:
+    ours = statistics.median(each.parts.total for each in samples["full"])
+    theirs = {
+        name: statistics.median(each.seconds for each in samples[name])
+        for name in ("all", "response")
+    }
+    return Library(
+        ours_ms=1e3 * ours,
+        all_ms=1e3 * theirs["all"],
+        response_ms=1e3 * theirs["response"],
+        gain_all=theirs["all"] / ours,
+        gain_response=theirs["response"] / ours,
+    )

@@ -26,6 +26,7 @@ COLUMNS = (
     "control",
     "spread",
 )
+LIBRARY_COLUMNS = ("prompt", "ours ms", "all rows ms", "gain", "response ms", "gain")
 WHOLE_COLUMNS = ("prompt", "full ms", "cached ms", "speedup", "limit", "fraction", "paper")
 
 
@@ -35,6 +36,7 @@ def step(
     prompt: str = "128,256,512,1024,2048",
     response: int = 256,
     repeats: int = 5,
+    library: bool = False,
     json: bool = False,
 ) -> int:
     """Time a full and a cached update from one recorded state, beside what counting operations allows.
@@ -47,9 +49,12 @@ def step(
         Tokens of the response.
     repeats
         Rounds that are measured, after one that is not.
+    library
+        Time a full pass of the transformers library as well.
     json
         Print one JSON object instead of a table.
     """
+    from archer.bench.library import check_library
     from archer.bench.machine import machine
     from archer.bench.repeating import check_repeats, whole_numbers
     from archer.bench.stage import check_room
@@ -57,6 +62,8 @@ def step(
 
     prompts = whole_numbers(prompt, "--prompt")
     check_repeats(repeats)
+    if library:
+        check_library()
     opened = subject.open(DEFAULT_SHAPE)
     check_room(opened, max(prompts), response)
     facts: dict[str, Any] = {
@@ -68,13 +75,15 @@ def step(
         "repeats": repeats,
         "machine": machine(opened.network.device, opened.network.dtype),
     }
-    rows = measure(opened, prompts, response, repeats)
+    rows = measure(opened, prompts, response, repeats, library=library)
     if json:
         write_json(facts | {"rows": [row.as_dict() for row in rows]})
         return 0
     write_machine(facts["machine"])
     write_line(f"{opened.name}, {facts['layers']} of {opened.depth} layers, response {response}")
-    _show_whole(_show(rows))
+    shown = _show(rows)
+    _show_whole(shown)
+    _show_library(shown)
     return 0
 
 
@@ -100,3 +109,15 @@ def _show_whole(rows: list[Row]) -> None:
     for prompt, made, paper in whole:
         ratios = (made.speedup, made.limit, made.fraction, paper)
         table.row(prompt, made.full_ms, made.cached_ms, *ratios)
+
+
+def _show_library(rows: list[Row]) -> None:
+    timed = [(row.prompt, row.library) for row in rows if row.library is not None]
+    if not timed:
+        return
+    write_line("")
+    write_line("a full pass of the transformers library, without the update")
+    table = Table(LIBRARY_COLUMNS)
+    for prompt, made in timed:
+        theirs = (made.all_ms, made.gain_all, made.response_ms, made.gain_response)
+        table.row(prompt, made.ours_ms, *theirs)
