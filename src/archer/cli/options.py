@@ -35,6 +35,8 @@ class ModelOptions:
     """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
     threads: int | None = None
     """Processor threads; as many as there are cores."""
+    compile: bool = False
+    """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
 
     def check(self) -> str:
         """The model's name; refused when there is none."""
@@ -50,7 +52,13 @@ class ModelOptions:
 
         if self.threads is not None:
             use_threads(self.threads)
-        return load(self.check(), revision=self.revision, device=self.device, dtype=self.dtype)
+        return load(
+            self.check(),
+            revision=self.revision,
+            device=self.device,
+            dtype=self.dtype,
+            compiled=self.compile,
+        )
 
 
 @Parameter(name="*", group="Method")
