@@ -10,6 +10,7 @@ import torch
 from archer.bench.weights import filled
 from archer.errors import BadRequest
 from archer.loading.architectures import DREAM, LLADA, Architecture
+from archer.requests import Window
 from archer.transformer import Shape, Transformer
 
 
@@ -108,9 +109,23 @@ def published(name: str) -> Published:
     return SHAPES[name]
 
 
+@dataclass(frozen=True)
+class Room:
+    """Columns that will be needed."""
+
+    prompt: int
+    response: int
+
+    def check(self, shape: Shape) -> None:
+        if self.response < 1:
+            raise BadRequest(f"--response takes a whole number, at least 1, not {self.response}.")
+        Window(shape.max_positions, trained=None).check(self.prompt, self.response)
+
+
 def open_subject(
     name: str,
-    layers: int | None = None,
+    layers: int | None,
+    room: Room,
     *,
     device: str | None = None,
     dtype: str | None = None,
@@ -122,13 +137,16 @@ def open_subject(
     if layers is not None and layers < 1:
         raise BadRequest(f"--layers takes a whole number, at least 1, not {layers}.")
     if name in SHAPES:
+        room.check(SHAPES[name].shape)
         return _drawn(name, layers or SHAPES[name].layers, device, dtype)
     if "/" not in name and not Path(name).exists():
         raise BadRequest(
             f"There is no shape {name!r}. Shapes: {', '.join(SHAPES)}; "
             "or give the folder or the hub id of a model."
         )
-    return _loaded(name, layers, device, dtype)
+    subject = _loaded(name, layers, device, dtype)
+    room.check(subject.network.shape)
+    return subject
 
 
 def first_layers(network: Transformer, layers: int) -> Transformer:

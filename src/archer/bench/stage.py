@@ -13,8 +13,6 @@ from torch import Tensor
 from archer.bench.shapes import Subject
 from archer.canvas import Prompt
 from archer.decoders.saber import Saber, SaberState
-from archer.errors import BadRequest
-from archer.requests import Window
 
 
 def some_ids(subject: Subject, count: int, seed: int) -> Tensor:
@@ -36,10 +34,3 @@ def half_placed(subject: Subject, prompt: int, response: int) -> SaberState:
     tokens = some_ids(subject, response, seed=1).to(state.response.device)
     second = torch.arange(response, device=tokens.device) % 2 == 1
     return replace(state, response=torch.where(second, tokens, state.response))
-
-
-def check_room(subject: Subject, prompt: int, response: int) -> None:
-    """Refuse what the network has no positions for, before anything is measured."""
-    if response < 1:
-        raise BadRequest(f"--response takes a whole number, at least 1, not {response}.")
-    Window(subject.network.shape.max_positions, trained=None).check(prompt, response)

@@ -44,7 +44,6 @@ def batch(
     from archer.bench import batch as bench
     from archer.bench.machine import machine
     from archer.bench.repeating import check_repeats, whole_numbers
-    from archer.bench.stage import check_room
     from archer.methods import build
 
     if prompt < 1:
@@ -52,8 +51,7 @@ def batch(
     numbers = whole_numbers(sizes, "--sizes")
     check_repeats(repeats)
     chosen = build(method, {"length": response})
-    opened = subject.open(DEFAULT_SHAPE)
-    check_room(opened, prompt, response)
+    opened = subject.open(DEFAULT_SHAPE, prompt, response)
     facts: dict[str, Any] = {
         "bench": "batch",
         "shape": opened.name,

@@ -50,7 +50,6 @@ def decode(
     from archer.bench import decode as bench
     from archer.bench.machine import machine
     from archer.bench.repeating import check_repeats
-    from archer.bench.stage import check_room
     from archer.methods import build
 
     for option, number in (("--prompt", prompt), ("--prompts", prompts)):
@@ -58,8 +57,7 @@ def decode(
             raise BadRequest(f"{option} takes a whole number, at least 1, not {number}.")
     check_repeats(repeats)
     chosen = [build(name.strip(), {"length": response}) for name in methods.split(",")]
-    opened = subject.open(DEFAULT_SHAPE)
-    check_room(opened, prompt, response)
+    opened = subject.open(DEFAULT_SHAPE, prompt, response)
     facts: dict[str, Any] = {
         "bench": "decode",
         "shape": opened.name,

@@ -29,10 +29,11 @@ class SubjectOptions:
     threads: int | None = None
     """Processor threads; as many as there are cores."""
 
-    def open(self, default: str) -> Subject:
-        from archer.bench.shapes import open_subject
+    def open(self, default: str, prompt: int, response: int) -> Subject:
+        from archer.bench.shapes import Room, open_subject
 
         if self.threads is not None:
             use_threads(self.threads)
         name = self.shape or default
-        return open_subject(name, self.layers, device=self.device, dtype=self.dtype)
+        room = Room(prompt, response)
+        return open_subject(name, self.layers, room, device=self.device, dtype=self.dtype)

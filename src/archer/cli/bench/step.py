@@ -57,15 +57,13 @@ def step(
     from archer.bench.library import check_library
     from archer.bench.machine import machine
     from archer.bench.repeating import check_repeats, whole_numbers
-    from archer.bench.stage import check_room
     from archer.bench.step import measure
 
     prompts = whole_numbers(prompt, "--prompt")
     check_repeats(repeats)
     if library:
         check_library()
-    opened = subject.open(DEFAULT_SHAPE)
-    check_room(opened, max(prompts), response)
+    opened = subject.open(DEFAULT_SHAPE, max(prompts), response)
     facts: dict[str, Any] = {
         "bench": "step",
         "shape": opened.name,
