@@ -201,6 +201,5 @@ def test_ids_that_only_the_hub_client_refuses(name: str, tmp_path: Path) -> None
         locate(name, COMMIT, endpoint=closed_port(), cache=tmp_path)
 
 
-def test_pocket_does_not_exist_yet() -> None:
-    with pytest.raises(BadModel, match="'pocket' is not bundled"):
-        locate("pocket", None)
+def test_pocket_comes_with_the_package() -> None:
+    assert (locate("pocket", None) / "config.json").is_file()

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from archer.canvas import Prompt
+from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
 from archer.doctor import bf16_refusal, default_device, default_dtype
 from archer.errors import ArcherError, BadRequest
@@ -24,6 +25,7 @@ from archer.methods import Method, build
 from archer.requests import Prompts, Window, as_list, check_device, check_ids
 from archer.transformer import Transformer
 
+LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
@@ -167,8 +169,12 @@ class Model:
         """Check everything before any work.
 
         `settings` are those of the method: length, block, steps, radius, threshold, temperature, ...
+        Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
+        recommended = self.folder.length
+        if recommended is not None and preset is None and not settings.keys() & LENGTHS:
+            settings["length"] = recommended
         chosen = build(method, settings, preset)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)

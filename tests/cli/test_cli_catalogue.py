@@ -41,13 +41,13 @@ def test_models_are_listed(capsys: Capture) -> None:
     for name, row in ARCHITECTURES.items():
         assert name in out
         assert all(each.id in out for each in row.models)
-    assert "Bundled with this version: nothing yet." in out
+    assert "Bundled with this version: pocket." in out
 
 
 def test_models_as_json(capsys: Capture) -> None:
     assert main(["models", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["bundled"] == []
+    assert found["bundled"] == ["pocket"]
     assert found["architectures"]["DreamModel"]["trained_window"] == 2048
     ids = [each["id"] for each in found["architectures"]["LLaDAModelLM"]["models"]]
     assert "GSAI-ML/LLaDA-8B-Instruct" in ids

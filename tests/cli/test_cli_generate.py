@@ -140,7 +140,6 @@ def test_only_given_settings_reach_the_method() -> None:
 Bad = Callable[[str, str, Path], list[str]]
 IDS = ["--prompt-ids", "5,7,9"]
 REFUSED: dict[str, tuple[Bad, str]] = {
-    "no model": (lambda i, t, d: IDS, "Give --model"),
     "no prompt": (lambda i, t, d: ["--model", i], "There is no prompt"),
     "empty prompt": (lambda i, t, d: ["", "--model", t], "The prompt is empty"),
     "blank prompt": (lambda i, t, d: [" \n", "--model", t], "The prompt is empty"),

@@ -10,6 +10,7 @@ import torch
 from archer.bench.weights import filled
 from archer.errors import BadRequest
 from archer.loading.architectures import DREAM, LLADA, Architecture
+from archer.loading.hub import BUNDLED
 from archer.requests import Window
 from archer.transformer import Shape, Transformer
 
@@ -139,10 +140,10 @@ def open_subject(
     if name in SHAPES:
         room.check(SHAPES[name].shape)
         return _drawn(name, layers or SHAPES[name].layers, device, dtype)
-    if "/" not in name and not Path(name).exists():
+    if "/" not in name and name not in BUNDLED and not Path(name).exists():
         raise BadRequest(
-            f"There is no shape {name!r}. Shapes: {', '.join(SHAPES)}; "
-            "or give the folder or the hub id of a model."
+            f"There is no shape {name!r}. Shapes: {', '.join(SHAPES)}; or give the folder or the "
+            f"hub id of a model, or {', '.join(BUNDLED)}."
         )
     subject = _loaded(name, layers, device, dtype)
     room.check(subject.network.shape)

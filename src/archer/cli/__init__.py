@@ -19,7 +19,10 @@ from archer.errors import ArcherError
 
 COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
+    "eval": ("archer.cli.eval:evaluate", "Score a model on benchmarks; resumable."),
+    "compare": ("archer.cli.compare:compare", "Compare runs problem by problem."),
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
+    "train": ("archer.cli.train:train", "Train the bundled model anew."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
     "bench": ("archer.cli.bench:app", "Measure what decoding costs on this machine."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from archer.cli.output import write_json, write_line
 from archer.loading.architectures import ARCHITECTURES
+from archer.loading.hub import BUNDLED
 
 if TYPE_CHECKING:
     from archer.catalogue import Part
 
-BUNDLED: tuple[str, ...] = ()
 """Models that come with the package."""
 
 
@@ -81,7 +81,7 @@ def models(*, json: bool = False) -> int:
         return 0
     for name, row in ARCHITECTURES.items():
         _section(name, ((each.id, each.note) for each in row.models))
-    write_line(f"Bundled with this version: {', '.join(BUNDLED) or 'nothing yet'}.")
+    write_line(f"Bundled with this version: {', '.join(BUNDLED)}.")
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
     return 0
 

@@ -43,7 +43,6 @@ def generate(
         Texts, one prompt each.
     """
     entries = gather(prompts, prompt)
-    model.check()
     method.build()
     from archer.cli.running import run
     from archer.trace import Writer

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class ModelOptions:
     """Which checkpoint, and where and how it computes."""
 
-    model: str | None = None
-    """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct."""
+    model: str = "pocket"
+    """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct; pocket is bundled."""
     revision: str | None = None
     """Commit of a hub id."""
     device: str | None = None
@@ -38,22 +38,13 @@ class ModelOptions:
     compile: bool = False
     """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
 
-    def check(self) -> str:
-        """The model's name; refused when there is none."""
-        if self.model is None:
-            raise BadRequest(
-                "Give --model with the folder or the hub id of a checkpoint: no model is bundled "
-                "yet. `archer models` lists hub ids, `archer demo` needs no model."
-            )
-        return self.model
-
     def load(self) -> Model:
         from archer.model import load
 
         if self.threads is not None:
             use_threads(self.threads)
         return load(
-            self.check(),
+            self.model,
             revision=self.revision,
             device=self.device,
             dtype=self.dtype,

@@ -21,6 +21,7 @@ from archer.loading.weights import Copy, stream
 from archer.transformer import Shape, Transformer
 
 CONFIG = "config.json"
+GENERATION = "generation_config.json"
 LONGEST_CONFIG = MEGABYTE
 TOLERATED = ".rotary_emb.inv_freq"
 """Tensors that some exports carry and nobody needs: rotary frequencies follow from the config."""
@@ -50,6 +51,8 @@ class Folder:
     weight_bytes: int
     """Size of the weights as stored."""
     tensors: Mapping[str, Stored]
+    length: int | None = None
+    """Tokens of a response, where the folder recommends a number."""
 
 
 def read_folder(folder: Path) -> Folder:
@@ -78,7 +81,22 @@ def read_folder(folder: Path) -> Folder:
         dtype=str(max(sizes, key=sizes.__getitem__)).removeprefix("torch."),
         weight_bytes=sum(sizes.values()),
         tensors=used,
+        length=_recommended_length(folder, model.shape.max_positions),
     )
+
+
+def _recommended_length(folder: Path, positions: int) -> int | None:
+    """`max_new_tokens` of generation_config.json; nothing else in that file is used."""
+    path = find(folder, GENERATION)
+    length = None if path is None else read_json(path, LONGEST_CONFIG).get("max_new_tokens")
+    if length is None:
+        return None
+    if not isinstance(length, int) or isinstance(length, bool) or not 0 < length < positions:
+        raise BadModel(
+            f"{path}: max_new_tokens must be a whole number from 1 to {positions - 1}; mend it or "
+            "remove the key."
+        )
+    return length
 
 
 def load_network(folder: Folder, *, device: torch.device, dtype: torch.dtype) -> Transformer:

@@ -6,6 +6,7 @@ and pickles that lie beside them in a repository are not even downloaded.
 
 import logging
 import re
+from importlib.resources import files
 from pathlib import Path
 
 from archer.errors import BadModel, BadRequest
@@ -16,7 +17,8 @@ NOT_FETCHED = ["*/*"]
 """Nothing in subfolders: other formats of the same weights, logs of training runs."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
-BUNDLED = ("pocket",)
+BUNDLED = {"pocket": ("archer.pocket", "model")}
+"""Models that come with the package: name -> package and folder in it."""
 REMEDY = "download it elsewhere and point at the folder: archer generate --model FOLDER"
 
 log = logging.getLogger(__name__)
@@ -39,7 +41,8 @@ def locate(
             raise BadRequest(f"{folder} is a folder and has no revisions; leave the revision out.")
         return folder
     if name in BUNDLED:
-        raise BadModel(f"The model {name!r} is not bundled with this version of Archer.")
+        package, inside = BUNDLED[name]
+        return Path(str(files(package))) / inside
     if isinstance(model, Path) or not HUB_ID.fullmatch(name):
         raise BadModel(
             f"There is no folder {name!r}, and it is not a hub id such as "

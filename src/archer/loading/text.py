@@ -39,16 +39,27 @@ class Text:
         return self.encode_chats([chat], allow_special=allow_special)[0]
 
     def encode_chats(
-        self, chats: Sequence[Chat], *, allow_special: bool = False
+        self,
+        chats: Sequence[Chat],
+        *,
+        prefixes: Sequence[str] | None = None,
+        allow_special: bool = False,
     ) -> list[list[int]]:
-        """Many prompts at the price of one rendering."""
+        """Many prompts at the price of one rendering.
+
+        `prefixes` open the answers: each follows its rendered chat and is encoded together with it.
+        """
+        begun = [""] * len(chats) if prefixes is None else prefixes
         if self.template is None:
             raise BadRequest(f"{self.where} has no chat template; {REMEDY}.")
         conversations = [_messages(chat) for chat in chats]
         for message in (message for each in conversations for message in each):
             self._check_spelling(message["role"], allow_special)
             self._check_spelling(message["content"], allow_special)
-        return [self._ids(text) for text in self.template.render(conversations)]
+        for prefix in begun:
+            self._check_spelling(prefix, allow_special)
+        rendered = self.template.render(conversations)
+        return [self._ids(text + prefix) for text, prefix in zip(rendered, begun, strict=True)]
 
     def encode_raw(self, text: str, *, allow_special: bool = False) -> list[int]:
         """The text as it stands, without template and without a begin-of-text token."""

@@ -51,6 +51,8 @@ class Task(ABC):
     """What the score is called."""
     files: ClassVar[tuple[DataFile, ...]]
     """What `samples` reads."""
+    length: ClassVar[int] = 256
+    """Tokens of a response, unless a run says otherwise."""
 
     def __init__(self, data: Data) -> None:
         self.data = data

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from archer.judge import Check, Judge, Verdict
-from archer.tasks.base import AnswerTask, CodeTask, Sample, Task, Variant
+from archer.tasks.base import AnswerTask, CodeTask, Grade, Sample, Suite, Task, Variant
 from archer.tasks.report import Report, Row, share
 
 AHEAD = 2
@@ -44,17 +44,25 @@ def _grade_answers(task: AnswerTask, given: Given, options: Options) -> Report:
     rows, answered = [], []
     with task.grading() as graded:
         for sample, text in given:
-            answer = _extracted(task, text, sample, "repaired", options.raw)
-            plain = _extracted(task, text, sample, "as_published", options.raw)
-            repaired = graded(sample, answer, "repaired")
-            rows.append(Row(sample.id, repaired, graded(sample, plain, "as_published")))
+            row, answer = grade_answer(task, graded, sample, text, options.raw)
+            rows.append(row)
             answered.append((sample, answer))
     return Report(task.name, rows, None, _details(task) | task.measures(answered))
 
 
+def grade_answer(
+    task: AnswerTask, graded: Grade, sample: Sample, text: str, raw: bool = False
+) -> tuple[Row, str]:
+    """The verdicts on one answer, and the answer as the repaired extraction reads it."""
+    answer = _extracted(task, text, sample, "repaired", raw)
+    plain = _extracted(task, text, sample, "as_published", raw)
+    repaired = graded(sample, answer, "repaired")
+    return Row(sample.id, repaired, graded(sample, plain, "as_published")), answer
+
+
 @dataclass(frozen=True)
-class _Plan:
-    """What has to be checked about one completion."""
+class Plan:
+    """What has to be checked about one completion on one suite."""
 
     id: str | int
     repaired: tuple[Check, ...]
@@ -63,7 +71,8 @@ class _Plan:
 
 
 def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
-    plans = (_plan(task, sample, text, options.raw) for sample, text in given)
+    suite = task.suites[0]
+    plans = (plan(task, sample, text, suite, options.raw) for sample, text in given)
     with Judge(
         task.limits,
         options.workers,
@@ -71,19 +80,19 @@ def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
         packages=task.packages,
     ) as judge:
         found = judge.description()
-        rows = list(_in_order(lambda plan: _judged(judge, plan), plans, judge.workers))
+        rows = list(_in_order(lambda each: judged(judge, each), plans, judge.workers))
     details = _details(task) | {"judge": found}
-    if task.clean_checks(given[0][0], "", task.suites[0]) is not None:
+    if task.clean_checks(given[0][0], "", suite) is not None:
         clean = [row.clean for row in rows if row.clean is not None]
         details |= {"score_clean": share(clean), "n_clean": len(clean)}
     return Report(task.name, rows, found["tier"], details)
 
 
-def _plan(task: CodeTask, sample: Sample, text: str, raw: bool) -> _Plan:
-    suite = task.suites[0]
+def plan(task: CodeTask, sample: Sample, text: str, suite: Suite, raw: bool = False) -> Plan:
+    """The checks that a completion needs; nothing is run."""
     program = _extracted(task, text, sample, "repaired", raw)
     published = _extracted(task, text, sample, "as_published", raw)
-    return _Plan(
+    return Plan(
         sample.id,
         task.checks(sample, program, suite, "repaired"),
         task.checks(sample, published, suite, "as_published"),
@@ -91,14 +100,15 @@ def _plan(task: CodeTask, sample: Sample, text: str, raw: bool) -> _Plan:
     )
 
 
-def _judged(judge: Judge, plan: _Plan) -> Row:
+def judged(judge: Judge, plan: Plan) -> Row:
+    """The verdicts on one completion."""
     repaired = verdict_on(judge, plan.repaired)
     same = plan.published == plan.repaired
     published = repaired if same else verdict_on(judge, plan.published)
     return Row(plan.id, repaired, published, _clean(judge, plan, repaired))
 
 
-def _clean(judge: Judge, plan: _Plan, repaired: Verdict) -> Verdict | None:
+def _clean(judge: Judge, plan: Plan, repaired: Verdict) -> Verdict | None:
     """Whoever passes all tests passes the good ones."""
     if not plan.clean:
         return None

@@ -9,6 +9,7 @@ from archer.tasks.humaneval import HumanEval, HumanEvalET
 from archer.tasks.livecodebench import LiveCodeBench, LiveCodeBenchSamples
 from archer.tasks.math500 import Math500
 from archer.tasks.mbpp import Mbpp, MbppET
+from archer.tasks.pocket import Pocket, PocketDev, PocketLong
 from archer.tasks.pubmedqa import PubMedQA
 from archer.tasks.sources import Data
 
@@ -22,6 +23,9 @@ TASKS: dict[str, type[Task]] = {
     "math500": Math500,
     "finqa": FinQA,
     "pubmedqa": PubMedQA,
+    "pocket": Pocket,
+    "pocket-long": PocketLong,
+    "pocket-dev": PocketDev,
 }
 
 

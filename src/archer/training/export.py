@@ -16,6 +16,7 @@ from archer.training import checkpoint
 from archer.training.card import card
 from archer.training.learner import restore_weights
 from archer.training.network import first_weights, pocket_shape
+from archer.training.samples import RESPONSE
 from archer.transformer import Shape, Transformer
 
 
@@ -40,7 +41,10 @@ def export(source: Path, folder: Path) -> None:
     _write(
         folder / "config.json", _config(network.shape, end, vocabulary.token_id(vocabulary.MASK))
     )
-    _write(folder / "generation_config.json", {"bos_token_id": begin, "eos_token_id": end})
+    _write(
+        folder / "generation_config.json",
+        {"bos_token_id": begin, "eos_token_id": end, "max_new_tokens": RESPONSE},
+    )
     _write(folder / "tokenizer_config.json", vocabulary.settings())
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "README.md").write_text(card(network.shape, progress), encoding="utf-8")

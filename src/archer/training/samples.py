@@ -50,9 +50,10 @@ class Batch:
 class Samples:
     """Draws rows: problems of the train split, said in different ways."""
 
-    def __init__(self, tokenizer: Tokenizer, seed: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, seed: int, size: int = POOL) -> None:
         self.tokenizer = tokenizer
         self.seed = seed
+        self.size = size
         self.end = token_id(END)
 
     def pool(self, number: int, long_share: float = 0.0, candidates: int = 1) -> list[Batch]:
@@ -62,9 +63,9 @@ class Samples:
         problems the shortest is taken, which makes a pool easier and faster to learn from.
         """
         rng = Random(f"pool-{self.seed}-{number}")
-        size = POOL if long_share == 0 else POOL // 4
+        size = self.size if long_share == 0 else self.size // 4
         drawn = [
-            self._row(_shortest(number * POOL + index, candidates), rng, long_share)
+            self._row(_shortest(number * self.size + index, candidates), rng, long_share)
             for index in range(size)
         ]
         rows = [row for row in drawn if row.columns <= LONGEST and len(row.response) < RESPONSE]

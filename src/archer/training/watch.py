@@ -12,11 +12,12 @@ from tokenizers import Tokenizer
 from archer.canvas import Prompt
 from archer.decoders.scheduled import Scheduled
 from archer.generation import Loop
+from archer.judge import FunctionCheck, Judge
 from archer.pocket import prompts
 from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import END, MASK, token_id
 from archer.policies.prompt_cache import Eager
-from archer.training.runner import passes
+from archer.tasks.pocket import Pocket, function_name
 from archer.training.samples import RESPONSE
 from archer.transformer import Transformer
 
@@ -63,12 +64,18 @@ def score(
     bodies = complete(network, tokenizer, [say(task) for task in problems])
     base = extended = 0
     failed: Counter[str] = Counter()
-    for task, body in zip(problems, bodies, strict=True):
-        program = task.program(body)
-        if not passes(program, task.visible):
-            failed[task.family] += 1
-            continue
-        base += 1
-        extended += passes(program, task.hidden)
+    with Judge(Pocket.limits, workers=1) as judge:
+        for task, body in zip(problems, bodies, strict=True):
+            program, name = task.program(body), function_name(task)
+            if not _passes(judge, program, name, task.visible):
+                failed[task.family] += 1
+                continue
+            base += 1
+            extended += _passes(judge, program, name, task.hidden)
     number = len(problems)
     return Score(base / number, extended / number, dict(failed.most_common()), bodies)
+
+
+def _passes(judge: Judge, program: str, name: str, asserts: Sequence[str]) -> bool:
+    check = FunctionCheck(program, name, "\n".join(asserts), expose=())
+    return judge.grade(check).outcome == "pass"

@@ -1,0 +1,159 @@
+"""`archer eval`: a model, a method and benchmarks in, a run folder with scores out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from archer.cli.messages import complain
+from archer.cli.options import MethodOptions, ModelOptions
+from archer.cli.output import write_json, write_line
+from archer.errors import BadRequest
+
+if TYPE_CHECKING:
+    from archer.runs.evaluation import Outcome
+    from archer.runs.selection import Selection
+    from archer.tasks.base import Task
+
+UNJUDGED = 1
+DEFAULT_MODEL = ModelOptions()
+DEFAULT_METHOD = MethodOptions()
+NAMED = 5
+
+
+def evaluate(
+    *tasks: str,
+    out: Path | None = None,
+    model: ModelOptions = DEFAULT_MODEL,
+    method: MethodOptions = DEFAULT_METHOD,
+    limit: int | None = None,
+    subset: str | None = None,
+    shard: str | None = None,
+    batch: int = 1,
+    seed: int = 0,
+    raw: bool = False,
+    data: Path | None = None,
+    json: bool = False,
+    unsafe_no_sandbox: bool = False,
+) -> int:
+    """Score a model on benchmarks. The same command again goes on where it was.
+
+    Parameters
+    ----------
+    tasks
+        Names of tasks; an unknown one lists them.
+    out
+        Run folder; with several tasks one folder inside for each. Default: runs/TASK-METHOD.
+    limit
+        The first problems only.
+    subset
+        Ids of problems, separated by commas.
+    shard
+        Such as 2/4: the second of four shares of the problems.
+    batch
+        Problems decoded together; 1 for scores that are reported.
+    seed
+        Which noise, at a temperature above 0.
+    raw
+        Prompts without the chat template.
+    data
+        Folder with the data files; else data in the folder ARCHER_SHARED, else they are fetched.
+    json
+        Print one JSON object instead of a table.
+    unsafe_no_sandbox
+        Run programs even if this machine cannot confine them.
+    """
+    from archer.runs.evaluation import run_folders
+    from archer.runs.selection import Selection, parse_shard, parse_subset
+
+    if batch < 1:
+        raise BadRequest(f"--batch takes a number above 0, not {batch}.")
+    method.build()
+    selection = Selection(parse_subset(subset), limit, parse_shard(shard))
+    opened = _open(tasks, data, selection)
+    folders = run_folders(list(opened), out or _default_folder(list(opened), method.method))
+    request = {"seed": seed, "batch": batch, "chat": not raw, "selection": selection}
+    done = _run(opened, folders, model, method, request, unsafe_no_sandbox)
+    summaries = {name: dict(outcome.summary) for name, outcome in done.items()}
+    if len(summaries) > 1:
+        _write_all(out or _default_folder(list(opened), method.method), summaries)
+    if json:
+        write_json(next(iter(summaries.values())) if len(summaries) == 1 else {"tasks": summaries})
+    else:
+        _show(done, folders)
+    return _faults(done)
+
+
+def _open(names: tuple[str, ...], data: Path | None, selection: Selection) -> dict[str, Task]:
+    """Every task with its data read, before a model is loaded."""
+    from archer.runs.evaluation import read_all_data
+    from archer.tasks import TASKS, Data, open_task
+
+    if not names:
+        raise BadRequest(f"Name at least one task. The tasks are {', '.join(TASKS)}.")
+    if len(set(names)) < len(names):
+        raise BadRequest("A task is named twice.")
+    opened = {name: open_task(name, Data(data)) for name in names}
+    for task in opened.values():
+        read_all_data(task, selection.of(task.samples())[0])
+    return opened
+
+
+def _run(
+    opened: dict[str, Task],
+    folders: dict[str, Path],
+    model: ModelOptions,
+    method: MethodOptions,
+    request: dict[str, Any],
+    unsafe_no_sandbox: bool,
+) -> dict[str, Outcome]:
+    from archer.runs.evaluation import evaluate as run
+    from archer.runs.manifest import Request
+    from archer.view.run_progress import RunProgress
+
+    loaded = model.load()
+    console = Console(stderr=True, highlight=False)
+    done = {}
+    for name, task in opened.items():
+        settings = method.settings()
+        if method.preset is None:
+            settings = {"length": task.length} | settings
+        asked = Request(loaded, task, method.method, settings, method.preset, **request)
+        with RunProgress(name, console, complain) as progress:
+            done[name] = run(asked, folders[name], progress, unsafe_no_sandbox=unsafe_no_sandbox)
+    return done
+
+
+def _default_folder(names: list[str], method: str) -> Path:
+    plain = re.sub(r"[^\w.=-]+", "-", method)
+    return Path("runs") / (f"{names[0]}-{plain}" if len(names) == 1 else plain)
+
+
+def _write_all(out: Path, summaries: dict[str, dict[str, Any]]) -> None:
+    from archer.runs.files import replace_json
+
+    complete = all(each["complete"] for each in summaries.values())
+    replace_json(out / "summary.json", {"complete": complete, "tasks": summaries})
+
+
+def _show(done: dict[str, Outcome], folders: dict[str, Path]) -> None:
+    from archer.runs.shown import lines
+
+    for name, outcome in done.items():
+        for line in lines(outcome.summary):
+            write_line(line)
+        write_line(f"  in {folders[name]}")
+
+
+def _faults(done: dict[str, Outcome]) -> int:
+    for name, outcome in done.items():
+        if outcome.unjudged:
+            some = ", ".join(outcome.unjudged[:NAMED])
+            complain(
+                f"{name}: {len(outcome.unjudged)} completions could not be judged ({some}). The same "
+                "command tries them again."
+            )
+    return UNJUDGED if any(not each.summary["complete"] for each in done.values()) else 0

@@ -1,0 +1,68 @@
+"""`archer train`: make the bundled model anew, from nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from archer.cli.messages import complain
+from archer.cli.output import write_line
+from archer.errors import BadRequest
+
+MODELS = ("pocket",)
+
+
+def train(
+    model: str,
+    *,
+    out: Path = Path("training"),
+    minutes: float = 120.0,
+    workers: int = 1,
+    threads: int = 1,
+    seed: int = 0,
+    compiled: bool = False,
+    export: Path | None = None,
+) -> int:
+    """Train the bundled model. The same command again goes on from the last checkpoint.
+
+    Parameters
+    ----------
+    model
+        Only pocket.
+    out
+        Folder for checkpoints, the log and samples of what the model writes.
+    minutes
+        Computing time over all runs in the folder; learning rate and mixture follow it.
+    workers
+        Processes that train side by side, their weights averaged every few thousand sequences.
+    threads
+        Processor threads of each. Two processes are faster than two threads.
+    seed
+        Of the weights, the problems and the masks.
+    compiled
+        Compile the pass: a quarter faster, needs a C++ compiler.
+    export
+        Write the model to this new folder at the end, for --model.
+    """
+    from archer.training.drill import Recipe
+    from archer.training.export import export as exported
+    from archer.training.loop import train as trained
+
+    if model not in MODELS:
+        raise BadRequest(f"There is no recipe for {model!r}, only for {', '.join(MODELS)}.")
+    if export is not None and export.exists():
+        raise BadRequest(f"{export} exists already. Name a new folder by --export.")
+    recipe = Recipe(seed=seed, compiled=compiled, workers=workers)
+    path = trained(out, minutes, threads, recipe, lambda line: complain(_told(line)))
+    write_line(f"The last checkpoint is {path}.")
+    if export is not None:
+        exported(path, export)
+        write_line(f"The model is in {export}.")
+    return 0
+
+
+def _told(line: dict[str, Any]) -> str:
+    place = f"{line['minutes']:.1f} min, {line['sequences']:,} sequences"
+    if "base" in line:
+        return f"{place}: dev Pass@1 {line['base']:.1%} base, {line['extended']:.1%} extended"
+    return f"{place}: loss {line['loss']:.3f}, {line['speed']:.0f} sequences/s"

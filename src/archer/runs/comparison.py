@@ -1,0 +1,172 @@
+"""Two runs problem by problem, if they are comparable at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from archer.runs.faults import BadRun
+from archer.runs.folder import Recorded, read_manifest, read_recorded
+from archer.runs.manifest import differences
+from archer.runs.statistics import bootstrap, geometric_mean, mcnemar, mean, wilson
+from archer.runs.summary import passed
+
+COMPARED = ("task", "evaluator", "problems", "prompts")
+"""Parts of the identity that must agree."""
+CIRCUMSTANCES = ("platform", "cores", "threads")
+"""What times depend on besides the method."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run as it lies in its folder."""
+
+    path: Path
+    identity: Mapping[str, Any]
+    circumstances: Mapping[str, Any]
+    recorded: Recorded
+
+    @property
+    def label(self) -> str:
+        """The method, and the one setting that mostly tells runs apart."""
+        method = self.identity["method"]
+        radius = method["settings"].get("radius")
+        return method["name"] if radius is None else f"{method['name']} radius={radius}"
+
+    @property
+    def keys(self) -> list[str]:
+        return sorted(self.recorded.samples)
+
+    def seconds(self, key: str) -> float:
+        return float(self.recorded.samples[key]["seconds"]["total"])
+
+
+def open_run(path: Path) -> Run:
+    """A run that is complete; BadRun otherwise."""
+    manifest = read_manifest(path)
+    run = Run(path, manifest["identity"], manifest["circumstances"], read_recorded(path))
+    planned = run.identity["problems"]["n"]
+    graded = len(run.recorded.grades)
+    if graded < planned:
+        raise BadRun(
+            f"{path} is incomplete: {graded} of {planned} problems are graded. Finish it by the "
+            "command that began it."
+        )
+    return run
+
+
+def compare(first: Run, second: Run) -> dict[str, Any]:
+    """The paired table of every suite, and how much faster the second run was."""
+    check_comparable(first, second)
+    keys = first.keys
+    suites = first.recorded.grades[keys[0]]["suites"]
+    return {
+        "first": {"run": str(first.path), "method": first.label},
+        "second": {"run": str(second.path), "method": second.label},
+        "n": len(keys),
+        "suites": {suite: _paired(first, second, keys, suite) for suite in suites},
+        "time": _times([(first.seconds(key), second.seconds(key)) for key in keys]),
+        "identical_completions": sum(_same(first, second, key) for key in keys),
+        "remarks": _remarks(first, second),
+    }
+
+
+def check_comparable(first: Run, second: Run) -> None:
+    """Refuse runs that answered other questions, or were graded or bounded in another way."""
+    found = [
+        each
+        for part in COMPARED
+        for each in differences(first.identity[part], second.identity[part], f"{part}.")
+    ]
+    budgets = [run.identity["method"]["settings"]["length"] for run in (first, second)]
+    if budgets[0] != budgets[1]:
+        found.append(f"budget (length): {budgets[0]}, now {budgets[1]}")
+    if not found and _same_model(first, second):
+        found += [
+            f"prompt of problem {key}"
+            for key in first.keys
+            if first.recorded.samples[key]["prompt_sha256"]
+            != second.recorded.samples[key]["prompt_sha256"]
+        ][:1]
+    if found:
+        raise BadRun(
+            f"{first.path} and {second.path} cannot be compared. They differ in "
+            f"{'; '.join(found).replace(', now ', ' against ')}."
+        )
+
+
+def _paired(first: Run, second: Run, keys: Sequence[str], suite: str) -> dict[str, Any]:
+    pairs = [
+        (passed(first.recorded.grades[key], suite), passed(second.recorded.grades[key], suite))
+        for key in keys
+    ]
+    counts = {
+        "both": pairs.count((True, True)),
+        "only_first": pairs.count((True, False)),
+        "only_second": pairs.count((False, True)),
+        "neither": pairs.count((False, False)),
+    }
+    wins = [sum(pair[side] for pair in pairs) for side in (0, 1)]
+    return {
+        **counts,
+        "score_first": wins[0] / len(pairs),
+        "score_first_interval": list(wilson(wins[0], len(pairs))),
+        "score_second": wins[1] / len(pairs),
+        "score_second_interval": list(wilson(wins[1], len(pairs))),
+        "difference": (wins[1] - wins[0]) / len(pairs),
+        "difference_interval": list(bootstrap([float(b) - float(a) for a, b in pairs], mean)),
+        "mcnemar_p": mcnemar(counts["only_first"], counts["only_second"]),
+    }
+
+
+def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """How many times faster the second run was: over all problems, and problem by problem."""
+    speedups = [a / b for a, b in pairs]
+    lower, _, upper = quantiles(speedups, n=4) if len(speedups) > 1 else speedups * 3
+    return {
+        "seconds_first": mean([a for a, _ in pairs]),
+        "seconds_second": mean([b for _, b in pairs]),
+        "speedup": _ratio(pairs),
+        "speedup_interval": list(bootstrap(pairs, _ratio)),
+        "per_problem": {
+            "median": median(speedups),
+            "quartiles": [lower, upper],
+            "geometric_mean": geometric_mean(speedups),
+        },
+    }
+
+
+def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    return sum(a for a, _ in pairs) / sum(b for _, b in pairs)
+
+
+def _same(first: Run, second: Run, key: str) -> bool:
+    a, b = (run.recorded.samples[key]["tokens"] for run in (first, second))
+    return bool(a == b)
+
+
+def _same_model(first: Run, second: Run) -> bool:
+    return bool(first.identity["model"]["files"] == second.identity["model"]["files"])
+
+
+def _remarks(first: Run, second: Run) -> list[str]:
+    """What does not forbid a comparison, but a reader should know."""
+    found = []
+    if not _same_model(first, second):
+        found.append("The runs are of different models.")
+    if first.identity["batch"] != 1 or second.identity["batch"] != 1:
+        found.append("A run decoded several problems at a time; its times are not per problem.")
+    for name in CIRCUMSTANCES:
+        before, after = first.circumstances[name], second.circumstances[name]
+        if before != after:
+            found.append(f"Times are of different machines ({name}: {before} against {after}).")
+    for name in ("dtype", "device"):
+        before, after = first.identity["model"][name], second.identity["model"][name]
+        if before != after:
+            found.append(f"The {name} differs: {before} against {after}.")
+    if first.identity["archer"] != second.identity["archer"]:
+        found.append("The runs are of different versions of Archer.")
+    return found

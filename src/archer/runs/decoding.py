@@ -1,0 +1,89 @@
+"""Completions of problems by a model: prompts first, all of them, then one batch after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from archer.completion import Completion
+from archer.errors import ArcherError, BadRequest
+from archer.model import Model, Stream
+from archer.runs.manifest import Request, digest
+from archer.tasks.base import Sample
+
+WARM_UP = 2
+"""Updates that are run and thrown away before the first one is timed."""
+
+Prompts = Mapping[str, tuple[int, ...]]
+
+
+def encode(request: Request, samples: Sequence[Sample]) -> Prompts:
+    """The prompt of every problem as ids; refuses what the model cannot take, before any work."""
+    text = request.model.text
+    if text is None:
+        raise BadRequest(
+            f"{request.model.name!r} has no tokenizer, and a benchmark is made of texts. Give a "
+            "folder with its tokenizer.json."
+        )
+    prefixes = [sample.prefix for sample in samples]
+    if request.chat:
+        ids = text.encode_chats([sample.messages for sample in samples], prefixes=prefixes)
+    else:
+        ids = [text.encode_raw(_flat(sample)) for sample in samples]
+    for sample, prompt in zip(samples, ids, strict=True):
+        try:
+            _ask(request, [prompt])
+        except BadRequest as error:
+            raise BadRequest(f"Problem {sample.id}: {error}") from error
+    return {str(sample.id): tuple(prompt) for sample, prompt in zip(samples, ids, strict=True)}
+
+
+def decode(
+    request: Request, samples: Sequence[Sample], prompts: Prompts
+) -> Iterator[tuple[Sample, dict[str, Any]]]:
+    """Each problem with the record of its completion, in order."""
+    if samples:
+        _warm_up(request, prompts[str(samples[0].id)])
+    for start in range(0, len(samples), request.batch):
+        group = samples[start : start + request.batch]
+        asked = _ask(request, [prompts[str(sample.id)] for sample in group])
+        done = Stream(request.model, asked).completions
+        for sample, completion in zip(group, done, strict=True):
+            yield sample, _record(sample, prompts[str(sample.id)], completion)
+
+
+def _record(sample: Sample, prompt: Sequence[int], completion: Completion) -> dict[str, Any]:
+    if completion.error is not None:
+        raise ArcherError(f"Problem {sample.id}: {completion.error}")
+    fields = completion.as_dict()
+    fields.pop("error")
+    return {
+        "event": "sample",
+        "id": sample.id,
+        "prompt_sha256": digest(list(prompt)),
+        "completion": fields.pop("text"),
+        **fields,
+    }
+
+
+def _warm_up(request: Request, prompt: Sequence[int]) -> None:
+    stream = Stream(request.model, _ask(request, [prompt]))
+    for _ in range(WARM_UP):
+        next(stream, None)
+
+
+def _ask(request: Request, prompts: Sequence[Sequence[int]]) -> Any:
+    model: Model = request.model
+    return model.request(
+        [list(prompt) for prompt in prompts],
+        request.method,
+        seed=request.seed,
+        preset=request.preset,
+        **request.settings,
+    )
+
+
+def _flat(sample: Sample) -> str:
+    """For models without a chat template: what was said, and how the answer begins."""
+    said = "\n\n".join(str(message["content"]) for message in sample.messages)
+    return f"{said}\n\n{sample.prefix}"

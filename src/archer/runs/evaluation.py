@@ -1,0 +1,121 @@
+"""One run: what is missing is completed and graded, the two side by side, each result recorded at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from archer.errors import ArcherError
+from archer.runs.decoding import decode, encode
+from archer.runs.folder import Recorded, RunFolder
+from archer.runs.journal import Journal, Record
+from archer.runs.manifest import Request, circumstances, identity
+from archer.runs.summary import summarise
+from archer.runs.verdicts import Grader, open_grader
+from archer.tasks.base import VARIANTS, CodeTask, Sample, Task
+
+
+class Unjudged(ArcherError):
+    """The judge failed on some completions; they stay without a grade until the run is continued."""
+
+
+class Listener(Protocol):
+    """Hears of everything that is recorded. Called from several threads, one at a time per method."""
+
+    def begun(self, total: int, recorded: Recorded) -> None: ...
+    def sampled(self, record: Record) -> None: ...
+    def graded(self, record: Record) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    summary: Mapping[str, Any]
+    unjudged: tuple[str, ...]
+    """Problems on which the judge failed."""
+
+
+def evaluate(
+    request: Request,
+    out: Path,
+    listener: Listener,
+    *,
+    unsafe_no_sandbox: bool = False,
+) -> Outcome:
+    """Run, or continue, the evaluation in a folder. Whatever can be refused is refused first."""
+    task = request.task
+    samples = request.selection.of(task.samples())
+    read_all_data(task, samples[0])
+    prompts = encode(request, samples)
+    with open_grader(task, unsafe_no_sandbox=unsafe_no_sandbox) as grader:
+        asked = identity(request, samples)
+        with RunFolder(out, asked, circumstances(request, grader.judge)) as folder:
+            recorded = folder.recorded()
+            listener.begun(len(samples), recorded)
+            missing = [each for each in samples if str(each.id) not in recorded.samples]
+            with _Grading(grader, folder.journal, listener) as grading:
+                for sample in samples:
+                    key = str(sample.id)
+                    if key in recorded.samples and key not in recorded.grades:
+                        grading.submit(sample, recorded.samples[key]["completion"])
+                for sample, record in decode(request, missing, prompts):
+                    folder.journal.append(record)
+                    listener.sampled(record)
+                    grading.submit(sample, record["completion"])
+            summary = summarise(task, asked["method"], samples, folder.recorded())
+            folder.write_summary(summary)
+    return Outcome(summary, tuple(grading.unjudged))
+
+
+def read_all_data(task: Task, sample: Sample) -> None:
+    """Read whatever the grader will need, so that missing data are found now."""
+    if isinstance(task, CodeTask):
+        for suite in task.suites:
+            for variant in VARIANTS:
+                task.checks(sample, "", suite, variant)
+            task.clean_checks(sample, "", suite)
+
+
+class _Grading:
+    """Grades in the background while the model goes on; errors surface when it is left."""
+
+    def __init__(self, grader: Grader, journal: Journal, listener: Listener) -> None:
+        self.unjudged: list[str] = []
+        self._grader, self._journal, self._listener = grader, journal, listener
+        self._pool = ThreadPoolExecutor(grader.workers, thread_name_prefix="archer-grade")
+        self._running: list[Future[None]] = []
+
+    def __enter__(self) -> _Grading:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            wait(self._running, return_when=FIRST_EXCEPTION)
+        self._pool.shutdown(cancel_futures=True)
+        for each in self._running:
+            if kind is None and not each.cancelled():
+                each.result()
+
+    def submit(self, sample: Sample, completion: str) -> None:
+        """Also raises what went wrong with an earlier completion: a full disk ends the run at once."""
+        for each in [each for each in self._running if each.done()]:
+            self._running.remove(each)
+            each.result()
+        self._running.append(self._pool.submit(self._grade, sample, completion))
+
+    def _grade(self, sample: Sample, completion: str) -> None:
+        record = self._grader.record(sample, completion)
+        if record is None:
+            self.unjudged.append(str(sample.id))
+            return
+        self._journal.append(record)
+        self._listener.graded(record)
+
+
+def run_folders(tasks: Sequence[str], out: Path) -> dict[str, Path]:
+    """One task has the folder to itself; several have one each inside."""
+    return {tasks[0]: out} if len(tasks) == 1 else {name: out / name for name in tasks}

@@ -1,0 +1,142 @@
+"""What a run is: everything that a score could depend on, and where it was made.
+
+`identity` decides whether a run may be continued and whether two runs may be compared. `circumstances`
+explain timings; they may differ between the parts of one run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from archer import __version__
+from archer.methods import build
+from archer.model import Model
+from archer.runs.selection import Selection
+from archer.tasks.base import CodeTask, Sample, Task
+from archer.trace import plain
+
+VERSION = 1
+PACKAGES = ("torch", "tokenizers", "safetensors", "math-verify", "scipy")
+MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.jinja")
+CHUNK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run as it was asked for, with a model and a task at hand."""
+
+    model: Model
+    task: Task
+    method: str
+    settings: Mapping[str, Any]
+    preset: str | None = None
+    seed: int = 0
+    batch: int = 1
+    chat: bool = True
+    selection: Selection = field(default_factory=Selection)
+
+
+def identity(request: Request, samples: Sequence[Sample]) -> dict[str, Any]:
+    """Whatever could change a completion or its grade."""
+    model, task = request.model, request.task
+    method = build(request.method, request.settings, request.preset)
+    return {
+        "version": VERSION,
+        "archer": __version__,
+        "task": {"name": task.name, "version": task.version, "data": dict(task.data.digests)},
+        "evaluator": _evaluator(task),
+        "selection": request.selection.as_dict(),
+        "problems": {"n": len(samples), "sha256": digest([str(sample.id) for sample in samples])},
+        "prompts": {"chat": request.chat, "sha256": digest([_asked(each) for each in samples])},
+        "method": {"name": method.name, "settings": plain(method.settings)},
+        "seed": request.seed,
+        "batch": request.batch,
+        "model": {
+            "architecture": model.folder.architecture.name,
+            "files": dict(_file_digests(model.folder.path)),
+            "dtype": str(model.network.dtype).removeprefix("torch."),
+            "device": model.network.device.type,
+        },
+    }
+
+
+def circumstances(request: Request, judge: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Where and when, and what was given rather than defaulted."""
+    import torch
+
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model": request.model.name,
+        "given": {
+            "method": request.method,
+            "preset": request.preset,
+            "settings": plain(request.settings),
+        },
+        "judge": None if judge is None else dict(judge),
+        "python": platform.python_version(),
+        "packages": dict(_versions()),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:
+    """Every value that is not the same, as `name: old, now new`."""
+    found: list[str] = []
+    for key in sorted(old.keys() | new.keys()):
+        name = f"{where}{key}"
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            found += differences(before, after, f"{name}.")
+        elif before != after:
+            found.append(f"{name}: {_short(before)}, now {_short(after)}")
+    return found
+
+
+def digest(value: Any) -> str:
+    """sha256 of plain data."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _asked(sample: Sample) -> Any:
+    return [[dict(message) for message in sample.messages], sample.prefix]
+
+
+def _evaluator(task: Task) -> dict[str, Any]:
+    if not isinstance(task, CodeTask):
+        return {"metric": task.metric}
+    limits = task.limits.as_dict()
+    return {"metric": task.metric, "suites": list(task.suites), "limits": dict(limits)}
+
+
+def _file_digests(folder: Path) -> Iterator[tuple[str, str]]:
+    paths = {path for pattern in MODEL_FILES for path in folder.glob(pattern)}
+    for path in sorted(paths):
+        found = hashlib.sha256()
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                found.update(chunk)
+        yield path.name, found.hexdigest()
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in PACKAGES:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

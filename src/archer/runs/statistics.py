@@ -1,0 +1,56 @@
+"""Intervals and paired tests, on plain numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Interval = tuple[float, float]
+
+NORMAL_95 = 1.959963984540054
+RESAMPLES = 2000
+
+
+def wilson(passed: int, n: int) -> Interval:
+    """95 % interval of a share; sensible at 0 and at 1, where the textbook one has no width."""
+    if n == 0:
+        return 0.0, 1.0
+    share, square = passed / n, NORMAL_95**2
+    centre = (share + square / (2 * n)) / (1 + square / n)
+    half = NORMAL_95 / (1 + square / n) * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
+    low = 0.0 if passed == 0 else max(0.0, centre - half)
+    high = 1.0 if passed == n else min(1.0, centre + half)
+    return low, high
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """Two-sided exact p of the discordant pairs: are both sides equally likely?"""
+    discordant = only_first + only_second
+    tail = sum(math.comb(discordant, k) for k in range(min(only_first, only_second) + 1))
+    return min(1.0, 2 * tail / (1 << discordant))
+
+
+def bootstrap(
+    items: Sequence[Item],
+    statistic: Callable[[Sequence[Item]], float],
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """95 % percentile interval of a statistic over resampled items; items are whole problems."""
+    rng = Random(seed)
+    drawn = sorted(statistic(rng.choices(items, k=len(items))) for _ in range(resamples))
+    cut = int(0.025 * resamples)
+    return drawn[cut], drawn[-1 - cut]
+
+
+def mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of ratios above 0."""
+    return math.exp(mean([math.log(value) for value in values]))

@@ -1,0 +1,60 @@
+"""Grades of a run: each completion on every suite of its task, in both readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from archer.judge import Judge
+from archer.tasks.base import AnswerTask, CodeTask, Sample, Suite, Task
+from archer.tasks.grading import grade_answer, judged, plan
+from archer.tasks.report import Row
+
+
+@dataclass(frozen=True)
+class Grader:
+    """Grades completions; `workers` threads may call it at a time."""
+
+    rows: Callable[[Sample, str], dict[Suite, Row]]
+    workers: int
+    judge: Mapping[str, Any] | None
+    """How programs are confined; None for a task that runs none."""
+
+    def record(self, sample: Sample, completion: str) -> dict[str, Any] | None:
+        """What the journal keeps; None where the judge failed, because its faults are no verdicts."""
+        rows = self.rows(sample, completion)
+        if any(row.unjudged for row in rows.values()):
+            return None
+        suites = {suite: row.as_dict() for suite, row in rows.items()}
+        for fields in suites.values():
+            del fields["task_id"]
+        tier = None if self.judge is None else self.judge["tier"]
+        return {"event": "grade", "id": sample.id, "tier": tier, "suites": suites}
+
+
+@contextmanager
+def open_grader(task: Task, *, unsafe_no_sandbox: bool = False) -> Iterator[Grader]:
+    """A grader with whatever it needs while it runs."""
+    if isinstance(task, CodeTask):
+        code = task
+        with Judge(
+            code.limits, unsafe_no_sandbox=unsafe_no_sandbox, packages=code.packages
+        ) as judge:
+            yield Grader(
+                lambda sample, text: {
+                    suite: judged(judge, plan(code, sample, text, suite)) for suite in code.suites
+                },
+                judge.workers,
+                judge.description(),
+            )
+    else:
+        assert isinstance(task, AnswerTask)
+        answers = task
+        with answers.grading() as graded:
+            yield Grader(
+                lambda sample, text: {"base": grade_answer(answers, graded, sample, text)[0]},
+                1,
+                None,
+            )

@@ -1,0 +1,90 @@
+"""pocket: short Python problems of the bundled model, in the manner of MBPP, with short and long prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+from archer.judge import Check, FunctionCheck, Limits
+from archer.pocket import frozen, prompts
+from archer.pocket.problems import Problem
+from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
+from archer.tasks.programs import first_good, implements, segments
+from archer.tasks.sources import DataFile
+
+
+class Pocket(CodeTask):
+    """The model is shown the statement and the visible asserts, and continues the header.
+
+    Base are the visible asserts; extended are these and the hidden ones.
+    """
+
+    name = "pocket"
+    metric = "pass@1"
+    files: ClassVar[tuple[DataFile, ...]] = ()
+    length = 64
+    limits = Limits(cpu_seconds=2, wall_seconds=6)
+    suites: ClassVar[tuple[Suite, ...]] = ("base", "extended")
+    split: ClassVar[frozen.Held] = "test"
+
+    def asked(self, problem: Problem) -> str:
+        """What the user says."""
+        return prompts.message(problem)
+
+    @cached_property
+    def _problems(self) -> dict[str, Problem]:
+        self.data.digests[f"pocket/{self.split}.jsonl"] = frozen.DIGESTS[self.split]
+        return {problem.name: problem for problem in frozen.load(self.split)}
+
+    @cached_property
+    def _samples(self) -> tuple[Sample, ...]:
+        return tuple(
+            Sample(name, user(self.asked(problem)), "", problem.record())
+            for name, problem in self._problems.items()
+        )
+
+    def samples(self) -> Sequence[Sample]:
+        return self._samples
+
+    def references(self) -> Iterator[Reference]:
+        for name, problem in self._problems.items():
+            yield Reference(name, problem.program(problem.body))
+
+    def extract(self, response: str, sample: Sample, variant: Variant) -> str:
+        """As published: the header and what the model wrote. Repaired: also a whole function."""
+        problem = self._problems[str(sample.id)]
+        continued = problem.program(response)
+        if variant == "as_published":
+            return continued
+        wanted = function_name(problem)
+        candidates = [continued, *segments(response)]
+        return first_good(candidates, lambda text: implements(text, wanted)) or continued
+
+    def checks(
+        self, sample: Sample, program: str, suite: Suite, variant: Variant
+    ) -> tuple[Check, ...]:
+        problem = self._problems[str(sample.id)]
+        asserts = problem.visible + (problem.hidden if suite == "extended" else ())
+        return (FunctionCheck(program, function_name(problem), "\n".join(asserts), expose=()),)
+
+
+class PocketLong(Pocket):
+    """The same problems behind a page of instructions and worked examples."""
+
+    name = "pocket-long"
+
+    def asked(self, problem: Problem) -> str:
+        return prompts.long_message(problem)
+
+
+class PocketDev(Pocket):
+    """Other problems of the same kind, to choose settings on."""
+
+    name = "pocket-dev"
+    split = "dev"
+
+
+def function_name(problem: Problem) -> str:
+    """`def solve(xs):` -> `solve`."""
+    return problem.header.removeprefix("def ").partition("(")[0]

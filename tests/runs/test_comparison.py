@@ -1,0 +1,180 @@
+"""Two runs side by side: the paired counts, their statistics, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archer.cli import main
+from archer.runs.comparison import compare, open_run
+from archer.runs.faults import BadRun
+from archer.runs.folder import JOURNAL, MANIFEST
+
+Record = dict[str, Any]
+
+
+def verdict(passed: bool) -> Record:
+    return {"verdict": "pass" if passed else "fail", "verdict_as_published": "fail"}
+
+
+def write_run(folder: Path, passes: list[bool], seconds: list[float], **changes: Any) -> Path:
+    """A finished run with the given verdicts and times."""
+    folder.mkdir()
+    identity: Record = {
+        "archer": "1",
+        "task": {"name": "toy", "version": "1", "data": {}},
+        "evaluator": {"metric": "pass@1"},
+        "problems": {"n": len(passes), "sha256": "p"},
+        "prompts": {"chat": True, "sha256": "q"},
+        "method": {"name": "archer", "settings": {"length": 8, "radius": 4}},
+        "batch": 1,
+        "model": {"files": {"config.json": "x"}, "dtype": "float32", "device": "cpu"},
+    }
+    circumstances = {"platform": "here", "cores": 2, "threads": 1}
+    manifest = {"identity": identity, "circumstances": circumstances}
+    for name, value in changes.items():
+        *parts, last = name.split("__")
+        place = manifest
+        for part in parts:
+            place = place[part]
+        place[last] = value
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    lines: list[Record] = []
+    for number, (passed, taken) in enumerate(zip(passes, seconds, strict=True)):
+        suites = {"base": verdict(passed), "extended": verdict(False)}
+        sample = {"prompt_sha256": f"s{number}", "tokens": [number], "seconds": {"total": taken}}
+        lines.append({"event": "sample", "id": number, **sample})
+        lines.append({"event": "grade", "id": number, "suites": suites})
+    (folder / JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+PAIRS = [(True, True)] * 5 + [(True, False)] * 2 + [(False, True)] * 7 + [(False, False)] * 6
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    first, second = ([pair[side] for pair in PAIRS] for side in (0, 1))
+    return (
+        write_run(tmp_path / "a", first, [2.0] * 20),
+        write_run(tmp_path / "b", second, [1.0] * 10 + [0.5] * 10),
+    )
+
+
+def test_the_paired_table(runs: tuple[Path, Path]) -> None:
+    found = compare(*map(open_run, runs))
+    base = found["suites"]["base"]
+    assert [base[key] for key in ("both", "only_first", "only_second", "neither")] == [5, 2, 7, 6]
+    assert base["score_first"] == 7 / 20
+    assert base["score_second"] == 12 / 20
+    assert base["difference"] == pytest.approx(0.25)
+    low, high = base["difference_interval"]
+    assert low < 0.25 < high
+    assert base["mcnemar_p"] == pytest.approx(0.1796875)
+    assert found["suites"]["extended"]["neither"] == 20
+    assert found["suites"]["extended"]["mcnemar_p"] == 1.0
+    assert found["identical_completions"] == 20
+
+
+def test_times_are_compared_problem_by_problem(runs: tuple[Path, Path]) -> None:
+    time = compare(*map(open_run, runs))["time"]
+    assert time["seconds_first"] == 2.0
+    assert time["seconds_second"] == 0.75
+    assert time["speedup"] == pytest.approx(40 / 15)
+    assert time["speedup_interval"][0] < 40 / 15 < time["speedup_interval"][1]
+    assert time["per_problem"]["median"] == 3.0
+    assert time["per_problem"]["quartiles"] == [2.0, 4.0]
+    assert time["per_problem"]["geometric_mean"] == pytest.approx(8**0.5)
+
+
+def test_one_problem_can_be_compared(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "a", [True], [1.0])
+    second = write_run(tmp_path / "b", [True], [2.0])
+    assert (
+        compare(open_run(first), open_run(second))["time"]["per_problem"]["quartiles"] == [0.5] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "named"),
+    [
+        ("identity__prompts__sha256", "other", r"prompts\.sha256"),
+        ("identity__prompts__chat", False, r"prompts\.chat"),
+        ("identity__task__data", {"f": "1"}, r"task\.data\.f"),
+        ("identity__task__version", "2", r'task\.version: "1" against "2"'),
+        ("identity__evaluator__metric", "m", r"evaluator\.metric"),
+        ("identity__problems__sha256", "z", r"problems\.sha256"),
+        ("identity__method__settings", {"length": 9}, r"budget \(length\): 8 against 9"),
+    ],
+)
+def test_incomparable_runs_are_refused(tmp_path: Path, change: str, value: Any, named: str) -> None:
+    first = write_run(tmp_path / "a", [True], [1.0])
+    second = write_run(tmp_path / "b", [True], [1.0], **{change: value})
+    with pytest.raises(BadRun, match=rf"cannot be compared\. They differ in .*{named}"):
+        compare(open_run(first), open_run(second))
+
+
+def test_other_prompts_of_the_same_model_are_refused(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "a", [True], [1.0])
+    second = shutil.copytree(first, tmp_path / "b")
+    text = (second / JOURNAL).read_text().replace('"s0"', '"other"')
+    (second / JOURNAL).write_text(text)
+    with pytest.raises(BadRun, match="differ in prompt of problem 0"):
+        compare(open_run(first), open_run(second))
+
+
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ({"identity__model__files": {"config.json": "y"}}, "different models"),
+        ({"identity__batch": 8}, "several problems at a time"),
+        ({"circumstances__threads": 2}, r"different machines \(threads: 1 against 2\)"),
+        ({"identity__model__dtype": "bfloat16"}, "The dtype differs: float32 against bfloat16"),
+        ({"identity__archer": "2"}, "different versions of Archer"),
+    ],
+)
+def test_readers_are_told_what_else_differs(
+    tmp_path: Path, changes: dict[str, Any], remark: str
+) -> None:
+    first = write_run(tmp_path / "a", [True], [1.0])
+    second = write_run(tmp_path / "b", [True], [1.0], **changes)
+    (found,) = compare(open_run(first), open_run(second))["remarks"]
+    assert re.search(remark, found)
+
+
+def test_an_incomplete_run_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", [True, False], [1.0, 1.0])
+    lines = (run / JOURNAL).read_text().splitlines(keepends=True)
+    (run / JOURNAL).write_text("".join(lines[:-1]))
+    with pytest.raises(BadRun, match="incomplete: 1 of 2 problems are graded"):
+        open_run(run)
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRun, match="is no run folder"):
+        open_run(tmp_path)
+
+
+def test_the_command_shows_the_table(
+    runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *map(str, runs)]) == 0
+    shown = capsys.readouterr().out
+    assert "+25.0%" in shown
+    assert "exact McNemar p = 0.18" in shown
+    assert "B is 2.67 x as fast" in shown
+    assert main(["compare", *map(str, runs), str(runs[0]), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["comparisons"]
+    assert [each["second"]["run"] for each in found] == [str(runs[1]), str(runs[0])]
+
+
+def test_one_run_is_not_a_comparison(
+    runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(runs[0])]) == 2
+    assert "at least two" in capsys.readouterr().err

@@ -1,0 +1,379 @@
+"""A run: complete, resumed, refused, disturbed; always the same results or a clear error."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from archer.errors import ArcherError, BadRequest
+from archer.judge import Verdict
+from archer.model import Model
+from archer.runs import decoding, evaluation, verdicts
+from archer.runs.evaluation import evaluate, run_folders
+from archer.runs.faults import BadRun, DiskFault, RunBusy
+from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY, read_recorded
+from archer.runs.journal import Journal
+from archer.runs.lock import Lock
+from archer.runs.selection import Selection, parse_shard, parse_subset
+from archer.runs.verdicts import Grader
+from archer.tasks import Data, grading
+from runs.toy import Quiet, Toy, results, toy_model, toy_request
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return toy_model(tmp_path_factory.mktemp("toy") / "model")
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with verdicts.open_grader(Toy(Data())) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def unbroken(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("unbroken") / "run"
+    evaluate(toy_request(model), out, Quiet())
+    return out
+
+
+@pytest.fixture
+def copied(unbroken: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(unbroken, tmp_path / "run")
+
+
+@pytest.fixture(autouse=True)
+def one_judge(monkeypatch: pytest.MonkeyPatch, grader: Grader) -> None:
+    """One judge for all tests: opening one takes longer than such a run."""
+
+    @contextmanager
+    def opened(task: Any, *, unsafe_no_sandbox: bool) -> Iterator[Grader]:
+        yield grader
+
+    monkeypatch.setattr(evaluation, "open_grader", opened)
+
+
+class Stop(Exception):
+    pass
+
+
+class Stopping(Quiet):
+    """Interrupts the run once so many completions are recorded."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+
+    def sampled(self, record: Any) -> None:
+        super().sampled(record)
+        if len(self.samples) == self.after:
+            raise Stop
+
+
+def test_a_run_completes_and_grades_every_problem_once(model: Model, tmp_path: Path) -> None:
+    heard = Quiet()
+    outcome = evaluate(toy_request(model), tmp_path / "run", heard)
+    recorded = read_recorded(tmp_path / "run")
+    assert heard.total == len(heard.samples) == len(heard.grades) == Toy.size
+    assert set(recorded.samples) == set(recorded.grades) == set(map(str, range(Toy.size)))
+    assert outcome.unjudged == ()
+    assert json.loads((tmp_path / "run" / SUMMARY).read_text()) == outcome.summary
+
+
+def test_the_summary_is_what_the_journal_says(unbroken: Path) -> None:
+    recorded = read_recorded(unbroken)
+    summary = json.loads((unbroken / SUMMARY).read_text())
+    texts = [len(record["completion"]) for record in recorded.samples.values()]
+    assert summary["task"] == "toy"
+    assert summary["n"] == Toy.size
+    assert summary["complete"] is True
+    assert summary["pass@1"] == sum(length % 2 == 0 for length in texts) / len(texts)
+    assert summary["pass@1_extended"] == sum(length % 4 == 0 for length in texts) / len(texts)
+    assert summary["pass@1_as_published"] == sum(length % 2 for length in texts) / len(texts)
+    assert 0 < summary["pass@1"] < 1, "verdicts must differ for these tests to mean something"
+    low, high = summary["pass@1_interval"]
+    assert low < summary["pass@1"] < high
+    passes = sum(summary[f"{kind}_passes"] for kind in ("full", "cached", "reused"))
+    assert summary["updates"] == passes
+    assert summary["refresh_fraction"] == summary["full_passes"] / summary["updates"]
+    assert summary["per_problem"]["updates"] == summary["updates"] / Toy.size
+    assert summary["seconds"] > 0
+
+
+def test_the_manifest_says_what_was_given_and_what_was_defaulted(unbroken: Path) -> None:
+    manifest = json.loads((unbroken / MANIFEST).read_text())
+    identity, around = manifest["identity"], manifest["circumstances"]
+    assert identity["method"]["settings"]["eos"] == "none"
+    assert identity["method"]["settings"]["temperature"] == 1.0
+    assert around["given"]["settings"] == {"length": 6, "temperature": 1.0}
+    assert len(identity["model"]["files"]["model.safetensors"]) == 64
+    assert identity["model"]["dtype"] == "float32"
+    assert around["judge"]["tier"] in set("ABCDEF")
+    assert around["packages"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("after", [1, 5, Toy.size])
+def test_an_interrupted_run_goes_on(
+    model: Model, unbroken: Path, tmp_path: Path, after: int
+) -> None:
+    with pytest.raises(Stop):
+        evaluate(toy_request(model), tmp_path / "run", Stopping(after))
+    heard = Quiet()
+    evaluate(toy_request(model), tmp_path / "run", heard)
+    assert len(heard.samples) == Toy.size - after
+    assert results(tmp_path / "run") == results(unbroken)
+
+
+def test_a_finished_run_is_left_as_it_is(model: Model, copied: Path) -> None:
+    before = (copied / JOURNAL).read_bytes()
+    heard = Quiet()
+    outcome = evaluate(toy_request(model), copied, heard)
+    assert not heard.samples
+    assert not heard.grades
+    assert outcome.summary["complete"]
+    assert (copied / JOURNAL).read_bytes() == before
+
+
+def test_a_torn_line_is_done_again(model: Model, unbroken: Path, copied: Path) -> None:
+    journal = copied / JOURNAL
+    journal.write_bytes(journal.read_bytes()[:-7])
+    evaluate(toy_request(model), copied, Quiet())
+    assert results(copied) == results(unbroken)
+
+
+@pytest.mark.parametrize("batch", [3, 8])
+def test_batches_give_the_same_completions(
+    model: Model, unbroken: Path, tmp_path: Path, batch: int
+) -> None:
+    evaluate(toy_request(model, batch=batch), tmp_path / "run", Quiet())
+    assert results(tmp_path / "run") == results(unbroken)
+
+
+def test_two_threads_give_the_same_completions(
+    model: Model, unbroken: Path, tmp_path: Path
+) -> None:
+    torch.set_num_threads(2)
+    try:
+        evaluate(toy_request(model), tmp_path / "run", Quiet())
+    finally:
+        torch.set_num_threads(1)
+    assert results(tmp_path / "run") == results(unbroken)
+
+
+def test_selections_take_their_part_and_no_other(
+    model: Model, unbroken: Path, tmp_path: Path
+) -> None:
+    whole = read_recorded(unbroken).samples
+    chosen = Selection(("2", "3", "5", "7"), limit=3, shard=(2, 2))
+    evaluate(toy_request(model, selection=chosen), tmp_path / "run", Quiet())
+    found = read_recorded(tmp_path / "run").samples
+    assert set(found) == {"3"}
+    assert found["3"]["tokens"] == whole["3"]["tokens"]
+
+
+def test_shards_cover_every_problem_once() -> None:
+    samples = Toy(Data()).samples()
+    parts = [Selection(shard=(i, 5)).of(samples) for i in range(1, 6)]
+    assert sorted(int(each.id) for part in parts for each in part) == list(range(Toy.size))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"settings": {"length": 7, "temperature": 1.0}}, "method.settings.length: 6, now 7"),
+        ({"method": "saber"}, "method.name"),
+        ({"seed": 1}, "seed: 0, now 1"),
+        ({"chat": False}, "prompts.chat: true, now false"),
+        ({"batch": 2}, "batch: 1, now 2"),
+        ({"selection": Selection(limit=4)}, "selection.limit: null, now 4"),
+    ],
+)
+def test_other_settings_do_not_continue_a_run(
+    model: Model, copied: Path, changes: dict[str, Any], named: str
+) -> None:
+    before = (copied / JOURNAL).read_bytes()
+    with pytest.raises(BadRun, match="holds a run with other settings") as caught:
+        evaluate(toy_request(model, **changes), copied, Quiet())
+    assert named in str(caught.value)
+    assert (copied / JOURNAL).read_bytes() == before
+
+
+def test_another_model_does_not_continue_a_run(copied: Path, tmp_path: Path) -> None:
+    other = toy_model(tmp_path / "other")
+    weights = other.folder.path / "tokenizer_config.json"
+    weights.write_bytes(weights.read_bytes() + b"\n")
+    with pytest.raises(BadRun, match=r"model\.files\.tokenizer_config\.json"):
+        evaluate(toy_request(other), copied, Quiet())
+
+
+def test_two_writers_are_refused(model: Model, copied: Path) -> None:
+    lock = Lock(copied)
+    with pytest.raises(RunBusy, match="being written by another run") as caught:
+        evaluate(toy_request(model), copied, Quiet())
+    assert caught.value.exit_code == 3
+    lock.release()
+    assert evaluate(toy_request(model), copied, Quiet()).summary["complete"]
+
+
+def test_a_folder_of_other_things_is_left_alone(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(BadRun, match="holds other files and no run"):
+        evaluate(toy_request(model), tmp_path, Quiet())
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(BadRun, match="is a file, not a folder"):
+        evaluate(toy_request(model), tmp_path / "thesis.tex", Quiet())
+
+
+@pytest.mark.parametrize("damage", ["unknown", "twice"])
+def test_records_nobody_wrote_are_refused(model: Model, copied: Path, damage: str) -> None:
+    journal = copied / JOURNAL
+    lines = journal.read_bytes().split(b"\n")
+    extra = {"unknown": b'{"event":"dance","id":1}', "twice": lines[0]}[damage]
+    journal.write_bytes(b"\n".join([*lines[:-1], extra, b""]))
+    with pytest.raises(BadRun, match=r"no known kind|twice"):
+        evaluate(toy_request(model), copied, Quiet())
+
+
+@pytest.mark.parametrize("name", [MANIFEST, JOURNAL, SUMMARY, "lock"])
+def test_a_read_only_disk_is_named(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real = os.open
+
+    def refuse(path: Any, *rest: Any, **more: Any) -> int:
+        if Path(path).name.startswith(name):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(path, *rest, **more)
+
+    def refuse_file(path: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        if path.name.startswith(name) and mode == "wb":
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real_open(path, mode, *rest, **more)
+
+    real_open = Path.open
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(Path, "open", refuse_file)
+    with pytest.raises(DiskFault, match="Read-only file system"):
+        evaluate(toy_request(model), tmp_path / "run", Quiet())
+
+
+@pytest.mark.parametrize("at", [1, 4, 9, 24])
+def test_a_full_disk_ends_the_run_and_loses_nothing(
+    model: Model, unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    real, count = Journal.append, iter(range(1, 1000))
+    acknowledged: list[str] = []
+
+    def append(self: Journal, record: Any) -> None:
+        if next(count) == at:
+            raise DiskFault.of(tmp_path, OSError(errno.ENOSPC, "No space left on device"))
+        real(self, record)
+        acknowledged.append(f"{record['event']} {record['id']}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "append", append)
+        with pytest.raises(DiskFault, match="No space left"):
+            evaluate(toy_request(model), tmp_path / "run", Quiet())
+    kept = read_recorded(tmp_path / "run")
+    kinds = (("sample", kept.samples), ("grade", kept.grades))
+    assert sorted(acknowledged) == sorted(f"{kind} {key}" for kind, all in kinds for key in all)
+    evaluate(toy_request(model), tmp_path / "run", Quiet())
+    assert results(tmp_path / "run") == results(unbroken)
+
+
+def test_a_fault_of_the_judge_is_no_verdict(
+    model: Model, unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = grading.judged
+
+    def sometimes(judge: Any, plan: Any) -> Any:
+        row = real(judge, plan)
+        if plan.id != 3:
+            return row
+        return type(row)(row.id, Verdict("harness_error", "broken"), row.published)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(verdicts, "judged", sometimes)
+        outcome = evaluate(toy_request(model), tmp_path / "run", Quiet())
+    assert outcome.unjudged == ("3",)
+    assert outcome.summary["complete"] is False
+    assert outcome.summary["pass@1"] is None
+    assert outcome.summary["graded"] == Toy.size - 1
+    assert evaluate(toy_request(model), tmp_path / "run", Quiet()).unjudged == ()
+    assert results(tmp_path / "run") == results(unbroken)
+
+
+def test_a_failing_pass_names_the_problem(tmp_path: Path) -> None:
+    broken = toy_model(tmp_path / "broken")
+    assert broken.text is not None
+    (five,) = broken.text.encode_raw("5")
+    broken.network.embedding.data[five] = float("nan")
+    with pytest.raises(ArcherError, match=r"Problem 5: .*NaN"):
+        evaluate(toy_request(broken), tmp_path / "run", Quiet())
+    assert set(read_recorded(tmp_path / "run").samples) == set("01234")
+
+
+def test_what_cannot_be_asked_is_refused_first(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match=r"Problem 0: .* positions"):
+        evaluate(toy_request(model, settings={"length": 5000}), tmp_path / "run", Quiet())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_benchmark_needs_a_tokenizer(model: Model, tmp_path: Path) -> None:
+    bare = Model(model.name, model.folder, model.network, None)
+    with pytest.raises(BadRequest, match="has no tokenizer"):
+        evaluate(toy_request(bare), tmp_path / "run", Quiet())
+
+
+def test_prompts_without_a_template_are_the_texts_themselves(model: Model) -> None:
+    request = toy_request(model, chat=False)
+    prompts = decoding.encode(request, request.task.samples()[:1])
+    assert request.model.text is not None
+    assert request.model.text.decode(prompts["0"]) == "Say something about 0.\n\nWell,"
+
+
+def test_a_prefix_follows_the_template(model: Model) -> None:
+    request = toy_request(model)
+    prompts = decoding.encode(request, request.task.samples()[:1])
+    assert request.model.text is not None
+    shown = request.model.text.decode(prompts["0"])
+    assert shown.endswith("assistant\n\nWell,")
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Selection(limit=0), "--limit takes a number above 0"),
+        (lambda: Selection(shard=(0, 4)), "--shard 0/4 is no share"),
+        (lambda: Selection(shard=(5, 4)), "--shard 5/4 is no share"),
+        (lambda: parse_shard("half"), "takes a share such as 1/4"),
+        (lambda: Selection(("1", "1")), "twice"),
+        (lambda: Selection(("77",)).of(Toy(Data()).samples()), "no problem '77'.*0, 1, 2"),
+        (lambda: Selection(("1",), shard=(2, 2)).of(Toy(Data()).samples()), "No problem is left"),
+    ],
+)
+def test_impossible_selections_are_refused(make: Any, sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence):
+        make()
+
+
+def test_selections_are_read_from_the_command_line() -> None:
+    assert parse_subset(" a, 7 ,") == ("a", "7")
+    assert parse_subset(None) == ()
+    assert parse_shard("2/4") == (2, 4)
+    assert parse_shard(None) is None
+
+
+def test_one_task_has_the_folder_to_itself(tmp_path: Path) -> None:
+    assert run_folders(["a"], tmp_path) == {"a": tmp_path}
+    assert run_folders(["a", "b"], tmp_path) == {"a": tmp_path / "a", "b": tmp_path / "b"}

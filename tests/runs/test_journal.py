@@ -1,0 +1,222 @@
+"""The journal: what was acknowledged is never lost, whatever the disk or a kill does."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archer.runs.faults import BadRun, DiskFault, RunBusy
+from archer.runs.files import read_json, replace_json
+from archer.runs.journal import Journal, read_records
+from archer.runs.lock import Lock
+
+RECORDS = [{"id": number, "text": 'ä\u2028\x85\n"' * number} for number in range(4)]
+
+
+def written(path: Path, records: list[dict[str, object]]) -> None:
+    journal = Journal(path)
+    for record in records:
+        journal.append(record)
+    journal.close()
+
+
+def test_records_come_back_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written(path, RECORDS[:2])
+    written(path, RECORDS[2:])
+    assert read_records(path) == RECORDS
+    assert path.read_bytes().count(b"\n") == len(RECORDS)
+
+
+def test_a_missing_journal_is_empty(tmp_path: Path) -> None:
+    assert read_records(tmp_path / "journal.jsonl") == []
+
+
+def test_a_record_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    write = os.write
+
+    def spy(handle: int, data: bytes) -> int:
+        seen.append(data)
+        return write(handle, data)
+
+    journal = Journal(tmp_path / "journal.jsonl")
+    monkeypatch.setattr(os, "write", spy)
+    journal.append(RECORDS[3])
+    assert len(seen) == 1
+    assert json.loads(seen[0]) == RECORDS[3]
+
+
+def test_a_tail_torn_at_any_byte_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    written(path, RECORDS)
+    whole = path.read_bytes()
+    last = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(last, len(whole)):
+        path.write_bytes(whole[:cut])
+        assert read_records(path) == RECORDS[:3]
+        with caplog.at_level(logging.WARNING):
+            written(path, RECORDS[3:])
+        assert read_records(path) == RECORDS
+        assert path.read_bytes() == whole
+    torn = (tmp_path / "journal.jsonl.torn").read_bytes()
+    assert torn.startswith(whole[last : last + 1] + b"\n")
+    assert "unfinished record" in caplog.text
+
+
+def test_a_damaged_inner_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written(path, RECORDS)
+    lines = path.read_bytes().split(b"\n")
+    for damaged in (lines[1][:-3], b"[]", b"\x00\x00", b"\xff"):
+        path.write_bytes(b"\n".join([lines[0], damaged, *lines[2:]]))
+        with pytest.raises(BadRun, match=r"Line 2 of .* is damaged"):
+            read_records(path)
+
+
+class Faulty:
+    """A disk that misbehaves at one call of one function, and works again afterwards."""
+
+    def __init__(self, real: Callable[..., int | None], at: int, wrong: Callable[..., int]) -> None:
+        self.real, self.at, self.wrong, self.calls = real, at, wrong, 0
+
+    def __call__(self, *arguments: object) -> int | None:
+        self.calls += 1
+        return self.wrong(*arguments) if self.calls == self.at else self.real(*arguments)
+
+
+def refuses(code: int) -> Callable[..., int]:
+    def fail(*_: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+def writes_only(share: float) -> Callable[..., int]:
+    real = os.write
+
+    def partly(handle: int, data: bytes) -> int:
+        return real(handle, data[: int(len(data) * share)])
+
+    return partly
+
+
+FAULTS: dict[str, tuple[str, Callable[..., int]]] = {
+    "write: no space": ("write", refuses(errno.ENOSPC)),
+    "write: input/output error": ("write", refuses(errno.EIO)),
+    "write: quota": ("write", refuses(errno.EDQUOT)),
+    "write: nothing of it": ("write", writes_only(0.0)),
+    "write: half of it": ("write", writes_only(0.5)),
+    "write: all but the end": ("write", writes_only(0.999)),
+    "fsync: input/output error": ("fsync", refuses(errno.EIO)),
+    "fsync: no space": ("fsync", refuses(errno.ENOSPC)),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_failing_disk_loses_nothing_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, at: int
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    function, wrong = FAULTS[fault]
+    acknowledged = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, function, Faulty(getattr(os, function), at, wrong))
+        for record in RECORDS[: at - 1]:
+            journal.append(record)
+            acknowledged.append(record)
+        with pytest.raises(DiskFault, match="recorded before is intact"):
+            journal.append(RECORDS[at - 1])
+    with pytest.raises(DiskFault, match="nothing more is recorded"):
+        journal.append(RECORDS[0])
+    journal.close()
+    assert acknowledged == RECORDS[: at - 1]
+    assert read_records(path) == acknowledged
+    written(path, RECORDS[at - 1 :])
+    assert read_records(path) == RECORDS
+
+
+def test_a_failed_write_that_cannot_be_taken_back_is_cut_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    journal.append(RECORDS[0])
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+        patched.setattr(os, "write", writes_only(0.5))
+        patched.setattr(os, "ftruncate", refuses(errno.EIO))
+        with pytest.raises(DiskFault):
+            journal.append(RECORDS[3])
+    journal.close()
+    assert "could not be taken back" in caplog.text
+    written(path, RECORDS[1:])
+    assert read_records(path) == RECORDS
+
+
+def test_a_folder_that_is_gone_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(DiskFault, match="No such file"):
+        Journal(tmp_path / "gone" / "journal.jsonl")
+
+
+@given(content=st.binary(max_size=60))
+def test_any_content_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("drawn") / "journal.jsonl"
+    path.write_bytes(content)
+    try:
+        found = read_records(path)
+    except BadRun:
+        return
+    assert len(found) == content.count(b"\n")
+
+
+def test_a_replaced_file_is_the_old_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "summary.json"
+    replace_json(path, {"n": 1})
+    for function in ("fsync", "replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, function, refuses(errno.ENOSPC))
+            patched.setattr(Path, "replace", lambda self, _: refuses(errno.EIO)())
+            with pytest.raises(DiskFault):
+                replace_json(path, {"n": 2})
+        assert read_json(path) == {"n": 1}
+    replace_json(path, {"n": 2})
+    assert read_json(path) == {"n": 2}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff"])
+def test_a_damaged_json_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_bytes(content)
+    with pytest.raises(BadRun, match="damaged"):
+        read_json(path)
+    with pytest.raises(BadRun, match="cannot be read"):
+        read_json(tmp_path / "none.json")
+
+
+def test_a_second_writer_is_refused_with_the_first_ones_number(tmp_path: Path) -> None:
+    lock = Lock(tmp_path)
+    with pytest.raises(RunBusy, match=rf"process {os.getpid()}"):
+        Lock(tmp_path)
+    lock.release()
+    Lock(tmp_path).release()
+
+
+def test_a_lock_needs_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(DiskFault):
+        Lock(tmp_path / "gone")

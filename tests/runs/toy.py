@@ -1,0 +1,96 @@
+"""A benchmark of many tiny problems whose verdicts depend on what the model wrote, and nobody's data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from archer.judge import Check, FunctionCheck, Limits
+from archer.model import Model, load
+from archer.runs.folder import JOURNAL, Recorded
+from archer.runs.manifest import Request
+from archer.runs.selection import Selection
+from archer.tasks import CodeTask, Data, Reference, Sample, Suite, Variant
+from archer.tasks.base import user
+from archer.tasks.sources import DataFile
+from folders import make_llada
+
+SETTINGS: Mapping[str, Any] = {"length": 6, "temperature": 1.0}
+TIMED = ("seconds",)
+
+
+class Toy(CodeTask):
+    """Right is a response of even length on the base suite, of a length divisible by 4 on the other."""
+
+    name = "toy"
+    metric = "pass@1"
+    files: ClassVar[tuple[DataFile, ...]] = ()
+    limits = Limits(cpu_seconds=5, wall_seconds=10)
+    suites: ClassVar[tuple[Suite, ...]] = ("base", "extended")
+    size: ClassVar[int] = 12
+
+    def samples(self) -> Sequence[Sample]:
+        return [
+            Sample(number, user(f"Say something about {number}."), "Well,", {})
+            for number in range(self.size)
+        ]
+
+    def references(self) -> Iterator[Reference]:
+        return iter(())
+
+    def extract(self, response: str, sample: Sample, variant: Variant) -> str:
+        length = len(response) + (variant == "as_published")
+        return f"def rest(divisor):\n    return {length} % divisor\n"
+
+    def checks(
+        self, sample: Sample, program: str, suite: Suite, variant: Variant
+    ) -> tuple[Check, ...]:
+        divisor = {"base": 2, "extended": 4}[suite]
+        return (FunctionCheck(program, "rest", f"assert rest({divisor}) == 0"),)
+
+
+class Quiet:
+    """Hears everything and remembers it."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.samples: list[Mapping[str, Any]] = []
+        self.grades: list[Mapping[str, Any]] = []
+
+    def begun(self, total: int, recorded: Recorded) -> None:
+        self.total = total
+
+    def sampled(self, record: Mapping[str, Any]) -> None:
+        self.samples.append(record)
+
+    def graded(self, record: Mapping[str, Any]) -> None:
+        self.grades.append(record)
+
+
+def toy_model(folder: Path) -> Model:
+    return load(make_llada(folder, tokenizer=True), device="cpu", dtype="float32")
+
+
+def toy_request(model: Model, **changes: Any) -> Request:
+    fields: dict[str, Any] = {
+        "model": model,
+        "task": Toy(Data()),
+        "method": "llada-confidence",
+        "settings": SETTINGS,
+        "selection": Selection(),
+    }
+    return Request(**fields | changes)
+
+
+def results(folder: Path) -> list[str]:
+    """The lines of a journal without timings, sorted: what must not depend on interruptions."""
+    lines = (folder / JOURNAL).read_bytes().split(b"\n")[:-1]
+    return sorted(json.dumps(_untimed(json.loads(line)), sort_keys=True) for line in lines)
+
+
+def _untimed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _untimed(each) for key, each in value.items() if key not in TIMED}
+    return value
