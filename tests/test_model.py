@@ -41,7 +41,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Model:
 @pytest.fixture
 def no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any attempt to start decoding fails the test."""
-    monkeypatch.setattr(module, "Loop", lambda *_: pytest.fail("a pass was about to start"))
+    monkeypatch.setattr(module, "Loop", lambda *_, **__: pytest.fail("a pass was about to start"))
 
 
 def test_a_text_its_ids_and_a_batch_of_both_give_the_same_answer(llada: Model) -> None:
@@ -237,7 +237,7 @@ def test_nothing_runs_before_the_first_step_is_asked_for(
     llada: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = llada.stream([1, 2, 3], length=LENGTH)
-    monkeypatch.setattr(module, "Loop", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr(module, "Loop", lambda *_, **__: pytest.fail("started"))
     with pytest.raises(pytest.fail.Exception, match="started"):
         next(stream)
 
@@ -289,3 +289,21 @@ def test_a_device_that_is_not_there_is_refused_before_the_folder_is_read(device:
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(BadModel, match="There is no folder"):
         load("no-such-model", device="cpu")
+
+
+def test_a_model_hands_its_passes_to_the_compiler_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_llada(tmp_path, tokenizer=False)
+    compiled: list[Any] = []
+
+    def compile_(function: Any, **_: bool) -> Any:
+        compiled.append(function)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    plain = load(folder).generate([[5, 7]], length=8)
+    assert compiled == []
+    same = load(folder, compiled=True).generate([[5, 7]], length=8)
+    assert len(compiled) == 1
+    assert same[0].tokens == plain[0].tokens

@@ -112,13 +112,21 @@ class Loop(Generic[State]):
     """The parts that stay the same from step to step."""
 
     def __init__(
-        self, network: Transformer, shift: bool, decoder: Decoder[State], policy: Policy
+        self,
+        network: Transformer,
+        shift: bool,
+        decoder: Decoder[State],
+        policy: Policy,
+        *,
+        compiled: bool = False,
     ) -> None:
+        """`compiled` hands the pass to torch.compile: one graph per layout of rows and columns."""
         self.network = network
         self.shift = shift
         self.decoder = decoder
         self.policy = policy
         self.clock = Clock(network.device)
+        self._run = torch.compile(run, fullgraph=True, dynamic=False) if compiled else run
 
     def steps(self, state: State, memory: Memory | None = None) -> Iterator[Step[State]]:
         """Decode until every row is done; rows that are done already make no step.
@@ -248,7 +256,7 @@ class Loop(Generic[State]):
         work = Work()
         if running:
             rule = None if inside is None else inside.rule
-            fresh, work = run(self.network, canvas, plan, memory, rule)
+            fresh, work = self._run(self.network, canvas, plan, memory, rule)
             memory.note(canvas, [row not in reused for row in range(canvas.rows)], plan.full)
         rows = [fresh.get(row, kept) for row, kept in enumerate(memory.logits)]
         memory.logits = tuple(rows)

@@ -35,18 +35,28 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    compiled: bool = False,
 ) -> Model:
     """Load a checkpoint from a folder or from the hub.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
+    `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
     No code of the checkpoint is ever run.
     """
-    check_device(str(device or default_device()))
-    where = torch.device(device or default_device())
-    kind = _dtype(dtype, where)
+    where, kind = place(device, dtype)
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
-    return Model(str(model), folder, load_network(folder, device=where, dtype=kind), text)
+    network = load_network(folder, device=where, dtype=kind)
+    return Model(str(model), folder, network, text, compiled=compiled)
+
+
+def place(
+    device: str | torch.device | None, dtype: str | torch.dtype | None
+) -> tuple[torch.device, torch.dtype]:
+    """Where and in what to compute, defaults filled in; refuses what this machine cannot do."""
+    check_device(str(device or default_device()))
+    where = torch.device(device or default_device())
+    return where, _dtype(dtype, where)
 
 
 def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
@@ -105,7 +115,13 @@ class Stream:
             ends=sorted(model.end_ids),
         )
         state = method.decoder.start(prompt, method.length)
-        loop = Loop(model.network, model.folder.architecture.shift, method.decoder, method.policy)
+        loop = Loop(
+            model.network,
+            model.folder.architecture.shift,
+            method.decoder,
+            method.policy,
+            compiled=model.compiled,
+        )
         for step in loop.steps(state):
             add(self._tallies, step)
             yield step
@@ -114,8 +130,17 @@ class Stream:
 class Model:
     """Network, folder facts and, where the folder has one, the text codec."""
 
-    def __init__(self, name: str, folder: Folder, network: Transformer, text: Text | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Folder,
+        network: Transformer,
+        text: Text | None,
+        *,
+        compiled: bool = False,
+    ) -> None:
         self.name = name
+        self.compiled = compiled
         self.folder = folder
         self.network = network
         self.text = text

@@ -25,6 +25,7 @@ COMMANDS = {
     "train": ("archer.cli.train:train", "Train the bundled model anew."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
     "view": ("archer.cli.view:view", "Watch recorded trajectories in a page."),
+    "bench": ("archer.cli.bench:app", "Measure what decoding costs on this machine."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
     "doctor": ("archer.cli.doctor:doctor", "Say what this machine can do."),

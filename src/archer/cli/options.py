@@ -35,13 +35,21 @@ class ModelOptions:
     """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
     threads: int | None = None
     """Processor threads; as many as there are cores."""
+    compile: bool = False
+    """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
 
     def load(self) -> Model:
         from archer.model import load
 
         if self.threads is not None:
             use_threads(self.threads)
-        return load(self.model, revision=self.revision, device=self.device, dtype=self.dtype)
+        return load(
+            self.model,
+            revision=self.revision,
+            device=self.device,
+            dtype=self.dtype,
+            compiled=self.compile,
+        )
 
 
 @Parameter(name="*", group="Method")

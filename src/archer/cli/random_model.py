@@ -5,15 +5,10 @@ What it writes means nothing: nobody has trained it.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import torch
-from safetensors.torch import save_file
-
+from archer.bench.checkpoint import write_checkpoint
 from archer.loading.architectures import LLADA
-from archer.loading.checkpoint import slots_of
-from archer.loading.model_config import parse_config
 
 CONFIG = {
     **LLADA.fixed,
@@ -31,24 +26,8 @@ CONFIG = {
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0,
 }
-LIVELINESS = {"qkv": 2.5, "head": 4.0}
-"""Parameters drawn larger than usual: otherwise all positions of a random network look alike."""
 
 
 def write_random_model(folder: Path, seed: int = 0) -> Path:
     """Write config and weights into an existing folder."""
-    model = parse_config(CONFIG, "the demo's config")
-    generator = torch.Generator().manual_seed(seed)
-    weights = {}
-    for name, slot in slots_of(model.architecture, model.shape).items():
-        drawn = torch.randn(slot.shape, generator=generator)
-        if len(slot.shape) == 1:
-            weights[name] = torch.ones(slot.shape)
-        elif slot.parameter == "embedding":
-            weights[name] = drawn
-        else:
-            scale = LIVELINESS.get(slot.parameter.rpartition(".")[2], 1.0)
-            weights[name] = drawn * scale / slot.shape[1] ** 0.5
-    (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    save_file(weights, folder / "model.safetensors")
-    return folder
+    return write_checkpoint(folder, CONFIG, seed=seed)

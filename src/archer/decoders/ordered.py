@@ -5,6 +5,8 @@ Axes: B rows, G response columns.  Only the columns that come next are read.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor
@@ -39,12 +41,7 @@ class Ordered(Scheduled):
         """One per block, in response positions."""
         if self.order is not None:
             return self.order
-        block = whole_block(self.block, length)
-        generator = torch.Generator().manual_seed(self.order_seed)
-        return tuple(
-            tuple((low + torch.randperm(block, generator=generator)).tolist())
-            for low in range(0, length, block)
-        )
+        return _drawn(self.order_seed, whole_block(self.block, length), length)
 
     def _eligible(self, state: DecodeState) -> Tensor:
         """Bool[B, G]: exactly the positions of this update."""
@@ -59,3 +56,13 @@ class Ordered(Scheduled):
                 count = share_of(block, each, inside)
                 chosen[row, list(orders[index][first : first + count])] = True
         return chosen.to(state.response.device)
+
+
+@functools.lru_cache(maxsize=64)
+def _drawn(seed: int, block: int, length: int) -> tuple[tuple[int, ...], ...]:
+    """Drawn once however many updates ask."""
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(
+        tuple((low + torch.randperm(block, generator=generator)).tolist())
+        for low in range(0, length, block)
+    )

@@ -1,0 +1,1 @@
+"""Measuring the engine on this machine: what a step costs, and how near that is to what arithmetic allows."""

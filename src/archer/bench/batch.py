@@ -1,0 +1,80 @@
+"""Tokens per second against the number of rows decoded together.
+
+Axes: B rows, P prompt columns, G response columns.
+
+Every row holds the same prompt, so a batch of B is exactly B times the work of one, and finishes at once.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from archer.bench.repeating import interleaved, spread
+from archer.bench.shapes import Subject
+from archer.bench.stage import some_prompt
+from archer.generation import Loop
+from archer.methods import Method
+
+
+@dataclass(frozen=True)
+class Run:
+    """One batch decoded to its end."""
+
+    updates: int
+    seconds: float
+    kv_bytes: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One batch size."""
+
+    batch: int
+    updates: int
+    seconds: float
+    spread: float
+    tokens_per_second: float
+    gain: float
+    """Tokens per second against the first batch size."""
+    kv_bytes: int
+    """Keys and values kept: 2 x layers x B x KV x (P + G) x D numbers."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def batch(
+    subject: Subject, method: Method, sizes: Sequence[int], prompt: int, repeats: int
+) -> list[Row]:
+    """One row per batch size."""
+    subjects = {size: partial(_run, subject, method, size, prompt) for size in sizes}
+    runs = interleaved(subjects, repeats)
+    seconds = {size: statistics.median(each.seconds for each in runs[size]) for size in runs}
+    rates = {size: size * method.length / seconds[size] for size in runs}
+    return [
+        Row(
+            batch=size,
+            updates=made[0].updates,
+            seconds=seconds[size],
+            spread=spread([each.seconds for each in made]),
+            tokens_per_second=rates[size],
+            gain=rates[size] / rates[sizes[0]],
+            kv_bytes=made[0].kv_bytes,
+        )
+        for size, made in runs.items()
+    ]
+
+
+def _run(subject: Subject, method: Method, size: int, prompt: int) -> Run:
+    loop = Loop(subject.network, subject.shift, method.decoder, method.policy)
+    state = method.decoder.start(some_prompt(subject, prompt, rows=size), method.length)
+    updates, seconds, kv_bytes = 0, 0.0, 0
+    for step in loop.steps(state):
+        updates += 1
+        seconds += sum(call.seconds for call in step.calls) + step.control
+        kv_bytes = step.memory.store.keys.nbytes + step.memory.store.values.nbytes
+    return Run(updates, seconds, kv_bytes)

@@ -1,0 +1,97 @@
+"""Operations of a pass from what the engine counted while it ran, and passes run for their count alone.
+
+Axes: P prompt columns, G response columns.
+
+A multiplication with an addition counts as two operations.  Norms, rotation and softmax are left out: they
+are no part of the limit, so whatever they cost shows up as a fraction below 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from archer import layout
+from archer.bench.twin import naive_pass
+from archer.canvas import Canvas, Prompt
+from archer.forward import Work, run
+from archer.memory import Memory, Store
+from archer.transformer import Shape, Transformer
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Operations of the three passes that are compared."""
+
+    full: int
+    """Prompt and response, with the last layer and the head on the response alone."""
+    cached: int
+    """The response alone."""
+    naive: int
+    """Prompt and response, with every layer and the head on every row."""
+
+
+def operations(work: Work, shape: Shape) -> int:
+    """Multiplications and additions behind the counters of a pass."""
+    heads, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    projected = (work.keys + work.values) * shape.width * keys
+    mixed = work.mixed * shape.width * (2 * heads + 3 * shape.inner)
+    attended = work.pairs * 2 * heads
+    scored = work.scored * shape.width * shape.vocabulary
+    return 2 * (projected + mixed + attended + scored)
+
+
+def count_passes(shape: Shape, shift: bool, prompt: int, response: int) -> Counts:
+    """Run each pass without data, on the meta device, and count it."""
+    network = Transformer(shape, device=torch.device("meta"))
+    canvas = _question(prompt, response)
+    asked = np.ones((1, prompt + response), dtype=np.bool_)
+    full = _counted(network, canvas, asked, shift)
+    asked[:, :prompt] = False
+    cached = _counted(network, canvas, asked, shift)
+    _, naive = naive_pass(network, canvas.tokens[0])
+    return Counts(*(operations(work, shape) for work in (full, cached, naive)))
+
+
+def _question(prompt: int, response: int) -> Canvas:
+    """One row of which the whole response is read; no tensor holds anything."""
+    nowhere = torch.device("meta")
+    tokens = torch.zeros((1, response), dtype=torch.long, device=nowhere)
+    return Canvas.plain(
+        Prompt.of([[0] * prompt], mask=1, device=nowhere),
+        tokens,
+        torch.zeros((1, 2), dtype=torch.long, device=nowhere),
+        tokens.bool(),
+    )
+
+
+def _counted(network: Transformer, canvas: Canvas, asked: layout.Mask, shift: bool) -> Work:
+    reads = np.zeros_like(asked)
+    reads[:, canvas.response] = True
+    plan = layout.plan(
+        asked,
+        reads,
+        starts=canvas.starts,
+        slots=(0,),
+        response=canvas.response.start,
+        shift=shift,
+        device=network.device,
+        running=(0,),
+    )
+    return run(network, canvas, plan, _memory(network, canvas))[1]
+
+
+def _memory(network: Transformer, canvas: Canvas) -> Memory:
+    shape = network.shape
+    store = Store.empty(
+        shape.layers,
+        1,
+        shape.kv_heads,
+        canvas.columns,
+        shape.head_dim,
+        device=network.device,
+        dtype=network.dtype,
+    )
+    return Memory.blank(store, canvas)

@@ -1,0 +1,104 @@
+"""The three ways to take the next step from one recorded state: full, cached, and cached the usual way.
+
+Axes: P prompt columns, G response columns.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from archer.bench.library import library_pass
+from archer.bench.marks import Marked, Parts
+from archer.bench.shapes import Subject
+from archer.bench.stage import half_placed
+from archer.bench.twin import Past, naive_layers, naive_pass
+from archer.decoders.saber import Saber, SaberState
+from archer.forward import Work
+from archer.generation import Loop
+from archer.logits import Logits, RowLogits
+from archer.memory import Memory
+from archer.policies.prompt_cache import Age
+from archer.timing import Clock
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measured step."""
+
+    seconds: float
+    parts: Parts
+    work: Work
+
+    @property
+    def control(self) -> float:
+        """Share of the step that was spent outside layers and head: decoder, policy and loop."""
+        return 1.0 - self.parts.total / self.seconds
+
+    def at_depth(self, layers: int) -> float:
+        """Seconds of the same step in a network of so many layers; the last one is a case of its own."""
+        inner = self.parts.layers[:-1]
+        return self.seconds + (layers - len(inner) - 1) * statistics.mean(inner)
+
+
+@dataclass(frozen=True)
+class Course:
+    """All that is measured at one prompt length: the same state, three ways to take the next step."""
+
+    network: Marked
+    shift: bool
+    state: SaberState
+    memory: Memory
+    past: tuple[Past, ...]
+    """What the naive twin keeps of the prompt."""
+
+    @classmethod
+    def at(cls, subject: Subject, prompt: int, response: int) -> Course:
+        network = Marked(subject.network)
+        state = half_placed(subject, prompt, response)
+        loop = Loop(network, subject.shift, Saber(), Age(1))
+        memory = next(loop.steps(state)).memory
+        _, made = naive_layers(subject.network, _tokens(state))
+        kept = prompt - int(subject.shift)
+        past = tuple(each.first(kept) for each in made)
+        network.take()
+        return cls(network, subject.shift, state, memory, past)
+
+    @property
+    def tokens(self) -> Tensor:
+        """Long[P + G]"""
+        return _tokens(self.state)
+
+    def step(self, every: int) -> Sample:
+        """One step of the engine's loop whose prompt is refreshed at every `every`-th pass."""
+        loop = Loop(self.network, self.shift, Saber(), Age(every))
+        step = next(loop.steps(self.state, self.memory))
+        seconds = sum(call.seconds for call in step.calls) + step.control
+        return Sample(seconds, self.network.take(), step.work)
+
+    def naive_step(self) -> Sample:
+        """The same update from the naive cached pass."""
+        clock = Clock(self.network.device)
+        start = clock.mark()
+        kept = len(self.past[0].keys)
+        scores, work = naive_pass(self.network, self.tokens[kept:], self.past)
+        values = scores[: self.state.length]
+        rows = [RowLogits.of(values, range(self.state.length))]
+        after, _ = Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
+        after.response.numpy(force=True)
+        return Sample(clock.seconds(start, clock.mark()), self.network.take(), work)
+
+    def library_step(self, twin: Any, keep: int) -> Sample:
+        """A full pass of the transformers library, without any update."""
+        clock = Clock(self.network.device)
+        start = clock.mark()
+        library_pass(twin, self.tokens, keep)[0, 0].item()
+        return Sample(clock.seconds(start, clock.mark()), Parts((), 0.0), Work())
+
+
+def _tokens(state: SaberState) -> Tensor:
+    return torch.cat((state.prompt.tokens, state.response), dim=1)[0]

@@ -1,0 +1,113 @@
+"""Time and memory of loading a checkpoint, measured in a process of its own.
+
+A process keeps its highest memory for ever, so this one would tell about whatever ran in it before.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from archer.bench.machine import machine
+from archer.errors import ArcherError, BadRequest
+
+CHILD = "import sys; from archer.bench.load import child; child(*sys.argv[1:])"
+PROMPT = 32
+RESPONSE = 32
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What the child found."""
+
+    model: str
+    seconds: float
+    weight_bytes: int
+    """Size of the weights in the dtype they were loaded in."""
+    before_bytes: int
+    """Memory of the process before loading: Python and its libraries."""
+    peak_bytes: int
+    """Highest resident memory while loading."""
+    decoded_peak_bytes: int
+    """The same after the updates."""
+    updates: int
+    update_seconds: float
+    machine: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {
+            "peak_over_weights": self.peak_bytes / self.weight_bytes,
+            "peak_over_weights_net": (self.peak_bytes - self.before_bytes) / self.weight_bytes,
+        }
+
+
+def measure_load(
+    model: str, *, device: str | None = None, dtype: str | None = None, updates: int = 0
+) -> Loaded:
+    """Load in a fresh process and decode `updates` updates of a short response."""
+    if not 0 <= updates <= RESPONSE:
+        raise BadRequest(f"--updates takes a whole number from 0 to {RESPONSE}, not {updates}.")
+    request = {"model": model, "device": device, "dtype": dtype, "updates": updates}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", CHILD, json.dumps(request), str(torch.get_num_threads())],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == BadRequest.exit_code:
+        raise BadRequest(done.stderr.strip())
+    if done.returncode:
+        last = done.stderr.strip().rpartition("\n")[2] or "no message"
+        raise ArcherError(
+            f"The process that loaded {model!r} ended with exit code {done.returncode}: {last}."
+        )
+    return Loaded(**json.loads(done.stdout))
+
+
+def child(request: str, threads: str) -> None:
+    """The other side: load, decode, and write what it took to stdout."""
+    torch.set_num_threads(int(threads))
+    try:
+        found = _load(**json.loads(request))
+    except ArcherError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)
+    sys.stdout.write(json.dumps(asdict(found)))
+
+
+def _load(model: str, device: str | None, dtype: str | None, updates: int) -> Loaded:
+    from archer.model import load
+
+    before = _peak()
+    start = time.perf_counter()
+    loaded = load(model, device=device, dtype=dtype)
+    seconds, peak = time.perf_counter() - start, _peak()
+    network = loaded.network
+    started, made = time.perf_counter(), 0
+    ids = [0 if loaded.folder.mask else 1] * PROMPT
+    for _ in zip(range(updates), loaded.stream([ids], length=RESPONSE), strict=False):
+        made += 1
+    return Loaded(
+        model=model,
+        seconds=seconds,
+        weight_bytes=sum(each.nbytes for each in network.parameters()),
+        before_bytes=before,
+        peak_bytes=peak,
+        decoded_peak_bytes=_peak(),
+        updates=made,
+        update_seconds=time.perf_counter() - started,
+        machine=machine(network.device, network.dtype),
+    )
+
+
+def _peak() -> int:
+    """Highest resident memory of this process so far, in bytes; the system tells KiB, macOS bytes."""
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return highest if sys.platform == "darwin" else highest * 1024

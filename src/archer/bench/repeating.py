@@ -1,0 +1,55 @@
+"""Repetitions that can be compared: all subjects in turn, again and again, after a warm-up.
+
+Interleaving spreads whatever else the machine does over all subjects alike.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
+
+from archer.errors import BadRequest
+
+Name = TypeVar("Name", bound=Hashable)
+Sample = TypeVar("Sample")
+
+WARM_UP = 1
+"""Rounds that are not counted."""
+
+
+def interleaved(
+    subjects: Mapping[Name, Callable[[], Sample]], repeats: int
+) -> dict[Name, list[Sample]]:
+    """What each subject returned, `repeats` times."""
+    samples: dict[Name, list[Sample]] = {name: [] for name in subjects}
+    for turn in range(WARM_UP + repeats):
+        for name, measure in subjects.items():
+            sample = measure()
+            if turn >= WARM_UP:
+                samples[name].append(sample)
+    return samples
+
+
+def spread(values: Sequence[float]) -> float:
+    """Width of the middle half of the values, as a part of their median; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / middle if middle else 0.0
+
+
+def check_repeats(repeats: int) -> None:
+    if repeats < 1:
+        raise BadRequest(f"--repeats takes a whole number, at least 1, not {repeats}.")
+
+
+def whole_numbers(spelled: str, option: str) -> tuple[int, ...]:
+    """ "128,512" -> (128, 512); refuses anything but whole numbers above 0."""
+    parts = [part.strip() for part in spelled.split(",")]
+    if not all(part.isascii() and part.isdecimal() and int(part) > 0 for part in parts):
+        raise BadRequest(
+            f"{option} takes whole numbers above 0 with commas between them, as in 128,512, "
+            f"not {spelled!r}."
+        )
+    return tuple(map(int, parts))

@@ -1,0 +1,36 @@
+"""A recorded state to measure from: a prompt of random ids and a response of which half is placed.
+
+Axes: P prompt columns, G response columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from archer.bench.shapes import Subject
+from archer.canvas import Prompt
+from archer.decoders.saber import Saber, SaberState
+
+
+def some_ids(subject: Subject, count: int, seed: int) -> Tensor:
+    """Long[count]: ids of the vocabulary, never the mask."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(subject.network.shape.vocabulary - 1, (count,), generator=generator)
+    return ids + (ids >= subject.mask)
+
+
+def some_prompt(subject: Subject, columns: int, rows: int = 1, seed: int = 0) -> Prompt:
+    """The same ids in every row."""
+    ids = some_ids(subject, columns, seed).tolist()
+    return Prompt.of([ids] * rows, subject.mask, device=subject.network.device)
+
+
+def half_placed(subject: Subject, prompt: int, response: int) -> SaberState:
+    """Saber's state with a token at every second column of the response."""
+    state = Saber().start(some_prompt(subject, prompt), response)
+    tokens = some_ids(subject, response, seed=1).to(state.response.device)
+    second = torch.arange(response, device=tokens.device) % 2 == 1
+    return replace(state, response=torch.where(second, tokens, state.response))

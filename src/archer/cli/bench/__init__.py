@@ -1,0 +1,25 @@
+"""`archer bench`: a table of measurements, each in a file of its own."""
+
+from __future__ import annotations
+
+from cyclopts import App, Parameter
+
+COMMANDS = {
+    "step": ("archer.cli.bench.step:step", "One update, with and without the cache."),
+    "decode": ("archer.cli.bench.decode:decode", "Whole trajectories, methods side by side."),
+    "batch": ("archer.cli.bench.batch:batch", "Tokens per second by rows decoded together."),
+    "load": ("archer.cli.bench.load:load", "Time and memory of loading a checkpoint."),
+    "checkpoint": (
+        "archer.cli.bench.checkpoint:checkpoint",
+        "Write random weights of any size, to load them.",
+    ),
+}
+"""Name -> the function that does it, and one line about it."""
+
+app = App(
+    name="bench",
+    help_format="plaintext",
+    default_parameter=Parameter(negative=(), show_default=False),
+)
+for _name, (_target, _summary) in COMMANDS.items():
+    app.command(_target, name=_name, help=_summary)

@@ -1,0 +1,93 @@
+"""`archer bench decode`: whole trajectories, methods side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from archer.cli.bench.options import SubjectOptions
+from archer.cli.bench.tables import Table, write_machine
+from archer.cli.output import write_json, write_line
+from archer.errors import BadRequest
+
+if TYPE_CHECKING:
+    from archer.bench.decode import Row
+
+DEFAULT_SUBJECT = SubjectOptions()
+DEFAULT_SHAPE = "small"
+METHODS = "saber,archer,llada-confidence"
+COLUMNS = ("method", "updates", "full", "cached", "reused", "seconds", "spread")
+VERSUS_COLUMNS = ("method", "speedup", "predicted", "error", "by eta", "error")
+
+
+def decode(
+    *,
+    subject: SubjectOptions = DEFAULT_SUBJECT,
+    methods: str = METHODS,
+    prompt: int = 512,
+    response: int = 256,
+    prompts: int = 1,
+    repeats: int = 3,
+    json: bool = False,
+) -> int:
+    """Decode the same random prompts with every method, and compare with the cost model.
+
+    Parameters
+    ----------
+    methods
+        Methods with commas between them; speedups are told over saber and llada-confidence.
+    prompt
+        Tokens per prompt.
+    response
+        Tokens of the response.
+    prompts
+        How many prompts.
+    repeats
+        Rounds that are measured, after one that is not.
+    json
+        Print one JSON object instead of a table.
+    """
+    from archer.bench import decode as bench
+    from archer.bench.machine import machine
+    from archer.bench.repeating import check_repeats
+    from archer.methods import build
+
+    for option, number in (("--prompt", prompt), ("--prompts", prompts)):
+        if number < 1:
+            raise BadRequest(f"{option} takes a whole number, at least 1, not {number}.")
+    check_repeats(repeats)
+    chosen = [build(name.strip(), {"length": response}) for name in methods.split(",")]
+    opened = subject.open(DEFAULT_SHAPE, prompt, response)
+    facts: dict[str, Any] = {
+        "bench": "decode",
+        "shape": opened.name,
+        "layers": opened.network.shape.layers,
+        "prompt": prompt,
+        "response": response,
+        "prompts": prompts,
+        "repeats": repeats,
+        "machine": machine(opened.network.device, opened.network.dtype),
+    }
+    rows = bench.decode(opened, chosen, prompt, prompts, repeats)
+    if json:
+        write_json(facts | {"rows": [row.as_dict() for row in rows]})
+        return 0
+    write_machine(facts["machine"])
+    _show(rows)
+    return 0
+
+
+def _show(rows: Sequence[Row]) -> None:
+    width = max(len(row.method) for row in rows)
+    table = Table(COLUMNS, width)
+    for row in rows:
+        counts = (row.updates, row.full, row.cached, row.reused)
+        table.row(row.method, *counts, row.seconds, row.spread)
+    for reference in rows[0].over:
+        write_line("")
+        write_line(f"over {reference}")
+        table = Table(VERSUS_COLUMNS, width)
+        for row in rows:
+            over = row.over[reference]
+            errors = (over.error, over.predicted_eta, over.error_eta)
+            table.row(row.method, over.speedup, over.predicted, *errors)

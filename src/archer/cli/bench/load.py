@@ -1,0 +1,51 @@
+"""`archer bench load`: time and memory of loading a checkpoint."""
+
+from __future__ import annotations
+
+from archer.cli.bench.tables import Table, write_machine
+from archer.cli.options import use_threads
+from archer.cli.output import write_json
+
+COLUMNS = ("seconds", "weights MiB", "before MiB", "peak MiB", "peak/weights", "after updates MiB")
+
+
+def load(
+    model: str,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    threads: int | None = None,
+    updates: int = 0,
+    json: bool = False,
+) -> int:
+    """Load a checkpoint in a process of its own, and tell its time and its highest memory.
+
+    Parameters
+    ----------
+    model
+        Folder of a checkpoint, or its hub id.
+    device
+        Such as cpu or cuda:0; the accelerator if there is one.
+    dtype
+        float32, bfloat16 or float64; bfloat16 on an accelerator, else float32.
+    threads
+        Processor threads; as many as there are cores.
+    updates
+        Updates of a short response to decode afterwards.
+    json
+        Print one JSON object instead of a table.
+    """
+    from archer.bench.load import measure_load
+
+    if threads is not None:
+        use_threads(threads)
+    found = measure_load(model, device=device, dtype=dtype, updates=updates).as_dict()
+    if json:
+        write_json({"bench": "load", **found})
+        return 0
+    write_machine(found["machine"])
+    sizes = ("weight_bytes", "before_bytes", "peak_bytes")
+    weights, before, peak = (found[name] / (1 << 20) for name in sizes)
+    after = found["decoded_peak_bytes"] / (1 << 20)
+    Table(COLUMNS).row(found["seconds"], weights, before, peak, found["peak_over_weights"], after)
+    return 0

@@ -1,0 +1,39 @@
+"""Options that the measurements share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cyclopts import Parameter
+
+from archer.cli.options import use_threads
+
+if TYPE_CHECKING:
+    from archer.bench.shapes import Subject
+
+
+@Parameter(name="*", group="Subject")
+@dataclass(frozen=True)
+class SubjectOptions:
+    """What is measured, and where it computes."""
+
+    shape: str | None = None
+    """llada-8b, dream-7b or small with random weights; or the folder or hub id of a model."""
+    layers: int | None = None
+    """Layers to run; 2 of a large shape, all of a model."""
+    device: str | None = None
+    """Such as cpu or cuda:0; the accelerator if there is one."""
+    dtype: str | None = None
+    """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
+    threads: int | None = None
+    """Processor threads; as many as there are cores."""
+
+    def open(self, default: str, prompt: int, response: int) -> Subject:
+        from archer.bench.shapes import Room, open_subject
+
+        if self.threads is not None:
+            use_threads(self.threads)
+        name = self.shape or default
+        room = Room(prompt, response)
+        return open_subject(name, self.layers, room, device=self.device, dtype=self.dtype)

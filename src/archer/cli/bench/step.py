@@ -1,0 +1,121 @@
+"""`archer bench step`: what one update costs with and without the prompt's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from archer.cli.bench.options import SubjectOptions
+from archer.cli.bench.tables import Table, write_machine
+from archer.cli.output import write_json, write_line
+
+if TYPE_CHECKING:
+    from archer.bench.step import Row
+
+DEFAULT_SUBJECT = SubjectOptions()
+DEFAULT_SHAPE = "llada-8b"
+COLUMNS = (
+    "prompt",
+    "full ms",
+    "cached ms",
+    "naive ms",
+    "speedup",
+    "limit",
+    "fraction",
+    "limit naive",
+    "control",
+    "spread",
+)
+LIBRARY_COLUMNS = ("prompt", "ours ms", "all rows ms", "gain", "response ms", "gain")
+WHOLE_COLUMNS = ("prompt", "full ms", "cached ms", "speedup", "limit", "fraction", "paper")
+
+
+def step(
+    *,
+    subject: SubjectOptions = DEFAULT_SUBJECT,
+    prompt: str = "128,256,512,1024,2048",
+    response: int = 256,
+    repeats: int = 5,
+    library: bool = False,
+    json: bool = False,
+) -> int:
+    """Time a full and a cached update from one recorded state, beside what counting operations allows.
+
+    Parameters
+    ----------
+    prompt
+        Prompt lengths with commas between them.
+    response
+        Tokens of the response.
+    repeats
+        Rounds that are measured, after one that is not.
+    library
+        Time a full pass of the transformers library as well.
+    json
+        Print one JSON object instead of a table.
+    """
+    from archer.bench.library import check_library
+    from archer.bench.machine import machine
+    from archer.bench.repeating import check_repeats, whole_numbers
+    from archer.bench.step import measure
+
+    prompts = whole_numbers(prompt, "--prompt")
+    check_repeats(repeats)
+    if library:
+        check_library()
+    opened = subject.open(DEFAULT_SHAPE, max(prompts), response)
+    facts: dict[str, Any] = {
+        "bench": "step",
+        "shape": opened.name,
+        "layers": opened.network.shape.layers,
+        "depth": opened.depth,
+        "response": response,
+        "repeats": repeats,
+        "machine": machine(opened.network.device, opened.network.dtype),
+    }
+    rows = measure(opened, prompts, response, repeats, library=library)
+    if json:
+        write_json(facts | {"rows": [row.as_dict() for row in rows]})
+        return 0
+    write_machine(facts["machine"])
+    write_line(f"{opened.name}, {facts['layers']} of {opened.depth} layers, response {response}")
+    shown = _show(rows)
+    _show_whole(shown)
+    _show_library(shown)
+    return 0
+
+
+def _show(rows: Iterator[Row]) -> list[Row]:
+    table, shown = Table(COLUMNS), []
+    for row in rows:
+        made = row.figures
+        times = (made.full_ms, made.cached_ms, made.naive_ms)
+        ratios = (made.speedup, made.limit, made.fraction, made.limit_naive)
+        table.row(row.prompt, *times, *ratios, row.control, max(row.spread.values()))
+        shown.append(row)
+    return shown
+
+
+def _show_whole(rows: list[Row]) -> None:
+    """The same at full depth, where at least two layers were run."""
+    whole = [(row.prompt, row.whole, row.paper) for row in rows if row.whole is not None]
+    if not whole:
+        return
+    write_line("")
+    write_line(f"extrapolated to {whole[0][1].layers} layers")
+    table = Table(WHOLE_COLUMNS)
+    for prompt, made, paper in whole:
+        ratios = (made.speedup, made.limit, made.fraction, paper)
+        table.row(prompt, made.full_ms, made.cached_ms, *ratios)
+
+
+def _show_library(rows: list[Row]) -> None:
+    timed = [(row.prompt, row.library) for row in rows if row.library is not None]
+    if not timed:
+        return
+    write_line("")
+    write_line("a full pass of the transformers library, without the update")
+    table = Table(LIBRARY_COLUMNS)
+    for prompt, made in timed:
+        theirs = (made.all_ms, made.gain_all, made.response_ms, made.gain_response)
+        table.row(prompt, made.ours_ms, *theirs)

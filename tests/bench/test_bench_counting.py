@@ -1,0 +1,130 @@
+"""Counted operations against closed forms, and what the cost model makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archer.bench import cost
+from archer.bench.counting import Counts, count_passes, operations
+from archer.bench.course import Course
+from archer.bench.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
+from archer.bench.shapes import SHAPES, Published
+from archer.bench.step import NEVER
+from archer.forward import Work
+from archer.transformer import Shape, Transformer
+from subjects import tiny
+
+lengths = st.integers(1, 40)
+
+
+def closed_form(shape: Shape, shift: bool, p: int, g: int) -> Counts:
+    """Straight from the sizes of the matrices; the engine has no part in it."""
+    d, f, layers = shape.width, shape.inner, shape.layers
+    h, kv, n = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim, p + g
+    own = g + int(shift)
+
+    def layer(keys: int, mixed: int) -> int:
+        return 2 * (2 * keys * d * kv + mixed * (2 * d * h + 3 * d * f) + 2 * mixed * n * h)
+
+    head = 2 * g * d * shape.vocabulary
+    return Counts(
+        full=(layers - 1) * layer(n, n) + layer(n, g) + head,
+        cached=(layers - 1) * layer(own, own) + layer(own, g) + head,
+        naive=layers * layer(n, n) + 2 * n * d * shape.vocabulary,
+    )
+
+
+@given(p=lengths, g=lengths, layers=st.integers(1, 4), shift=st.booleans())
+def test_counted_passes_are_the_closed_form(p: int, g: int, layers: int, shift: bool) -> None:
+    shape = replace(tiny(shift).network.shape, layers=layers)
+    assert count_passes(shape, shift, p, g) == closed_form(shape, shift, p, g)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_step_that_runs_counts_what_one_without_data_counts(shift: bool) -> None:
+    subject = tiny(shift)
+    course = Course.at(subject, 12, 8)
+    shape = subject.network.shape
+    counted = count_passes(shape, shift, 12, 8)
+    assert operations(course.step(1).work, shape) == counted.full
+    assert operations(course.step(NEVER).work, shape) == counted.cached
+
+
+@pytest.mark.parametrize("name", ["llada-8b", "dream-7b"])
+def test_the_published_shapes_hold_as_many_weights_as_the_models(name: str) -> None:
+    known = SHAPES[name]
+    network = Transformer(known.shape, device=torch.device("meta"))
+    billions = sum(each.numel() for each in network.parameters()) / 1e9
+    assert round(billions, 3) == {"llada-8b": 8.016, "dream-7b": 7.616}[name]
+    embedding = known.shape.vocabulary * known.shape.width
+    matrices = sum(each.numel() for each in network.parameters() if each.dim() == 2)
+    assert weights_read(known.shape) == matrices - embedding
+
+
+def test_against_the_naive_pass_a_cached_one_saves_exactly_the_rows() -> None:
+    """Without pruning every row costs the same, so eta is exact: 1 + P / G."""
+    shape = SHAPES["llada-8b"].shape
+    for prompt, limit in ((128, 1.5), (256, 2.0), (512, 3.0), (1024, 5.0), (2048, 9.0)):
+        counts = count_passes(shape, False, prompt, 256)
+        assert counts.naive / counts.cached == limit == 1 / cost.eta(prompt, 256)
+        assert counts.full / counts.cached < limit
+
+
+def test_nothing_counted_costs_nothing() -> None:
+    assert operations(Work(), SHAPES["small"].shape) == 0
+
+
+@given(p=st.integers(0, 4096), g=st.integers(1, 1024))
+def test_a_cached_pass_is_cheaper_exactly_where_there_is_a_prompt(p: int, g: int) -> None:
+    assert (cost.eta(p, g) < 1) == (p > 0)
+
+
+@given(
+    eager=st.integers(1, 300),
+    updates=st.integers(1, 300),
+    share=st.floats(0, 1),
+    p=st.integers(0, 4096),
+    g=st.integers(1, 1024),
+)
+def test_the_predicted_speedup_lies_between_no_cache_and_no_refresh(
+    eager: int, updates: int, share: float, p: int, g: int
+) -> None:
+    """Invariant 34."""
+    eta, full = cost.eta(p, g), round(share * updates)
+    predicted = cost.speedup(eager, updates, full, eta)
+    low, high = eager / updates, eager / (updates * eta)
+    assert low * (1 - 1e-12) <= predicted <= high * (1 + 1e-12)
+
+
+def test_the_ends_of_the_cost_model() -> None:
+    assert cost.speedup(10, 10, 10, 0.5) == 1.0
+    assert cost.speedup(10, 10, 0, 0.5) == 2.0
+    assert cost.speedup(20, 10, 10, 0.5) == 2.0
+    assert cost.step_speedup(0.25, 0.2) == pytest.approx(2.5)
+
+
+def test_a_floor_is_the_longer_of_arithmetic_and_traffic() -> None:
+    device = Device("any", flops=100.0, bandwidth=10.0)
+    assert floor(device, operations=1000, numbers=10) == floor(device, 1000, 50)
+    assert (floor(device, 1000, 10).seconds, floor(device, 1000, 10).limit) == (10.0, "compute")
+    assert (floor(device, 10, 50).seconds, floor(device, 10, 50).limit) == (10.0, "bandwidth")
+
+
+def test_floors_of_known_cards() -> None:
+    """Compute-bound where the card is slow against its memory; a batch makes every card so."""
+    known: Published = SHAPES["llada-8b"]
+    by_name = {device.name: device for device in DEVICES}
+    h100 = floors(by_name["H100 SXM"], known.shape, False, 512, 256)
+    assert [each.limit for each in h100] == ["compute", "bandwidth"]
+    assert h100[0].seconds == pytest.approx(11.2e-3, rel=0.01)
+    a100 = floors(by_name["A100 80GB"], known.shape, False, 512, 256)
+    assert [each.limit for each in a100] == ["compute", "compute"]
+    assert a100[1].seconds == pytest.approx(12.6e-3, rel=0.01)
+    batch = floors(by_name["H100 SXM"], known.shape, False, 512, 256, rows=4)
+    assert [each.limit for each in batch] == ["compute", "compute"]
+    assert kv_numbers(known.shape, 1) * 2 == 524288

@@ -1,0 +1,140 @@
+"""The naive twin, the library twin and the marked network compute what the engine computes."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+import torch
+
+from archer.bench.course import Course, Sample
+from archer.bench.library import check_library, library_pass, library_twin
+from archer.bench.marks import Marked, Parts
+from archer.bench.shapes import Subject, first_layers
+from archer.bench.stage import half_placed
+from archer.bench.step import NEVER
+from archer.bench.twin import naive_pass
+from archer.canvas import Prompt
+from archer.decoders.saber import Saber
+from archer.errors import BadRequest
+from archer.forward import Work
+from archer.generation import Loop
+from archer.policies.prompt_cache import Age
+from subjects import tiny
+
+P, G = 11, 6
+
+
+def engine_logits(subject: Subject, course: Course, every: int) -> torch.Tensor:
+    loop = Loop(course.network, subject.shift, Saber(), Age(every))
+    return next(loop.steps(course.state, course.memory)).logits.rows[0].values
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_the_naive_twin_gives_the_logits_of_the_engine(shift: bool) -> None:
+    subject = tiny(shift)
+    course = Course.at(subject, P, G)
+    kept = P - int(shift)
+    whole, full = naive_pass(subject.network, course.tokens)
+    cached, work = naive_pass(subject.network, course.tokens[kept:], course.past)
+    assert (whole[kept : kept + G] - engine_logits(subject, course, 1)).abs().max() < 1e-5
+    assert (cached[:G] - engine_logits(subject, course, NEVER)).abs().max() < 1e-5
+    layers, n, rows = subject.network.shape.layers, P + G, G + int(shift)
+    assert full == Work(layers * n, layers * n, layers * n, layers * n * n, n)
+    assert work == Work(layers * rows, layers * rows, layers * rows, layers * rows * n, rows)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> None:
+    """With a response other than the one that the prompt was computed with."""
+    subject = tiny(shift)
+    course = Course.at(subject, P, G)
+    moved = course.tokens.clone()
+    moved[-2:] = torch.tensor([1, 2])
+    stale, _ = naive_pass(subject.network, moved[P - int(shift) :], course.past)
+    fresh, _ = naive_pass(subject.network, moved)
+    state = half_placed(subject, P, G)
+    state.response[0, -2:] = torch.tensor([1, 2])
+    loop = Loop(course.network, shift, Saber(), Age(NEVER))
+    engine = next(loop.steps(state, course.memory)).logits.rows[0].values
+    assert (stale[:G] - engine).abs().max() < 1e-5
+    assert (fresh[P - int(shift) :][:G] - engine).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_the_library_twin_gives_the_logits_of_the_naive_one(shift: bool) -> None:
+    subject = tiny(shift)
+    tokens = Course.at(subject, P, G).tokens
+    twin = library_twin(subject.network)
+    ours, _ = naive_pass(subject.network, tokens)
+    assert (library_pass(twin, tokens) - ours).abs().max() < 1e-4
+    assert (library_pass(twin, tokens, keep=G) - ours[-G:]).abs().max() < 1e-4
+
+
+def test_the_library_twin_shares_the_weights() -> None:
+    subject = tiny()
+    twin = library_twin(subject.network)
+    assert twin.lm_head.weight.data_ptr() == subject.network.head.data_ptr()
+    first = twin.model.layers[0].self_attn.k_proj.weight
+    assert first.data_ptr() == subject.network.layer(0).qkv[first.shape[0] :].data_ptr()
+
+
+def test_without_the_library_its_twin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_library()
+    monkeypatch.setattr("archer.bench.library.find_spec", lambda name: None)
+    with pytest.raises(BadRequest, match="not installed here"):
+        check_library()
+    assert importlib.util.find_spec("transformers") is not None
+
+
+def test_a_marked_network_tells_layers_and_head_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = tiny()
+    ticks = iter(range(100))
+    network = Marked(subject.network)
+    monkeypatch.setattr(network, "_clock", Ticking(ticks))
+    tokens = torch.arange(4)
+    scores, _ = naive_pass(network, tokens)
+    assert torch.equal(scores, naive_pass(subject.network, tokens)[0])
+    parts = network.take()
+    assert parts == Parts((1.0, 1.0, 1.0), 1.0)
+    assert parts.total == 4.0
+    naive_pass(network, tokens)
+    assert len(network.take().layers) == 3
+
+
+class Ticking:
+    """A clock on which one second passes between two looks."""
+
+    def __init__(self, ticks: Any) -> None:
+        self._ticks = ticks
+
+    def mark(self) -> float:
+        return float(next(self._ticks))
+
+    def seconds(self, start: float, end: float) -> float:
+        return end - start
+
+
+def test_depth_is_extrapolated_from_the_layers_before_the_last() -> None:
+    """Ten seconds of which layers took 2, 4 and 1: two more layers take 3 each."""
+    sample = Sample(10.0, Parts((2.0, 4.0, 1.0), 2.0), Work())
+    assert sample.at_depth(3) == 10.0
+    assert sample.at_depth(5) == 16.0
+    assert sample.control == pytest.approx(0.1)
+
+
+def test_the_first_layers_of_a_network_share_its_weights() -> None:
+    subject = tiny()
+    part = first_layers(subject.network, 2)
+    assert part.shape.layers == len(part.layers) == 2
+    assert part.layer(1) is subject.network.layer(1)
+    assert part.head is subject.network.head
+
+
+def test_the_recorded_state_has_every_second_token_and_never_the_mask() -> None:
+    subject = tiny()
+    state = half_placed(subject, 40, 20)
+    assert state.masked[0].tolist() == [True, False] * 10
+    assert subject.mask not in state.prompt.tokens.tolist()[0]
+    assert isinstance(state.prompt, Prompt)

@@ -1,0 +1,145 @@
+"""`archer bench`: every measurement runs on something tiny, and refuses what cannot be measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archer.bench.shapes import SHAPES
+from archer.cli import main
+from archer.cli.bench import COMMANDS
+from folders import make_llada
+
+Capture = pytest.CaptureFixture[str]
+FACTS = {"cpu", "cores", "threads", "device", "dtype", "torch"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_llada(tmp_path_factory.mktemp("model"), tokenizer=False))
+
+
+def asked(capsys: Capture, *words: str) -> dict[str, Any]:
+    assert main(["bench", *words, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert set(found["machine"]) >= FACTS
+    return found
+
+
+def refused(capsys: Capture, *words: str) -> str:
+    assert main(["bench", *words]) == 2
+    return capsys.readouterr().err
+
+
+def step_words(model: str, prompt: str = "8,16") -> tuple[str, ...]:
+    return ("step", "--shape", model, "--prompt", prompt, "--response", "8", "--repeats", "1")
+
+
+def test_step_as_json(model: str, capsys: Capture) -> None:
+    found = asked(capsys, *step_words(model))
+    assert [row["prompt"] for row in found["rows"]] == [8, 16]
+    keys = ("full_ms", "cached_ms", "naive_ms", "speedup", "limit", "fraction", "limit_naive")
+    for row in found["rows"]:
+        assert all(row[key] > 0 for key in keys)
+        assert set(row["spread"]) == {"full", "cached", "naive"}
+    assert (found["layers"], found["depth"], found["response"]) == (2, 2, 8)
+
+
+def test_step_as_a_table(model: str, capsys: Capture) -> None:
+    assert main(["bench", *step_words(model), "--library"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("cpu ")
+    heads = [line.split() for line in lines if line.lstrip().startswith("prompt")]
+    assert [head[-1] for head in heads] == ["spread", "paper", "gain"]
+    assert len([line for line in lines if line.lstrip().startswith("16 ")]) == 3
+
+
+def test_one_layer_cannot_be_extrapolated(model: str, capsys: Capture) -> None:
+    (row,) = asked(capsys, *step_words(model, "8"), "--layers", "1")["rows"]
+    assert row["layers"] == 1
+    assert row["whole"] is None
+    assert main(["bench", *step_words(model, "8"), "--layers", "1"]) == 0
+    assert "extrapolated" not in capsys.readouterr().out
+
+
+def test_decode(model: str, capsys: Capture) -> None:
+    words = ("decode", "--shape", model, "--prompt", "8", "--response", "8", "--repeats", "1")
+    found = asked(capsys, *words)
+    assert [row["method"] for row in found["rows"]] == ["saber", "archer", "llada-confidence"]
+    assert set(found["rows"][1]["over"]) == {"saber", "llada-confidence"}
+    assert main(["bench", *words, "--methods", "archer, saber"]) == 0
+    out = capsys.readouterr().out
+    assert "over saber" in out
+    assert "over llada-confidence" not in out
+
+
+def test_batch(model: str, capsys: Capture) -> None:
+    words = ("batch", "--shape", model, "--prompt", "8", "--response", "8", "--repeats", "1")
+    found = asked(capsys, *words, "--sizes", "1,2")
+    assert [row["batch"] for row in found["rows"]] == [1, 2]
+    assert found["rows"][1]["kv_bytes"] == 2 * found["rows"][0]["kv_bytes"]
+    assert main(["bench", *words, "--sizes", "1", "--threads", "1"]) == 0
+    assert "tokens/s" in capsys.readouterr().out
+
+
+def test_load(model: str, capsys: Capture) -> None:
+    found = asked(capsys, "load", model, "--threads", "1")
+    assert found["peak_bytes"] > found["weight_bytes"]
+    assert main(["bench", "load", model]) == 0
+    assert "peak/weights" in capsys.readouterr().out
+
+
+def test_checkpoint(tmp_path: Path, capsys: Capture) -> None:
+    folder = tmp_path / "new" / "one"
+    words = ("checkpoint", str(folder), "--shape", "small", "--layers", "1", "--dtype", "float32")
+    assert main(["bench", *words]) == 0
+    assert capsys.readouterr().out == f"{folder}\n"
+    found = asked(capsys, *step_words(str(folder), "8"))
+    assert found["depth"] == 1
+    assert "holds a config.json already" in refused(capsys, *words)
+
+
+def test_a_random_shape_is_measured_without_a_download(capsys: Capture) -> None:
+    words = ("step", "--prompt", "8", "--response", "8", "--repeats", "1", "--layers", "1")
+    assert asked(capsys, *words, "--shape", "small")["depth"] == SHAPES["small"].shape.layers
+
+
+def test_every_measurement_has_a_line_of_help(capsys: Capture) -> None:
+    assert main(["bench", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f" {name} " in out for name in COMMANDS)
+
+
+SHAPE_NAMES = ", ".join(SHAPES)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("step --shape llada-9b", f"There is no shape 'llada-9b'. Shapes: {SHAPE_NAMES}; or give"),
+        ("step --prompt 128,x", "--prompt takes whole numbers above 0 with commas between them"),
+        ("step --repeats 0", "--repeats takes a whole number, at least 1, not 0"),
+        ("step --layers 0", "--layers takes a whole number, at least 1, not 0"),
+        ("step --shape small --layers 7", "small has 6 layers; --layers 7 asks for more"),
+        ("step --shape small --layers 1 --response 0", "--response takes a whole number"),
+        ("step --shape small --layers 1 --prompt 4096", "but the model has 4096. Shorten"),
+        ("step --shape small --threads 0", "--threads must be a whole number, at least 1"),
+        ("step --shape small --dtype int8", "There is no dtype 'int8' here"),
+        ("decode --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
+        ("decode --prompts 0", "--prompts takes a whole number, at least 1, not 0"),
+        ("decode --methods nothing", "There is no method 'nothing'"),
+        ("batch --sizes 1,-2", "--sizes takes whole numbers above 0"),
+        ("batch --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
+        ("batch --method archer:0", "radius must be"),
+        ("load nowhere --updates 99", "--updates takes a whole number from 0 to 32, not 99"),
+        ("checkpoint x --shape nobody", f"There is no shape 'nobody'. Shapes: {SHAPE_NAMES}."),
+        ("checkpoint x --dtype int8", "There is no dtype 'int8' here"),
+        ("checkpoint x --layers 0", "--layers takes a whole number, at least 1, not 0"),
+        ("checkpoint /dev/null/x --shape small", "/dev/null/x cannot be written: Not a directory."),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(words: str, sentence: str, capsys: Capture) -> None:
+    assert sentence in refused(capsys, *words.split())

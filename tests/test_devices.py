@@ -1,0 +1,199 @@
+"""Ready for a device that is not here: passes without data, one read per update, shapes that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from archer.canvas import Prompt
+from archer.catalogue import METHODS
+from archer.generation import Kind, Loop
+from archer.memory import Memory, Store
+from archer.methods import build
+from archer.policies.prompt_cache import Age, Archer
+from archer.transformer import Transformer
+from networks import Backbone, backbone
+
+READS = {
+    torch.ops.aten._local_scalar_dense.default,
+    torch.ops.aten.nonzero.default,
+    torch.ops.aten.masked_select.default,
+    torch.ops.aten.equal.default,
+    torch.ops.aten._unique2.default,
+    torch.ops.aten.repeat_interleave.Tensor,
+}
+"""Operations that make the host wait for a device: a number is read, or a size depends on data."""
+CHOOSING = {
+    torch.ops.aten.index.Tensor,
+    torch.ops.aten.index_put_.default,
+    torch.ops.aten.index_put.default,
+}
+"""Operations that do so where they are given a mask instead of an index."""
+PROMPTS = [[1, 2, 3, 4, 5], [6, 7, 8]]
+PROMPT, LENGTH = 5, 16
+ROUNDS_BY_DATA = "dkv-greedy"
+"""The one method whose cache asks how many columns are read before it chooses their neighbours."""
+
+
+class Watch(TorchDispatchMode):
+    """Counts reads of data by the host."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.reads = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        chosen = args[1] if func in CHOOSING else ()
+        by_data = any(isinstance(each, Tensor) and each.dtype == torch.bool for each in chosen)
+        self.reads += func in READS or by_data
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    """Also the ways to the host that are no operations."""
+    watch = Watch()
+
+    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            watch.reads += 1
+            return method(*args, **kwargs)
+
+        return call
+
+    with monkeypatch.context() as patch, watch:
+        for name in ("numpy", "tolist", "cpu", "__array__"):
+            patch.setattr(Tensor, name, counted(getattr(Tensor, name)))
+        yield watch
+
+
+def loop_of(model: Backbone, method: str, **options: bool) -> tuple[Loop[Any], Any]:
+    made = build(method, {"length": LENGTH})
+    loop = Loop(model.network, model.shift, made.decoder, made.policy, **options)
+    return loop, made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool(x.any()),
+        lambda x: x[x > 0],
+        lambda x: x.nonzero(),
+        lambda x: x.tolist(),
+        lambda x: x.numpy(force=True),
+    ],
+)
+def test_reads_are_seen(line: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.ones(3)
+    with watched(monkeypatch) as watch:
+        values + values
+        assert watch.reads == 0
+        line(values)
+    assert watch.reads == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_host_reads_once_per_update(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Done, refresh, finite and columns come together; one more read starts the first question."""
+    loop, state = loop_of(backbone(), method)
+    loop.decoder.canvas(state)
+    each = 2 if method == ROUNDS_BY_DATA else 1
+    with watched(monkeypatch) as watch:
+        for updates, _ in enumerate(loop.steps(state), start=1):
+            assert watch.reads == each * (updates + 1)
+    assert updates > 1
+
+
+def tokens_of(loop: Loop[Any], state: Any) -> tuple[list[Kind], list[list[int]]]:
+    """Kinds of pass of the first row, and the last response of both."""
+    kinds, response = [], {}
+    for step in loop.steps(state):
+        kinds.append(step.calls[0].kind)
+        for index, row in enumerate(step.rows):
+            response[row] = step.after.response[index].tolist()
+    return kinds, [response[row] for row in sorted(response)]
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_traced_pass_gives_the_same_tokens(shift: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass becomes one graph per layout, without a break; here the graph is run as it is."""
+    model = backbone(shift)
+    compiler = torch.compile
+
+    def traced(function: Any, **options: Any) -> Any:
+        assert options == {"fullgraph": True, "dynamic": False}
+        return compiler(function, backend="eager", **options)
+
+    plain = tokens_of(*loop_of(model, "archer"))
+    monkeypatch.setattr(torch, "compile", traced)
+    assert tokens_of(*loop_of(model, "archer", compiled=True)) == plain
+    assert {Kind.FULL, Kind.CACHED} <= set(plain[0])
+
+
+@pytest.mark.slow
+def test_a_compiled_pass_gives_the_same_tokens() -> None:
+    """With torch's own compiler: two graphs, one full and one cached."""
+    model = backbone()
+    made = build("archer", {"length": 8})
+    start = made.decoder.start(Prompt.of([[1, 2, 3]], model.mask), 8)
+    found = [
+        tokens_of(Loop(model.network, False, made.decoder, Archer(4), compiled=each), start)
+        for each in (False, True)
+    ]
+    assert found[0] == found[1]
+
+
+def unread(packet: Tensor, **_: bool) -> NDArray[np.int64]:
+    """Stands for the one read: nobody is done, everything is asked, the response is read."""
+    columns = (packet.shape[1] - 4) // 2
+    answer = np.ones(packet.shape, dtype=np.int64)
+    answer[:, 3] = 0
+    answer[:, 4 + columns : 4 + columns + PROMPT] = 0
+    return answer
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != ROUNDS_BY_DATA])
+def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the meta device there is no data, and a tensor made elsewhere does not go with those there."""
+    nowhere = torch.device("meta")
+    model = backbone()
+    made = build(method, {"length": LENGTH})
+    loop = Loop(Transformer(model.network.shape, device=nowhere), False, made.decoder, made.policy)
+    state = made.decoder.start(Prompt.of(PROMPTS, model.mask, device=nowhere), LENGTH)
+    monkeypatch.setattr(Tensor, "numpy", unread)
+    steps = loop.steps(state)
+    first, second = next(steps), next(steps)
+    assert first.after.response.device == second.after.response.device == nowhere
+    assert first.work.scored == len(PROMPTS) * LENGTH
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_kept_keys_and_values_grow_with_the_formula_alone(rows: int) -> None:
+    """2 x layers x rows x KV x columns x D numbers, and nothing else is kept of a pass."""
+    model = backbone()
+    shape = model.network.shape
+    made = build("saber+age:4", {"length": LENGTH})
+    loop = Loop(model.network, False, made.decoder, Age(4))
+    state = made.decoder.start(Prompt.of([[1, 2, 3]] * rows, model.mask), LENGTH)
+    steps = list(loop.steps(state))
+    numbers = 2 * shape.layers * rows * shape.kv_heads * (3 + LENGTH) * shape.head_dim
+    for step in steps:
+        memory: Memory = step.memory
+        store: Store = memory.store
+        assert store.keys.nbytes + store.values.nbytes == 4 * numbers
+        assert memory.features == {}
+    addresses = {step.memory.store.keys.data_ptr() for step in steps}
+    assert len(addresses) == 1
