@@ -7,7 +7,7 @@ from typing import Any
 from archer.bench.counting import count_passes
 from archer.model import Model
 from archer.report.tables import Value
-from archer.runs.statistics import bootstrap, mcnemar, mean, wilson
+from archer.runs.statistics import bootstrap, mcnemar, mean, ratio_of_sums, wilson
 from archer.studies.lab import Arm
 
 Row = dict[str, Any]
@@ -37,13 +37,9 @@ def against(arm: Arm, other: Arm, model: Model) -> Row:
     """How an arm stands to another one over the same problems: speed, its prediction, wins and losses."""
     keys = arm.keys
     pairs = [(other.run.seconds(key), arm.run.seconds(key)) for key in keys]
-
-    def ratio(drawn: Any) -> float:
-        return sum(a for a, _ in drawn) / sum(b for _, b in drawn)
-
     row: Row = {
-        "speedup": ratio(pairs),
-        "speedup_interval": list(bootstrap(pairs, ratio)),
+        "speedup": ratio_of_sums(pairs),
+        "speedup_interval": list(bootstrap(pairs, ratio_of_sums)),
         "speedup_predicted": operations_of(other, model) / operations_of(arm, model),
         "same_completions": sum(
             arm.run.recorded.samples[key]["tokens"] == other.run.recorded.samples[key]["tokens"]

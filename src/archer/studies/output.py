@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from archer.report.page import Section
+from archer.report.page import Part, Player, Section
 from archer.runs.files import replace_file, replace_json
 from archer.studies.study import Presented, Study
 
@@ -33,8 +33,8 @@ def files_of(study: Study, presented: Presented) -> Iterator[tuple[str, bytes]]:
         yield f"{study.name}-{name}.png", figure.png
 
 
-def section_of(study: Study, result: Mapping[str, Any], presented: Presented) -> Section:
+def section_of(study: Study, presented: Presented) -> Section:
     """The study's part of the report."""
-    notes = " ".join(presented.notes)
-    parts = [*presented.tables, *presented.figures.values()]
-    return Section(f"{study.title} ({study.name})", [notes, *parts] if notes else parts)
+    parts: list[Part] = [*presented.notes, *presented.tables, *presented.figures.values()]
+    parts += [Player(title, runs) for title, runs in presented.players.items()]
+    return Section(f"{study.title} ({study.name})", parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -29,8 +29,10 @@ class Presented:
     """The same for people."""
 
     tables: Sequence[Table]
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, Figure] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    players: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    """Trajectories to watch, by title: the `player_data` of one or two."""
 
 
 @dataclass(frozen=True)
