@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ from archer.model import Model
 from archer.runs import decoding, evaluation, verdicts
 from archer.runs.evaluation import evaluate, run_folders
 from archer.runs.faults import BadRun, DiskFault, RunBusy
-from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY, read_recorded
+from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, read_recorded
 from archer.runs.journal import Journal
 from archer.runs.lock import Lock
 from archer.runs.selection import Selection, parse_shard, parse_subset
@@ -108,6 +109,23 @@ def test_the_summary_is_what_the_journal_says(unbroken: Path) -> None:
     assert summary["refresh_fraction"] == summary["full_passes"] / summary["updates"]
     assert summary["per_problem"]["updates"] == summary["updates"] / Toy.size
     assert summary["seconds"] > 0
+
+
+def test_samples_have_the_harness_form(unbroken: Path) -> None:
+    recorded = read_recorded(unbroken)
+    lines = [json.loads(line) for line in (unbroken / SAMPLES).read_text().splitlines()]
+    assert [line["doc_id"] for line in lines] == list(range(Toy.size))
+    for line in lines:
+        done = recorded.samples[str(line["doc_id"])]
+        assert line["resps"] == [[done["completion"]]]
+        assert line["filtered_resps"] == [
+            Toy(Data()).extract(done["completion"], Toy(Data()).samples()[0], "repaired")
+        ]
+        prompt = line["arguments"]["gen_args_0"]["arg_0"]
+        assert prompt.endswith("<|end_header_id|>\n\nWell,")
+        assert line["prompt_hash"] == hashlib.sha256(prompt.encode()).hexdigest()
+        assert line["metrics"] == ["pass@1", "pass@1_extended"]
+        assert line["pass@1"] == float(len(done["completion"]) % 2 == 0)
 
 
 def test_the_manifest_says_what_was_given_and_what_was_defaulted(unbroken: Path) -> None:

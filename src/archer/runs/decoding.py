@@ -38,6 +38,12 @@ def encode(request: Request, samples: Sequence[Sample]) -> Prompts:
     return {str(sample.id): tuple(prompt) for sample, prompt in zip(samples, ids, strict=True)}
 
 
+def shown_prompt(request: Request, prompt: Sequence[int]) -> str:
+    """A prompt as the model was given it, with the marks of the chat template."""
+    assert request.model.text is not None
+    return request.model.text.tokenizer.decode(list(prompt), skip_special_tokens=False)
+
+
 def decode(
     request: Request, samples: Sequence[Sample], prompts: Prompts
 ) -> Iterator[tuple[Sample, dict[str, Any]]]:
