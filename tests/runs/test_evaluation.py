@@ -18,10 +18,11 @@ import torch
 from archer.errors import ArcherError, BadRequest
 from archer.judge import Verdict
 from archer.model import Model
+from archer.report.trajectory import trajectories
 from archer.runs import decoding, evaluation, verdicts
 from archer.runs.evaluation import evaluate, run_folders
 from archer.runs.faults import BadRun, DiskFault, RunBusy
-from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, read_recorded
+from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, read_recorded
 from archer.runs.journal import Journal
 from archer.runs.lock import Lock
 from archer.runs.selection import Selection, parse_shard, parse_subset
@@ -160,6 +161,21 @@ def test_a_finished_run_is_left_as_it_is(model: Model, copied: Path) -> None:
     assert not heard.grades
     assert outcome.summary["complete"]
     assert (copied / JOURNAL).read_bytes() == before
+
+
+def test_traces_are_kept_of_the_first_problems(
+    model: Model, unbroken: Path, tmp_path: Path
+) -> None:
+    evaluate(toy_request(model, traces=2), tmp_path / "run", Quiet())
+    assert results(tmp_path / "run") == results(unbroken)
+    samples = read_recorded(unbroken).samples
+    found = sorted((tmp_path / "run" / TRACES).iterdir())
+    assert [path.name for path in found] == ["00000.jsonl", "00001.jsonl"]
+    for key, path in zip("01", found, strict=True):
+        (trajectory,) = trajectories(path)
+        assert trajectory.completion is not None
+        assert trajectory.completion["tokens"] == samples[key]["tokens"]
+        assert len(trajectory.updates) == samples[key]["updates"]
 
 
 def test_a_torn_line_is_done_again(model: Model, unbroken: Path, copied: Path) -> None:

@@ -63,7 +63,8 @@ def evaluate(
                     key = str(sample.id)
                     if key in recorded.samples and key not in recorded.grades:
                         grading.submit(sample, recorded.samples[key]["completion"])
-                for sample, record in decode(request, missing, prompts):
+                traces = folder.traces(str(each.id) for each in samples[: request.traces])
+                for sample, record in decode(request, missing, prompts, traces):
                     folder.journal.append(record)
                     listener.sampled(record)
                     grading.submit(sample, record["completion"])

@@ -4,6 +4,7 @@ manifest.json   what the run is; written once
 journal.jsonl   completions and grades, appended one by one
 summary.json    scores and costs, derived from the journal and replaced as a whole
 samples.jsonl   the graded problems as the lm-evaluation-harness would write them, derived as well
+traces/         every update of the first problems, where that was asked for
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from archer.runs.manifest import differences
 
 MANIFEST, JOURNAL, SUMMARY = "manifest.json", "journal.jsonl", "summary.json"
 SAMPLES = "samples.jsonl"
+TRACES = "traces"
 MOST_NAMED = 6
 
 
@@ -52,6 +54,16 @@ class RunFolder:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         replace_json(self.path / SUMMARY, summary)
+
+    def traces(self, keys: Iterable[str]) -> dict[str, Path]:
+        """Where the traces of problems go, named by their place in the run."""
+        found = {key: self.path / TRACES / f"{place:05}.jsonl" for place, key in enumerate(keys)}
+        if found:
+            try:
+                (self.path / TRACES).mkdir(exist_ok=True)
+            except OSError as error:
+                raise DiskFault.of(self.path / TRACES, error) from error
+        return found
 
     def write_samples(self, lines: Iterable[str]) -> None:
         """The graded problems in the format of the lm-evaluation-harness."""
