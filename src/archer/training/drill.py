@@ -29,7 +29,7 @@ class Recipe:
     """Share of the minutes at the end in which the rate falls to almost nothing."""
     easy_until: float = 0.3
     """Share of the minutes in which easy problems are preferred, less and less."""
-    long_from: float = 0.78
+    long_from: float = 0.68
     """Share of the minutes after which long prompts are mixed in."""
     long_share: float = 0.5
     """Share of the rows that are long from then on."""
