@@ -1,4 +1,4 @@
-"""Record what the bundled model answers, for `tests/pocket/test_model.py`: `python docs/record_pocket.py`.
+"""Record what the bundled model answers, for `tests/pocket/test_bundled.py`: `python docs/record_pocket.py`.
 
 To be run once after the model has been exported anew.
 """
