@@ -16,6 +16,12 @@ PACKAGE = Path(archer.__file__).parent
 BELOW_ALL = "archer.errors"
 DECODERS_MAY_USE = ("archer.canvas", "archer.logits", "archer.noise", BELOW_ALL, "archer.decoders")
 POLICIES_MAY_USE = ("archer.canvas", "archer.memory", "archer.seam", BELOW_ALL, "archer.policies")
+REPORT_MAY_USE = (
+    "archer.trace",
+    "archer.view.glyphs",
+    BELOW_ALL,
+    "archer.report",
+)
 LAYERS = {
     "errors": (),
     "noise": (BELOW_ALL,),
@@ -94,14 +100,20 @@ def test_decoders_and_policies_know_neither_each_other_nor_the_model(
     assert {name_of(path): found for path in files if (found := trespasses(path, allowed))} == {}
 
 
+def test_the_report_knows_traces_and_no_model() -> None:
+    files = sorted((PACKAGE / "report").glob("*.py"))
+    assert len(files) > 2
+    assert {name_of(path) for path in files if trespasses(path, REPORT_MAY_USE)} == set()
+
+
 @pytest.mark.parametrize("module", LAYERS)
 def test_the_lower_modules_import_nothing_above_them(module: str) -> None:
     assert trespasses(PACKAGE / f"{module}.py", LAYERS[module]) == []
 
 
 def test_nothing_below_depends_on_the_bench() -> None:
-    """What measures the engine is no part of it; the command line and the bench itself may use it."""
-    for path in sources(without=("cli", "bench")):
+    """What measures the engine is no part of it; the command line and studies may use it."""
+    for path in sources(without=("cli", "studies", "bench")):
         found = [module for module in imported(path) if inside(module, ("archer.bench",))]
         assert found == [], name_of(path)
 

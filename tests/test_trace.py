@@ -30,11 +30,12 @@ def record(model: Model, path: Path, prompts: Any, **options: Any) -> list[list[
     """Write a trace as the command line does; returns each row's responses after every update."""
     stream = Stream(model, model.request(prompts, **options))
     seen: list[list[list[int]]] = [[] for _ in stream.request.prompts]
+    speller = trace.Speller(model, stream.request)
     with trace.Writer(path) as writer:
         writer.write(trace.start(model, stream.request))
         for step in stream:
             for event in trace.updates(step):
-                writer.write(event)
+                writer.write(speller.spelled(event))
             for index, row in enumerate(step.rows):
                 seen[row].append(step.after.response[index].tolist())
         for row, completion in enumerate(stream.completions):
@@ -82,6 +83,48 @@ def test_accept_and_re_mask_in_one_update_leaves_a_mask(model: Model, tmp_path: 
     assert all(
         change.confidence is not None and 0 < change.confidence <= 1 for change in first.accepted
     )
+
+
+def test_a_re_mask_says_how_sure_the_rule_was(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    record(model, path, [[1, 2, 3]], method="saber", length=LENGTH)
+    _, changes, _ = split(list(trace.read(path)))
+    for event in changes:
+        assert len(event.doubts) == len(event.remasked)
+        fresh = {change.at: change.confidence for change in event.accepted}
+        for at, sure in zip(event.remasked, event.doubts, strict=True):
+            assert sure is not None
+            assert 0 < sure <= 1
+            assert fresh.get(at, sure) == sure
+    assert any(event.doubts for event in changes)
+
+
+def test_every_id_is_spelled_once_and_before_it_is_needed(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    record(model, path, [[1, 2, 3], [4, 5]], method="saber", length=LENGTH)
+    start, changes, _ = split(list(trace.read(path)))
+    assert model.text is not None
+    known = dict(start.pieces or {})
+    for event in changes:
+        assert known.keys().isdisjoint(event.pieces or {})
+        known |= event.pieces or {}
+        assert {change.token for change in event.accepted} <= known.keys()
+    assert known == {token: model.text.piece(token) for token in known}
+    assert start.ends == sorted(model.end_ids)
+
+
+def test_a_trace_of_an_earlier_version_is_still_read(tmp_path: Path) -> None:
+    old = {
+        "start": '{"event":"start","version":1,"model":"m","method":"x","settings":{},"seed":0,'
+        '"mask":9,"length":3,"prompts":[[1]],"pieces":null}',
+        "update": '{"event":"update","row":0,"update":1,"call":"full","fed":4,"distance":0,'
+        '"accepted":[],"replaced":[],"remasked":[0],"threshold":null,"seconds":0.0}',
+    }
+    path = tmp_path / "old.jsonl"
+    path.write_text("\n".join(old.values()), encoding="utf-8")
+    start, (update,), _ = split(list(trace.read(path)))
+    assert start.ends == []
+    assert (update.doubts, update.pieces) == ([], None)
 
 
 def test_a_replacement_is_a_change_too() -> None:

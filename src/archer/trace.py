@@ -50,6 +50,8 @@ class Start(_Event):
     prompts: list[list[int]]
     pieces: dict[int, str] | None = None
     """How ids look, when the model has a tokenizer; filled for the ids of the prompts."""
+    ends: list[int] = []
+    """Ids that end a response."""
 
 
 class Update(_Event):
@@ -66,8 +68,12 @@ class Update(_Event):
     accepted: list[Placed]
     replaced: list[Placed]
     remasked: list[int]
+    doubts: list[float | None] = []
+    """The confidence at each re-masked position; nothing in traces of earlier versions."""
     threshold: float | None
     seconds: float
+    pieces: dict[int, str] | None = None
+    """How ids look that no earlier event spelled."""
 
 
 class End(_Event):
@@ -106,7 +112,8 @@ def updates(step: Step[Any]) -> list[Update]:
             distance=call.distance,
             accepted=_placed(accepted, tokens, sure),
             replaced=_placed(replaced, tokens, sure),
-            remasked=_where(remasked),
+            remasked=(taken := _where(remasked)),
+            doubts=[_finite(sure[at]) for at in taken],
             threshold=_finite(bar),
             seconds=call.seconds,
         )
@@ -117,7 +124,7 @@ def updates(step: Step[Any]) -> list[Update]:
 def start(model: Model, request: Request) -> Start:
     """The first event of a request."""
     text = model.text
-    shown = {token for prompt in request.prompts for token in prompt}
+    shown = _ids(request)
     return Start(
         model=model.name,
         method=request.method.name,
@@ -127,7 +134,24 @@ def start(model: Model, request: Request) -> Start:
         length=request.method.length,
         prompts=[list(prompt) for prompt in request.prompts],
         pieces=None if text is None else {token: text.piece(token) for token in sorted(shown)},
+        ends=sorted(model.end_ids),
     )
+
+
+class Speller:
+    """Adds to events how their ids look, each id once per trace."""
+
+    def __init__(self, model: Model, request: Request) -> None:
+        self._text = model.text
+        self._told = _ids(request)
+
+    def spelled(self, event: Update) -> Update:
+        placed = {change.token for change in (*event.accepted, *event.replaced)}
+        new = sorted(placed - self._told)
+        if self._text is None or not new:
+            return event
+        self._told.update(new)
+        return event.model_copy(update={"pieces": {id: self._text.piece(id) for id in new}})
 
 
 class Writer:
@@ -203,6 +227,10 @@ def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as JSON can hold them: an infinite one is spelled "inf", which the methods read back."""
     return {name: "inf" if value == math.inf else value for name, value in settings.items()}
+
+
+def _ids(request: Request) -> set[int]:
+    return {token for prompt in request.prompts for token in prompt}
 
 
 def _where(chosen: Sequence[bool]) -> list[int]:

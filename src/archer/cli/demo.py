@@ -1,62 +1,109 @@
-"""`archer demo`: two methods side by side on a model that needs no download."""
+"""`archer demo`: the bundled model solves a problem before your eyes, then three methods are compared."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from archer.cli.messages import complain
 from archer.cli.output import write_line
+from archer.errors import BadRequest
 
 if TYPE_CHECKING:
-    from archer.completion import Completion
+    from archer.model import Model
+    from archer.tasks.base import CodeTask
 
-METHODS = ("archer", "saber")
-PROMPT = tuple(range(3, 403))
-LENGTH = 64
-WARM_UP = 8
-"""Tokens written by each method before anything is timed."""
-PAUSE = 0.08
-"""Seconds per drawn update: the tiny model is faster than the eye."""
+SHOWN = "pocket-dev-3"
+"""The problem that is solved live."""
+METHODS = ("llada-confidence", "saber", "archer")
+PROBLEMS = 20
+PAUSE = 0.12
+"""Seconds per drawn update: the model is faster than the eye."""
 
 
-def demo() -> int:
-    """See a response being denoised by archer and by saber, without a download."""
+def demo(*, problems: int = PROBLEMS) -> int:
+    """Watch the bundled model solve a problem, then compare three methods. Takes less than a minute.
+
+    Parameters
+    ----------
+    problems
+        How many problems the comparison takes.
+    """
     from archer.cli.options import use_threads
-    from archer.cli.random_model import write_random_model
-    from archer.cli.running import run
     from archer.model import load
+    from archer.tasks import CodeTask, open_task
 
-    write_line("This model is tiny and its weights are random, so the ids it writes mean nothing.")
-    write_line("What the demo shows is how they come about: placed, taken back, placed again.")
-    write_line("")
+    if problems < 1:
+        raise BadRequest(f"--problems takes a number above 0, not {problems}.")
     use_threads(1)
-    live = Console() if sys.stdout.isatty() else None
-    done: dict[str, Completion] = {}
-    with TemporaryDirectory() as folder:
-        model = load(write_random_model(Path(folder)), device="cpu", dtype="float32")
-        model.name = "random weights"
-        for name in METHODS:
-            model.generate(PROMPT, name, length=WARM_UP)
-        for name in METHODS:
-            request = model.request(PROMPT, name, length=LENGTH)
-            done[name] = run(model, request, console=live, pause=PAUSE if live else 0.0)[0]
-    _compare(done)
+    model = load("pocket", device="cpu", dtype="float32")
+    task = open_task("pocket-dev")
+    assert isinstance(task, CodeTask)
+    _solve(model, task)
+    write_line("")
+    write_line(f"{problems} problems, each by three methods:")
+    write_line("")
+    _show({name: _summary(model, task, name, problems) for name in METHODS})
+    write_line("")
+    write_line("A full pass computes prompt and response, a cached pass the response alone.")
+    write_line("Try it yourself: archer generate, archer eval pocket, archer methods.")
     return 0
 
 
-def _compare(done: dict[str, Completion]) -> None:
-    table = Table("method", "updates", "full", "cached", "seconds", box=None, pad_edge=False)
-    for name, each in done.items():
-        counts = (each.updates, each.full_passes, each.cached_passes)
-        table.add_row(name, *map(str, counts), f"{each.seconds.total:.2f}")
-    Console(highlight=False).print(table)
+def _solve(model: Model, task: CodeTask) -> None:
+    """One problem, in a terminal with the view of how the answer forms."""
+    from archer.cli.running import run
+
+    (sample,) = (each for each in task.samples() if each.id == SHOWN)
+    asked = str(sample.messages[0]["content"])
+    for line in asked.splitlines():
+        write_line(f"  {line}")
+    write_line("")
+    request = model.request(asked, "archer", length=task.length)
+    live = Console() if sys.stdout.isatty() else None
+    (done,) = run(model, request, console=live, pause=PAUSE if live else 0.0)
+    for line in task.extract(done.text or "", sample, "repaired").splitlines():
+        write_line(f"  {line}")
     write_line("")
     write_line(
-        f"A full pass computes prompt and response ({len(PROMPT)} + {LENGTH} tokens), a cached"
+        f"Written in {done.updates} updates: {done.full_passes} full passes, {done.cached_passes} "
+        f"cached ones; {done.revised_positions} positions were taken back and filled again."
     )
-    write_line("pass the response alone.")
+
+
+def _summary(model: Model, task: CodeTask, method: str, problems: int) -> Mapping[str, Any]:
+    from archer.runs.evaluation import evaluate
+    from archer.runs.manifest import Request
+    from archer.runs.selection import Selection
+    from archer.view.run_progress import RunProgress
+
+    selection = Selection(limit=problems)
+    request = Request(model, task, method, {"length": task.length}, selection=selection)
+    console = Console(stderr=True, highlight=False)
+    with TemporaryDirectory() as folder, RunProgress(method, console, complain) as progress:
+        return evaluate(request, Path(folder) / "run", progress).summary
+
+
+def _show(found: Mapping[str, Mapping[str, Any]]) -> None:
+    table = Table(
+        "method", "base", "extended", "updates", "full", "cached", "seconds", "speedup",
+        box=None, pad_edge=False,
+    )  # fmt: skip
+    slowest = next(iter(found.values()))["per_problem"]["seconds"]
+    for name, summary in found.items():
+        each = summary["per_problem"]
+        table.add_row(
+            name,
+            f"{summary['pass@1']:.0%}",
+            f"{summary['pass@1_extended']:.0%}",
+            *(f"{each[key]:.1f}" for key in ("updates", "full_passes", "cached_passes")),
+            f"{each['seconds']:.3f}",
+            f"{slowest / each['seconds']:.2f} x",
+        )
+    Console(highlight=False, width=100).print(table)

@@ -12,7 +12,7 @@ from rich.console import Console
 from archer.completion import Completion
 from archer.generation import Step
 from archer.model import Model, Request, Stream
-from archer.trace import Writer, start, updates
+from archer.trace import Speller, Writer, start, updates
 from archer.view.glyphs import Look
 from archer.view.terminal import Screen, View
 
@@ -33,7 +33,7 @@ def run(
     with ExitStack() as stack:
         if writer is not None:
             writer.write(start(model, request))
-            listeners.append(_recorder(writer))
+            listeners.append(_recorder(writer, Speller(model, request)))
         if console is not None:
             view = _view(model, request)
             screen = stack.enter_context(Screen(view, console))
@@ -49,10 +49,10 @@ def run(
     return done
 
 
-def _recorder(writer: Writer) -> Listener:
+def _recorder(writer: Writer, speller: Speller) -> Listener:
     def record(step: Step[Any]) -> None:
         for event in updates(step):
-            writer.write(event)
+            writer.write(speller.spelled(event))
 
     return record
 

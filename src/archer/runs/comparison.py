@@ -11,7 +11,7 @@ from typing import Any
 from archer.runs.faults import BadRun
 from archer.runs.folder import Recorded, read_manifest, read_recorded
 from archer.runs.manifest import differences
-from archer.runs.statistics import bootstrap, geometric_mean, mcnemar, mean, wilson
+from archer.runs.statistics import bootstrap, geometric_mean, mcnemar, mean, ratio_of_sums, wilson
 from archer.runs.summary import passed
 
 COMPARED = ("task", "evaluator", "problems", "prompts")
@@ -129,18 +129,14 @@ def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     return {
         "seconds_first": mean([a for a, _ in pairs]),
         "seconds_second": mean([b for _, b in pairs]),
-        "speedup": _ratio(pairs),
-        "speedup_interval": list(bootstrap(pairs, _ratio)),
+        "speedup": ratio_of_sums(pairs),
+        "speedup_interval": list(bootstrap(pairs, ratio_of_sums)),
         "per_problem": {
             "median": median(speedups),
             "quartiles": [lower, upper],
             "geometric_mean": geometric_mean(speedups),
         },
     }
-
-
-def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    return sum(a for a, _ in pairs) / sum(b for _, b in pairs)
 
 
 def _same(first: Run, second: Run, key: str) -> bool:

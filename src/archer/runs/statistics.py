@@ -51,6 +51,11 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
+def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
+    """Of the first numbers over the second ones."""
+    return math.fsum(a for a, _ in pairs) / math.fsum(b for _, b in pairs)
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     """Of ratios above 0."""
     return math.exp(mean([math.log(value) for value in values]))

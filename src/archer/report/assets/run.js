@@ -1,0 +1,93 @@
+// One trajectory, rebuilt from its changes.  It knows no page.
+//
+// The state of a position after an update follows from its own history alone:
+//   masked     nothing placed yet          accepted  placed in this update
+//   remasked   taken back in this update   replaced  overwritten in this update
+//   reopened   taken back before           settled   placed before
+//                                          revised   placed before, after a revision
+
+const CALLS = ["full", "cached", "reused"];
+const PLACED = 3;
+const TAKEN = 2;
+
+class Run {
+  constructor(data) {
+    this.data = data;
+    this.length = data.length;
+    this.total = data.updates.length;
+    this.ends = new Set(data.ends);
+    this.histories = Array.from({ length: data.length }, () => []);
+    data.updates.forEach((update, index) => this.#follow(update, index + 1));
+    this.updates = this.#summaries();
+  }
+
+  #follow([, , , accepted, replaced, remasked], update) {
+    for (let i = 0; i < accepted.length; i += PLACED) {
+      const [at, token, sure] = accepted.slice(i, i + PLACED);
+      this.histories[at].push({ update, kind: "accepted", token, sure });
+    }
+    for (let i = 0; i < replaced.length; i += PLACED) {
+      const [at, token, sure] = replaced.slice(i, i + PLACED);
+      this.histories[at].push({ update, kind: "replaced", token, sure });
+    }
+    for (let i = 0; i < remasked.length; i += TAKEN) {
+      const [at, sure] = remasked.slice(i, i + TAKEN);
+      const token = this.histories[at].at(-1)?.token ?? null;
+      this.histories[at].push({ update, kind: "remasked", token, sure });
+    }
+  }
+
+  // What is said about each update; the first entry is the state before any.
+  #summaries() {
+    const passes = { full: 0, cached: 0, reused: 0 };
+    const list = [{ call: null, distance: 0, bar: -1, changes: [0, 0, 0], passes: { ...passes } }];
+    for (const [call, distance, bar, accepted, replaced, remasked] of this.data.updates) {
+      passes[CALLS[call]] += 1;
+      const changes = [accepted.length / PLACED, remasked.length / TAKEN, replaced.length / PLACED];
+      list.push({ call: CALLS[call], distance, bar, changes, passes: { ...passes } });
+    }
+    return list;
+  }
+
+  // What was known of an update; a finished run stays as it is.
+  summary(update) {
+    return this.updates[Math.min(update, this.total)];
+  }
+
+  // { mark, token, id, since }: `token` is what is shown, `id` what the response holds (null: nothing).
+  state(at, update) {
+    const history = this.histories[at];
+    let last = history.length - 1;
+    while (last >= 0 && history[last].update > update) last -= 1;
+    if (last < 0) return { mark: "masked", token: null, id: null, since: null };
+    const { kind, token, update: since, sure } = history[last];
+    const now = since === update && update <= this.total;
+    if (kind === "remasked") {
+      return { mark: now ? "remasked" : "reopened", token: now ? token : null, id: null, since };
+    }
+    const revised = kind === "replaced" || last > 0;
+    const mark = now ? kind : revised ? "revised" : "settled";
+    return { mark, token, id: this.data.ids[token], since, sure };
+  }
+
+  placed(update) {
+    let count = 0;
+    for (let at = 0; at < this.length; at += 1) count += this.state(at, update).id !== null;
+    return count;
+  }
+
+  spelled(token) {
+    return this.ends.has(token) ? "∎" : this.data.texts[token];
+  }
+}
+
+// The first update after which two runs hold different responses; null if there is none.
+function firstDivergence(one, two) {
+  for (let update = 1; update <= Math.max(one.total, two.total); update += 1) {
+    if (update > Math.min(one.total, two.total)) return update;
+    for (let at = 0; at < one.length; at += 1) {
+      if (one.state(at, update).id !== two.state(at, update).id) return update;
+    }
+  }
+  return null;
+}

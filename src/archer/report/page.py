@@ -1,0 +1,81 @@
+"""A page in one file: sections of paragraphs, tables, figures and players, without any network.
+
+It knows nothing of studies or runs: whoever has results says what stands where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from archer.report import embed, player
+from archer.report.figures import Figure
+from archer.report.tables import Table
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+"""What the browser may load: nothing but what is in the file."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """One run or two, by their `player_data`; `opened` when the page is."""
+
+    title: str
+    runs: Sequence[dict[str, Any]]
+    opened: bool = False
+
+
+Part = str | Table | Figure | Player
+"""A text is a paragraph."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parts under a heading."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
+    """The whole page; a longer one begins with a list of its sections."""
+    numbered = list(enumerate(sections, start=1))
+    contents = "".join(
+        f'<li><a href="#section-{number}">{embed.text(section.title)}</a></li>'
+        for number, section in numbered
+    )
+    nav = f'<nav aria-label="Sections"><ol>{contents}</ol></nav>\n' if len(sections) > 1 else ""
+    opening = f'<p class="lead">{embed.text(lead)}</p>\n' if lead else ""
+    body = "".join(_section(number, section) for number, section in numbered)
+    plays = any(isinstance(part, Player) for section in sections for part in section.parts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{embed.text(title)}</title>\n"
+        f"<style>\n{embed.asset('page.css')}{player.style() if plays else ''}</style>\n</head>\n"
+        f"<body>\n<header>\n<h1>{embed.text(title)}</h1>\n{opening}{nav}</header>\n"
+        f"<main>\n{body}</main>\n"
+        + (f"<script>\n{player.script()}</script>\n" if plays else "")
+        + "</body>\n</html>\n"
+    )
+
+
+def _section(number: int, section: Section) -> str:
+    heading = f"<h2>{embed.text(section.title)}</h2>\n" if section.title else ""
+    parts = "".join(_part(part, f"{number}-{place}") for place, part in enumerate(section.parts))
+    return f'<section id="section-{number}">\n{heading}{parts}</section>\n'
+
+
+def _part(part: Part, name: str) -> str:
+    match part:
+        case Table():
+            return part.html()
+        case Figure():
+            return part.html(f"figure-{name}")
+        case Player():
+            return player.player_html(part.runs, part.title, opened=part.opened)
+        case _:
+            return f"<p>{embed.text(part)}</p>\n"

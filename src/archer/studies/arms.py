@@ -1,0 +1,71 @@
+"""An arm as a row of a table: scores with intervals, costs, and how it stands to another arm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from archer.bench.counting import count_passes
+from archer.model import Model
+from archer.report.tables import Value
+from archer.runs.statistics import bootstrap, mcnemar, mean, ratio_of_sums, wilson
+from archer.studies.lab import Arm
+
+Row = dict[str, Any]
+PERCENT = 100.0
+
+
+def described(arm: Arm, label: str, model: Model) -> Row:
+    """Scores in per cent, costs per problem."""
+    n, each = len(arm.keys), arm.summary["per_problem"]
+    row: Row = {"arm": label, "n": n}
+    for suite in arm.run.recorded.grades[arm.keys[0]]["suites"]:
+        wins = sum(arm.passed(key, suite) for key in arm.keys)
+        low, high = wilson(wins, n)
+        row[suite] = PERCENT * wins / n
+        row[f"{suite}_interval"] = [PERCENT * low, PERCENT * high]
+    seconds = [arm.run.seconds(key) for key in arm.keys]
+    row["seconds"] = mean(seconds)
+    row["seconds_interval"] = list(bootstrap(seconds, mean))
+    for name in ("updates", "full_passes", "cached_passes", "reused_passes"):
+        row[name] = each[name]
+    row["refresh_fraction"] = arm.summary["refresh_fraction"]
+    row["operations"] = operations_of(arm, model) / n
+    return row
+
+
+def against(arm: Arm, other: Arm, model: Model) -> Row:
+    """How an arm stands to another one over the same problems: speed, its prediction, wins and losses."""
+    keys = arm.keys
+    pairs = [(other.run.seconds(key), arm.run.seconds(key)) for key in keys]
+    row: Row = {
+        "speedup": ratio_of_sums(pairs),
+        "speedup_interval": list(bootstrap(pairs, ratio_of_sums)),
+        "speedup_predicted": operations_of(other, model) / operations_of(arm, model),
+        "same_completions": sum(
+            arm.run.recorded.samples[key]["tokens"] == other.run.recorded.samples[key]["tokens"]
+            for key in keys
+        ),
+    }
+    for suite in arm.run.recorded.grades[keys[0]]["suites"]:
+        wins = [arm.passed(key, suite) and not other.passed(key, suite) for key in keys]
+        losses = [other.passed(key, suite) and not arm.passed(key, suite) for key in keys]
+        row[f"{suite}_only"] = sum(wins)
+        row[f"{suite}_only_other"] = sum(losses)
+        row[f"{suite}_p"] = mcnemar(sum(wins), sum(losses))
+    return row
+
+
+def operations_of(arm: Arm, model: Model) -> int:
+    """The cost model: operations of the passes that a run made, each full or cached (Eq. 16)."""
+    shape, shift = model.folder.shape, model.folder.architecture.shift
+    total = 0
+    for record in arm.run.recorded.samples.values():
+        counts = count_passes(shape, shift, record["prompt_tokens"], len(record["tokens"]))
+        total += record["full_passes"] * counts.full + record["cached_passes"] * counts.cached
+    return total
+
+
+def value(row: Row, name: str, paper: float | None = None) -> Value:
+    """A cell: the number, its interval where there is one, and the paper's."""
+    low, high = row.get(f"{name}_interval", (None, None))
+    return Value(row[name], low, high, paper)

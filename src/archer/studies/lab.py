@@ -1,0 +1,120 @@
+"""What the studies of one reproduction share: a model, a benchmark, and runs that are made only once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from archer.errors import BadRequest
+from archer.model import Model
+from archer.runs.comparison import Run, open_run
+from archer.runs.decoding import Prompts, encode
+from archer.runs.evaluation import Listener, evaluate
+from archer.runs.manifest import Request, digest
+from archer.runs.selection import Selection
+from archer.tasks import Data, open_task
+from archer.tasks.base import CodeTask, Sample, Task
+from archer.trace import plain
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    problems: int
+    """Problems per arm."""
+    repeats: int
+    """Repetitions of a timed call."""
+    stride: int
+    """Of the cached calls every so many is probed."""
+
+
+QUICK = Scale(problems=4, repeats=2, stride=4)
+FULL = Scale(problems=120, repeats=9, stride=3)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One method on one task: a finished run."""
+
+    run: Run
+    summary: dict[str, Any]
+
+    def passed(self, key: str, suite: str = "base") -> bool:
+        return bool(self.run.recorded.grades[key]["suites"][suite]["verdict"] == "pass")
+
+    @property
+    def keys(self) -> list[str]:
+        return self.run.keys
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Runs arms in folders of their own below `out`; an arm that is there already is read, not run."""
+
+    model: Model
+    out: Path
+    scale: Scale
+    listener: Listener
+    task: str = "pocket"
+    long_task: str | None = "pocket-long"
+    dev_task: str | None = "pocket-dev"
+    data: Path | None = None
+    unsafe_no_sandbox: bool = False
+    _tasks: dict[str, Task] = field(default_factory=dict)
+
+    def open(self, task: str | None = None) -> Task:
+        """A task, the main one by default, its data read once."""
+        name = task or self.task
+        if name not in self._tasks:
+            self._tasks[name] = open_task(name, Data(self.data))
+        return self._tasks[name]
+
+    def code_task(self, task: str | None = None) -> CodeTask:
+        """The same for studies that need programs."""
+        found = self.open(task)
+        if not isinstance(found, CodeTask):
+            raise BadRequest(f"This study runs programs, and {found.name} has none.")
+        return found
+
+    def samples(self, task: str | None = None, problems: int | None = None) -> list[Sample]:
+        """The first problems of a task."""
+        count = problems or self.scale.problems
+        return Selection(limit=count).of(self.open(task).samples())
+
+    def request(
+        self, method: str, task: str | None = None, problems: int | None = None, **settings: Any
+    ) -> Request:
+        """An arm as it is asked for."""
+        opened = self.open(task)
+        return Request(
+            self.model,
+            opened,
+            method,
+            {"length": opened.length} | settings,
+            selection=Selection(limit=problems or self.scale.problems),
+        )
+
+    def prompts(self, request: Request) -> Prompts:
+        """The prompts of an arm's problems as ids."""
+        return encode(request, request.selection.of(request.task.samples()))
+
+    def arm(
+        self, method: str, task: str | None = None, problems: int | None = None, **settings: Any
+    ) -> Arm:
+        """Run a method over the first problems, or read the run that is there."""
+        request = self.request(method, task, problems, **settings)
+        folder = self.out / "arms" / _name(request)
+        summary = evaluate(
+            request, folder, self.listener, unsafe_no_sandbox=self.unsafe_no_sandbox
+        ).summary
+        return Arm(open_run(folder), dict(summary))
+
+
+def _name(request: Request) -> str:
+    """A folder name that tells arms apart and can be read."""
+    asked = {"settings": plain(request.settings), "limit": request.selection.limit}
+    short = digest(asked)[:8]
+    method = request.method.replace("+", "-").replace(":", "-")
+    return f"{request.task.name}-{method}-{short}"

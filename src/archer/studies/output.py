@@ -1,0 +1,40 @@
+"""A result as files: JSON, the tables in four formats, the figures in two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from archer.report.page import Part, Player, Section
+from archer.runs.files import replace_file, replace_json
+from archer.studies.study import Presented, Study
+
+
+def write_result(folder: Path, study: Study, result: Mapping[str, Any]) -> Presented:
+    """`NAME.json` and everything that is made of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_json(folder / f"{study.name}.json", result)
+    presented = study.present(result)
+    for name, content in files_of(study, presented):
+        replace_file(folder / name, content)
+    return presented
+
+
+def files_of(study: Study, presented: Presented) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file; the same result gives the same bytes."""
+    for number, table in enumerate(presented.tables, start=1):
+        stem = study.name if number == 1 else f"{study.name}-{number}"
+        yield f"{stem}.md", table.markdown().encode()
+        yield f"{stem}.csv", table.csv().encode()
+        yield f"{stem}.tex", table.latex().encode()
+    for name, figure in presented.figures.items():
+        yield f"{study.name}-{name}.svg", figure.svg.encode()
+        yield f"{study.name}-{name}.png", figure.png
+
+
+def section_of(study: Study, presented: Presented) -> Section:
+    """The study's part of the report."""
+    parts: list[Part] = [*presented.notes, *presented.tables, *presented.figures.values()]
+    parts += [Player(title, runs) for title, runs in presented.players.items()]
+    return Section(f"{study.title} ({study.name})", parts)
