@@ -8,7 +8,7 @@ about the generation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -152,6 +152,18 @@ class Speller:
             return event
         self._told.update(new)
         return event.model_copy(update={"pieces": {id: self._text.piece(id) for id in new}})
+
+
+def recorded(
+    model: Model, request: Request, steps: Iterable[Step[Any]], writer: Writer
+) -> Iterator[Step[Any]]:
+    """The same steps, each written before it is handed on; the ends of rows are left to the caller."""
+    speller = Speller(model, request)
+    writer.write(start(model, request))
+    for step in steps:
+        for event in updates(step):
+            writer.write(speller.spelled(event))
+        yield step
 
 
 class Writer:

@@ -155,6 +155,8 @@ def test_unknown_tasks_are_listed(capsys: Capture) -> None:
     [
         (("mbpp", "mbpp"), "named twice"),
         (("mbpp", "--batch", "0"), "--batch takes a number above 0"),
+        (("mbpp", "--traces", "-1"), "--traces takes a number from 0 on"),
+        (("mbpp", "--traces", "1", "--batch", "2"), "one problem at a time"),
         (("mbpp", "--limit", "0"), "--limit takes a number above 0"),
         (("mbpp", "--shard", "x"), "--shard takes a share"),
         (("mbpp", "--subset", "nine"), "no problem 'nine'"),

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 DESKTOP = (1280, 900)
-PHONE = (390, 844)
 Opener = Callable[..., "Page"]
 
 

@@ -58,6 +58,14 @@ def test_in_a_page_it_takes_the_ink_of_the_page_and_ids_of_its_own(name: str) ->
     ElementTree.fromstring(html)
 
 
+def test_settings_of_the_user_change_nothing() -> None:
+    import matplotlib as mpl
+
+    usual = lines(NUMBERS, LABELS)
+    with mpl.rc_context({"lines.linewidth": 9, "axes.facecolor": "red"}):
+        assert lines(NUMBERS, LABELS) == usual
+
+
 def test_lines_differ_in_dashes_and_bars_in_hatching() -> None:
     assert "stroke-dasharray" in lines(NUMBERS, LABELS).svg
     assert "<pattern" in bars(WORDS, LABELS).svg

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from archer.report.figures import Figure
 from archer.report.page import POLICY, Player, Section, page
 from archer.report.tables import Column, Table
 
 TABLE = Table("A table", (Column("a"),), ((1,),))
+FIGURE = Figure("A figure", '<?xml version="1.0"?><svg id="figure_1"></svg>', b"")
 
 
 def test_a_page_holds_its_parts_in_order() -> None:
-    html = page("<T>", [Section("One", ["<p>", TABLE]), Section("Two", ["last"])], lead="a & b")
+    html = page(
+        "<T>", [Section("One", ["<p>", TABLE]), Section("Two", [FIGURE, "last"])], lead="a & b"
+    )
     marks = ["<h1>&lt;T&gt;</h1>", "a &amp; b", ">One</a>", "<h2>One</h2>", "<p>&lt;p&gt;</p>"]
-    places = [html.index(mark) for mark in [*marks, "A table", "<h2>Two</h2>", "<p>last</p>"]]
+    places = [
+        html.index(mark) for mark in [*marks, "A table", "<h2>Two</h2>", "<svg", "<p>last</p>"]
+    ]
     assert places == sorted(places)
     assert '<a href="#section-2">' in html
     assert '<section id="section-2">' in html

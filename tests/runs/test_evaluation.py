@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -17,10 +18,11 @@ import torch
 from archer.errors import ArcherError, BadRequest
 from archer.judge import Verdict
 from archer.model import Model
+from archer.report.trajectory import trajectories
 from archer.runs import decoding, evaluation, verdicts
 from archer.runs.evaluation import evaluate, run_folders
 from archer.runs.faults import BadRun, DiskFault, RunBusy
-from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY, read_recorded
+from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, read_recorded
 from archer.runs.journal import Journal
 from archer.runs.lock import Lock
 from archer.runs.selection import Selection, parse_shard, parse_subset
@@ -110,6 +112,23 @@ def test_the_summary_is_what_the_journal_says(unbroken: Path) -> None:
     assert summary["seconds"] > 0
 
 
+def test_samples_have_the_harness_form(unbroken: Path) -> None:
+    recorded = read_recorded(unbroken)
+    lines = [json.loads(line) for line in (unbroken / SAMPLES).read_text().splitlines()]
+    assert [line["doc_id"] for line in lines] == list(range(Toy.size))
+    for line in lines:
+        done = recorded.samples[str(line["doc_id"])]
+        assert line["resps"] == [[done["completion"]]]
+        assert line["filtered_resps"] == [
+            Toy(Data()).extract(done["completion"], Toy(Data()).samples()[0], "repaired")
+        ]
+        prompt = line["arguments"]["gen_args_0"]["arg_0"]
+        assert prompt.endswith("<|end_header_id|>\n\nWell,")
+        assert line["prompt_hash"] == hashlib.sha256(prompt.encode()).hexdigest()
+        assert line["metrics"] == ["pass@1", "pass@1_extended"]
+        assert line["pass@1"] == float(len(done["completion"]) % 2 == 0)
+
+
 def test_the_manifest_says_what_was_given_and_what_was_defaulted(unbroken: Path) -> None:
     manifest = json.loads((unbroken / MANIFEST).read_text())
     identity, around = manifest["identity"], manifest["circumstances"]
@@ -142,6 +161,21 @@ def test_a_finished_run_is_left_as_it_is(model: Model, copied: Path) -> None:
     assert not heard.grades
     assert outcome.summary["complete"]
     assert (copied / JOURNAL).read_bytes() == before
+
+
+def test_traces_are_kept_of_the_first_problems(
+    model: Model, unbroken: Path, tmp_path: Path
+) -> None:
+    evaluate(toy_request(model, traces=2), tmp_path / "run", Quiet())
+    assert results(tmp_path / "run") == results(unbroken)
+    samples = read_recorded(unbroken).samples
+    found = sorted((tmp_path / "run" / TRACES).iterdir())
+    assert [path.name for path in found] == ["00000.jsonl", "00001.jsonl"]
+    for key, path in zip("01", found, strict=True):
+        (trajectory,) = trajectories(path)
+        assert trajectory.completion is not None
+        assert trajectory.completion["tokens"] == samples[key]["tokens"]
+        assert len(trajectory.updates) == samples[key]["updates"]
 
 
 def test_a_torn_line_is_done_again(model: Model, unbroken: Path, copied: Path) -> None:

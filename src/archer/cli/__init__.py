@@ -26,6 +26,7 @@ COMMANDS = {
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
     "view": ("archer.cli.view:view", "Watch recorded trajectories in a page."),
     "bench": ("archer.cli.bench:app", "Measure what decoding costs on this machine."),
+    "report": ("archer.cli.report:report", "Turn runs into one page."),
     "study": ("archer.cli.study:study", "Measure one table or figure of the paper."),
     "reproduce": ("archer.cli.study:reproduce", "Run all studies and write a report."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),

@@ -35,6 +35,7 @@ def evaluate(
     batch: int = 1,
     seed: int = 0,
     raw: bool = False,
+    traces: int = 0,
     data: Path | None = None,
     json: bool = False,
     unsafe_no_sandbox: bool = False,
@@ -59,6 +60,8 @@ def evaluate(
         Which noise, at a temperature above 0.
     raw
         Prompts without the chat template.
+    traces
+        Keep every update of the first so many problems, for archer view and archer report.
     data
         Folder with the data files; else data in the folder ARCHER_SHARED, else they are fetched.
     json
@@ -67,15 +70,21 @@ def evaluate(
         Run programs even if this machine cannot confine them.
     """
     from archer.runs.evaluation import run_folders
+    from archer.runs.manifest import check_numbers
     from archer.runs.selection import Selection, parse_shard, parse_subset
 
-    if batch < 1:
-        raise BadRequest(f"--batch takes a number above 0, not {batch}.")
+    check_numbers(batch, traces)
     method.build()
     selection = Selection(parse_subset(subset), limit, parse_shard(shard))
     opened = _open(tasks, data, selection)
     folders = run_folders(list(opened), out or _default_folder(list(opened), method.method))
-    request = {"seed": seed, "batch": batch, "chat": not raw, "selection": selection}
+    request = {
+        "seed": seed,
+        "batch": batch,
+        "chat": not raw,
+        "selection": selection,
+        "traces": traces,
+    }
     done = _run(opened, folders, model, method, request, unsafe_no_sandbox)
     summaries = {name: dict(outcome.summary) for name, outcome in done.items()}
     if len(summaries) > 1:

@@ -12,7 +12,7 @@ from rich.console import Console
 from archer.completion import Completion
 from archer.generation import Step
 from archer.model import Model, Request, Stream
-from archer.trace import Speller, Writer, start, updates
+from archer.trace import Writer, recorded, updates
 from archer.view.glyphs import Look
 from archer.view.terminal import Screen, View
 
@@ -29,17 +29,15 @@ def run(
 ) -> list[Completion]:
     """Decode to the end; `pause` seconds after each drawn update give the eye time."""
     stream = Stream(model, request)
+    steps = iter(stream) if writer is None else recorded(model, request, stream, writer)
     listeners: list[Listener] = []
     with ExitStack() as stack:
-        if writer is not None:
-            writer.write(start(model, request))
-            listeners.append(_recorder(writer, Speller(model, request)))
         if console is not None:
             view = _view(model, request)
             screen = stack.enter_context(Screen(view, console))
             screen.draw()
             listeners.append(_drawer(view, screen, pause))
-        for step in stream:
+        for step in steps:
             for listen in listeners:
                 listen(step)
     done = stream.completions
@@ -47,14 +45,6 @@ def run(
         for row, completion in enumerate(done):
             writer.ended(row, completion)
     return done
-
-
-def _recorder(writer: Writer, speller: Speller) -> Listener:
-    def record(step: Step[Any]) -> None:
-        for event in updates(step):
-            writer.write(speller.spelled(event))
-
-    return record
 
 
 def _drawer(view: View, screen: Screen, pause: float) -> Listener:

@@ -102,17 +102,7 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
         for number, each in enumerate(series):
             shift = (number - (len(series) - 1) / 2) * DODGE
             places = [words.index(str(x)) + shift for x in each.x] if words else each.x
-            axes.errorbar(
-                places,
-                each.y,
-                yerr=_errors(each),
-                label=each.label,
-                color=_pick(COLOURS, number),
-                marker=_pick(MARKERS, number),
-                linestyle=_pick(LINES, number),
-                elinewidth=1,
-                capsize=3,
-            )
+            _plot(axes, each, places, number, linestyle=_pick(LINES, number))
         if words:
             axes.set_xticks(range(len(words)), words)
         _legend(drawing, axes)
@@ -126,18 +116,7 @@ def frontier(points: Sequence[Series], labels: Labels) -> Figure:
         x, y = zip(*undominated(pairs), strict=True)
         axes.step(x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost")
         for number, each in enumerate(points):
-            axes.errorbar(
-                [float(x) for x in each.x],
-                each.y,
-                yerr=_errors(each),
-                label=each.label,
-                color=_pick(COLOURS, number),
-                marker=_pick(MARKERS, number),
-                linestyle="",
-                markersize=7,
-                elinewidth=1,
-                capsize=3,
-            )
+            _plot(axes, each, each.x, number, linestyle="", markersize=7)
         _legend(drawing, axes)
         return _finished(drawing, labels)
 
@@ -179,17 +158,32 @@ def undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, floa
 @contextmanager
 def _drawing(labels: Labels) -> Iterator[tuple[Drawing, Axes]]:
     try:
-        import matplotlib as mpl
+        from matplotlib import style
         from matplotlib.figure import Figure as Drawing
     except ImportError as error:
         raise ArcherError(
             "Figures need matplotlib. Install the extra: pip install 'archer-dlm[report]'."
         ) from error
-    with mpl.rc_context(STYLE):
+    with style.context(["default", STYLE]):
         drawing = Drawing(figsize=INCHES, layout="constrained")
         axes = drawing.add_subplot()
         axes.set(xlabel=labels.x, ylabel=labels.y)
         yield drawing, axes
+
+
+def _plot(axes: Axes, series: Series, x: Sequence[Any], number: int, **style: Any) -> None:
+    """One series in the colour and with the marker of its number."""
+    axes.errorbar(
+        x,
+        series.y,
+        yerr=_errors(series),
+        label=series.label,
+        color=_pick(COLOURS, number),
+        marker=_pick(MARKERS, number),
+        elinewidth=1,
+        capsize=3,
+        **style,
+    )
 
 
 def _finished(drawing: Drawing, labels: Labels) -> Figure:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from archer.completion import Completion
 from archer.errors import ArcherError, BadRequest
 from archer.model import Model, Stream
+from archer.model import Request as Asked
 from archer.runs.manifest import Request, digest
 from archer.tasks.base import Sample
+from archer.trace import Writer, recorded
 
 WARM_UP = 2
 """Updates that are run and thrown away before the first one is timed."""
@@ -38,18 +41,39 @@ def encode(request: Request, samples: Sequence[Sample]) -> Prompts:
     return {str(sample.id): tuple(prompt) for sample, prompt in zip(samples, ids, strict=True)}
 
 
+def shown_prompt(request: Request, prompt: Sequence[int]) -> str:
+    """A prompt as the model was given it, with the marks of the chat template."""
+    assert request.model.text is not None
+    return request.model.text.tokenizer.decode(list(prompt), skip_special_tokens=False)
+
+
 def decode(
-    request: Request, samples: Sequence[Sample], prompts: Prompts
+    request: Request,
+    samples: Sequence[Sample],
+    prompts: Prompts,
+    traces: Mapping[str, Path] | None = None,
 ) -> Iterator[tuple[Sample, dict[str, Any]]]:
-    """Each problem with the record of its completion, in order."""
+    """Each problem with the record of its completion, in order; `traces` are written for some."""
     if samples:
         _warm_up(request, prompts[str(samples[0].id)])
     for start in range(0, len(samples), request.batch):
         group = samples[start : start + request.batch]
         asked = _ask(request, [prompts[str(sample.id)] for sample in group])
-        done = Stream(request.model, asked).completions
+        trace = (traces or {}).get(str(group[0].id))
+        done = _completed(request.model, asked, trace)
         for sample, completion in zip(group, done, strict=True):
             yield sample, _record(sample, prompts[str(sample.id)], completion)
+
+
+def _completed(model: Model, asked: Asked, trace: Path | None) -> list[Completion]:
+    stream = Stream(model, asked)
+    if trace is not None:
+        with Writer(trace) as writer:
+            for _ in recorded(model, asked, stream, writer):
+                pass
+            for row, completion in enumerate(stream.completions):
+                writer.ended(row, completion)
+    return stream.completions
 
 
 def _record(sample: Sample, prompt: Sequence[int], completion: Completion) -> dict[str, Any]:
@@ -72,7 +96,7 @@ def _warm_up(request: Request, prompt: Sequence[int]) -> None:
         next(stream, None)
 
 
-def _ask(request: Request, prompts: Sequence[Sequence[int]]) -> Any:
+def _ask(request: Request, prompts: Sequence[Sequence[int]]) -> Asked:
     model: Model = request.model
     return model.request(
         [list(prompt) for prompt in prompts],

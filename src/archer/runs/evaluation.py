@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from archer.errors import ArcherError
-from archer.runs.decoding import decode, encode
+from archer.runs.decoding import decode, encode, shown_prompt
 from archer.runs.folder import Recorded, RunFolder
+from archer.runs.harness import harness_lines
 from archer.runs.journal import Journal, Record
 from archer.runs.manifest import Request, circumstances, identity
 from archer.runs.summary import summarise
@@ -62,11 +63,15 @@ def evaluate(
                     key = str(sample.id)
                     if key in recorded.samples and key not in recorded.grades:
                         grading.submit(sample, recorded.samples[key]["completion"])
-                for sample, record in decode(request, missing, prompts):
+                traces = folder.traces(str(each.id) for each in samples[: request.traces])
+                for sample, record in decode(request, missing, prompts, traces):
                     folder.journal.append(record)
                     listener.sampled(record)
                     grading.submit(sample, record["completion"])
-            summary = summarise(task, asked["method"], samples, folder.recorded())
+            recorded = folder.recorded()
+            summary = summarise(task, asked["method"], samples, recorded)
+            shown = {key: shown_prompt(request, ids) for key, ids in prompts.items()}
+            folder.write_samples(harness_lines(task, samples, shown, recorded))
             folder.write_summary(summary)
     return Outcome(summary, tuple(grading.unjudged))
 

@@ -3,22 +3,26 @@
 manifest.json   what the run is; written once
 journal.jsonl   completions and grades, appended one by one
 summary.json    scores and costs, derived from the journal and replaced as a whole
+samples.jsonl   the graded problems as the lm-evaluation-harness would write them, derived as well
+traces/         every update of the first problems, where that was asked for
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from archer.runs.faults import BadRun, DiskFault
-from archer.runs.files import read_json, replace_json
+from archer.runs.files import read_json, replace_file, replace_json
 from archer.runs.journal import Journal, Record, read_records
 from archer.runs.lock import Lock
 from archer.runs.manifest import differences
 
 MANIFEST, JOURNAL, SUMMARY = "manifest.json", "journal.jsonl", "summary.json"
+SAMPLES = "samples.jsonl"
+TRACES = "traces"
 MOST_NAMED = 6
 
 
@@ -50,6 +54,20 @@ class RunFolder:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         replace_json(self.path / SUMMARY, summary)
+
+    def traces(self, keys: Iterable[str]) -> dict[str, Path]:
+        """Where the traces of problems go, named by their place in the run."""
+        found = {key: self.path / TRACES / f"{place:05}.jsonl" for place, key in enumerate(keys)}
+        if found:
+            try:
+                (self.path / TRACES).mkdir(exist_ok=True)
+            except OSError as error:
+                raise DiskFault.of(self.path / TRACES, error) from error
+        return found
+
+    def write_samples(self, lines: Iterable[str]) -> None:
+        """The graded problems in the format of the lm-evaluation-harness."""
+        replace_file(self.path / SAMPLES, "".join(lines).encode())
 
     def close(self) -> None:
         self.journal.close()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from archer import __version__
+from archer.errors import BadRequest
 from archer.methods import build
 from archer.model import Model
 from archer.runs.selection import Selection
@@ -43,6 +44,18 @@ class Request:
     batch: int = 1
     chat: bool = True
     selection: Selection = field(default_factory=Selection)
+    traces: int = 0
+    """Of so many problems every update is kept as well; no part of the run's identity."""
+
+
+def check_numbers(batch: int, traces: int) -> None:
+    """Refuse numbers that make no run."""
+    if batch < 1:
+        raise BadRequest(f"--batch takes a number above 0, not {batch}.")
+    if traces < 0:
+        raise BadRequest(f"--traces takes a number from 0 on, not {traces}.")
+    if traces and batch > 1:
+        raise BadRequest("Traces of a run are recorded one problem at a time: use --batch 1.")
 
 
 def identity(request: Request, samples: Sequence[Sample]) -> dict[str, Any]:

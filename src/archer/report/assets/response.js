@@ -66,7 +66,7 @@ class Response {
 
   #slot(at) {
     const { token, id } = this.run.state(at, this.run.total);
-    const longest = this.run.data.numbers ? String(this.run.data.ids.at(-1)) : "";
+    const longest = this.run.data.numbers ? String(this.run.data.ids.at(-1) ?? "") : "";
     const final = longest || (id === null ? SIGNS.masked : this.#inLine(token));
     const attributes = { class: "slot", role: "option", "data-at": at, "data-final": final, tabindex: -1 };
     return make("span", attributes, "");

@@ -1,0 +1,40 @@
+"""`archer report`: runs as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from archer.cli.output import write_line
+from archer.errors import BadRequest
+
+
+def report(
+    *runs: Path,
+    output: Annotated[Path, Parameter(name=("--output", "-o"))] = Path("report.html"),
+) -> int:
+    """Turn finished runs into one page with tables, figures and trajectories to watch.
+
+    Parameters
+    ----------
+    runs
+        Run folders; those with several tasks inside are taken apart.
+    output
+        The page.
+    """
+    from archer.runs.comparison import open_run
+    from archer.runs.files import replace_file
+    from archer.runs.folder import MANIFEST
+    from archer.studies.runs_report import runs_page
+
+    if not runs:
+        raise BadRequest("Give at least one run folder; `archer eval` makes one.")
+    folders = []
+    for path in runs:
+        inside = sorted(each.parent for each in path.glob(f"*/{MANIFEST}"))
+        folders += inside if inside and not (path / MANIFEST).is_file() else [path]
+    replace_file(output, runs_page([open_run(path) for path in folders]).encode())
+    write_line(str(output))
+    return 0

@@ -1,0 +1,60 @@
+"""`archer report`: runs of several methods and tasks as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archer.cli import main
+from archer.model import Model
+from archer.runs.evaluation import evaluate
+from archer.runs.selection import Selection
+from runs.toy import Quiet, toy_model, toy_request
+
+pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("report")
+    model: Model = toy_model(folder / "model")
+    asked = {
+        "first": toy_request(model, traces=1, selection=Selection(limit=3)),
+        "second": toy_request(
+            model, method="saber", settings={"length": 6}, traces=1, selection=Selection(limit=3)
+        ),
+        "shorter": toy_request(model, settings={"length": 4}, selection=Selection(limit=3)),
+    }
+    for name, request in asked.items():
+        evaluate(request, folder / "all" / name, Quiet())
+    return {name: folder / "all" / name for name in asked}
+
+
+def test_runs_become_a_page(runs: dict[str, Path], tmp_path: Path, capsys: Capture) -> None:
+    page = tmp_path / "page.html"
+    assert main(["report", *map(str, runs.values()), "-o", str(page)]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    text = page.read_text(encoding="utf-8")
+    assert text.count("llada-confidence") >= 2
+    assert "Against llada-confidence" in text
+    assert "cannot be compared" in text
+    assert "Problem 1: llada-confidence and saber" in text
+    assert "<svg" in text
+
+
+def test_a_folder_of_runs_is_taken_apart(
+    runs: dict[str, Path], tmp_path: Path, capsys: Capture
+) -> None:
+    one, other = tmp_path / "one.html", tmp_path / "other.html"
+    assert main(["report", str(runs["first"].parent), "-o", str(one)]) == 0
+    assert main(["report", *map(str, sorted(runs.values())), "-o", str(other)]) == 0
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["report"]) == 2
+    assert "at least one run folder" in capsys.readouterr().err
+    assert main(["report", str(tmp_path)]) == 2
+    assert "is no run folder" in capsys.readouterr().err
