@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-data check docs demo clean
+.PHONY: help setup test test-slow test-data check docs bench demo clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -35,6 +35,29 @@ check: setup  ## lint, format, types, tests, and at least 95 % statement coverag
 	$(PYTEST) -m "not slow" --cov --cov-report=term --cov-fail-under=95
 
 docs: setup  ## bring the generated parts of the documentation up to date
+	$(BIN)/python docs/generate.py
+
+RESULTS := docs/results
+COMMA := ,
+RANDOM_MODEL := build/random-model
+
+define measure
+	$(BIN)/archer bench $(2) --json > $(RESULTS)/$(1).part
+	mv $(RESULTS)/$(1).part $(RESULTS)/$(1).json
+endef
+
+bench: setup  ## measure this machine, alone on it for about an hour, and write the measured tables
+	mkdir -p $(RESULTS)
+	$(call measure,step-llada-8b,step --shape llada-8b --layers 2)
+	$(call measure,step-dream-7b,step --shape dream-7b --layers 2)
+	$(call measure,step-library,step --shape llada-8b --layers 2 --prompt 512 --repeats 3 --library)
+	$(call measure,step-pocket,step --shape pocket --prompt 128$(COMMA)512 --response 128 --threads 1 --repeats 21)
+	$(call measure,decode-small,decode --shape small)
+	$(call measure,batch-small,batch --shape small)
+	rm -rf $(RANDOM_MODEL)
+	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 2
+	$(call measure,load-llada-8b,load $(RANDOM_MODEL) --dtype float32)
+	rm -rf $(RANDOM_MODEL)
 	$(BIN)/python docs/generate.py
 
 demo: setup  ## see a response being denoised

@@ -6,10 +6,12 @@ check that every part is current.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from archer.bench import report
 from archer.canvas import Scope
 from archer.catalogue import DECODERS, METHODS, POLICIES
 from archer.compatibility import as_markdown, matrix
@@ -17,6 +19,8 @@ from archer.loading.architectures import ARCHITECTURES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+RESULTS = ROOT / "docs" / "results"
+NOT_MEASURED = "Nothing has been measured yet: `make bench` does, and writes this table."
 PART = re.compile(r"<!-- generated: (\w+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
 SCOPES = {
     Scope.MASKS: "masks of the block",
@@ -55,6 +59,12 @@ def parts() -> dict[str, str]:
                 for model in row.models
             ),
         ),
+        "growth": _markdown(report.growth()),
+        "roofline": _markdown(report.roofline()),
+        "steps": _measured("step", (report.steps, report.depths, report.libraries)),
+        "trajectories": _measured("decode", (report.trajectories,)),
+        "batches": _measured("batch", (report.batches,)),
+        "loads": _measured("load", (report.loads,)),
     }
 
 
@@ -67,6 +77,23 @@ def refreshed(text: str) -> str:
         ),
         text,
     )
+
+
+def _measured(kind: str, tables: Sequence[Callable[[report.Found], report.Table]]) -> str:
+    """What `make bench` left of one kind, one paragraph and its tables per file."""
+    found = [
+        json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob(f"{kind}-*.json")
+    ]
+    pieces = []
+    for each in sorted(found, key=report.setting):
+        pieces.append(report.setting(each))
+        filled = (table(each) for table in tables)
+        pieces.extend(_markdown(rows) for rows in filled if len(rows) > 1)
+    return "\n\n".join(pieces) or NOT_MEASURED
+
+
+def _markdown(table: report.Table) -> str:
+    return _table(table[0], table[1:])
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -111,6 +111,13 @@ def test_the_lower_modules_import_nothing_above_them(module: str) -> None:
     assert trespasses(PACKAGE / f"{module}.py", LAYERS[module]) == []
 
 
+def test_nothing_below_depends_on_the_bench() -> None:
+    """What measures the engine is no part of it; the command line and studies may use it."""
+    for path in sources(without=("cli", "studies", "bench")):
+        found = [module for module in imported(path) if inside(module, ("archer.bench",))]
+        assert found == [], name_of(path)
+
+
 def test_only_the_command_line_imports_the_command_line() -> None:
     for path in sources(without=("cli",)):
         if path.name == "__main__.py":

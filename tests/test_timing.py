@@ -27,12 +27,18 @@ class FakeEvent:
         assert enable_timing
         self.device = device
         self.at: int | None = None
+        self.arrived = False
 
     def record(self) -> None:
         FakeEvent.recorded += 1
         self.at = FakeEvent.recorded
 
+    def synchronize(self) -> None:
+        self.arrived = True
+
     def elapsed_time(self, end: FakeEvent) -> float:
+        """A real event refuses while the later one has not been reached."""
+        assert end.arrived
         assert self.at is not None
         assert end.at is not None
         return float(end.at - self.at)

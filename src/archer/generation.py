@@ -26,6 +26,7 @@ from archer.forward import Work, run
 from archer.logits import Logits, RowLogits
 from archer.memory import Memory, Store
 from archer.policies.base import Policy
+from archer.question import Question
 from archer.timing import Clock
 from archer.transformer import Transformer
 
@@ -71,41 +72,6 @@ class Step(Generic[State]):
     """Seconds spent on decoder, policy and layout."""
     errors: dict[int, NonFinite]
     """Rows that ended here because their logits were not finite; they are in none of the fields above."""
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What the next pass is to answer, and the flags of the state that asks, on the host.
-
-    A decoder may ask several things about a row at once (guidance does): its lanes are neighbouring rows
-    of the canvas.
-    """
-
-    canvas: Canvas
-    lanes: int
-    asked: layout.Mask
-    reads: layout.Mask
-    same: layout.Mask
-    distance: tuple[int, ...]
-    done: layout.Mask
-    """Of each row of the state, as `finite` is; the fields above are of each row of the canvas."""
-    finite: layout.Mask
-
-    def select(self, rows: Sequence[int]) -> _Question:
-        lanes = self.lanes_of(rows)
-        return _Question(
-            canvas=self.canvas.select(lanes),
-            lanes=self.lanes,
-            asked=self.asked[lanes],
-            reads=self.reads[lanes],
-            same=self.same[lanes],
-            distance=tuple(self.distance[lane] for lane in lanes),
-            done=self.done[list(rows)],
-            finite=self.finite[list(rows)],
-        )
-
-    def lanes_of(self, rows: Sequence[int]) -> list[int]:
-        return [row * self.lanes + lane for row in rows for lane in range(self.lanes)]
 
 
 class Loop(Generic[State]):
@@ -189,7 +155,7 @@ class Loop(Generic[State]):
 
     def _question(
         self, state: State, canvas: Canvas, memory: Memory, finite: Tensor | None
-    ) -> _Question:
+    ) -> Question:
         """Ask the policy, and read everything the host must know in one transfer."""
         lanes = canvas.rows // len(state.updates)
         same = memory.same_question(canvas)
@@ -205,7 +171,7 @@ class Loop(Generic[State]):
         asked = self.policy.recompute(canvas, memory)
         packet = torch.cat((flags, asked, canvas.reads), dim=1).numpy(force=True)
         masks = packet.astype(np.bool_)
-        return _Question(
+        return Question(
             canvas=canvas,
             lanes=lanes,
             asked=masks[:, 4 : 4 + canvas.columns],
@@ -216,7 +182,7 @@ class Loop(Generic[State]):
             finite=np.asarray(masks[:, 2].reshape(-1, lanes).all(axis=1)),
         )
 
-    def _check(self, question: _Question, state: State, limit: int) -> None:
+    def _check(self, question: Question, state: State, limit: int) -> None:
         if self.shift and question.canvas.columns > question.canvas.response.stop:
             raise Incompatible(
                 f"{type(self.decoder).__name__} asks about extra columns at repeated positions, which has "
@@ -235,7 +201,7 @@ class Loop(Generic[State]):
                 "otherwise this is a fault of the decoder: please report it."
             )
 
-    def _answer(self, question: _Question, memory: Memory) -> tuple[Logits, layout.Layout, Work]:
+    def _answer(self, question: Question, memory: Memory) -> tuple[Logits, layout.Layout, Work]:
         """Run the rows that need a pass; the others get the logits they had."""
         canvas = question.canvas
         reused = {row for row in range(canvas.rows) if self._can_reuse(row, question, memory)}
@@ -263,7 +229,7 @@ class Loop(Generic[State]):
         answers = canvas.columns - canvas.response.start
         return Logits([row for row in rows if row is not None], answers, canvas.mask), plan, work
 
-    def _can_reuse(self, row: int, question: _Question, memory: Memory) -> bool:
+    def _can_reuse(self, row: int, question: Question, memory: Memory) -> bool:
         """Same question, same anchor, and the logits at hand cover what is read now."""
         kept = memory.logits[row]
         if self.policy.counts_passes or not question.same[row] or kept is None:
@@ -271,7 +237,7 @@ class Loop(Generic[State]):
         read = np.flatnonzero(question.reads[row]) - question.canvas.response.start
         return kept.places.issuperset(read.tolist())
 
-    def _calls(self, question: _Question, plan: layout.Layout, seconds: float) -> tuple[Call, ...]:
+    def _calls(self, question: Question, plan: layout.Layout, seconds: float) -> tuple[Call, ...]:
         """One call per row of the state; its lanes refresh together and count as one."""
         total = max(1, sum(plan.fed))
         calls = []

@@ -21,7 +21,8 @@ class Clock:
         return event
 
     def seconds(self, start: float | torch.Event, end: float | torch.Event) -> float:
-        """Call only after the host has waited for everything before `end`."""
+        """Call after the host has waited for the work before `end`, though maybe not for `end` itself."""
         if isinstance(start, float) or isinstance(end, float):
             return float(end) - float(start)  # type: ignore[arg-type]
+        end.synchronize()
         return float(start.elapsed_time(end)) / 1000.0

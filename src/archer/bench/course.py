@@ -89,15 +89,18 @@ class Course:
         values = scores[: self.state.length]
         rows = [RowLogits.of(values, range(self.state.length))]
         after, _ = Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
+        end = clock.mark()
         after.response.numpy(force=True)
-        return Sample(clock.seconds(start, clock.mark()), self.network.take(), work)
+        return Sample(clock.seconds(start, end), self.network.take(), work)
 
     def library_step(self, twin: Any, keep: int) -> Sample:
         """A full pass of the transformers library, without any update."""
         clock = Clock(self.network.device)
         start = clock.mark()
-        library_pass(twin, self.tokens, keep)[0, 0].item()
-        return Sample(clock.seconds(start, clock.mark()), Parts((), 0.0), Work())
+        logits = library_pass(twin, self.tokens, keep)
+        end = clock.mark()
+        logits[0, 0].item()
+        return Sample(clock.seconds(start, end), Parts((), 0.0), Work())
 
 
 def _tokens(state: SaberState) -> Tensor:

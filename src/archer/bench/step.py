@@ -82,6 +82,8 @@ class Row:
     spread: dict[str, float]
     control: float
     """Median share of decoder, policy and loop in the cached step."""
+    head: float
+    """Median share of the vocabulary head in it."""
     naive_gain: float
     """How much longer the naive cached step takes."""
     naive_gain_layers: float
@@ -99,6 +101,7 @@ class Row:
             **asdict(self.figures),
             "spread": self.spread,
             "control": self.control,
+            "head": self.head,
             "naive_gain": self.naive_gain,
             "naive_gain_layers": self.naive_gain_layers,
             "library": None if self.library is None else asdict(self.library),
@@ -145,6 +148,7 @@ def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[S
         figures=Figures.of(shape.layers, [run[name] for name in STEPS], counts),
         spread={name: spread(values) for name, values in seconds.items()},
         control=statistics.median(each.control for each in samples["cached"]),
+        head=statistics.median(each.parts.head / each.seconds for each in samples["cached"]),
         naive_gain=run["naive"] / run["cached"],
         naive_gain_layers=layers["naive"] / layers["cached"],
         library=_library(samples) if "all" in samples else None,

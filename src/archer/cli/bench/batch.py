@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from archer.cli.bench.options import SubjectOptions
+from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json
 from archer.errors import BadRequest
@@ -42,7 +40,6 @@ def batch(
         Print one JSON object instead of a table.
     """
     from archer.bench import batch as bench
-    from archer.bench.machine import machine
     from archer.bench.repeating import check_repeats, whole_numbers
     from archer.methods import build
 
@@ -52,21 +49,13 @@ def batch(
     check_repeats(repeats)
     chosen = build(method, {"length": response})
     opened = subject.open(DEFAULT_SHAPE, prompt, response)
-    facts: dict[str, Any] = {
-        "bench": "batch",
-        "shape": opened.name,
-        "layers": opened.network.shape.layers,
-        "method": chosen.name,
-        "prompt": prompt,
-        "response": response,
-        "repeats": repeats,
-        "machine": machine(opened.network.device, opened.network.dtype),
-    }
+    asked = {"method": chosen.name, "prompt": prompt, "response": response, "repeats": repeats}
+    told = facts("batch", opened, **asked)
     rows = bench.batch(opened, chosen, numbers, prompt, repeats)
     if json:
-        write_json(facts | {"rows": [row.as_dict() for row in rows]})
+        write_json(told | {"rows": [row.as_dict() for row in rows]})
         return 0
-    write_machine(facts["machine"])
+    write_machine(told["machine"])
     table = Table(COLUMNS)
     for row in rows:
         rates = (row.seconds, row.tokens_per_second, row.gain)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from archer.cli.bench.options import SubjectOptions
+from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json, write_line
 from archer.errors import BadRequest
@@ -48,7 +48,6 @@ def decode(
         Print one JSON object instead of a table.
     """
     from archer.bench import decode as bench
-    from archer.bench.machine import machine
     from archer.bench.repeating import check_repeats
     from archer.methods import build
 
@@ -58,21 +57,13 @@ def decode(
     check_repeats(repeats)
     chosen = [build(name.strip(), {"length": response}) for name in methods.split(",")]
     opened = subject.open(DEFAULT_SHAPE, prompt, response)
-    facts: dict[str, Any] = {
-        "bench": "decode",
-        "shape": opened.name,
-        "layers": opened.network.shape.layers,
-        "prompt": prompt,
-        "response": response,
-        "prompts": prompts,
-        "repeats": repeats,
-        "machine": machine(opened.network.device, opened.network.dtype),
-    }
+    sizes = {"prompt": prompt, "response": response, "prompts": prompts, "repeats": repeats}
+    told = facts("decode", opened, **sizes)
     rows = bench.decode(opened, chosen, prompt, prompts, repeats)
     if json:
-        write_json(facts | {"rows": [row.as_dict() for row in rows]})
+        write_json(told | {"rows": [row.as_dict() for row in rows]})
         return 0
-    write_machine(facts["machine"])
+    write_machine(told["machine"])
     _show(rows)
     return 0
 

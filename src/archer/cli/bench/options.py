@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
@@ -37,3 +37,17 @@ class SubjectOptions:
         name = self.shape or default
         room = Room(prompt, response)
         return open_subject(name, self.layers, room, device=self.device, dtype=self.dtype)
+
+
+def facts(bench: str, subject: Subject, **more: Any) -> dict[str, Any]:
+    """What every result tells besides its rows."""
+    from archer.bench.machine import machine
+
+    return {
+        "bench": bench,
+        "shape": subject.name,
+        "layers": subject.network.shape.layers,
+        "depth": subject.depth,
+        **more,
+        "machine": machine(subject.network.device, subject.network.dtype),
+    }

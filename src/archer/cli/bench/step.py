@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from archer.cli.bench.options import SubjectOptions
+from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json, write_line
 
@@ -55,7 +55,6 @@ def step(
         Print one JSON object instead of a table.
     """
     from archer.bench.library import check_library
-    from archer.bench.machine import machine
     from archer.bench.repeating import check_repeats, whole_numbers
     from archer.bench.step import measure
 
@@ -64,21 +63,13 @@ def step(
     if library:
         check_library()
     opened = subject.open(DEFAULT_SHAPE, max(prompts), response)
-    facts: dict[str, Any] = {
-        "bench": "step",
-        "shape": opened.name,
-        "layers": opened.network.shape.layers,
-        "depth": opened.depth,
-        "response": response,
-        "repeats": repeats,
-        "machine": machine(opened.network.device, opened.network.dtype),
-    }
+    told = facts("step", opened, response=response, repeats=repeats)
     rows = measure(opened, prompts, response, repeats, library=library)
     if json:
-        write_json(facts | {"rows": [row.as_dict() for row in rows]})
+        write_json(told | {"rows": [row.as_dict() for row in rows]})
         return 0
-    write_machine(facts["machine"])
-    write_line(f"{opened.name}, {facts['layers']} of {opened.depth} layers, response {response}")
+    write_machine(told["machine"])
+    write_line(f"{opened.name}, {told['layers']} of {opened.depth} layers, response {response}")
     shown = _show(rows)
     _show_whole(shown)
     _show_library(shown)

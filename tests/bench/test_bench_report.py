@@ -1,0 +1,80 @@
+"""Measured objects become tables; what is counted is told as it was counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from archer.bench import report
+from archer.bench.batch import batch
+from archer.bench.decode import decode
+from archer.bench.load import Loaded
+from archer.bench.machine import machine
+from archer.bench.step import PAPER, measure
+from archer.methods import build
+from subjects import tiny
+
+FACTS = {
+    "shape": "tiny",
+    "layers": 3,
+    "response": 8,
+    "machine": machine(torch.device("cpu"), torch.float32),
+}
+
+
+def test_steps_become_tables() -> None:
+    rows = [row.as_dict() for row in measure(tiny(), [4, 8], 8, repeats=1, library=True)]
+    found: dict[str, Any] = FACTS | {"rows": rows}
+    for table in (report.steps(found), report.depths(found), report.libraries(found)):
+        assert [row[0] for row in table] == ["P", "4", "8"]
+        assert len({len(row) for row in table}) == 1
+    assert report.steps(found)[1][5] == f"{rows[0]['limit']:.2f}"
+    assert report.depths(found)[1][-1] == ""
+    found["rows"] = [row | {"whole": None, "library": None} for row in rows]
+    assert len(report.depths(found)) == len(report.libraries(found)) == 1
+
+
+def test_the_paper_stands_beside_the_whole_depth() -> None:
+    (row,) = [each.as_dict() for each in measure(tiny(), [4], 8, repeats=1)]
+    row["whole"]["paper"] = 2.07
+    assert report.depths({"rows": [row]})[1][-1] == "2.07"
+
+
+def test_trajectories_become_a_table() -> None:
+    methods = [build(name, {"length": 8}) for name in ("saber", "archer")]
+    rows = [row.as_dict() for row in decode(tiny(), methods, 4, prompts=1, repeats=1)]
+    table = report.trajectories({"rows": rows})
+    assert [row[0] for row in table] == ["method", "`saber`", "`archer`"]
+    assert table[0][7:] == ["over saber", "predicted", "error"]
+    assert table[1][7:] == ["1.00", "1.00", "+0.0 %"]
+
+
+def test_batches_become_a_table() -> None:
+    rows = batch(tiny(), build("archer", {"length": 8}), (1, 2), 4, repeats=1)
+    table = report.batches({"rows": [row.as_dict() for row in rows]})
+    assert [row[0] for row in table] == ["rows", "1", "2"]
+    assert table[1][4] == "1.00"
+
+
+def test_a_load_becomes_a_table() -> None:
+    mebi = 1 << 20
+    found = Loaded("m", 2.0, 100 * mebi, 10 * mebi, 120 * mebi, 120 * mebi, 0, 0.0, {})
+    assert report.loads(found.as_dict())[1] == ["2.0", "100", "10", "120", "1.200", "1.100"]
+
+
+def test_the_setting_is_one_line() -> None:
+    line = report.setting(FACTS | {"prompt": 4, "method": "archer"})
+    assert line.startswith("`tiny`, 3 layers, prompt 4, response 8, method archer. ")
+    assert "\n" not in line
+    assert report.setting({"model": "m", "machine": FACTS["machine"]}).startswith("`m`. ")
+
+
+def test_counted_tables_need_no_machine() -> None:
+    growth = report.growth()
+    assert [row[1] for row in growth[1:]] == [str(prompt) for prompt in PAPER] * 2
+    assert [row[5] for row in growth[1:6]] == ["1.45", "1.91", "2.82", "4.64", "8.29"]
+    cards = {row[0]: row for row in report.roofline()[1:]}
+    assert cards["H100 SXM"][1:4] == ["11.2", "4.6", "bandwidth"]
+    assert float(cards["B200"][4]) == pytest.approx(14.0, abs=0.1)
