@@ -32,7 +32,7 @@ def main(connection: socket.socket, plan: dict[str, Any]) -> int:
         if not confinement.enter():
             connection.detach()
             return _wait_for_zygote()
-        sys.meta_path.append(Packages(plan["packages"]))
+        sys.meta_path.append(Packages(confinement.packages()))
         for name in plan["preload"]:
             importlib.import_module(name)
     except (OSError, ImportError) as error:
