@@ -97,6 +97,15 @@ def test_cpu_time_has_its_own_limit(judge: Judge) -> None:
     assert script.reason.startswith("Case 1 of 1: The program used up")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="tier B is for Linux")
+def test_a_program_that_kills_itself_is_a_crash_unless_it_may_be_the_limit() -> None:
+    program = "import os\ndef f(x): os.kill(os.getpid(), 9)"
+    patient = Limits(cpu_seconds=3600, wall_seconds=3600)
+    with Judge(patient, workers=1, tier="B") as judge:
+        verdict = judge.grade(check(program))
+    assert (verdict.outcome, verdict.reason) == ("crash", "The program was ended by SIGKILL.")
+
+
 def test_a_test_that_the_answers_drive_mad_is_a_timeout(judge: Judge) -> None:
     limits = Limits(cpu_seconds=1, wall_seconds=60)
     mad = check("def f(x): return 10 ** 12", "for i in range(f(1)): pass", limits)

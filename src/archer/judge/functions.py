@@ -80,7 +80,7 @@ class FunctionRun:
         except wire.WireError as error:
             raise Finished("fail", f"The program sent {error}.", True) from None
         if channel.ended:
-            raise ended_early(self._program.exit(), self._limits, "The program")
+            raise self._program.ended()
 
     def _from_test(self) -> None:
         channel = self._tester.channel
@@ -121,8 +121,9 @@ class FunctionRun:
 
     def _test_ended(self) -> Finished:
         self._tester.kill()
-        end = self._tests.wait_for_exit(self._tester)
-        early = ended_early(end, self._limits, "The test, given the program's answers,")
+        code = self._tests.wait_for_exit(self._tester)
+        lived = self._tester.prepared + self._program.watch.seconds()
+        early = ended_early(code, self._limits, "The test, given the program's answers,", lived)
         if early.verdict.outcome == "timeout":
             return early
         return Finished("harness_error", "The process that ran the test ended unexpectedly.")
