@@ -125,7 +125,6 @@ def test_a_channel_sends_later_what_does_not_fit_now() -> None:
     watch.channel(receiver, lambda: got.extend(receiver.frames()))
     while not got:
         assert watch.wait(1)
-    watch.close()
     assert got == [(wire.CALL, body)]
     theirs.close()
     ours.close()

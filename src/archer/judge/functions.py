@@ -49,6 +49,8 @@ class FunctionRun:
             seconds = watch.seconds()
             program.close()
             self._tests.release(self._tester)
+            program.station.replenish()
+            self._tests.replenish()
         return replace(found, seconds=seconds, calls=self._calls, flooded=program.flooded)
 
     def _start(self) -> None:
@@ -61,12 +63,12 @@ class FunctionRun:
             "expose": None if check.expose is None else list(check.expose),
             **common,
         }
-        self._program.child.close_stdin()
-        send_program(self._program.child, load)
         try:
             self._tester.channel.send(wire.TEST, wire.dumps(test))
         except wire.WireError as error:
             raise Finished("harness_error", f"The test is {error}.") from None
+        send_program(self._program.child, load)
+        self._program.child.close_stdin()
 
     def _from_program(self) -> None:
         channel = self._program.child.channel

@@ -92,9 +92,11 @@ class ProgramRun:
         return ended_early(code, self.limits, "The program", lived)
 
     def close(self) -> None:
-        """Ends the program if it still runs, and looks at the output that is still under way."""
+        """Ends the program if it still runs, and looks at the output that is still under way.
+
+        Does not see to a successor: `station.replenish` does, best when nobody waits any more.
+        """
         self.child.kill()
-        self.watch.close()
         for drain in (self.stdout, self.stderr):
             for _ in range(LAST_READS):
                 if drain.ended or not drain.read():

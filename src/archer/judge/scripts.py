@@ -49,6 +49,7 @@ class CaseRun:
         finally:
             seconds = run.watch.seconds()
             run.close()
+            run.station.replenish()
         return replace(found, seconds=seconds, calls=1, flooded=run.flooded)
 
     def _start(self) -> None:

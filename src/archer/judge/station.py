@@ -102,9 +102,12 @@ class Station:
             self._order()
 
     def release(self, child: Child) -> None:
-        """Ends a child for good and has the next one forked."""
+        """Ends a child for good."""
         child.kill()
         child.close()
+
+    def replenish(self) -> None:
+        """Has the next child forked, in place of one that was released."""
         self.hear()
         if len(self._warm) + len(self._ordered) < WARM_CHILDREN:
             self._order()

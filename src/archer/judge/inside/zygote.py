@@ -165,6 +165,6 @@ class Zygote:
         self._role.rehearse()
         judge.sendall(wire.frame(wire.READY, wire.dumps(time.monotonic() - started)))
         try:
-            return int(self._role.serve(judge))
+            return int(self._role.serve(wire.Connection(judge)))
         except EOFError:
             os._exit(0)
