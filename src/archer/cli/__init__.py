@@ -20,6 +20,7 @@ from archer.errors import ArcherError
 COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
+    "bench-judge": ("archer.cli.bench_judge:bench_judge", "Measure how fast programs are judged."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),

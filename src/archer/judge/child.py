@@ -21,7 +21,8 @@ class ChildUnfit(Exception):
 class Child:
     """The judge's ends of a child's descriptors; -1 stands for closed or absent.
 
-    `prepared` are the seconds that it took to get ready. `exit_code` is None while the child lives.
+    `prepared` are the seconds that it took to get ready, None before. `exit_code` is None while the
+    child lives.
     """
 
     channel: Channel
@@ -31,11 +32,13 @@ class Child:
     folder: Path | None
     pid: int = 0
     pidfd: int = -1
-    prepared: float = 0.0
+    prepared: float | None = None
     exit_code: int | None = None
 
     def wait_until_ready(self, seconds: float) -> None:
         """Waits until the child reports that every layer stands."""
+        if self.prepared is not None:
+            return
         select.select([self.channel.connection], [], [], seconds)
         for kind, body in self.channel.frames():
             if kind != wire.READY:
@@ -43,6 +46,10 @@ class Child:
             self.prepared = wire.loads(body)
             return
         raise ChildUnfit("A sandbox ended, or hung, before it was confined.")
+
+    def lived(self, seconds: float) -> float:
+        """How long it was at work: getting ready, and the seconds since it got its order."""
+        return (self.prepared or 0.0) + seconds
 
     def kill(self) -> None:
         """SIGKILL, which in a process namespace takes everything along."""

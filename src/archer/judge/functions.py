@@ -124,7 +124,7 @@ class FunctionRun:
     def _test_ended(self) -> Finished:
         self._tester.kill()
         code = self._tests.wait_for_exit(self._tester)
-        lived = self._tester.prepared + self._program.watch.seconds()
+        lived = self._tester.lived(self._program.watch.seconds())
         early = ended_early(code, self._limits, "The test, given the program's answers,", lived)
         if early.verdict.outcome == "timeout":
             return early

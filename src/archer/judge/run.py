@@ -88,7 +88,7 @@ class ProgramRun:
         """Makes sure that the program has ended, and gives the verdict on that."""
         self.child.kill()
         code = self.station.wait_for_exit(self.child)
-        lived = self.child.prepared + self.watch.seconds()
+        lived = self.child.lived(self.watch.seconds())
         return ended_early(code, self.limits, "The program", lived)
 
     def close(self) -> None:

@@ -96,6 +96,20 @@ class Station:
         child.wait_until_ready(START_SECONDS)
         return child
 
+    def settle(self) -> None:
+        """Waits until every child under way stands ready."""
+        self._wait(lambda: not self._ordered, START_SECONDS)
+        for child in self._warm:
+            child.wait_until_ready(START_SECONDS)
+
+    def empty(self) -> None:
+        """Ends the children forked ahead, so that the next one is forked when it is needed."""
+        self.settle()
+        while self._warm:
+            child = self._warm.popleft()
+            self.release(child)
+            self.wait_for_exit(child)
+
     def prepare(self) -> None:
         """Has a child forked if none is under way."""
         if not self._warm and not self._ordered:
