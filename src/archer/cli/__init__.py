@@ -21,6 +21,7 @@ COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
     "bench-judge": ("archer.cli.bench_judge:bench_judge", "Measure how fast programs are judged."),
+    "lm-eval": ("archer.cli.lm_eval:lm_eval", "Run the lm-evaluation-harness with Archer."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
