@@ -41,6 +41,28 @@ def test_without_the_harness_the_extra_is_named(
     assert "pip install 'archer-dlm[lm-eval]'" in capsys.readouterr().err
 
 
+def test_everything_is_passed_on_and_errors_come_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    pytest.importorskip("lm_eval", reason="the lm-evaluation-harness is not installed")
+    from lm_eval.api.registry import get_model
+
+    seen: list[str] = []
+
+    def cli_evaluate() -> None:
+        seen.extend(sys.argv)
+        get_model("archer")(pretrained="./none", radious=8)
+
+    monkeypatch.setattr("lm_eval.__main__.cli_evaluate", cli_evaluate)
+    before = sys.argv
+    for _ in range(2):
+        assert main(["lm-eval", "run", "--model", "archer", "--tasks", "a,b"]) == 2
+    assert seen == ["lm_eval", "run", "--model", "archer", "--tasks", "a,b"] * 2
+    assert sys.argv is before
+    assert "does not use the setting 'radious'" in capsys.readouterr().err
+    assert get_model("dummy").__name__ == "DummyLM"
+
+
 def harness(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """In a process of its own, without the network, with caches in the folder."""
     environment = {
@@ -61,10 +83,10 @@ def test_the_harness_writes_its_own_files(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text('{"text": "one"}\n{"text": "two"}\n')
     (tmp_path / "echo.yaml").write_text(TASK.format(data=data))
-    common = ("run", "--model", "archer", "--tasks", "echo", "--include_path", str(tmp_path))
-    given = ("--model_args", f"pretrained={model},method=archer,radius=8")
     out = tmp_path / "out"
-    done = harness(tmp_path, *common, *given, "--output_path", str(out), "--log_samples")
+    chosen = ("--model", "archer", "--model_args", f"pretrained={model},method=archer,radius=8")
+    task = ("--tasks", "echo", "--include_path", str(tmp_path))
+    done = harness(tmp_path, "run", *chosen, *task, "--output_path", str(out), "--log_samples")
     assert done.returncode == 0, done.stderr
     assert "|echo " in done.stdout
     [samples] = out.rglob("samples_echo_*.jsonl")
@@ -73,7 +95,3 @@ def test_the_harness_writes_its_own_files(tmp_path: Path) -> None:
     assert all(isinstance(row["resps"][0][0], str) for row in rows)
     [results] = out.rglob("results_*.json")
     assert json.loads(results.read_text())["config"]["archer_method"] == "archer"
-
-    wrong = harness(tmp_path, *common, "--model_args", f"pretrained={model},radious=8")
-    assert wrong.returncode == 2
-    assert "archer: The method 'archer' does not use the setting 'radious'" in wrong.stderr
