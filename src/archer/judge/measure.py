@@ -93,7 +93,6 @@ def _pair(bench: Bench) -> tuple[float, float, float]:
     first, _ = _timed(bench)
     for station in (bench.programs, bench.tests):
         station.settle()
-    time.sleep(PAUSE)
     whole, inner = _timed(bench)
     return first, inner, whole
 
