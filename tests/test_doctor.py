@@ -11,6 +11,7 @@ import torch
 
 from archer import doctor
 from archer.doctor import ISA_SETTING, ISA_VALUE, ISA_VARIABLE, Attempt, Bf16, Report
+from archer.judge import describe_tier
 
 OK = Attempt("ok")
 SIGILL = Attempt("killed", "by SIGILL")
@@ -117,13 +118,15 @@ def test_the_report_on_this_machine_is_coherent() -> None:
     assert report.dtype == ("float32" if report.device == "cpu" else "bfloat16")
     assert report.threads == torch.get_num_threads()
     assert report.versions["torch"] == torch.__version__
+    assert report.judge == describe_tier()
     assert report.bf16.as_is.outcome in ("ok", "killed", "wrong result", "timed out", "failed")
     assert (report.bf16.refusal is None) == report.bf16.as_is.ok
     assert not str(report.bf16.as_is).startswith("failed"), "the probe script itself is broken"
 
 
 def make_report(bf16: Bf16) -> Report:
-    return Report("3.11.7", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2.13.0"}, bf16)
+    versions = {"torch": "2.13.0"}
+    return Report("3.11.7", "Linux", ("cpu",), "cpu", "float32", 2, versions, bf16, "B: seccomp")
 
 
 def test_the_report_as_text_ends_with_the_remedy() -> None:
@@ -131,6 +134,7 @@ def test_the_report_as_text_ends_with_the_remedy() -> None:
     assert "python       3.11.7" in lines
     assert "default      float32 on cpu" in lines
     assert "torch        2.13.0" in lines
+    assert "judge        B: seccomp" in lines
     assert "bf16 on cpu  killed by SIGILL" in lines
     assert f"bf16 capped  ok ({ISA_SETTING})" in lines
     assert lines[-1].endswith("or use float32.")

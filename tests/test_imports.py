@@ -126,6 +126,15 @@ def test_only_the_command_line_imports_the_command_line() -> None:
         assert found == [], name_of(path)
 
 
+def test_other_tools_are_imported_by_their_integration_alone() -> None:
+    """Only the command that starts a tool may name it outside, and only when it is called."""
+    for path in sources(without=("integrations",)):
+        found = [
+            name for name in imported(path) if inside(name, ("archer.integrations", "lm_eval"))
+        ]
+        assert found == [] or path == PACKAGE / "cli" / "lm_eval.py", name_of(path)
+
+
 def test_nothing_unpickles() -> None:
     for path in sources():
         found = {module.partition(".")[0] for module in imported(path)} & FORBIDDEN_MODULES

@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import torch
 
+from archer.judge import describe_tier
+
 CORE_PACKAGES = (
     "archer-dlm",
     "torch",
@@ -101,7 +103,10 @@ class Bf16:
 
 @dataclass(frozen=True)
 class Report:
-    """What `examine` found. `device` and `dtype` are what a model is loaded with by default."""
+    """What `examine` found. `device` and `dtype` are what a model is loaded with by default.
+
+    `judge` is the tier in which programs would be judged here and the layers that hold, or why not.
+    """
 
     python: str
     platform: str
@@ -111,6 +116,7 @@ class Report:
     threads: int
     versions: Mapping[str, str]
     bf16: Bf16
+    judge: str
 
     def as_dict(self) -> dict[str, Any]:
         """The findings as plain JSON values."""
@@ -126,6 +132,7 @@ class Report:
             "default": f"{self.dtype} on {self.device}",
             "threads": str(self.threads),
             **self.versions,
+            "judge": self.judge,
             "bf16 on cpu": str(self.bf16.as_is),
         }
         if self.bf16.with_variable is not None:
@@ -149,7 +156,7 @@ def default_dtype(device_type: str) -> torch.dtype:
 
 
 def examine(command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS) -> Report:
-    """Look at this machine. Takes a few seconds: bfloat16 is tried in a child process."""
+    """Look at this machine. Takes a few seconds: bfloat16 and a sandbox are tried in processes."""
     device = default_device()
     accelerators = 0 if device == "cpu" else torch.accelerator.device_count()
     return Report(
@@ -161,6 +168,7 @@ def examine(command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECON
         threads=torch.get_num_threads(),
         versions={name: _installed_version(name) for name in CORE_PACKAGES},
         bf16=probe_bf16(command, seconds),
+        judge=describe_tier(),
     )
 
 

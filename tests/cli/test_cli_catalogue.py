@@ -55,7 +55,7 @@ def test_models_as_json(capsys: Capture) -> None:
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     bf16 = Bf16(Attempt("killed", "by SIGILL"))
-    report = Report("3.11.9", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16)
+    report = Report("3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, "B: x")
     monkeypatch.setattr(archer.doctor, "examine", lambda: report)
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out == "\n".join(report.lines()) + "\n"
@@ -63,6 +63,7 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["bf16"]["as_is"]["outcome"] == "killed"
     assert found["device"] == "cpu"
+    assert found["judge"] == "B: x"
 
 
 def test_demo_solves_and_compares(capsys: Capture) -> None:

@@ -2,10 +2,11 @@
 
 import json
 import os
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,15 @@ def test_cpu_time_has_its_own_limit(judge: Judge) -> None:
     assert script.reason.startswith("Case 1 of 1: The program used up")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="tier B is for Linux")
+def test_a_program_that_kills_itself_is_a_crash_unless_it_may_be_the_limit() -> None:
+    program = "import os\ndef f(x): os.kill(os.getpid(), 9)"
+    patient = Limits(cpu_seconds=3600, wall_seconds=3600)
+    with Judge(patient, workers=1, tier="B") as judge:
+        verdict = judge.grade(check(program))
+    assert (verdict.outcome, verdict.reason) == ("crash", "The program was ended by SIGKILL.")
+
+
 def test_a_test_that_the_answers_drive_mad_is_a_timeout(judge: Judge) -> None:
     limits = Limits(cpu_seconds=1, wall_seconds=60)
     mad = check("def f(x): return 10 ** 12", "for i in range(f(1)): pass", limits)
@@ -133,14 +143,29 @@ def test_standard_modules_are_lent_but_only_by_their_own_name(judge: Judge) -> N
     assert "NameError" in judge.grade(check(unknown, "mock.ANY\n" + TEST)).reason
 
 
-@pytest.mark.skipif(
-    Path(str(find_spec("numpy").origin)).is_relative_to("/tmp"),  # type: ignore[union-attr]
-    reason="an environment below /tmp: programs have a /tmp of their own and cannot see it",
-)
 def test_packages_are_importable_only_when_named(judge: Judge) -> None:
     program = "import numpy\ndef f(x): return int(numpy.arange(x + 2).max())"
     assert judge.grade(check(program)).outcome == "pass"
     assert "ModuleNotFoundError" in judge.grade(check("import torch\n" + RIGHT)).reason
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="tiers A and B are for Linux")
+@pytest.mark.parametrize("tier", ["A", "B"])
+def test_packages_may_lie_below_the_temporary_folder(
+    tier: Tier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs have a /tmp of their own, and here nobody but the owner may enter the folder."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        package = Path(folder) / "borrowed"
+        package.mkdir()
+        (package / "__init__.py").write_text("from borrowed.part import ONE\n")
+        (package / "part.py").write_text("ONE = 1\n")
+        monkeypatch.syspath_prepend(folder)
+        with Judge(workers=1, tier=tier, packages=("borrowed",)) as judge:
+            program = "import borrowed\ndef f(x): return x + borrowed.ONE"
+            assert judge.grade(check(program)).outcome == "pass"
+            beside = f"open({str(package)!r} + '/../other')\n{RIGHT}"
+            assert judge.grade(check(beside)).outcome == "fail"
 
 
 def test_a_missing_package_is_refused() -> None:

@@ -1,6 +1,7 @@
 """Checks and limits, comparison of outputs, pipes, temporary folders."""
 
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from archer.judge.channel import Channel, Drain, Feed
 from archer.judge.folders import Folders, overfull
 from archer.judge.inside import wire
 from archer.judge.plan import TEMPORARY_BYTES
+from archer.judge.run import ended_early
 from archer.judge.scripts import same_output
 from archer.judge.watch import Watch
 
@@ -41,6 +43,27 @@ def test_checks_refuse_what_proves_nothing() -> None:
 def test_verdicts_and_limits_are_plain_data() -> None:
     assert Verdict("pass").as_dict()["integrity"] == "isolated"
     assert Limits().as_dict()["wall_seconds"] == 20.0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGXCPU])
+@pytest.mark.parametrize(
+    ("lived", "outcome"), [(0.0, "crash"), (1.4, "crash"), (1.5, "timeout"), (60.0, "timeout")]
+)
+def test_a_kill_is_the_cpu_limits_once_all_cores_together_could_have_used_it_up(
+    number: signal.Signals, lived: float, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the process is said to have used plays no part: on a busy machine it is too little."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    found = ended_early(-number, Limits(cpu_seconds=3), "It", lived).verdict
+    assert found.outcome == outcome
+    assert found.reason == (
+        "It used up 3 s of CPU time." if outcome == "timeout" else f"It was ended by {number.name}."
+    )
+
+
+@pytest.mark.parametrize("code", [0, 1, -signal.SIGSEGV])
+def test_other_ends_are_never_the_cpu_limits(code: int) -> None:
+    assert ended_early(code, Limits(cpu_seconds=1), "It", 60.0).verdict.outcome == "crash"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +125,6 @@ def test_a_channel_sends_later_what_does_not_fit_now() -> None:
     watch.channel(receiver, lambda: got.extend(receiver.frames()))
     while not got:
         assert watch.wait(1)
-    watch.close()
     assert got == [(wire.CALL, body)]
     theirs.close()
     ours.close()

@@ -45,6 +45,7 @@ def test_reading_rights_are_kept_only_where_python_is_hidden(
     hidden.mkdir(mode=0o700)
     monkeypatch.setattr(plan, "standard_library", lambda: hidden)
     assert make_plan("B", "program")["capabilities"] == plan.READ_ANY_FILE
+    monkeypatch.setattr(plan, "TEMPORARY", "/elsewhere")
     assert make_plan("A", "program")["capabilities"] == 0
     monkeypatch.setattr(plan, "standard_library", lambda: Path("/usr"))
     assert make_plan("B", "program")["capabilities"] == 0
@@ -100,6 +101,15 @@ def test_unknown_machines_get_no_linux_tier(monkeypatch: pytest.MonkeyPatch) -> 
 def test_tier_a_needs_a_place_to_mount(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "MOUNT_POINTS", ("/no-such-folder", "/etc"))
     with pytest.raises(NoSandbox, match="needs one of the folders"):
+        make_plan("A", "program")
+
+
+@linux
+def test_tier_a_cannot_show_a_python_below_its_own_temporary_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan, "standard_library", lambda: Path("/tmp/python/lib"))
+    with pytest.raises(NoSandbox, match="a /tmp of their own, and Python lies in it"):
         make_plan("A", "program")
 
 

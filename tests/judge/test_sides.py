@@ -15,11 +15,11 @@ ORDER = {"entry_point": "f", "expose": None}
 
 def judged(program: str, test: str, **order: Any) -> tuple[str, str, bool]:
     ours, theirs = socket.socketpair()
-    side = threading.Thread(target=guest.converse, args=(theirs, program))
+    side = threading.Thread(target=guest.converse, args=(wire.Connection(theirs), program))
     side.start()
     try:
         with ours:
-            return tester.judge(Link(ours), {**ORDER, **order, "test": test})
+            return tester.judge(Link(wire.Connection(ours)), {**ORDER, **order, "test": test})
     finally:
         side.join()
         theirs.close()
@@ -31,7 +31,7 @@ def answered(*answers: bytes, kind: int = wire.ANSWER) -> tuple[str, str, bool]:
     with ours, theirs:
         for body in answers:
             theirs.sendall(wire.frame(kind, body))
-        return tester.judge(Link(ours), {**ORDER, "test": "assert f(1) == 2"})
+        return tester.judge(Link(wire.Connection(ours)), {**ORDER, "test": "assert f(1) == 2"})
 
 
 @pytest.mark.parametrize(

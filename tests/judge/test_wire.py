@@ -176,11 +176,12 @@ def test_frames_cross_a_socket_and_end_with_it() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         with ours:
-            ours.sendall(wire.frame(wire.CALL, b"abc") + wire.frame(wire.ANSWER, b""))
-        assert wire.receive(theirs) == (wire.CALL, b"abc")
-        assert wire.receive(theirs) == (wire.ANSWER, b"")
+            ours.sendall(wire.frame(wire.CALL, b"abc") + wire.frame(wire.ANSWER, b"") + b"cut")
+        connection = wire.Connection(theirs)
+        assert connection.receive() == (wire.CALL, b"abc")
+        assert connection.receive() == (wire.ANSWER, b"")
         with pytest.raises(EOFError):
-            wire.receive(theirs)
+            connection.receive()
 
 
 def test_messages_over_the_cap_are_refused_on_both_sides() -> None:
@@ -190,7 +191,7 @@ def test_messages_over_the_cap_are_refused_on_both_sides() -> None:
     with ours, theirs:
         ours.sendall(wire.HEADER.pack(wire.MESSAGE_BYTES + 1, wire.CALL))
         with pytest.raises(wire.WireError, match="cap"):
-            wire.receive(theirs)
+            wire.Connection(theirs).receive()
 
 
 def test_exact_types_of_library_values() -> None:

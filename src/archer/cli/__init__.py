@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": ("archer.cli.compare:compare", "Compare runs problem by problem."),
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
     "train": ("archer.cli.train:train", "Train the bundled model anew."),
+    "lm-eval": ("archer.cli.lm_eval:lm_eval", "Run the lm-evaluation-harness with Archer."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
     "view": ("archer.cli.view:view", "Watch recorded trajectories in a page."),
     "bench": ("archer.cli.bench:app", "Measure what decoding costs on this machine."),

@@ -17,17 +17,13 @@ class ChildUnfit(Exception):
     """A child could not be confined, so no program may run in it: a fault of the harness."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """How a child ended: exit code (negative: signal) and the CPU seconds that it had used."""
-
-    code: int
-    cpu: float
-
-
 @dataclass(slots=True)
 class Child:
-    """The judge's ends of a child's descriptors; -1 stands for closed or absent."""
+    """The judge's ends of a child's descriptors; -1 stands for closed or absent.
+
+    `prepared` are the seconds that it took to get ready, None before. `exit_code` is None while the
+    child lives.
+    """
 
     channel: Channel
     stdin: int
@@ -36,23 +32,31 @@ class Child:
     folder: Path | None
     pid: int = 0
     pidfd: int = -1
-    exit: Exit | None = None
+    prepared: float | None = None
+    exit_code: int | None = None
 
     def wait_until_ready(self, seconds: float) -> None:
         """Waits until the child reports that every layer stands."""
+        if self.prepared is not None:
+            return
         select.select([self.channel.connection], [], [], seconds)
         for kind, body in self.channel.frames():
             if kind != wire.READY:
                 raise ChildUnfit(f"A sandbox could not be confined: {wire.loads(body)}.")
+            self.prepared = wire.loads(body)
             return
         raise ChildUnfit("A sandbox ended, or hung, before it was confined.")
+
+    def lived(self, seconds: float) -> float:
+        """How long it was at work: getting ready, and the seconds since it got its order."""
+        return (self.prepared or 0.0) + seconds
 
     def kill(self) -> None:
         """SIGKILL, which in a process namespace takes everything along."""
         with contextlib.suppress(ProcessLookupError):
             if self.pidfd >= 0:
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-            elif sys.platform != "linux" and self.pid and self.exit is None:
+            elif sys.platform != "linux" and self.pid and self.exit_code is None:
                 os.kill(self.pid, signal.SIGKILL)
 
     def close_stdin(self) -> None:

@@ -17,7 +17,6 @@ LOAD, IF_EQUAL, IF_AT_LEAST, IF_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 OFFSET_NUMBER, OFFSET_ARCHITECTURE, OFFSET_ARGUMENTS = 0, 4, 16
 ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 EPERM, ENOSYS = 1, 38
-X32_CALLS: Final = 0x40000000
 AUDIT_ARCHITECTURE: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 CLONE_THREAD: Final = 0x10000
@@ -44,16 +43,27 @@ def seccomp_filter(machine: str) -> list[Instruction]:
         (IF_EQUAL, 1, 0, AUDIT_ARCHITECTURE[machine]),
         (RETURN, 0, 0, KILL),
         (LOAD, 0, 0, OFFSET_NUMBER),
-        (IF_AT_LEAST, 0, 1, X32_CALLS),
-        (RETURN, 0, 0, FAIL | EPERM),
     ]
-    for number in allowed.values():
-        program += [(IF_EQUAL, 0, 1, number), (RETURN, 0, 0, ALLOW)]
     program += _block(conditional["clone3"], [(RETURN, 0, 0, FAIL | ENOSYS)])
     program += _block(conditional["clone"], _threads_only())
     for name, (position, values) in BY_ARGUMENT.items():
         program += _block(conditional[name], _one_of(position, values))
-    return [*program, (RETURN, 0, 0, FAIL | EPERM)]
+    numbers_of_allowed = set(allowed.values())
+    changes = sorted(numbers_of_allowed ^ {number + 1 for number in numbers_of_allowed})
+    return [*program, *_search(changes, allowed=False)]
+
+
+def _search(changes: list[int], allowed: bool) -> list[Instruction]:
+    """Binary search; at each number of `changes` refusal turns into permission or the reverse.
+
+    The kernel runs a filter once for every call there is when it is loaded, so its depth counts.
+    """
+    if not changes:
+        return [(RETURN, 0, 0, ALLOW if allowed else FAIL | EPERM)]
+    middle = len(changes) // 2
+    below = _search(changes[:middle], allowed)
+    above = _search(changes[middle + 1 :], allowed ^ (middle % 2 == 0))
+    return [(IF_AT_LEAST, len(below), 0, changes[middle]), *below, *above]
 
 
 def _block(number: int, body: list[Instruction]) -> list[Instruction]:

@@ -49,6 +49,8 @@ class FunctionRun:
             seconds = watch.seconds()
             program.close()
             self._tests.release(self._tester)
+            program.station.replenish()
+            self._tests.replenish()
         return replace(found, seconds=seconds, calls=self._calls, flooded=program.flooded)
 
     def _start(self) -> None:
@@ -61,12 +63,12 @@ class FunctionRun:
             "expose": None if check.expose is None else list(check.expose),
             **common,
         }
-        self._program.child.close_stdin()
-        send_program(self._program.child, load)
         try:
             self._tester.channel.send(wire.TEST, wire.dumps(test))
         except wire.WireError as error:
             raise Finished("harness_error", f"The test is {error}.") from None
+        send_program(self._program.child, load)
+        self._program.child.close_stdin()
 
     def _from_program(self) -> None:
         channel = self._program.child.channel
@@ -80,7 +82,7 @@ class FunctionRun:
         except wire.WireError as error:
             raise Finished("fail", f"The program sent {error}.", True) from None
         if channel.ended:
-            raise ended_early(self._program.exit(), self._limits, "The program")
+            raise self._program.ended()
 
     def _from_test(self) -> None:
         channel = self._tester.channel
@@ -121,8 +123,9 @@ class FunctionRun:
 
     def _test_ended(self) -> Finished:
         self._tester.kill()
-        end = self._tests.wait_for_exit(self._tester)
-        early = ended_early(end, self._limits, "The test, given the program's answers,")
+        code = self._tests.wait_for_exit(self._tester)
+        lived = self._tester.lived(self._program.watch.seconds())
+        early = ended_early(code, self._limits, "The test, given the program's answers,", lived)
         if early.verdict.outcome == "timeout":
             return early
         return Finished("harness_error", "The process that ran the test ended unexpectedly.")

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from archer.errors import BadRequest
 from archer.judge.checks import MIB, NoSandbox, Tier
 from archer.judge.filters import seccomp_filter
+from archer.judge.inside.confine import TEMPORARY
 from archer.judge.inside.kernel import Kernel
 from archer.judge.seatbelt import seatbelt_profile
 from archer.judge.syscalls import ARCHITECTURES, SETUP, numbers
@@ -42,6 +43,7 @@ NEW_MOUNT, NEW_HOST, NEW_IPC, NEW_USER, NEW_PID, NEW_NETWORK = (
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/usr/share/zoneinfo", "/usr/lib/locale")
 MOUNT_POINTS: Final = ("/mnt", "/srv", "/media", "/opt", "/tmp")
+PACKAGES_AT: Final = "/packages"  # in tier A, wherever they lie outside
 
 # Imported by the zygote, so that programs find them loaded.
 PRELOAD: Final = (
@@ -68,7 +70,9 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
     root = linux and os.geteuid() == 0
     namespaces = _namespaces(root) if tier == "A" else None
     drop_user = root and tier != "C"
-    hidden = drop_user and tier != "A" and not _others_can_read(standard_library())
+    found = locate_packages(packages)
+    needed = (standard_library(), *map(Path, found.values()))
+    hidden = drop_user and tier != "A" and not all(map(_others_can_read, needed))
     return {
         "role": role,
         "numbers": numbers(SETUP, machine) if linux else {},
@@ -77,7 +81,7 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
         "tmpfs": f"mode=777,size={TEMPORARY_BYTES},nr_inodes={TEMPORARY_FILES}",
         "show": [str(standard_library()), *filter(os.path.exists, SYSTEM_FILES)],
         "library": str(standard_library()),
-        "packages": locate_packages(packages),
+        "packages": found,
         "devices": list(DEVICES),
         "landlock": _landlock(tier) if linux and tier != "F" else None,
         "seccomp": seccomp_filter(machine) if linux and tier != "F" else None,
@@ -117,6 +121,8 @@ def _namespaces(root: bool) -> dict[str, Any]:
 
 def _root() -> dict[str, Any]:
     library = standard_library()
+    if library.is_relative_to(TEMPORARY):
+        raise NoSandbox(f"Tier A gives programs a {TEMPORARY} of their own, and Python lies in it.")
     shown = [str(library), *SYSTEM_FILES, *DEVICES]
     free = [at for at in MOUNT_POINTS if Path(at).is_dir() and not _holds(at, shown)]
     if not free:
@@ -125,6 +131,7 @@ def _root() -> dict[str, Any]:
         "at": free[0],
         "links": [[str(p), str(p.readlink())] for p in Path("/").glob("lib*") if p.is_symlink()],
         "hide": [str(p) for p in library.glob("*-packages") if p.is_dir()],
+        "packages_at": PACKAGES_AT,
     }
 
 

@@ -1,5 +1,6 @@
 """What every run of a program has in common: its output, its folder, its end, the clock."""
 
+import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Final
 
 from archer.judge.channel import Drain
 from archer.judge.checks import Limits, Outcome, Verdict
-from archer.judge.child import Child, Exit
+from archer.judge.child import Child
 from archer.judge.folders import overfull
 from archer.judge.inside import wire
 from archer.judge.seatbelt import resident_bytes
@@ -17,7 +18,8 @@ from archer.judge.watch import Watch
 LOOK_SECONDS: Final = 0.1
 LONGEST_WAIT: Final = 3600.0
 LAST_READS: Final = 8
-MUCH: Final = 0.5
+TICK: Final = 0.01  # the longest that a kernel charges at once
+OUT_OF_CPU: Final = (-signal.SIGKILL, -signal.SIGXCPU)
 
 
 class Finished(Exception):
@@ -82,15 +84,19 @@ class ProgramRun:
         if watched and resident_bytes(self.child.pid) > self.limits.memory_bytes:
             raise Finished("fail", "MemoryError: the program took more memory than it may.")
 
-    def exit(self) -> Exit:
-        """Makes sure that the program has ended, and says how."""
+    def ended(self) -> Finished:
+        """Makes sure that the program has ended, and gives the verdict on that."""
         self.child.kill()
-        return self.station.wait_for_exit(self.child)
+        code = self.station.wait_for_exit(self.child)
+        lived = self.child.lived(self.watch.seconds())
+        return ended_early(code, self.limits, "The program", lived)
 
     def close(self) -> None:
-        """Ends the program if it still runs, and looks at the output that is still under way."""
+        """Ends the program if it still runs, and looks at the output that is still under way.
+
+        Does not see to a successor: `station.replenish` does, best when nobody waits any more.
+        """
         self.child.kill()
-        self.watch.close()
         for drain in (self.stdout, self.stderr):
             for _ in range(LAST_READS):
                 if drain.ended or not drain.read():
@@ -111,17 +117,20 @@ def send_program(child: Child, order: dict[str, object]) -> None:
         raise Finished("fail", f"The program is {error}.") from None
 
 
-def ended_early(exit_: Exit, limits: Limits, what: str) -> Finished:
-    """The verdict on a program whose process ended by itself.
+def ended_early(code: int, limits: Limits, what: str, lived: float) -> Finished:
+    """The verdict on a program whose process ended by itself, `lived` seconds after its start.
 
-    The kernel enforces the CPU limit by counting ticks and reports what it measured otherwise; on a
-    busy virtual machine the two differ widely. SIGKILL with much CPU time used means the limit.
+    The kernel enforces the CPU limit by ticks, and whoever asks how much was used gets another
+    measure; on a busy machine the two differ widely. But no process is charged more ticks than pass
+    on all cores together. So a kill before that is not the limit's, and one after it is taken for
+    the limit's, also where a program killed itself or hung up so late.
     """
-    if exit_.code == -signal.SIGKILL and exit_.cpu >= MUCH * limits.cpu_seconds:
+    most = (lived + TICK) * (os.cpu_count() or 1)
+    if code in OUT_OF_CPU and most >= limits.cpu_seconds:
         return Finished("timeout", f"{what} used up {limits.cpu_seconds:g} s of CPU time.")
-    if exit_.code < 0:
-        return Finished("crash", f"{what} was ended by {_signal_name(-exit_.code)}.")
-    return Finished("crash", f"{what} ended with exit code {exit_.code} before it had answered.")
+    if code < 0:
+        return Finished("crash", f"{what} was ended by {_signal_name(-code)}.")
+    return Finished("crash", f"{what} ended with exit code {code} before it had answered.")
 
 
 def _signal_name(number: int) -> str:

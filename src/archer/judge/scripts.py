@@ -5,7 +5,7 @@ from decimal import Decimal, InvalidOperation
 
 from archer.judge.channel import Feed
 from archer.judge.checks import Limits, StdinCheck, Verdict
-from archer.judge.run import Finished, ProgramRun, ended_early, send_program
+from archer.judge.run import Finished, ProgramRun, send_program
 from archer.judge.station import Station
 
 
@@ -39,7 +39,7 @@ class CaseRun:
         try:
             self._start()
             run.observe()
-            while run.child.exit is None or not (run.stdout.ended and run.stderr.ended):
+            while run.child.exit_code is None or not (run.stdout.ended and run.stderr.ended):
                 if not run.step():
                     limit = f"{self._limits.wall_seconds:g} s"
                     raise Finished("timeout", f"The program did not end within {limit}.")
@@ -49,6 +49,7 @@ class CaseRun:
         finally:
             seconds = run.watch.seconds()
             run.close()
+            run.station.replenish()
         return replace(found, seconds=seconds, calls=1, flooded=run.flooded)
 
     def _start(self) -> None:
@@ -78,14 +79,13 @@ class CaseRun:
             self._run.watch.forget_channel(channel)
 
     def _compare(self) -> Verdict:
-        end = self._run.child.exit
-        assert end is not None
-        early = ended_early(end, self._limits, "The program")
-        if early.verdict.outcome == "timeout" or end.code < 0:
-            return early.verdict
-        if end.code > 0:
+        code = self._run.child.exit_code
+        assert code is not None
+        if code < 0:
+            return self._run.ended().verdict
+        if code > 0:
             last = self._run.stderr.kept.decode(errors="replace").strip().rpartition("\n")[2]
-            return Verdict("fail", f"The program ended with exit code {end.code}: {last[:200]}")
+            return Verdict("fail", f"The program ended with exit code {code}: {last[:200]}")
         printed = self._run.stdout.kept.decode(errors="replace")
         if same_output(printed, self._expected):
             return Verdict("pass")

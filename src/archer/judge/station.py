@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from archer.judge import inside
 from archer.judge.checks import NoSandbox
-from archer.judge.child import Child, Exit, open_child
+from archer.judge.child import Child, open_child
 from archer.judge.folders import Folders
 from archer.judge.inside import wire
 from archer.judge.plan import Plan
@@ -96,24 +96,41 @@ class Station:
         child.wait_until_ready(START_SECONDS)
         return child
 
+    def settle(self) -> None:
+        """Waits until every child under way stands ready."""
+        self._wait(lambda: not self._ordered, START_SECONDS)
+        for child in self._warm:
+            child.wait_until_ready(START_SECONDS)
+
+    def empty(self) -> None:
+        """Ends the children forked ahead, so that the next one is forked when it is needed."""
+        self.settle()
+        while self._warm:
+            child = self._warm.popleft()
+            self.release(child)
+            self.wait_for_exit(child)
+
     def prepare(self) -> None:
         """Has a child forked if none is under way."""
         if not self._warm and not self._ordered:
             self._order()
 
     def release(self, child: Child) -> None:
-        """Ends a child for good and has the next one forked."""
+        """Ends a child for good."""
         child.kill()
         child.close()
+
+    def replenish(self) -> None:
+        """Has the next child forked, in place of one that was released."""
         self.hear()
         if len(self._warm) + len(self._ordered) < WARM_CHILDREN:
             self._order()
 
-    def wait_for_exit(self, child: Child) -> Exit:
-        """How a child ended that is about to end by itself."""
-        self._wait(lambda: child.exit is not None, END_SECONDS)
-        assert child.exit is not None
-        return child.exit
+    def wait_for_exit(self, child: Child) -> int:
+        """The exit code of a child that is about to end (negative: the signal that ended it)."""
+        self._wait(lambda: child.exit_code is not None, END_SECONDS)
+        assert child.exit_code is not None
+        return child.exit_code
 
     def hear(self) -> None:
         """Takes in what the zygote has reported. StationLost if it is gone."""
@@ -186,7 +203,7 @@ class Station:
             self._warm.append(child)
         elif kind == wire.EXITED:
             child = self._alive.pop(data["pid"])
-            child.exit = Exit(data["code"], data["cpu"])
+            child.exit_code = data["code"]
             self._discard_folder(child)
         else:
             raise StationLost(f"The process that starts sandboxes reports: {data}.")

@@ -1,6 +1,6 @@
 """Waiting for several descriptors at once, up to a deadline."""
 
-import selectors
+import select
 import time
 from collections.abc import Callable
 
@@ -8,13 +8,17 @@ from archer.judge.channel import Channel
 
 Action = Callable[[], None]
 
+READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+MILLISECONDS = 1000
+
 
 class Watch:
-    """Calls the action of each descriptor that is ready. Not reusable; close it after the run."""
+    """Calls the action of each descriptor that is ready. Not reusable."""
 
     def __init__(self, seconds: float) -> None:
-        self._selector = selectors.PollSelector()
-        self._channels: list[Channel] = []
+        self._poll = select.poll()
+        self._actions: dict[int, Action] = {}
+        self._channels: dict[int, Channel] = {}
         self.started = time.monotonic()
         self.deadline = self.started + seconds
 
@@ -24,47 +28,48 @@ class Watch:
 
     def channel(self, channel: Channel, action: Action) -> None:
         """Watches a channel: sends what is queued, calls the action when something has come."""
-        self._channels.append(channel)
-        self._selector.register(channel.connection, selectors.EVENT_READ, (channel, action))
+        descriptor = channel.connection.fileno()
+        self._channels[descriptor] = channel
+        self.readable(descriptor, action)
 
     def readable(self, descriptor: int, action: Action) -> None:
         """Calls the action whenever a descriptor can be read."""
-        self._selector.register(descriptor, selectors.EVENT_READ, (None, action))
+        self._register(descriptor, select.POLLIN, action)
 
     def writable(self, descriptor: int, action: Action) -> None:
         """Calls the action whenever a descriptor can be written."""
-        self._selector.register(descriptor, selectors.EVENT_WRITE, (None, action))
+        self._register(descriptor, select.POLLOUT, action)
+
+    def _register(self, descriptor: int, events: int, action: Action) -> None:
+        self._actions[descriptor] = action
+        self._poll.register(descriptor, events)
 
     def forget(self, descriptor: int) -> None:
         """Watches a descriptor no longer."""
-        self._selector.unregister(descriptor)
+        del self._actions[descriptor]
+        self._channels.pop(descriptor, None)
+        self._poll.unregister(descriptor)
 
     def forget_channel(self, channel: Channel) -> None:
         """Watches a channel no longer."""
-        self._channels.remove(channel)
-        self._selector.unregister(channel.connection)
+        self.forget(channel.connection.fileno())
 
     def wait(self, longest: float) -> bool:
         """Waits once and acts; False when the deadline has passed."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             return False
-        for channel in self._channels:
-            self._ask_for_room(channel)
-        for key, events in self._selector.select(min(left, longest)):
-            channel, action = key.data
-            if channel is not None and events & selectors.EVENT_WRITE:
-                channel.flush()
-            if channel is None or events & selectors.EVENT_READ:
-                action()
+        for descriptor, channel in self._channels.items():
+            room = select.POLLOUT if channel.sending else 0
+            self._poll.modify(descriptor, select.POLLIN | room)
+        for descriptor, events in self._poll.poll(min(left, longest) * MILLISECONDS):
+            self._act(descriptor, events)
         return True
 
-    def _ask_for_room(self, channel: Channel) -> None:
-        key = self._selector.get_key(channel.connection)
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.sending else 0)
-        if key.events != events:
-            self._selector.modify(channel.connection, events, key.data)
-
-    def close(self) -> None:
-        """Gives up the selector."""
-        self._selector.close()
+    def _act(self, descriptor: int, events: int) -> None:
+        channel = self._channels.get(descriptor)
+        if channel is not None and events & select.POLLOUT:
+            channel.flush()
+        action = self._actions.get(descriptor)
+        if action is not None and (channel is None or events & READABLE):
+            action()

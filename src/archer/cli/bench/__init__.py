@@ -9,6 +9,7 @@ COMMANDS = {
     "decode": ("archer.cli.bench.decode:decode", "Whole trajectories, methods side by side."),
     "batch": ("archer.cli.bench.batch:batch", "Tokens per second by rows decoded together."),
     "load": ("archer.cli.bench.load:load", "Time and memory of loading a checkpoint."),
+    "judge": ("archer.cli.bench.judge:judge", "How fast programs are judged."),
     "checkpoint": (
         "archer.cli.bench.checkpoint:checkpoint",
         "Write random weights of any size, to load them.",

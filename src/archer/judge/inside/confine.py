@@ -75,8 +75,8 @@ class Confinement:
             self._bind(path, new + path)
         for path in root["hide"]:
             kernel.mount("tmpfs", new + path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64k")
-        for path in self._plan["packages"].values():
-            self._bind(path, new + path)
+        for name, path in self.packages().items():
+            self._bind(self._plan["packages"][name], new + path)
         kernel.make_read_only(new)
         kernel.change_root(new)
 
@@ -87,6 +87,13 @@ class Confinement:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
             Path(target).touch()
         self._kernel.mount(source, target, "", MS_BIND | MS_REC)
+
+    def packages(self) -> dict[str, str]:
+        """Where programs find each package: a root of their own has a folder for them."""
+        found: dict[str, str] = self._plan["packages"]
+        if self._plan["root"] is None:
+            return found
+        return {name: f"{self._plan['root']['packages_at']}/{name}" for name in found}
 
     def fork(self) -> int:
         """os.fork, where the child is the first process of a new process namespace if there is one.
@@ -137,7 +144,7 @@ class Confinement:
     def _readable(self) -> list[str]:
         if self._plan["namespaces"] is not None:
             return ["/"]
-        return [*self._shown, *self._plan["packages"].values()]
+        return [*self._shown, *self.packages().values()]
 
     def _linux_only(self, folder: str | None) -> None:
         plan, kernel = self._plan, self._kernel

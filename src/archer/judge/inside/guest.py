@@ -7,7 +7,6 @@ and may rewrite it. That is harmless, because all that leaves the process is ans
 import builtins
 import contextlib
 import os
-import resource
 import socket
 import sys
 import traceback
@@ -16,18 +15,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from . import wire
-from .limits import limit_this_process
+from . import limits, wire
 
 MUTABLE = (list, dict, set, deque, bytearray)
 MESSAGE_LENGTH = 300
 
 
-def serve(connection: socket.socket) -> int:
+def serve(connection: wire.Connection) -> int:
     """Loads the one program of this process, then runs it or answers calls; returns an exit code."""
-    _, body = wire.receive(connection)
+    _, body = connection.receive()
     order = wire.loads(body)
-    limit_this_process(order["cpu_seconds"], order["memory_bytes"])
+    limits.limit_this_process(order["cpu_seconds"], order["memory_bytes"])
     if order["script"]:
         connection.close()
         return run_script(order["source"])
@@ -35,14 +33,14 @@ def serve(connection: socket.socket) -> int:
     os._exit(0)
 
 
-def converse(connection: socket.socket, source: str) -> None:
+def converse(connection: wire.Connection, source: str) -> None:
     """Loads a program and answers questions about it until nobody asks any more."""
     program = Program()
     reply = program.answer(lambda: program.load(source))
     with contextlib.suppress(EOFError, OSError):
         while True:
-            connection.sendall(wire.frame(wire.ANSWER, reply))
-            _, body = wire.receive(connection)
+            connection.send(wire.ANSWER, reply)
+            _, body = connection.receive()
             reply = program.reply(body)
 
 
@@ -62,9 +60,10 @@ def rehearse() -> None:
         ):
             ours.sendall(wire.frame(kind, wire.dumps(order)))
         ours.shutdown(socket.SHUT_WR)
-        _, body = wire.receive(theirs)
-        resource.getrlimit(resource.RLIMIT_CPU)
-        converse(theirs, wire.loads(body)["source"])
+        connection = wire.Connection(theirs)
+        _, body = connection.receive()
+        limits.rehearse()
+        converse(connection, wire.loads(body)["source"])
     del sys.modules["program"]
 
 

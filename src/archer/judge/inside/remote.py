@@ -1,7 +1,6 @@
 """Stand-ins, on the test's side, for the functions and objects of a program."""
 
 import builtins
-import socket
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -39,7 +38,7 @@ class Link:
     the answer to the loading comes first.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: wire.Connection) -> None:
         self._connection = connection
         self._loading = True
         self.stopped: ProgramFault | Uncrossable | None = None
@@ -49,10 +48,9 @@ class Link:
         if self.stopped is not None:
             raise self.stopped
         try:
-            message = wire.frame(kind, wire.dumps(request))
+            self._connection.send(kind, wire.dumps(request))
         except wire.WireError as error:
             self._stop(ProgramFault(f"The test would pass on {error}.", broken=False))
-        self._connection.sendall(message)
         self.wait_until_loaded()
         return self._answer()
 
@@ -70,7 +68,7 @@ class Link:
     def _answer(self) -> dict[str, Any]:
         """Receives an answer, and raises here what the program raised there."""
         try:
-            kind, body = wire.receive(self._connection)
+            kind, body = self._connection.receive()
             answer: dict[str, Any] = wire.loads(body)
             if kind != wire.ANSWER or not isinstance(answer, dict):
                 raise wire.WireError("an answer of the wrong kind")

@@ -8,12 +8,12 @@ arithmetic, so that a program cannot answer a comparison.
 import ast
 import builtins
 import importlib
+import os
 import random
 import socket
-from typing import Any
+from typing import Any, NoReturn
 
-from . import wire
-from .limits import limit_this_process
+from . import limits, wire
 from .remote import RAISED_BY_PROGRAM, Link, ProgramFault, Stub, Uncrossable
 
 REASON_LENGTH = 300
@@ -37,26 +37,32 @@ LENDABLE = frozenset(
     )
 )
 
+BUILT_IN = frozenset(dir(builtins))
 
-def serve(connection: socket.socket) -> int:
-    """Runs the one test of this process and reports what it saw."""
-    _, body = wire.receive(connection)
+
+def serve(connection: wire.Connection) -> NoReturn:
+    """Runs the one test of this process, reports what it saw, and ends without tidying up."""
+    _, body = connection.receive()
     order = wire.loads(body)
-    limit_this_process(order["cpu_seconds"], order["memory_bytes"])
-    random.seed(0)
+    limits.limit_this_process(order["cpu_seconds"], order["memory_bytes"])
     outcome, reason, broken = judge(Link(connection), order)
     verdict = {"outcome": outcome, "reason": reason[:REASON_LENGTH], "broken": broken}
-    connection.sendall(wire.frame(wire.VERDICT, wire.dumps(verdict)))
-    return 0
+    connection.send(wire.VERDICT, wire.dumps(verdict))
+    os._exit(0)
 
 
 def rehearse() -> None:
-    """Goes once through what a real test needs, so that it finds its memory in place."""
+    """Goes once through what a real test needs, so that it finds its memory in place.
+
+    Leaves the random numbers in the state that every test finds.
+    """
+    limits.rehearse()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         for value in ({}, {"value": 2}):
             theirs.sendall(wire.frame(wire.ANSWER, wire.dumps(value)))
-        judge(Link(ours), {"test": "assert f([1]) == 2\n", "entry_point": "f", "expose": None})
+        order = {"test": "assert f([1]) == 2\n", "entry_point": "f", "expose": None}
+        judge(Link(wire.Connection(ours)), order)
     random.seed(0)
 
 
@@ -117,7 +123,7 @@ def _from_library(module: str, name: str) -> dict[str, Any]:
 def free_names(tree: ast.Module) -> set[str]:
     """Names that a test reads and nowhere defines, without the built-in ones."""
     used: set[str] = set()
-    bound: set[str] = set(dir(builtins))
+    bound: set[str] = set(BUILT_IN)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)

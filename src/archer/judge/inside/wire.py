@@ -35,22 +35,33 @@ def frame(kind: int, body: bytes) -> bytes:
     return HEADER.pack(len(body), kind) + body
 
 
-def receive(connection: socket.socket) -> tuple[int, bytes]:
-    """The next message of a blocking socket; EOFError at the end."""
-    length, kind = HEADER.unpack(_exactly(connection, HEADER.size))
-    if length > MESSAGE_BYTES:
-        raise WireError(f"a message of {length} bytes is over the cap of {MESSAGE_BYTES}")
-    return kind, _exactly(connection, length)
+class Connection:
+    """A blocking socket that carries messages; the only reader of that socket."""
 
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._incoming = open(end.fileno(), "rb", closefd=False)  # noqa: SIM115
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        chunk = connection.recv(min(size - len(received), 1 << 20))
-        if not chunk:
+    def send(self, kind: int, body: bytes) -> None:
+        """Sends one message."""
+        self._end.sendall(frame(kind, body))
+
+    def receive(self) -> tuple[int, bytes]:
+        """The next message; EOFError at the end."""
+        length, kind = HEADER.unpack(self._exactly(HEADER.size))
+        if length > MESSAGE_BYTES:
+            raise WireError(f"a message of {length} bytes is over the cap of {MESSAGE_BYTES}")
+        return kind, self._exactly(length)
+
+    def _exactly(self, size: int) -> bytes:
+        received = self._incoming.read(size)
+        if len(received) < size:
             raise EOFError
-        received += chunk
-    return bytes(received)
+        return received
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._end.close()
 
 
 class Encoder:
@@ -166,16 +177,21 @@ FROM_PLAIN: dict[str, Callable[[Any], Any]] = {
 
 def dumps(data: Any) -> bytes:
     """JSON as bytes."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+    return TO_JSON.encode(data).encode()
 
 
 def loads(body: bytes) -> Any:
     """JSON from bytes; WireError if it is none."""
     try:
-        return json.loads(body, parse_constant=_no_constant)
+        return FROM_JSON.decode(body.decode())
     except (ValueError, RecursionError) as error:
         raise WireError("a message that is not JSON") from error
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+# Made once: json.dumps and json.loads would make them anew for every message.
+TO_JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+FROM_JSON = json.JSONDecoder(parse_constant=_no_constant)

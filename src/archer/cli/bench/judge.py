@@ -1,0 +1,41 @@
+"""`archer bench judge`: how fast programs are judged on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archer.cli.output import write_json, write_line
+
+if TYPE_CHECKING:
+    from archer.judge.measure import Speed
+
+
+def judge(*, samples: int = 100, programs: int = 300, json: bool = False) -> int:
+    """Measure how fast programs are judged.
+
+    Parameters
+    ----------
+    samples
+        Checks timed one by one, with and without a waiting sandbox.
+    programs
+        Programs graded at full speed, one per core at a time.
+    json
+        Print one JSON object instead of a table.
+    """
+    from archer.judge.measure import measure
+
+    speed = measure(samples, programs)
+    write_json(speed.as_dict()) if json else _show(speed)
+    return 0
+
+
+def _show(speed: Speed) -> None:
+    machine = speed.machine
+    write_line(f"{machine['processor']}, {machine['cores']} cores, load {machine['load']:.2f}")
+    write_line(f"{machine['system']}, Python {machine['python']}, tier {speed.tier}")
+    write_line(f"{'ms':<14}{'best':>9}{'median':>9}{'90 %':>9}")
+    rows = {"first answer": speed.first, "warm": speed.warm, "warm check": speed.warm_check}
+    for name, spread in rows.items():
+        numbers = (spread.best, spread.median, spread.ninth_decile)
+        write_line(f"{name:<14}" + "".join(f"{each:>9.2f}" for each in numbers))
+    write_line(f"programs/s    {speed.per_second:>9.1f}")

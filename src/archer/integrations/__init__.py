@@ -1,0 +1,1 @@
+"""Archer as a part of other tools. Nothing of the package imports these modules."""

@@ -1,0 +1,50 @@
+"""What a task of the lm-evaluation-harness wants of a response, in terms of a method's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from archer.errors import BadRequest
+
+LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+"""Names for the length of a response, the first that is given holds."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Stop strings, and settings that go before those of the model."""
+
+    stops: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+    def cut(self, text: str) -> str:
+        """The text up to the first stop string in it. A diffusion model cannot stop earlier."""
+        found = [text.find(stop) for stop in self.stops if stop]
+        return text[: min((at for at in found if at >= 0), default=len(text))]
+
+
+def read_kwargs(kwargs: Mapping[str, Any]) -> Wanted:
+    """Understands a request's generation_kwargs; what is no stop string becomes a setting."""
+    settings = dict(kwargs)
+    until = settings.pop("until", None) or ()
+    sample = settings.pop("do_sample", None)
+    temperature = settings.pop("temperature", None)
+    if sample and not temperature:
+        raise BadRequest(
+            "The task asks for sampling (do_sample) without a temperature above 0. "
+            "Add one: --gen_kwargs temperature=0.7."
+        )
+    if temperature and sample is not False:
+        settings["temperature"] = temperature
+    length = first_length(settings)
+    if length is not None:
+        settings["length"] = length
+    return Wanted((until,) if isinstance(until, str) else tuple(until), settings)
+
+
+def first_length(settings: MutableMapping[str, Any]) -> int | None:
+    """Takes every name for the length out of some settings; the value that holds."""
+    given = [settings.pop(name, None) for name in LENGTHS]
+    return next((length for length in given if length is not None), None)

@@ -1,0 +1,142 @@
+"""How fast the judge is on this machine. Measures only; decides nothing."""
+
+import os
+import platform
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from archer.errors import BadRequest
+from archer.judge.checks import FunctionCheck, Limits, Verdict
+from archer.judge.functions import FunctionRun
+from archer.judge.judge import Judge, usable_cores
+from archer.judge.run import Bench
+from archer.judge.tiers import open_workshop
+
+CHECK: Final = FunctionCheck("def add(a, b):\n    return a + b\n", "add", "assert add(1, 2) == 3\n")
+LIMITS: Final = Limits()
+PROCESSORS: Final = Path("/proc/cpuinfo")
+WARM_UP: Final = 5
+PAUSE: Final = 0.02  # for the kernel to clear away what has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Milliseconds of repeated measurements."""
+
+    best: float
+    median: float
+    ninth_decile: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> "Spread":
+        """The spread of some durations, at least two."""
+        deciles = statistics.quantiles(seconds, n=10, method="inclusive")
+        found = (min(seconds), statistics.median(seconds), deciles[-1])
+        return cls(*(round(1000 * each, 3) for each in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What `measure` found.
+
+    `first` is a whole check for which no sandbox was waiting: both are forked and confined, the
+    program is loaded and called. `warm` is from handing a program to a waiting sandbox until the
+    verdict stands; `warm_check` adds what comes before and after, the order of the next sandboxes
+    included. `per_second` is programs graded with every core at work.
+    """
+
+    tier: str
+    first: Spread
+    warm: Spread
+    warm_check: Spread
+    per_second: float
+    samples: int
+    programs: int
+    machine: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for a result file."""
+        return asdict(self)
+
+
+def measure(samples: int, programs: int) -> Speed:
+    """Times single checks `samples` times each way, interleaved, and then `programs` at full speed."""
+    if samples < 2 or programs < 1:
+        raise BadRequest(
+            f"Measuring takes at least 2 samples and 1 program, not {samples} and {programs}."
+        )
+    machine = describe_machine()
+    workshop, bench = open_workshop(None, False, ())
+    try:
+        single = _single(bench, samples)
+    finally:
+        bench.close()
+        workshop.close()
+    rate = _rate(programs)
+    return Speed(workshop.tier, *single, rate, samples, programs, machine)
+
+
+def _single(bench: Bench, samples: int) -> tuple[Spread, Spread, Spread]:
+    rows = [_pair(bench) for _ in range(WARM_UP + samples)][WARM_UP:]
+    first, warm, warm_check = (Spread.of(list(column)) for column in zip(*rows, strict=True))
+    return first, warm, warm_check
+
+
+def _pair(bench: Bench) -> tuple[float, float, float]:
+    """Seconds of a check without and of one with waiting sandboxes: first, warm, warm check."""
+    for station in (bench.programs, bench.tests):
+        station.empty()
+    time.sleep(PAUSE)
+    first, _ = _timed(bench)
+    for station in (bench.programs, bench.tests):
+        station.settle()
+    whole, inner = _timed(bench)
+    return first, inner, whole
+
+
+def _timed(bench: Bench) -> tuple[float, float]:
+    """Seconds of a whole check, and of the part between handing over and verdict."""
+    started = time.perf_counter()
+    verdict = FunctionRun(bench, CHECK, LIMITS).verdict()
+    whole = time.perf_counter() - started
+    _must_pass(verdict)
+    return whole, verdict.seconds
+
+
+def _rate(programs: int) -> float:
+    with Judge(LIMITS) as judge:
+        for _, verdict in judge.grade_many([CHECK] * (WARM_UP * judge.workers)):
+            _must_pass(verdict)
+        started = time.perf_counter()
+        for _, verdict in judge.grade_many([CHECK] * programs):
+            _must_pass(verdict)
+        return round(programs / (time.perf_counter() - started), 1)
+
+
+def _must_pass(verdict: Verdict) -> None:
+    if verdict.outcome != "pass":
+        found = f"{verdict.outcome}: {verdict.reason}"
+        raise BadRequest(f"The judge cannot be measured here: an honest program got {found}.")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, cores, system, Python, and how busy the machine is already."""
+    return {
+        "processor": _processor(),
+        "cores": usable_cores(),
+        "load": round(os.getloadavg()[0], 2),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    """The processor's name where the system tells, else its kind."""
+    if PROCESSORS.exists():
+        for line in PROCESSORS.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()

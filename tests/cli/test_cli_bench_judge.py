@@ -1,0 +1,45 @@
+"""`archer bench judge`: the table, the object, and what is refused."""
+
+import json
+
+import pytest
+
+from archer.cli import main
+from archer.judge import measure
+from archer.judge.measure import Speed, Spread
+
+Capture = pytest.CaptureFixture[str]
+
+MACHINE = {"processor": "Fast", "cores": 2, "load": 0.5, "system": "Linux", "python": "3.11"}
+SPREADS = Spread(5.0, 6.0, 7.0), Spread(0.5, 0.75, 1.0), Spread(1.0, 1.25, 1.5)
+
+
+def made(samples: int, programs: int) -> Speed:
+    return Speed("A", *SPREADS, 99.5, samples, programs, MACHINE)
+
+
+def test_the_table(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "measure", made)
+    assert main(["bench", "judge"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Fast, 2 cores, load 0.50"
+    assert lines[1] == "Linux, Python 3.11, tier A"
+    assert [line.split()[-3:] for line in lines[3:6]] == [
+        ["5.00", "6.00", "7.00"],
+        ["0.50", "0.75", "1.00"],
+        ["1.00", "1.25", "1.50"],
+    ]
+    assert lines[6].split() == ["programs/s", "99.5"]
+
+
+def test_the_object(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "measure", made)
+    assert main(["bench", "judge", "--samples", "7", "--programs", "8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["warm"] == {"best": 0.5, "median": 0.75, "ninth_decile": 1.0}
+    assert (found["samples"], found["programs"], found["machine"]) == (7, 8, MACHINE)
+
+
+def test_too_few_samples_are_refused(capsys: Capture) -> None:
+    assert main(["bench", "judge", "--samples", "1"]) == 2
+    assert "at least 2 samples and 1 program, not 1 and 300" in capsys.readouterr().err

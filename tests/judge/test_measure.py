@@ -1,0 +1,84 @@
+"""Measuring the judge: what is timed is what it says, and nothing is left. No time is asserted."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archer.errors import BadRequest
+from archer.judge import Verdict, measure
+from archer.judge.measure import Spread, describe_machine
+from archer.judge.run import Bench
+from archer.judge.station import WARM_CHILDREN, Station
+from archer.judge.tiers import open_workshop
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    workshop, opened = open_workshop(None, False, ())
+    yield opened
+    opened.close()
+    workshop.close()
+
+
+def waiting(station: Station) -> int:
+    return len(station._warm) + len(station._ordered)
+
+
+def test_an_emptied_station_forks_on_demand_and_then_ahead_again(bench: Bench) -> None:
+    bench.programs.settle()
+    assert waiting(bench.programs) == WARM_CHILDREN
+    bench.programs.empty()
+    assert waiting(bench.programs) == 0
+    assert bench.programs._alive == {}
+    child = bench.programs.take()
+    assert child.prepared is not None
+    bench.programs.release(child)
+    bench.programs.replenish()
+    assert waiting(bench.programs) == 1
+
+
+def test_a_settled_child_can_be_taken(bench: Bench) -> None:
+    bench.tests.settle()
+    bench.tests.settle()
+    child = bench.tests.take()
+    assert child.lived(1.0) > 1.0
+    bench.tests.release(child)
+    assert bench.tests.wait_for_exit(child) < 0
+
+
+def test_the_spread_is_in_milliseconds() -> None:
+    tenths = [0.001 * number for number in range(11)]
+    assert Spread.of(tenths) == Spread(best=0.0, median=5.0, ninth_decile=9.0)
+
+
+def test_a_small_measurement_says_what_it_measured() -> None:
+    found = measure.measure(samples=2, programs=3).as_dict()
+    assert found["tier"] in ("A", "B", "C", "D")
+    assert (found["samples"], found["programs"]) == (2, 3)
+    assert found["per_second"] > 0
+    for name in ("first", "warm", "warm_check"):
+        assert 0 < found[name]["best"] <= found[name]["median"] <= found[name]["ninth_decile"]
+    assert found["warm"]["best"] < found["warm_check"]["best"]
+
+
+@pytest.mark.parametrize(("samples", "programs"), [(1, 1), (2, 0)])
+def test_too_small_a_measurement_is_refused(samples: int, programs: int) -> None:
+    with pytest.raises(BadRequest, match=f"not {samples} and {programs}"):
+        measure.measure(samples, programs)
+
+
+def test_a_judge_that_fails_honest_programs_is_not_measured() -> None:
+    with pytest.raises(BadRequest, match="an honest program got fail: wrong answer"):
+        measure._must_pass(Verdict("fail", "wrong answer"))
+
+
+def test_the_machine_is_described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    listing = tmp_path / "cpuinfo"
+    monkeypatch.setattr(measure, "PROCESSORS", listing)
+    assert describe_machine()["processor"] == os.uname().machine
+    listing.write_text("processor : 0\nmodel name : Fast One\nmodel name : Other\n")
+    found = describe_machine()
+    assert found["processor"] == "Fast One"
+    assert found["cores"] >= 1
