@@ -21,13 +21,13 @@ PAPER = {"where": "The paper has no run with a refresh by age; see its Table 4 f
 
 
 def nearest_age(updates: Sequence[int], fraction: float) -> int:
-    """The age whose share of full passes over trajectories of these lengths is nearest; ties to the older."""
+    """The age whose share of full passes over trajectories of these lengths is nearest; ties to the younger."""
 
     def miss(age: int) -> float:
         full = sum(-(-count // age) for count in updates)
         return abs(full / sum(updates) - fraction)
 
-    return min(range(max(updates), 0, -1), key=miss)
+    return min(range(1, max(updates) + 1), key=miss)
 
 
 def measure(lab: Lab) -> Measured:
