@@ -29,7 +29,7 @@ def summarise(
         "completed": len(done),
         "graded": len(graded),
         **_scores(task.metric, graded, complete),
-        **_costs(done),
+        **costs(done),
         "tiers": sorted({grade["tier"] for grade in graded if grade["tier"] is not None}),
         **(_measures(task, samples, recorded) if complete else {}),
     }
@@ -60,7 +60,7 @@ def _scores(metric: str, graded: Sequence[Mapping[str, Any]], complete: bool) ->
     return found
 
 
-def _costs(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def costs(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Totals over the problems, and what one problem took on average."""
     totals: dict[str, Any] = {name: sum(record[name] for record in done) for name in COUNTED}
     updates = totals["updates"]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from archer.bench.counting import count_passes
 from archer.model import Model
+from archer.report.figures import Series
 from archer.report.tables import Value
+from archer.runs.folder import Recorded
 from archer.runs.statistics import bootstrap, mcnemar, mean, ratio_of_sums, wilson
+from archer.runs.summary import costs
 from archer.studies.lab import Arm
 
 Row = dict[str, Any]
 PERCENT = 100.0
+STANDS_FOR = {"pocket": "mbpp", "pocket-long": "livecodebench"}
+"""The benchmark whose published figures stand beside ours, by prompt length."""
 
 
 def described(arm: Arm, label: str, model: Model) -> Row:
@@ -68,4 +75,24 @@ def operations_of(arm: Arm, model: Model) -> int:
 def value(row: Row, name: str, paper: float | None = None) -> Value:
     """A cell: the number, its interval where there is one, and the paper's."""
     low, high = row.get(f"{name}_interval", (None, None))
-    return Value(row[name], low, high, paper)
+    return Value(row.get(name), low, high, paper)
+
+
+def series(label: str, x: Sequence[Any], rows: Sequence[Row], name: str) -> Series:
+    """A line of a figure: one number of each row with its interval."""
+    low, high = ([row[f"{name}_interval"][end] for row in rows] for end in (0, 1))
+    return Series(label, x, [row[name] for row in rows], low, high)
+
+
+def part_of(arm: Arm, keys: Sequence[str]) -> Arm:
+    """The same arm on some of its problems."""
+    samples = {key: arm.run.recorded.samples[key] for key in keys}
+    grades = {key: arm.run.recorded.grades[key] for key in keys}
+    run = replace(arm.run, recorded=Recorded(samples, grades))
+    return Arm(run, costs(list(samples.values())))
+
+
+def published(paper: Mapping[str, Any], task: str) -> Mapping[str, Any]:
+    """The paper's figures for a task: its own, or those of the benchmark that a pocket task stands for."""
+    found: Mapping[str, Any] = paper.get(STANDS_FOR.get(task, task), {})
+    return found

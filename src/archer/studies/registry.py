@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 from archer.errors import BadRequest
-from archer.studies import radius
+from archer.studies import (
+    age,
+    backbones,
+    cache_use,
+    cases,
+    cross_domain,
+    main,
+    prompt_length,
+    radius,
+    response_length,
+    rollback,
+)
 from archer.studies.study import Study
 
-STUDIES: dict[str, Study] = {each.name: each for each in (radius.STUDY,)}
+ORDER = (
+    main.STUDY,
+    backbones.STUDY,
+    radius.STUDY,
+    rollback.STUDY,
+    cross_domain.STUDY,
+    cache_use.STUDY,
+    prompt_length.STUDY,
+    response_length.STUDY,
+    age.STUDY,
+    cases.STUDY,
+)
+STUDIES: dict[str, Study] = {each.name: each for each in ORDER}
 
 
 def find_study(name: str) -> Study:

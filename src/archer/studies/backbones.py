@@ -1,0 +1,164 @@
+"""Backbones: the loaded model with scores, and random networks of its size with plain and shifted logits.
+
+A random network writes nonsense, so it has passes and times but no scores. What it shows is that the cache
+works alike on both kinds of logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from archer.bench.weights import filled
+from archer.loading.architectures import DREAM, LLADA, Architecture
+from archer.model import Model
+from archer.report.tables import Column, Table
+from archer.studies.arms import against, described, value
+from archer.studies.lab import Lab
+from archer.studies.samples import compared, timed
+from archer.studies.study import Measured, Presented, Row, Study
+from archer.transformer import Transformer
+
+RADII = {"mbpp": 11, "humaneval": 15}
+RADIUS = 8
+"""Where the paper names none."""
+MOST_PROMPTS = 12
+"""Prompts that the random networks decode at most."""
+PAPER = {
+    "where": "Table 2: Pass@1 base and extended, seconds, speedup over Saber",
+    "mbpp": {
+        "LLaDA-8B": {"saber": [44.03, 31.38, 8.45, 1.00], "archer": [44.50, 32.55, 6.20, 1.36]},
+        "Dream-7B": {"saber": [52.93, 41.69, 8.18, 1.00], "archer": [53.63, 42.15, 5.51, 1.48]},
+        "DiffuCoder-7B": {
+            "saber": [59.48, 44.73, 12.35, 1.00],
+            "archer": [60.19, 45.20, 8.97, 1.38],
+        },
+    },
+    "humaneval": {
+        "LLaDA-8B": {"saber": [44.51, 37.20, 12.13, 1.00], "archer": [43.29, 37.20, 7.29, 1.66]},
+        "Dream-7B": {"saber": [29.88, 28.05, 10.40, 1.00], "archer": [31.10, 28.05, 5.85, 1.78]},
+        "DiffuCoder-7B": {
+            "saber": [57.32, 51.83, 15.57, 1.00],
+            "archer": [60.37, 54.27, 9.24, 1.68],
+        },
+    },
+    "overall": {"mbpp": 1.41, "humaneval": 1.71},
+}
+
+
+def measure(lab: Lab) -> Measured:
+    radius = RADII.get(lab.task, RADIUS)
+    rows = [*_loaded(lab, radius)]
+    for architecture in (LLADA, DREAM):
+        rows += _random(lab, architecture, radius)
+    return Measured(lab.scale.problems, rows, {"radius": radius})
+
+
+def _loaded(lab: Lab, radius: int) -> list[Row]:
+    saber, archer = lab.arm("saber"), lab.arm("archer", radius=radius)
+    backbone = f"{lab.model.folder.architecture.name}, loaded"
+    return [
+        {
+            "backbone": backbone,
+            "method": method,
+            **described(arm, label, lab.model),
+            **against(arm, saber, lab.model),
+        }
+        for method, label, arm in (("saber", "Saber", saber), ("archer", "Archer", archer))
+    ]
+
+
+def _random(lab: Lab, architecture: Architecture, radius: int) -> list[Row]:
+    twin = random_twin(lab.model, architecture)
+    length = lab.open().length
+    prompts = list(lab.prompts(lab.request("saber")).values())[:MOST_PROMPTS]
+    told = timed(
+        twin, prompts, {"saber": {"length": length}, "archer": {"length": length, "radius": radius}}
+    )
+    return [
+        {
+            "backbone": f"{architecture.name}, random weights",
+            "method": method,
+            "arm": label,
+            **compared(told[method], told["saber"]),
+        }
+        for method, label in (("saber", "Saber"), ("archer", "Archer"))
+    ]
+
+
+def random_twin(model: Model, architecture: Architecture) -> Model:
+    """A network of the same size with the conventions of an architecture and weights that mean nothing."""
+    shape = replace(model.folder.shape, qkv_bias=architecture.shift)
+    network = Transformer(shape, device=model.network.device, dtype=model.network.dtype)
+    folder = replace(model.folder, architecture=architecture, shape=shape)
+    return Model(f"random-{architecture.name}", folder, filled(network), model.text)
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    table = Table(
+        f"Saber and Archer (K={result['settings']['radius']}) by backbone on "
+        f"{result['settings']['task']}",
+        [
+            Column("backbone"),
+            Column("n"),
+            Column("method"),
+            Column("Pass@1 (%)", 1),
+            Column("extended (%)", 1),
+            Column("updates", 1),
+            Column("full", 1),
+            Column("cached", 1),
+            Column("seconds", 3),
+            Column("speedup"),
+            Column("predicted"),
+            Column("p"),
+        ],
+        [
+            [
+                row["backbone"],
+                row["n"],
+                row["arm"],
+                value(row, "base"),
+                value(row, "extended"),
+                row["updates"],
+                row["full_passes"],
+                row["cached_passes"],
+                value(row, "seconds"),
+                value(row, "speedup"),
+                row["speedup_predicted"],
+                row.get("base_p"),
+            ]
+            for row in result["rows"]
+        ],
+        [
+            "Random networks have the size of the loaded model and no scores: they write nonsense. "
+            "Dream's logits are shifted by one column.",
+            "p: exact McNemar against Saber. Speedups over Saber.",
+        ],
+    )
+    return Presented([table, _published(result["paper"])])
+
+
+def _published(paper: Mapping[str, Any]) -> Table:
+    rows = [
+        [benchmark, backbone, method, *figures]
+        for benchmark in ("mbpp", "humaneval")
+        for backbone, found in paper[benchmark].items()
+        for method, figures in found.items()
+    ]
+    names = ("benchmark", "backbone", "method", "Pass@1 (%)", "extended (%)", "seconds", "speedup")
+    return Table(
+        "The paper's backbones, n = 427 (MBPP) and 164 (HumanEval)",
+        [Column(name) for name in names],
+        rows,
+        ["Published figures only; `--model` and `--task` measure them."],
+    )
+
+
+STUDY = Study(
+    name="backbones",
+    title="Backbones",
+    paper=PAPER,
+    measure=measure,
+    present=present,
+)

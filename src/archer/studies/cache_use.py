@@ -1,0 +1,104 @@
+"""Use of the cache: how many updates were answered by full, cached and reused passes, by radius and task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from archer.report.figures import Labels, lines
+from archer.report.tables import Column, Table
+from archer.runs.statistics import bootstrap, ratio_of_sums
+from archer.studies.arms import PERCENT, published, series, value
+from archer.studies.lab import Arm, Lab
+from archer.studies.main import long_problems
+from archer.studies.radius import RADII
+from archer.studies.study import Measured, Presented, Row, Study
+
+LONG_RADII = (4, 8, 16)
+KINDS = ("full", "cached", "reused")
+PAPER = {
+    "where": "Section 'Scaling and Systems Analysis': calls by the cached prompt path, in per cent",
+    "mbpp": {"radius": 11, "cached": 81.62},
+    "livecodebench": {"radius": 10, "cached": 80.57},
+}
+
+
+def measure(lab: Lab) -> Measured:
+    asked = [(lab.task, radius, lab.scale.problems) for radius in RADII]
+    if lab.long_task is not None and lab.long_task != lab.task:
+        asked += [(lab.long_task, radius, long_problems(lab)) for radius in LONG_RADII]
+    rows = [
+        {"task": task, "radius": str(radius), **use(lab.arm("archer", task, few, radius=radius))}
+        for task, radius, few in asked
+    ]
+    return Measured(
+        lab.scale.problems, rows, {"radii": list(RADII), "long_radii": list(LONG_RADII)}
+    )
+
+
+def use(arm: Arm) -> Row:
+    """Shares of the updates in per cent, with intervals over problems; refreshes are full passes."""
+    records = list(arm.run.recorded.samples.values())
+    row: Row = {"n": len(records), "updates": arm.summary["per_problem"]["updates"]}
+    for kind in KINDS:
+        pairs = [(record[f"{kind}_passes"], record["updates"]) for record in records]
+        row[kind] = PERCENT * ratio_of_sums(pairs)
+        row[f"{kind}_interval"] = [PERCENT * end for end in bootstrap(pairs, ratio_of_sums)]
+    row["refresh_fraction"] = arm.summary["refresh_fraction"]
+    return row
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    rows, paper = result["rows"], result["paper"]
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    sizes = {row["task"]: row["n"] for row in rows}
+    table = Table(
+        "Passes by kind, " + ", ".join(f"{task}: n = {sizes[task]}" for task in tasks),
+        [
+            Column("task"),
+            Column("K"),
+            Column("cached (%)", 1),
+            Column("full (%)", 1),
+            Column("reused (%)", 1),
+            Column("refresh fraction", 3),
+            Column("updates", 1),
+        ],
+        [
+            [
+                row["task"],
+                row["radius"],
+                *(value(row, kind) for kind in ("cached", "full", "reused")),
+                row["refresh_fraction"],
+                row["updates"],
+            ]
+            for row in rows
+        ],
+        [
+            "Of all updates, the first of each response included. Reused: the same question as before "
+            "needs no pass.",
+            *(
+                f"The paper has {theirs['cached']} % cached at K={theirs['radius']} for the benchmark "
+                f"beside which {task} stands, with a response of 256."
+                for task in tasks
+                if (theirs := published(paper, task))
+            ),
+        ],
+    )
+    figure = lines(
+        [
+            series(task, [row["radius"] for row in own], own, "cached")
+            for task in tasks
+            if (own := [row for row in rows if row["task"] == task])
+        ],
+        Labels("Cached passes over the radius", "radius K", "share of updates (%)"),
+    )
+    return Presented([table], {"cached": figure})
+
+
+STUDY = Study(
+    name="cache-use",
+    title="Use of the cache",
+    paper=PAPER,
+    measure=measure,
+    present=present,
+)

@@ -1,0 +1,179 @@
+"""The main table: eight methods and the controls the paper lacks, on short and on long prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from archer.catalogue import PRESETS
+from archer.report.figures import Labels, Series, frontier
+from archer.report.tables import Column, Table
+from archer.studies.arms import against, described, operations_of, published, value
+from archer.studies.lab import Arm, Lab
+from archer.studies.main_paper import PAPER
+from archer.studies.overall import overall
+from archer.studies.study import Measured, Presented, Row, Study
+from archer.studies.trajectories import retell
+
+REFERENCE = "llada-confidence"
+ROLLBACK = "saber"
+METHODS = {
+    REFERENCE: "LLaDA-Confidence",
+    "fast-dllm-cache": "Fast-dLLM + Cache",
+    "fast-dllm-parallel": "Fast-dLLM + Parallel",
+    "dkv-decode": "dKV-Cache-Decode",
+    "dkv-greedy": "dKV-Cache-Greedy",
+    "dllm-cache": "dLLM-Cache",
+    ROLLBACK: "Saber",
+    "archer": "Archer",
+    "no-rollback": "No rollback",
+    "no-rollback+archer": "No rollback + Archer's cache",
+}
+"""In the paper's order; the last two are controls that it does not have."""
+TAKES = {
+    "archer": ("radius",),
+    "no-rollback+archer": ("radius",),
+    "dllm-cache": ("prompt_interval", "response_interval"),
+}
+"""Settings of the paper that differ between benchmarks; all others are defaults, block and length equal."""
+PROMPT_CACHES = (REFERENCE, ROLLBACK, "archer", "no-rollback", "no-rollback+archer")
+"""Methods whose cached passes compute exactly the response, so that counts of passes give operations."""
+COUNTED = 2
+"""Problems on which the operations of the other caches are counted."""
+LONG_SHARE = 3
+NOTHING = (None, None, None, None)
+
+
+def measure(lab: Lab) -> Measured:
+    sizes = {lab.task: lab.scale.problems}
+    if lab.long_task is not None and lab.long_task != lab.task:
+        sizes[lab.long_task] = long_problems(lab)
+    arms = {task: _arms(lab, task, size) for task, size in sizes.items()}
+    rows = [
+        {"task": task, "method": method, **_row(lab, method, arm, arms[task])}
+        for task in sizes
+        for method, arm in arms[task].items()
+    ]
+    for method, label in METHODS.items():
+        pairs = {task: (found[method], found[REFERENCE]) for task, found in arms.items()}
+        rows.append({"task": "overall", "method": method, "arm": label, **overall(pairs)})
+    used = {
+        task: {method: arm.run.identity["method"]["settings"] for method, arm in found.items()}
+        for task, found in arms.items()
+    }
+    return Measured(lab.scale.problems, rows, {"tasks": list(sizes), "methods": used})
+
+
+def long_problems(lab: Lab) -> int:
+    """Problems with long prompts: fewer, because they take longer."""
+    return max(2, lab.scale.problems // LONG_SHARE)
+
+
+def settings_of(method: str, task: str) -> dict[str, Any]:
+    """What the paper sets per benchmark; for another task what it sets in general."""
+    preset = PRESETS.get(f"paper:{task}", PRESETS["paper"])
+    return {name: preset[name] for name in TAKES.get(method, ())}
+
+
+def _arms(lab: Lab, task: str, problems: int) -> dict[str, Arm]:
+    return {
+        method: lab.arm(method, task, problems, **settings_of(method, task)) for method in METHODS
+    }
+
+
+def _row(lab: Lab, method: str, arm: Arm, arms: Mapping[str, Arm]) -> Row:
+    row = described(arm, METHODS[method], lab.model) | against(arm, arms[REFERENCE], lab.model)
+    rollback = against(arm, arms[ROLLBACK], lab.model)
+    row |= {f"saber_{name}": rollback[name] for name in rollback if name.startswith("base_")}
+    if method not in PROMPT_CACHES:
+        counted = [(found.operations, found) for _, found in retell(lab, arm, arm.keys[:COUNTED])]
+        each = sum(made for made, _ in counted) / sum(x.completion.updates for _, x in counted)
+        row["operations"] = each * row["updates"]
+        reference = operations_of(arms[REFERENCE], lab.model) / row["n"]
+        row["speedup_predicted"] = reference / row["operations"]
+    return row
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    tables = [_table(result, task) for task in result["settings"]["tasks"]]
+    figures = {
+        f"frontier-{task}": frontier(
+            [
+                Series(row["arm"], [row["seconds"]], [row["base"]])
+                for row in result["rows"]
+                if row["task"] == task
+            ],
+            Labels(f"Quality against time on {task}", "seconds per problem", "Pass@1 (%)"),
+        )
+        for task in result["settings"]["tasks"]
+    }
+    return Presented([*tables, _overall_table(result)], figures)
+
+
+def _table(result: Mapping[str, Any], task: str) -> Table:
+    rows = [row for row in result["rows"] if row["task"] == task]
+    theirs = published(result["paper"], task)
+    return Table(
+        f"Methods on {task}, n = {rows[0]['n']}",
+        [
+            Column("method"),
+            Column("Pass@1 (%)", 1),
+            Column("extended (%)", 1),
+            Column("seconds", 3),
+            Column("speedup"),
+            Column("predicted"),
+            Column("only it / only Saber"),
+            Column("p"),
+        ],
+        [
+            [
+                row["arm"],
+                value(row, "base", (paper := theirs.get(row["method"], NOTHING))[0]),
+                value(row, "extended", paper[1]),
+                value(row, "seconds"),
+                value(row, "speedup", paper[3]),
+                row["speedup_predicted"],
+                f"{row['saber_base_only']} / {row['saber_base_only_other']}",
+                row["saber_base_p"],
+            ]
+            for row in rows
+        ],
+        [
+            "Speedup over LLaDA-Confidence; predicted from the operations of the passes made.",
+            "p: exact McNemar against Saber on Pass@1. Intervals: 95 %, Wilson for scores, bootstrap over "
+            "problems otherwise.",
+            "The paper's columns are LLaDA-8B: on pocket those of MBPP, on pocket-long those of "
+            "LiveCodeBench. The last two rows are controls that it does not have.",
+        ],
+    )
+
+
+def _overall_table(result: Mapping[str, Any]) -> Table:
+    rows = [row for row in result["rows"] if row["task"] == "overall"]
+    tasks = result["settings"]["tasks"]
+    theirs = result["paper"]["overall"]
+    return Table(
+        f"Overall: {' and '.join(tasks)}, n = {rows[0]['n']} problems",
+        [Column("method"), Column("mean score (%)", 1), Column("mean speedup")],
+        [
+            [
+                row["arm"],
+                value(row, "performance", theirs.get(row["method"], NOTHING)[0]),
+                value(row, "speedup", theirs.get(row["method"], NOTHING)[1]),
+            ]
+            for row in rows
+        ],
+        [
+            "The mean of all scores and the mean of the speedups, as the paper averages them over three "
+            "benchmarks. Intervals resample problems with all their outcomes.",
+        ],
+    )
+
+
+STUDY = Study(
+    name="main",
+    title="Main comparison",
+    paper=PAPER,
+    measure=measure,
+    present=present,
+)

@@ -1,0 +1,188 @@
+"""Every study on a tiny lab: it measures, its result survives JSON, and its tables follow from that alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archer.errors import ArcherError, BadRequest
+from archer.studies.lab import Lab
+from archer.studies.output import section_of
+from archer.studies.registry import STUDIES, find_study
+from archer.studies.study import result_of
+from archer.studies.trajectories import check_same, retell
+from studies.tiny_lab import PROBLEMS, Hopeless, tiny_lab
+
+OURS = (
+    "main",
+    "backbones",
+    "radius",
+    "rollback",
+    "cross-domain",
+    "cache-use",
+    "prompt-length",
+    "response-length",
+    "age",
+    "cases",
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Shared, so that each arm runs once."""
+    return tiny_lab(tmp_path_factory.mktemp("lab"))
+
+
+@pytest.fixture(scope="module")
+def results(lab: Lab) -> dict[str, dict[str, Any]]:
+    return {name: result_of(find_study(name), lab) for name in OURS}
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """All numbers in plain data."""
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from numbers(each)
+    elif isinstance(value, int | float):
+        yield value
+
+
+def test_the_studies_are_reproduced_in_the_order_of_the_paper() -> None:
+    assert [name for name in STUDIES if name in OURS] == list(OURS)
+
+
+def test_an_unknown_study_is_refused_by_name() -> None:
+    with pytest.raises(BadRequest, match=r"no study 'nothing'.*main, backbones"):
+        find_study("nothing")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_result_is_plain_finite_and_presented_from_json_alone(
+    name: str, results: dict[str, dict[str, Any]]
+) -> None:
+    study, result = STUDIES[name], results[name]
+    assert {"study", "n", "settings", "rows", "paper", "seconds"} <= result.keys()
+    assert result["n"] > 0
+    read = json.loads(json.dumps(result, allow_nan=False))
+    assert list(numbers(read["rows"]))
+    presented, again = study.present(read), study.present(result)
+    assert [table.markdown() for table in presented.tables] == [
+        table.markdown() for table in again.tables
+    ]
+    assert all("n = " in table.title or _has_n(table.columns) for table in presented.tables)
+    assert {figure.title for figure in presented.figures.values()} == {
+        figure.title for figure in again.figures.values()
+    }
+    assert section_of(study, presented).parts
+
+
+def _has_n(columns: Any) -> bool:
+    return "n" in [column.name for column in columns]
+
+
+def test_arms_are_shared_between_studies(lab: Lab, results: dict[str, dict[str, Any]]) -> None:
+    """Saber ran once on each task, whatever asked for it."""
+    assert results
+    folders = [path.name for path in (lab.out / "arms").iterdir()]
+    assert (
+        sum(name.startswith("tiny-saber-") for name in folders)
+        - sum(name.startswith("tiny-saber-age-") for name in folders)
+        == 1
+    )
+    assert sum(name.startswith("tiny-long-saber-") for name in folders) == 1
+
+
+def test_main_has_every_method_on_every_task_and_overall(
+    results: dict[str, dict[str, Any]],
+) -> None:
+    rows = results["main"]["rows"]
+    assert [row["task"] for row in rows] == ["tiny"] * 10 + ["tiny-long"] * 10 + ["overall"] * 10
+    by_method = {row["method"]: row for row in rows if row["task"] == "tiny"}
+    assert by_method["llada-confidence"]["speedup"] == 1.0
+    assert by_method["saber"]["saber_base_p"] == 1.0
+    assert by_method["fast-dllm-cache"]["full_passes"] == 1
+    assert by_method["no-rollback+archer"]["cached_passes"] > 0
+    assert results["main"]["settings"]["methods"]["tiny"]["archer"]["radius"] == 8
+    # eager confidence decoding computes everything, so no cache is predicted to be slower
+    assert all(by_method[name]["speedup_predicted"] >= 1.0 for name in ("dkv-decode", "dllm-cache"))
+
+
+def test_nothing_is_revised_without_rollback(results: dict[str, dict[str, Any]]) -> None:
+    none, saber, archer = results["rollback"]["rows"]
+    assert (none["revised"], none["revised_ever"], none["remasks"]) == (0.0, 0.0, 0)
+    assert none["changed"] is None
+    for row in (saber, archer):
+        assert 0 < row["revised"] <= row["revised_ever"]
+        assert 0 <= row["changed"] <= 100
+
+
+def test_a_radius_of_one_is_as_eager_as_saber(results: dict[str, dict[str, Any]]) -> None:
+    first = next(row for row in results["radius"]["rows"] if row["radius"] == "1")
+    assert first["same_completions"] == PROBLEMS
+
+
+def test_passes_of_every_kind_add_up(results: dict[str, dict[str, Any]]) -> None:
+    for row in results["cache-use"]["rows"]:
+        assert row["full"] + row["cached"] + row["reused"] == pytest.approx(100.0)
+        assert row["full"] == pytest.approx(100.0 * row["refresh_fraction"])
+
+
+def test_random_backbones_have_costs_and_no_scores(results: dict[str, dict[str, Any]]) -> None:
+    rows = results["backbones"]["rows"]
+    assert ["base" in row for row in rows] == [True, True, False, False, False, False]
+    assert [row["backbone"].partition(",")[0] for row in rows[2:]] == [
+        "LLaDAModelLM",
+        "LLaDAModelLM",
+        "DreamModel",
+        "DreamModel",
+    ]
+    assert all(row["speedup_predicted"] > 1.0 for row in rows if row["method"] == "archer")
+
+
+def test_ages_cost_about_what_their_radius_costs(results: dict[str, dict[str, Any]]) -> None:
+    rows = results["age"]["rows"]
+    assert {row["decoder"] for row in rows} == {"saber", "wino"}
+    for distance, age in pairwise(rows):
+        if distance["rule"].startswith("distance"):
+            assert age["rule"].startswith("age")
+            assert abs(distance["refresh_fraction"] - age["refresh_fraction"]) < 0.25
+
+
+def test_lengths_are_multiples_of_the_usual_one(results: dict[str, dict[str, Any]]) -> None:
+    prompts = [row["prompt"] for row in results["prompt-length"]["rows"]]
+    assert prompts == [8, 16, 32, 64, 128, None]
+    lengths = [row["length"] for row in results["response-length"]["rows"]]
+    assert lengths == [4, 4, 8, 8, 16, 16, 32, 32]
+
+
+def test_the_limit_of_a_cached_update_grows_with_the_prompt(
+    results: dict[str, dict[str, Any]],
+) -> None:
+    limits = [row["limit"] for row in results["prompt-length"]["rows"][:-1]]
+    assert limits == sorted(limits)
+    assert limits[0] > 1.0
+
+
+@pytest.mark.parametrize("name", ["main", "cross-domain", "cases", "rollback"])
+def test_a_model_that_solves_nothing_is_presented(name: str, tmp_path: Path) -> None:
+    result = result_of(find_study(name), tiny_lab(tmp_path, Hopeless))
+    presented = find_study(name).present(json.loads(json.dumps(result)))
+    assert presented.tables[0].rows or presented.notes == (
+        "No problem was solved by one of the two methods alone.",
+    )
+
+
+def test_a_trajectory_that_differs_from_its_run_is_refused(lab: Lab) -> None:
+    arm = lab.arm("saber")
+    key, told = next(retell(lab, arm))
+    recorded = dict(arm.run.recorded.samples[key])
+    check_same(key, told.completion, recorded)
+    with pytest.raises(
+        ArcherError, match=f"Problem {key} was decoded differently.*tokens, updates"
+    ):
+        check_same(key, told.completion, recorded | {"tokens": [0], "updates": -1})
