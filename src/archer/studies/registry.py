@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from archer.errors import BadRequest
-from archer.studies import radius
+from archer.studies import feedback, radius, validity
 from archer.studies.study import Study
 
-STUDIES: dict[str, Study] = {each.name: each for each in (radius.STUDY,)}
+STUDIES: dict[str, Study] = {
+    each.name: each
+    for each in (
+        radius.STUDY,
+        feedback.STUDY,
+        validity.STUDY,
+    )
+}
 
 
 def find_study(name: str) -> Study:
