@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archer.errors import BadRequest
-from archer.studies import feedback, radius, validity
+from archer.studies import feedback, radius, theory, validity
 from archer.studies.study import Study
 
 STUDIES: dict[str, Study] = {
@@ -12,6 +12,7 @@ STUDIES: dict[str, Study] = {
         radius.STUDY,
         feedback.STUDY,
         validity.STUDY,
+        theory.STUDY,
     )
 }
 
