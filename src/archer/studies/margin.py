@@ -60,7 +60,7 @@ def log_odds(logits: Logits) -> Tensor:
 def _token_margin(logits: Logits, accepted: Tensor) -> float:
     """Half the smallest lead of an accepted token."""
     row, peaks = logits.rows[0], logits.peaks[0]
-    rivals = row.values.double()
+    rivals = row.values.double().clone()
     rivals[:, logits.mask] = -torch.inf
     second = rivals.scatter(1, peaks.tokens[:, None], -torch.inf).max(dim=1).values
     lead = torch.full((logits.answers,), torch.inf, dtype=torch.float64, device=second.device)
