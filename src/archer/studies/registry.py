@@ -9,11 +9,14 @@ from archer.studies import (
     cache_use,
     cases,
     cross_domain,
+    feedback,
     main,
     prompt_length,
     radius,
     response_length,
     rollback,
+    theory,
+    validity,
 )
 from archer.studies.study import Study
 
@@ -22,11 +25,14 @@ ORDER = (
     backbones.STUDY,
     radius.STUDY,
     rollback.STUDY,
+    feedback.STUDY,
+    validity.STUDY,
     cross_domain.STUDY,
     cache_use.STUDY,
     prompt_length.STUDY,
     response_length.STUDY,
     age.STUDY,
+    theory.STUDY,
     cases.STUDY,
 )
 STUDIES: dict[str, Study] = {each.name: each for each in ORDER}

@@ -1,0 +1,290 @@
+"""Branches, shadow passes and bounds on a tiny model: what they must not change, and what they say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archer.errors import ArcherError
+from archer.generation import Kind
+from archer.runs.verdicts import Grader
+from archer.studies import bounds, feedback, theory, validity
+from archer.studies.branches import Branch, Event, branch, find_event
+from archer.studies.lab import Lab
+from archer.studies.registry import STUDIES
+from archer.studies.study import Row, Study, result_of
+from archer.studies.walking import loop_of, require_unchanged, walk
+from studies.probing import make_lab
+
+PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return make_lab(tmp_path_factory.mktemp("probes"))
+
+
+@pytest.fixture(scope="module")
+def results(lab: Lab) -> dict[str, dict[str, Any]]:
+    """Every probing study, as it is kept."""
+    made = {study.name: result_of(study, lab) for study in PROBING}
+    kept: dict[str, dict[str, Any]] = json.loads(json.dumps(made, allow_nan=False))
+    assert kept == made
+    return kept
+
+
+def parts(result: dict[str, Any], name: str) -> list[Row]:
+    return [row for row in result["rows"] if row["part"] == name]
+
+
+def an_event(lab: Lab) -> tuple[Event, Any, int]:
+    request = lab.request("archer", radius=feedback.RADIUS)
+    prompt = next(iter(lab.prompts(request).values()))
+    stream = walk(request, prompt)
+    event = find_event(stream, 0.0)
+    assert event is not None
+    return event, stream.request.method, len(prompt)
+
+
+@pytest.mark.parametrize("study", PROBING, ids=lambda study: study.name)
+def test_a_result_is_presented_from_what_is_kept(
+    results: dict[str, dict[str, Any]], study: Study
+) -> None:
+    assert STUDIES[study.name] is study
+    result = results[study.name]
+    presented = study.present(result)
+    assert len(presented.tables) >= 2
+    assert all(f"n = {result['n']}" in table.markdown() for table in presented.tables[:1])
+    assert all(json.loads(table.json())["rows"] for table in presented.tables)
+
+
+def test_without_the_intervention_both_branches_are_one(lab: Lab) -> None:
+    event, method, prompt = an_event(lab)
+    first, second = (branch(lab.model, method, event, prompt, refresh=False) for _ in range(2))
+    assert first.tokens == second.tokens
+    assert first.completion.tokens == second.completion.tokens
+    record = lab.arm("archer", radius=feedback.RADIUS).run.recorded.samples["0"]
+    assert list(first.completion.tokens) == record["tokens"]
+    assert first.completion.full_passes == record["full_passes"]
+
+
+def test_the_fresh_branch_differs_in_its_first_pass_alone(lab: Lab) -> None:
+    event, method, _ = an_event(lab)
+    calls = []
+    for refresh in (False, True):
+        memory = event.memory.clone()
+        if refresh:
+            memory.forget()
+        step = next(loop_of(lab.model, method, method.policy).steps(event.state, memory))
+        assert step.before.response.equal(event.state.response)
+        calls.append(step.calls[0].kind)
+    assert event.distance < feedback.RADIUS
+    assert calls == [Kind.CACHED, Kind.FULL]
+
+
+def test_an_event_is_kept_and_sure(lab: Lab) -> None:
+    event, _, _ = an_event(lab)
+    assert int(event.state.response[0, event.position]) == event.token != lab.model.folder.mask
+    assert set(event.as_dict()) == {"update", "position", "token", "confidence", "distance"}
+    request = lab.request("archer", radius=feedback.RADIUS)
+    prompt = next(iter(lab.prompts(request).values()))
+    assert find_event(walk(request, prompt), 1.1) is None
+
+
+def test_a_revision_is_the_first_other_token(lab: Lab) -> None:
+    event, method, prompt = an_event(lab)
+    made = branch(lab.model, method, event, prompt, refresh=False)
+    mask = lab.model.folder.mask
+    assert Branch(made.completion, (event.token,) * 5).revised_at(event) is None
+    assert Branch(made.completion, (event.token, mask, event.token)).revised_at(event) == 2
+    assert len(made.tokens) == 5
+
+
+def test_the_feedback_study_counts_every_problem(results: dict[str, dict[str, Any]]) -> None:
+    result = results["feedback"]
+    pairs = parts(result, "pair")
+    assert len(pairs) == 3
+    assert result["n"] + result["settings"]["without_event"] == 3
+    assert result["n"] > 0
+    for row in pairs:
+        if row["event"] is not None:
+            made = row["fresh"], row["cached"]
+            assert all(
+                each["updates"] == each["full_passes"] + each["cached_passes"] for each in made
+            )
+
+
+def test_exclusive_passes_are_counted_by_hand() -> None:
+    outcomes = [(True, False), (True, True), (False, True), (False, True)]
+    pairs = [
+        {
+            "fresh": {"passed": {"base": fresh}, "revised_at": 1 + number},
+            "cached": {"passed": {"base": cached}, "revised_at": None},
+        }
+        for number, (fresh, cached) in enumerate(outcomes)
+    ]
+    fresh, cached, test = feedback.summaries(pairs, ["base"])
+    assert (fresh["base"], cached["base"]) == (50.0, 75.0)
+    assert (fresh["revised"], cached["revised"]) == (100.0, 0.0)
+    assert (fresh["step"], cached["step"]) == (2.5, None)
+    assert (test["fresh_only"], test["cached_only"], test["p"]) == (1, 2, 1.0)
+
+
+def test_a_judge_that_fails_ends_the_study(lab: Lab) -> None:
+    event, method, prompt = an_event(lab)
+    made = branch(lab.model, method, event, prompt, refresh=True)
+    broken = Grader(lambda sample, text: {}, 1, None)
+    object.__setattr__(broken, "record", lambda sample, text: None)
+    with pytest.raises(ArcherError, match="Problem 0: the judge failed on the fresh branch"):
+        feedback._graded(broken, lab.samples()[0], made)
+
+
+def test_a_watched_run_must_be_the_run(lab: Lab) -> None:
+    arm = lab.arm("archer", radius=validity.RADIUS)
+    request = lab.request("archer", radius=validity.RADIUS)
+    done = walk(request, lab.prompts(request)["1"]).completions[0]
+    require_unchanged(arm, "1", done)
+    with pytest.raises(
+        ArcherError, match="Problem 1: watching the run changed its updates, tokens"
+    ):
+        require_unchanged(arm, "1", replace(done, updates=done.updates + 1, tokens=done.tokens[1:]))
+
+
+def test_at_the_anchor_nothing_differs(results: dict[str, dict[str, Any]]) -> None:
+    controls = parts(results["validity"], "control")
+    assert len(controls) >= 3
+    assert not any(row["disagreement"] or row["moved"] for row in controls)
+    assert all(row["drift"] < 1e-3 for row in controls)
+
+
+def test_probes_see_distance_and_age(results: dict[str, dict[str, Any]]) -> None:
+    probes = parts(results["validity"], "probe")
+    assert results["validity"]["n"] == len(probes) > 0
+    assert all(1 <= row["distance"] < validity.RADIUS and row["age"] >= 1 for row in probes)
+    assert any(row["drift"] > 1e-3 for row in probes)
+    assert sum(row["n"] for row in parts(results["validity"], "bin")[1:]) == len(probes)
+
+
+def probe(problem: str, distance: int, age: int, disagreement: bool) -> Row:
+    return {
+        "part": "probe",
+        "problem": problem,
+        "distance": distance,
+        "age": age,
+        "disagreement": disagreement,
+        "moved": 2 * disagreement,
+        "drift": distance / 10,
+    }
+
+
+def test_bins_hold_what_belongs_to_them() -> None:
+    rows = [probe("a", 3, 1, False), probe("a", 4, 2, True), probe("b", 7, 3, False)]
+    control, first, second, third, last = validity.binned(rows)
+    assert [row["n"] for row in (control, first, second, third, last)] == [0, 1, 2, 0, 0]
+    assert (second["disagreement"], second["moved"], second["problems"]) == (50.0, 1.0, 2)
+    assert second["drift"] == pytest.approx(0.55)
+    assert third["disagreement"] is third["disagreement_interval"] is None
+
+
+def test_a_signal_is_told_from_the_other() -> None:
+    rows = [
+        probe(problem, distance, age, distance > 6)
+        for problem in "abcdef"
+        for distance in range(1, 12)
+        for age in (1, 2, 3)
+    ]
+    distance, age = validity.correlations(rows)
+    assert distance["disagreement"] > 0.8
+    assert age["disagreement"] == pytest.approx(0.0, abs=1e-9)
+    assert distance["disagreement_interval"][0] > 0.8
+    nothing, _ = validity.correlations([])
+    assert nothing["drift"] is nothing["drift_interval"] is None
+
+
+def test_the_first_layer_of_a_prompt_never_goes_stale(results: dict[str, dict[str, Any]]) -> None:
+    first, *later = parts(results["theory"], "layer")
+    assert first["stale"] < 1e-3
+    assert all(row["stale"] > 1e-2 for row in later)
+
+
+def test_no_action_changes_within_the_margin(results: dict[str, dict[str, Any]]) -> None:
+    measured, bounded = parts(results["theory"], "condition")
+    assert measured["broken"] == bounded["broken"] == 0
+    assert measured["held"] >= bounded["held"]
+    assert measured["n"] == results["theory"]["n"] > 0
+
+
+def test_the_feedback_term_is_there(results: dict[str, dict[str, Any]]) -> None:
+    events = parts(results["theory"], "event")
+    assert len(events) > 0
+    assert all(0 < row["feedback"] < 2 * row["fresh"] for row in events)
+
+
+def call(problem: str, distance: int, error: float, margin: float, kept: bool) -> Row:
+    return {
+        "problem": problem,
+        "distance": distance,
+        "error": error,
+        "margin": margin,
+        "kept": kept,
+        "stale": [0.0, error],
+        "relative": [0.0, error / 10],
+    }
+
+
+CALLS = [
+    call("a", 1, 0.5, 1.0, True),
+    call("a", 4, 1.0, 0.5, True),
+    call("b", 9, 1.5, 1.0, False),
+    call("b", 16, 2.0, 4.0, True),
+]
+
+
+def test_an_error_that_grows_with_the_root_gives_its_factor() -> None:
+    found = bounds.gamma(CALLS)
+    assert found["slope"] == pytest.approx(0.5)
+    assert found["bounding"] == pytest.approx(0.5)
+    assert found["exponent"] == pytest.approx(0.5)
+    assert bounds.layers(CALLS)[1]["slope"] == pytest.approx(0.5)
+    first, second = bounds.error_bins(CALLS, [(1, 4), (17, 20)])
+    assert (first["n"], first["error"], first["largest"]) == (2, 0.75, 1.0)
+    assert second["error"] is second["largest"] is second["ratio"] is None
+
+
+def test_conditions_are_counted_by_hand() -> None:
+    found = bounds.condition("error", CALLS, lambda row: float(row["error"]))
+    assert (found["held"], found["kept"], found["without"]) == (50.0, 75.0, 2)
+    assert (found["kept_without"], found["broken"], found["margin"]) == (50.0, 0, 1.0)
+    wrong = bounds.condition("nothing", CALLS, lambda row: 0.0)
+    assert wrong["broken"] == 1
+
+
+def test_nothing_observed_is_nothing_said() -> None:
+    assert bounds.gamma([])["slope"] is bounds.gamma([])["bounding"] is None
+    assert bounds.layers([]) == []
+    assert bounds.condition("error", [], lambda row: 0.0)["held"] is None
+    assert [row["share"] for row in theory.runs([])] == [None] * 3
+    assert all(row["mean"] is None for row in theory.event_summary([]))
+
+
+def test_runs_are_sorted_by_what_held() -> None:
+    problems = [
+        {"cached_calls": 2, "held": 2, "kept": 2, "identical": True},
+        {"cached_calls": 2, "held": 1, "kept": 2, "identical": False},
+        {"cached_calls": 2, "held": 0, "kept": 1, "identical": False},
+    ]
+    held, kept, everything = theory.runs(problems)
+    assert (held["n"], held["identical"]) == (1, 1)
+    assert (kept["n"], kept["share"]) == (2, 50.0)
+    assert everything["n"] == 3
+
+
+def test_probing_needs_no_folder_of_its_own(lab: Lab, results: dict[str, dict[str, Any]]) -> None:
+    """Radii 11 and 15 and eager Saber: each arm was run once."""
+    arms = sorted(path.name for path in Path(lab.out / "arms").iterdir())
+    assert len(arms) == 3
+    assert set(results) == {"feedback", "validity", "theory"}
