@@ -58,8 +58,8 @@ def along(model: Model, tokens: Tensor, prompt: int, position: int, token: int) 
         return logits
 
     primal = (embedded[prompt:],)
-    logits, fresh = torch.func.jvp(answered(None), primal, (direction,))
-    _, anchored = torch.func.jvp(answered(kept), primal, (direction,))
+    logits, fresh = torch.func.jvp(answered(None), primal, (direction,))[:2]
+    anchored = torch.func.jvp(answered(kept), primal, (direction,))[1]
     return Derivatives(fresh, anchored, logits)
 
 
