@@ -21,7 +21,7 @@ PAPER = {"where": "The paper has no run with a refresh by age; see its Table 4 f
 
 
 def nearest_age(updates: Sequence[int], fraction: float) -> int:
-    """The age whose share of full passes over trajectories of these lengths is nearest; ties to the younger."""
+    """The age whose share of full passes over such trajectories is nearest; ties to the younger."""
 
     def miss(age: int) -> float:
         full = sum(-(-count // age) for count in updates)
