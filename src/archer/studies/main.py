@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from archer.catalogue import PRESETS
-from archer.report.figures import Labels, Series, frontier
+from archer.report.figures import Labels, frontier
 from archer.report.tables import Column, Table
-from archer.studies.arms import against, described, operations_of, published, value
+from archer.studies.arms import against, described, operations_of, published, series, value
 from archer.studies.lab import Arm, Lab
 from archer.studies.main_paper import PAPER
 from archer.studies.overall import overall
@@ -111,7 +111,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     figures = {
         f"frontier-{task}": frontier(
             [
-                Series(row["arm"], [row["seconds"]], [row["base"]])
+                series(row["arm"], [row["seconds"]], [row], "base")
                 for row in result["rows"]
                 if row["task"] == task
             ],
