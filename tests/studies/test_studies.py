@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,13 +167,25 @@ def test_the_limit_of_a_cached_update_grows_with_the_prompt(
     assert limits[0] > 1.0
 
 
-@pytest.mark.parametrize("name", ["main", "cross-domain", "cases", "rollback"])
-def test_a_model_that_solves_nothing_is_presented(name: str, tmp_path: Path) -> None:
-    result = result_of(find_study(name), tiny_lab(tmp_path, Hopeless))
+@pytest.fixture(scope="module")
+def hopeless(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return tiny_lab(tmp_path_factory.mktemp("hopeless"), Hopeless)
+
+
+@pytest.mark.parametrize("name", ["cross-domain", "rollback"])
+def test_a_model_that_solves_nothing_is_presented(name: str, hopeless: Lab) -> None:
+    result = result_of(find_study(name), hopeless)
     presented = find_study(name).present(json.loads(json.dumps(result)))
-    assert presented.tables[0].rows or presented.notes == (
-        "No problem was solved by one of the two methods alone.",
-    )
+    assert presented.tables[0].rows
+    assert all(row.get("base", 0.0) == 0.0 for row in result["rows"])
+
+
+def test_without_exclusive_problems_there_are_no_cases(hopeless: Lab) -> None:
+    result = result_of(find_study("cases"), hopeless)
+    assert result["rows"] == [{"kind": "counts", "only_saber": 0, "only_archer": 0, "p": 1.0}]
+    presented = find_study("cases").present(result)
+    assert presented.notes == ("No problem was solved by one of the two methods alone.",)
+    assert (list(presented.tables[0].rows), presented.players) == ([], {})
 
 
 def test_a_trajectory_that_differs_from_its_run_is_refused(lab: Lab) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INK = "#222324"
 """Text and axes; becomes the colour of the text where a figure stands in a page."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
 LINES = ("-", "--", "-.", ":")
 HATCHES = ("", "///", "\\\\\\", "xx", "--", "||", "++")
 INCHES = (6.4, 3.8)

@@ -18,6 +18,18 @@ from archer.studies.study import Measured, Presented, Row, Study
 
 RADII = (4, 8, 16)
 PAPER = {"where": "The paper has no run with a refresh by age; see its Table 4 for correlations."}
+COLUMNS = (
+    Column("decoder"),
+    Column("refresh by"),
+    Column("refresh fraction", 3),
+    Column("Pass@1 (%)", 1),
+    Column("not as eager (%)", 1),
+    Column("seconds", 3),
+    Column("speedup"),
+    Column("predicted"),
+    Column("p of scores"),
+    Column("p of parting"),
+)
 
 
 def nearest_age(updates: Sequence[int], fraction: float) -> int:
@@ -40,7 +52,7 @@ def measure(lab: Lab) -> Measured:
         )
         for radius in RADII:
             rows += _pair(lab, decoder, radius, eager)
-    return Measured(lab.scale.problems, rows, {"radii": list(RADII), "decoders": decoders})
+    return Measured(rows[0]["n"], rows, {"radii": list(RADII), "decoders": decoders})
 
 
 def _pair(lab: Lab, decoder: str, radius: int, eager: Arm) -> list[Row]:
@@ -93,18 +105,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     rows = result["rows"]
     table = Table(
         f"Refresh by distance and by age on {result['settings']['task']}, n = {result['n']}",
-        [
-            Column("decoder"),
-            Column("refresh by"),
-            Column("refresh fraction", 3),
-            Column("Pass@1 (%)", 1),
-            Column("not as eager (%)", 1),
-            Column("seconds", 3),
-            Column("speedup"),
-            Column("predicted"),
-            Column("p of scores"),
-            Column("p of parting"),
-        ],
+        COLUMNS,
         [
             [
                 row["decoder"],

@@ -45,6 +45,20 @@ PAPER = {
     },
     "overall": {"mbpp": 1.41, "humaneval": 1.71},
 }
+COLUMNS = (
+    Column("backbone"),
+    Column("n"),
+    Column("method"),
+    Column("Pass@1 (%)", 1),
+    Column("extended (%)", 1),
+    Column("updates", 1),
+    Column("full", 1),
+    Column("cached", 1),
+    Column("seconds", 3),
+    Column("speedup"),
+    Column("predicted"),
+    Column("p"),
+)
 
 
 def measure(lab: Lab) -> Measured:
@@ -52,7 +66,7 @@ def measure(lab: Lab) -> Measured:
     rows = [*_loaded(lab, radius)]
     for architecture in (LLADA, DREAM):
         rows += _random(lab, architecture, radius)
-    return Measured(lab.scale.problems, rows, {"radius": radius})
+    return Measured(rows[0]["n"], rows, {"radius": radius})
 
 
 def _loaded(lab: Lab, radius: int) -> list[Row]:
@@ -99,20 +113,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     table = Table(
         f"Saber and Archer (K={result['settings']['radius']}) by backbone on "
         f"{result['settings']['task']}",
-        [
-            Column("backbone"),
-            Column("n"),
-            Column("method"),
-            Column("Pass@1 (%)", 1),
-            Column("extended (%)", 1),
-            Column("updates", 1),
-            Column("full", 1),
-            Column("cached", 1),
-            Column("seconds", 3),
-            Column("speedup"),
-            Column("predicted"),
-            Column("p"),
-        ],
+        COLUMNS,
         [
             [
                 row["backbone"],

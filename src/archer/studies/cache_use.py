@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.report.figures import Labels, lines
+from archer.report.figures import Figure, Labels, lines
 from archer.report.tables import Column, Table
 from archer.runs.statistics import bootstrap, ratio_of_sums
 from archer.studies.arms import PERCENT, published, series, value
@@ -21,6 +21,15 @@ PAPER = {
     "mbpp": {"radius": 11, "cached": 81.62},
     "livecodebench": {"radius": 10, "cached": 80.57},
 }
+COLUMNS = (
+    Column("task"),
+    Column("K"),
+    Column("cached (%)", 1),
+    Column("full (%)", 1),
+    Column("reused (%)", 1),
+    Column("refresh fraction", 3),
+    Column("updates", 1),
+)
 
 
 def measure(lab: Lab) -> Measured:
@@ -31,9 +40,7 @@ def measure(lab: Lab) -> Measured:
         {"task": task, "radius": str(radius), **use(lab.arm("archer", task, few, radius=radius))}
         for task, radius, few in asked
     ]
-    return Measured(
-        lab.scale.problems, rows, {"radii": list(RADII), "long_radii": list(LONG_RADII)}
-    )
+    return Measured(rows[0]["n"], rows, {"radii": list(RADII), "long_radii": list(LONG_RADII)})
 
 
 def use(arm: Arm) -> Row:
@@ -54,15 +61,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     sizes = {row["task"]: row["n"] for row in rows}
     table = Table(
         "Passes by kind, " + ", ".join(f"{task}: n = {sizes[task]}" for task in tasks),
-        [
-            Column("task"),
-            Column("K"),
-            Column("cached (%)", 1),
-            Column("full (%)", 1),
-            Column("reused (%)", 1),
-            Column("refresh fraction", 3),
-            Column("updates", 1),
-        ],
+        COLUMNS,
         [
             [
                 row["task"],
@@ -84,15 +83,18 @@ def present(result: Mapping[str, Any]) -> Presented:
             ),
         ],
     )
-    figure = lines(
+    return Presented([table], {"cached": _figure(rows, tasks)})
+
+
+def _figure(rows: Sequence[Row], tasks: Sequence[str]) -> Figure:
+    by_task = {task: [row for row in rows if row["task"] == task] for task in tasks}
+    return lines(
         [
             series(task, [row["radius"] for row in own], own, "cached")
-            for task in tasks
-            if (own := [row for row in rows if row["task"] == task])
+            for task, own in by_task.items()
         ],
         Labels("Cached passes over the radius", "radius K", "share of updates (%)"),
     )
-    return Presented([table], {"cached": figure})
 
 
 STUDY = Study(

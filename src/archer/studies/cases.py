@@ -23,6 +23,15 @@ PAPER = {
     "fresh_only": ["760"],
     "exclusive": {"fresh": 18, "cached": 23},
 }
+COLUMNS = (
+    Column("problem"),
+    Column("solved by"),
+    Column("first different update"),
+    Column("updates of Saber"),
+    Column("updates of Archer"),
+    Column("Saber's program"),
+    Column("Archer's program"),
+)
 
 
 def measure(lab: Lab) -> Measured:
@@ -73,15 +82,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     table = Table(
         f"Problems that only one method solved, {len(cases)} of "
         f"{counts['only_saber'] + counts['only_archer']}; n = {result['n']}",
-        [
-            Column("problem"),
-            Column("solved by"),
-            Column("first different update"),
-            Column("updates of Saber"),
-            Column("updates of Archer"),
-            Column("Saber's program"),
-            Column("Archer's program"),
-        ],
+        COLUMNS,
         [
             [
                 case["problem"],

@@ -37,6 +37,16 @@ PAPER = {
     "overall": {"Saber": [41.52, None, 1.00], "Archer": [41.56, None, 1.75]},
 }
 NOTHING = (None, None, None)
+COLUMNS = (
+    Column("domain"),
+    Column("n"),
+    Column("method"),
+    Column("score (%)", 1),
+    Column("seconds", 3),
+    Column("speedup"),
+    Column("predicted"),
+    Column("p"),
+)
 
 
 def domain_of(sample: Sample, task: str) -> str:
@@ -68,16 +78,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     table = Table(
         f"Saber and Archer (K={result['settings']['radius']}) by domain of "
         f"{result['settings']['task']}, n = {result['n']}",
-        [
-            Column("domain"),
-            Column("n"),
-            Column("method"),
-            Column("score (%)", 1),
-            Column("seconds", 3),
-            Column("speedup"),
-            Column("predicted"),
-            Column("p"),
-        ],
+        COLUMNS,
         [
             [
                 row["domain"],

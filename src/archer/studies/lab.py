@@ -63,6 +63,7 @@ class Lab:
     data: Path | None = None
     unsafe_no_sandbox: bool = False
     _tasks: dict[str, Task] = field(default_factory=dict)
+    _arms: dict[Path, Arm] = field(default_factory=dict)
 
     def open(self, task: str | None = None) -> Task:
         """A task, the main one by default, its data read once."""
@@ -106,10 +107,12 @@ class Lab:
         """Run a method over the first problems, or read the run that is there."""
         request = self.request(method, task, problems, **settings)
         folder = self.out / "arms" / _name(request)
-        summary = evaluate(
-            request, folder, self.listener, unsafe_no_sandbox=self.unsafe_no_sandbox
-        ).summary
-        return Arm(open_run(folder), dict(summary))
+        if folder not in self._arms:
+            summary = evaluate(
+                request, folder, self.listener, unsafe_no_sandbox=self.unsafe_no_sandbox
+            ).summary
+            self._arms[folder] = Arm(open_run(folder), dict(summary))
+        return self._arms[folder]
 
 
 def _name(request: Request) -> str:

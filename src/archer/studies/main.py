@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from archer.catalogue import PRESETS
-from archer.report.figures import Labels, Series, frontier
+from archer.report.figures import Labels, frontier
 from archer.report.tables import Column, Table
-from archer.studies.arms import against, described, operations_of, published, value
+from archer.studies.arms import against, described, operations_of, published, series, value
 from archer.studies.lab import Arm, Lab
 from archer.studies.main_paper import PAPER
 from archer.studies.overall import overall
@@ -42,6 +42,16 @@ COUNTED = 2
 """Problems on which the operations of the other caches are counted."""
 LONG_SHARE = 3
 NOTHING = (None, None, None, None)
+COLUMNS = (
+    Column("method"),
+    Column("Pass@1 (%)", 1),
+    Column("extended (%)", 1),
+    Column("seconds", 3),
+    Column("speedup"),
+    Column("predicted"),
+    Column("only it / only Saber"),
+    Column("p"),
+)
 
 
 def measure(lab: Lab) -> Measured:
@@ -61,7 +71,8 @@ def measure(lab: Lab) -> Measured:
         task: {method: arm.run.identity["method"]["settings"] for method, arm in found.items()}
         for task, found in arms.items()
     }
-    return Measured(lab.scale.problems, rows, {"tasks": list(sizes), "methods": used})
+    n = len(arms[lab.task][REFERENCE].keys)
+    return Measured(n, rows, {"tasks": list(sizes), "methods": used})
 
 
 def long_problems(lab: Lab) -> int:
@@ -86,8 +97,9 @@ def _row(lab: Lab, method: str, arm: Arm, arms: Mapping[str, Arm]) -> Row:
     rollback = against(arm, arms[ROLLBACK], lab.model)
     row |= {f"saber_{name}": rollback[name] for name in rollback if name.startswith("base_")}
     if method not in PROMPT_CACHES:
-        counted = [(found.operations, found) for _, found in retell(lab, arm, arm.keys[:COUNTED])]
-        each = sum(made for made, _ in counted) / sum(x.completion.updates for _, x in counted)
+        told = [found for _, found in retell(lab, arm, arm.keys[:COUNTED])]
+        updates = sum(found.completion.updates for found in told)
+        each = sum(found.operations for found in told) / updates
         row["operations"] = each * row["updates"]
         reference = operations_of(arms[REFERENCE], lab.model) / row["n"]
         row["speedup_predicted"] = reference / row["operations"]
@@ -99,7 +111,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     figures = {
         f"frontier-{task}": frontier(
             [
-                Series(row["arm"], [row["seconds"]], [row["base"]])
+                series(row["arm"], [row["seconds"]], [row], "base")
                 for row in result["rows"]
                 if row["task"] == task
             ],
@@ -115,16 +127,7 @@ def _table(result: Mapping[str, Any], task: str) -> Table:
     theirs = published(result["paper"], task)
     return Table(
         f"Methods on {task}, n = {rows[0]['n']}",
-        [
-            Column("method"),
-            Column("Pass@1 (%)", 1),
-            Column("extended (%)", 1),
-            Column("seconds", 3),
-            Column("speedup"),
-            Column("predicted"),
-            Column("only it / only Saber"),
-            Column("p"),
-        ],
+        COLUMNS,
         [
             [
                 row["arm"],

@@ -16,7 +16,7 @@ from archer.bench.repeating import interleaved
 from archer.bench.shapes import Subject
 from archer.bench.step import NEVER
 from archer.model import Model
-from archer.report.figures import Labels, Series, lines
+from archer.report.figures import Figure, Labels, Series, lines
 from archer.report.tables import Column, Table
 from archer.runs.statistics import bootstrap, mean
 from archer.studies.arms import series, value
@@ -37,6 +37,14 @@ PAPER = {
 
 Pair = tuple[float, float]
 """Seconds of a full and of a cached update, measured one after the other."""
+COLUMNS = (
+    Column("P / G"),
+    Column("P"),
+    Column("full (ms)"),
+    Column("cached (ms)"),
+    Column("speedup"),
+    Column("limit"),
+)
 
 
 def measure(lab: Lab) -> Measured:
@@ -114,14 +122,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     whole = rows[-1]
     table = Table(
         f"One update, response of {result['settings']['response']}, n = {result['n']} repetitions",
-        [
-            Column("P / G"),
-            Column("P"),
-            Column("full (ms)"),
-            Column("cached (ms)"),
-            Column("speedup"),
-            Column("limit"),
-        ],
+        COLUMNS,
         [
             [
                 row["ratio"],
@@ -141,17 +142,19 @@ def present(result: Mapping[str, Any]) -> Presented:
             "The paper's columns are LLaDA-8B with a response of 256 at the same P / G.",
         ],
     )
-    own = rows[:-1]
-    x = [row["ratio"] for row in own]
-    figure = lines(
+    return Presented([table], {"speedup": _figure(rows[:-1], paper)})
+
+
+def _figure(rows: Sequence[Row], paper: Mapping[str, Any]) -> Figure:
+    x = [row["ratio"] for row in rows]
+    return lines(
         [
-            series("measured", x, own, "speedup"),
-            Series("limit by operations", x, [row["limit"] for row in own]),
+            series("measured", x, rows, "speedup"),
+            Series("limit by operations", x, [row["limit"] for row in rows]),
             Series("paper, LLaDA-8B", x, [paper[ratio][2] for ratio in x]),
         ],
         Labels("Speedup of one update over the prompt length", "P / G", "speedup"),
     )
-    return Presented([table], {"speedup": figure})
 
 
 STUDY = Study(

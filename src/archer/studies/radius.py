@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.report.figures import Labels, Series, frontier, lines
+from archer.report.figures import Labels, frontier, lines
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, published, series, value
 from archer.studies.lab import Lab
@@ -86,7 +86,7 @@ def present(result: Mapping[str, Any]) -> Presented:
         ],
         Labels("Pass@1 over the radius", "radius K", "Pass@1 (%)"),
     )
-    points = [Series(row["arm"], [row["seconds"]], [row["base"]]) for row in rows]
+    points = [series(row["arm"], [row["seconds"]], [row], "base") for row in rows]
     trade = frontier(points, Labels("Quality against time", "seconds per problem", "Pass@1 (%)"))
     tables = [_sweep(result, rows)]
     if dev:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 from typing import Any
 
-from archer.report.figures import Labels, lines
+from archer.report.figures import Figure, Labels, lines
 from archer.report.tables import Column, Table
 from archer.studies.arms import series, value
 from archer.studies.lab import Lab
@@ -26,6 +26,16 @@ PAPER = {
     "where": "Section 'Response-Length Scaling': P = 512, range of speedups over Saber",
     "speedup": [1.46, 1.67],
 }
+COLUMNS = (
+    Column("G"),
+    Column("method"),
+    Column("updates", 1),
+    Column("full", 1),
+    Column("cached", 1),
+    Column("seconds", 3),
+    Column("speedup"),
+    Column("predicted"),
+)
 
 
 def measure(lab: Lab) -> Measured:
@@ -59,16 +69,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     table = Table(
         f"Whole trajectories, prompt of {settings['prompt']}, K={settings['radius']}, n = {result['n']} "
         "prompts",
-        [
-            Column("G"),
-            Column("method"),
-            Column("updates", 1),
-            Column("full", 1),
-            Column("cached", 1),
-            Column("seconds", 3),
-            Column("speedup"),
-            Column("predicted"),
-        ],
+        COLUMNS,
         [
             [
                 row["length"],
@@ -89,17 +90,14 @@ def present(result: Mapping[str, Any]) -> Presented:
         ],
     )
     archer = [row for row in rows if row["method"] == "archer"]
-    figures = {}
-    if archer:
-        figures["speedup"] = lines(
-            [
-                series(
-                    "Archer over Saber", [str(row["length"]) for row in archer], archer, "speedup"
-                )
-            ],
-            Labels("Speedup over the response length", "response length G", "speedup"),
-        )
-    return Presented([table], figures)
+    return Presented([table], {"speedup": _figure(archer)} if archer else {})
+
+
+def _figure(rows: Sequence[Row]) -> Figure:
+    return lines(
+        [series("Archer over Saber", [str(row["length"]) for row in rows], rows, "speedup")],
+        Labels("Speedup over the response length", "response length G", "speedup"),
+    )
 
 
 STUDY = Study(

@@ -38,6 +38,14 @@ ARMS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("saber", "Saber", {}),
     ("archer", f"Archer K={RADIUS}", {"radius": RADIUS}),
 )
+COLUMNS = (
+    Column("decoder"),
+    Column("revised positions (%)"),
+    Column("inside updates, too (%)"),
+    Column("updates"),
+    Column("re-masks"),
+    Column("re-masks that change the token (%)", 1),
+)
 
 
 def measure(lab: Lab) -> Measured:
@@ -81,14 +89,7 @@ def present(result: Mapping[str, Any]) -> Presented:
     theirs = published(result["paper"], result["settings"]["task"])
     table = Table(
         f"Rollback activity on {result['settings']['task']}, n = {result['n']}",
-        [
-            Column("decoder"),
-            Column("revised positions (%)"),
-            Column("inside updates, too (%)"),
-            Column("updates"),
-            Column("re-masks"),
-            Column("re-masks that change the token (%)", 1),
-        ],
+        COLUMNS,
         [
             [
                 row["arm"],
