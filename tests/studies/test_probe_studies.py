@@ -14,7 +14,7 @@ from archer.generation import Kind
 from archer.runs.verdicts import Grader
 from archer.studies import bounds, feedback, theory, validity
 from archer.studies.branches import Branch, Event, branch, find_event
-from archer.studies.lab import Lab
+from archer.studies.lab import Arm, Lab
 from archer.studies.registry import STUDIES
 from archer.studies.study import Row, Study, result_of
 from archer.studies.walking import loop_of, require_unchanged, walk
@@ -26,6 +26,11 @@ PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return make_lab(tmp_path_factory.mktemp("probes"))
+
+
+@pytest.fixture(scope="module")
+def arm(lab: Lab) -> Arm:
+    return lab.arm("archer", radius=validity.RADIUS)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +47,7 @@ def parts(result: dict[str, Any], name: str) -> list[Row]:
 
 
 def an_event(lab: Lab) -> tuple[Event, Any, int]:
-    request = lab.request("archer", radius=feedback.RADIUS)
+    request = lab.request("archer", radius=validity.RADIUS)
     prompt = next(iter(lab.prompts(request).values()))
     stream = walk(request, prompt)
     event = find_event(stream, 0.0)
@@ -62,12 +67,12 @@ def test_a_result_is_presented_from_what_is_kept(
     assert all(json.loads(table.json())["rows"] for table in presented.tables)
 
 
-def test_without_the_intervention_both_branches_are_one(lab: Lab) -> None:
+def test_without_the_intervention_both_branches_are_one(lab: Lab, arm: Arm) -> None:
     event, method, prompt = an_event(lab)
     first, second = (branch(lab.model, method, event, prompt, refresh=False) for _ in range(2))
     assert first.tokens == second.tokens
     assert first.completion.tokens == second.completion.tokens
-    record = lab.arm("archer", radius=feedback.RADIUS).run.recorded.samples["0"]
+    record = arm.run.recorded.samples["0"]
     assert list(first.completion.tokens) == record["tokens"]
     assert first.completion.full_passes == record["full_passes"]
 
@@ -82,7 +87,7 @@ def test_the_fresh_branch_differs_in_its_first_pass_alone(lab: Lab) -> None:
         step = next(loop_of(lab.model, method, method.policy).steps(event.state, memory))
         assert step.before.response.equal(event.state.response)
         calls.append(step.calls[0].kind)
-    assert event.distance < feedback.RADIUS
+    assert event.distance < validity.RADIUS
     assert calls == [Kind.CACHED, Kind.FULL]
 
 
@@ -90,7 +95,7 @@ def test_an_event_is_kept_and_sure(lab: Lab) -> None:
     event, _, _ = an_event(lab)
     assert int(event.state.response[0, event.position]) == event.token != lab.model.folder.mask
     assert set(event.as_dict()) == {"update", "position", "token", "confidence", "distance"}
-    request = lab.request("archer", radius=feedback.RADIUS)
+    request = lab.request("archer", radius=validity.RADIUS)
     prompt = next(iter(lab.prompts(request).values()))
     assert find_event(walk(request, prompt), 1.1) is None
 
@@ -143,8 +148,7 @@ def test_a_judge_that_fails_ends_the_study(lab: Lab) -> None:
         feedback._graded(broken, lab.samples()[0], made)
 
 
-def test_a_watched_run_must_be_the_run(lab: Lab) -> None:
-    arm = lab.arm("archer", radius=validity.RADIUS)
+def test_a_watched_run_must_be_the_run(lab: Lab, arm: Arm) -> None:
     request = lab.request("archer", radius=validity.RADIUS)
     done = walk(request, lab.prompts(request)["1"]).completions[0]
     require_unchanged(arm, "1", done)
@@ -193,9 +197,9 @@ def test_bins_hold_what_belongs_to_them() -> None:
 def test_a_signal_is_told_from_the_other() -> None:
     rows = [
         probe(problem, distance, age, distance > 6)
-        for problem in "abcdef"
+        for problem in "abc"
         for distance in range(1, 12)
-        for age in (1, 2, 3)
+        for age in (1, 2)
     ]
     distance, age = validity.correlations(rows)
     assert distance["disagreement"] > 0.8
