@@ -17,7 +17,7 @@ from archer.studies.branches import Branch, Event, branch, find_event
 from archer.studies.lab import Arm, Lab
 from archer.studies.registry import STUDIES
 from archer.studies.study import Row, Study, result_of
-from archer.studies.walking import loop_of, require_unchanged, walk
+from archer.studies.walking import divergence, loop_of, require_unchanged, walk
 from studies.probing import make_lab
 
 PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
@@ -276,19 +276,38 @@ def test_nothing_observed_is_nothing_said() -> None:
 
 
 def test_runs_are_sorted_by_what_held() -> None:
+    close, wide = call("a", 1, 0.5, 1.0, True), call("a", 2, 2.0, 1.0, False)
     problems = [
-        {"cached_calls": 2, "held": 2, "kept": 2, "identical": True},
-        {"cached_calls": 2, "held": 1, "kept": 2, "identical": False},
-        {"cached_calls": 2, "held": 0, "kept": 1, "identical": False},
+        theory.compared_run("a", [close | {"update": 2}], None),
+        theory.compared_run("b", [close | {"update": 2}, wide | {"update": 5}], 5),
+        theory.compared_run("c", [wide | {"update": 3, "kept": True}], 2),
     ]
+    assert [row["early"] for row in problems] == [False, False, True]
     held, kept, everything = theory.runs(problems)
-    assert (held["n"], held["identical"]) == (1, 1)
+    assert (held["n"], held["identical"], held["early"]) == (1, 1, 0)
     assert (kept["n"], kept["share"]) == (2, 50.0)
-    assert everything["n"] == 3
+    assert (everything["n"], everything["condition_until"]) == (3, 4.0)
+    assert (everything["identical_until"], everything["early"]) == (3.5, 1)
+
+
+def test_runs_part_where_their_states_do(lab: Lab) -> None:
+    request = lab.request("archer", radius=validity.RADIUS)
+    eager = lab.request("saber")
+    prompt = lab.prompts(request)["2"]
+    assert divergence(walk(request, prompt), walk(request, prompt)) is None
+    states = [
+        [step.after.response[0].tolist() for step in walk(each, prompt)]
+        for each in (request, eager)
+    ]
+    assert states[0] != states[1]
+    parted = divergence(walk(request, prompt), walk(eager, prompt))
+    assert parted is not None
+    assert states[0][: parted - 1] == states[1][: parted - 1]
+    assert states[0][parted - 1 : parted] != states[1][parted - 1 : parted]
 
 
 def test_probing_needs_no_folder_of_its_own(lab: Lab, results: dict[str, dict[str, Any]]) -> None:
-    """Radii 11 and 15 and eager Saber: each arm was run once."""
+    """Radii 11 and 15: each arm was run once."""
     arms = sorted(path.name for path in Path(lab.out / "arms").iterdir())
-    assert len(arms) == 3
+    assert len(arms) == 2
     assert set(results) == {"feedback", "validity", "theory"}
