@@ -66,12 +66,8 @@ def measure(lab: Lab) -> Measured:
         *problems,
         *events,
     ]
-    settings = {
-        "radius": RADIUS,
-        "confidence": CONFIDENCE,
-        "problems": len(problems),
-        "asked_for_events": len(chosen),
-    }
+    counts = {"problems": len(problems), "asked_for_events": len(chosen)}
+    settings = {"radius": RADIUS, "confidence": CONFIDENCE, **counts}
     return Measured(len(calls), rows, settings)
 
 
