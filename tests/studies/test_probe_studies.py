@@ -12,12 +12,12 @@ import pytest
 from archer.errors import ArcherError
 from archer.generation import Kind
 from archer.runs.verdicts import Grader
-from archer.studies import bounds, feedback, theory, validity
+from archer.studies import feedback, theory, validity
 from archer.studies.branches import Branch, Event, branch, find_event
-from archer.studies.lab import Lab
+from archer.studies.lab import Arm, Lab
 from archer.studies.registry import STUDIES
 from archer.studies.study import Row, Study, result_of
-from archer.studies.walking import loop_of, require_unchanged, walk
+from archer.studies.walking import divergence, loop_of, require_unchanged, walk
 from studies.probing import make_lab
 
 PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
@@ -26,6 +26,11 @@ PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return make_lab(tmp_path_factory.mktemp("probes"))
+
+
+@pytest.fixture(scope="module")
+def arm(lab: Lab) -> Arm:
+    return lab.arm("archer", radius=validity.RADIUS)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +47,7 @@ def parts(result: dict[str, Any], name: str) -> list[Row]:
 
 
 def an_event(lab: Lab) -> tuple[Event, Any, int]:
-    request = lab.request("archer", radius=feedback.RADIUS)
+    request = lab.request("archer", radius=validity.RADIUS)
     prompt = next(iter(lab.prompts(request).values()))
     stream = walk(request, prompt)
     event = find_event(stream, 0.0)
@@ -62,12 +67,12 @@ def test_a_result_is_presented_from_what_is_kept(
     assert all(json.loads(table.json())["rows"] for table in presented.tables)
 
 
-def test_without_the_intervention_both_branches_are_one(lab: Lab) -> None:
+def test_without_the_intervention_both_branches_are_one(lab: Lab, arm: Arm) -> None:
     event, method, prompt = an_event(lab)
     first, second = (branch(lab.model, method, event, prompt, refresh=False) for _ in range(2))
     assert first.tokens == second.tokens
     assert first.completion.tokens == second.completion.tokens
-    record = lab.arm("archer", radius=feedback.RADIUS).run.recorded.samples["0"]
+    record = arm.run.recorded.samples["0"]
     assert list(first.completion.tokens) == record["tokens"]
     assert first.completion.full_passes == record["full_passes"]
 
@@ -82,7 +87,7 @@ def test_the_fresh_branch_differs_in_its_first_pass_alone(lab: Lab) -> None:
         step = next(loop_of(lab.model, method, method.policy).steps(event.state, memory))
         assert step.before.response.equal(event.state.response)
         calls.append(step.calls[0].kind)
-    assert event.distance < feedback.RADIUS
+    assert event.distance < validity.RADIUS
     assert calls == [Kind.CACHED, Kind.FULL]
 
 
@@ -90,7 +95,7 @@ def test_an_event_is_kept_and_sure(lab: Lab) -> None:
     event, _, _ = an_event(lab)
     assert int(event.state.response[0, event.position]) == event.token != lab.model.folder.mask
     assert set(event.as_dict()) == {"update", "position", "token", "confidence", "distance"}
-    request = lab.request("archer", radius=feedback.RADIUS)
+    request = lab.request("archer", radius=validity.RADIUS)
     prompt = next(iter(lab.prompts(request).values()))
     assert find_event(walk(request, prompt), 1.1) is None
 
@@ -118,22 +123,6 @@ def test_the_feedback_study_counts_every_problem(results: dict[str, dict[str, An
             )
 
 
-def test_exclusive_passes_are_counted_by_hand() -> None:
-    outcomes = [(True, False), (True, True), (False, True), (False, True)]
-    pairs = [
-        {
-            "fresh": {"passed": {"base": fresh}, "revised_at": 1 + number},
-            "cached": {"passed": {"base": cached}, "revised_at": None},
-        }
-        for number, (fresh, cached) in enumerate(outcomes)
-    ]
-    fresh, cached, test = feedback.summaries(pairs, ["base"])
-    assert (fresh["base"], cached["base"]) == (50.0, 75.0)
-    assert (fresh["revised"], cached["revised"]) == (100.0, 0.0)
-    assert (fresh["step"], cached["step"]) == (2.5, None)
-    assert (test["fresh_only"], test["cached_only"], test["p"]) == (1, 2, 1.0)
-
-
 def test_a_judge_that_fails_ends_the_study(lab: Lab) -> None:
     event, method, prompt = an_event(lab)
     made = branch(lab.model, method, event, prompt, refresh=True)
@@ -143,8 +132,7 @@ def test_a_judge_that_fails_ends_the_study(lab: Lab) -> None:
         feedback._graded(broken, lab.samples()[0], made)
 
 
-def test_a_watched_run_must_be_the_run(lab: Lab) -> None:
-    arm = lab.arm("archer", radius=validity.RADIUS)
+def test_a_watched_run_must_be_the_run(lab: Lab, arm: Arm) -> None:
     request = lab.request("archer", radius=validity.RADIUS)
     done = walk(request, lab.prompts(request)["1"]).completions[0]
     require_unchanged(arm, "1", done)
@@ -169,42 +157,6 @@ def test_probes_see_distance_and_age(results: dict[str, dict[str, Any]]) -> None
     assert sum(row["n"] for row in parts(results["validity"], "bin")[1:]) == len(probes)
 
 
-def probe(problem: str, distance: int, age: int, disagreement: bool) -> Row:
-    return {
-        "part": "probe",
-        "problem": problem,
-        "distance": distance,
-        "age": age,
-        "disagreement": disagreement,
-        "moved": 2 * disagreement,
-        "drift": distance / 10,
-    }
-
-
-def test_bins_hold_what_belongs_to_them() -> None:
-    rows = [probe("a", 3, 1, False), probe("a", 4, 2, True), probe("b", 7, 3, False)]
-    control, first, second, third, last = validity.binned(rows)
-    assert [row["n"] for row in (control, first, second, third, last)] == [0, 1, 2, 0, 0]
-    assert (second["disagreement"], second["moved"], second["problems"]) == (50.0, 1.0, 2)
-    assert second["drift"] == pytest.approx(0.55)
-    assert third["disagreement"] is third["disagreement_interval"] is None
-
-
-def test_a_signal_is_told_from_the_other() -> None:
-    rows = [
-        probe(problem, distance, age, distance > 6)
-        for problem in "abcdef"
-        for distance in range(1, 12)
-        for age in (1, 2, 3)
-    ]
-    distance, age = validity.correlations(rows)
-    assert distance["disagreement"] > 0.8
-    assert age["disagreement"] == pytest.approx(0.0, abs=1e-9)
-    assert distance["disagreement_interval"][0] > 0.8
-    nothing, _ = validity.correlations([])
-    assert nothing["drift"] is nothing["drift_interval"] is None
-
-
 def test_the_first_layer_of_a_prompt_never_goes_stale(results: dict[str, dict[str, Any]]) -> None:
     first, *later = parts(results["theory"], "layer")
     assert first["stale"] < 1e-3
@@ -224,67 +176,24 @@ def test_the_feedback_term_is_there(results: dict[str, dict[str, Any]]) -> None:
     assert all(0 < row["feedback"] < 2 * row["fresh"] for row in events)
 
 
-def call(problem: str, distance: int, error: float, margin: float, kept: bool) -> Row:
-    return {
-        "problem": problem,
-        "distance": distance,
-        "error": error,
-        "margin": margin,
-        "kept": kept,
-        "stale": [0.0, error],
-        "relative": [0.0, error / 10],
-    }
-
-
-CALLS = [
-    call("a", 1, 0.5, 1.0, True),
-    call("a", 4, 1.0, 0.5, True),
-    call("b", 9, 1.5, 1.0, False),
-    call("b", 16, 2.0, 4.0, True),
-]
-
-
-def test_an_error_that_grows_with_the_root_gives_its_factor() -> None:
-    found = bounds.gamma(CALLS)
-    assert found["slope"] == pytest.approx(0.5)
-    assert found["bounding"] == pytest.approx(0.5)
-    assert found["exponent"] == pytest.approx(0.5)
-    assert bounds.layers(CALLS)[1]["slope"] == pytest.approx(0.5)
-    first, second = bounds.error_bins(CALLS, [(1, 4), (17, 20)])
-    assert (first["n"], first["error"], first["largest"]) == (2, 0.75, 1.0)
-    assert second["error"] is second["largest"] is second["ratio"] is None
-
-
-def test_conditions_are_counted_by_hand() -> None:
-    found = bounds.condition("error", CALLS, lambda row: float(row["error"]))
-    assert (found["held"], found["kept"], found["without"]) == (50.0, 75.0, 2)
-    assert (found["kept_without"], found["broken"], found["margin"]) == (50.0, 0, 1.0)
-    wrong = bounds.condition("nothing", CALLS, lambda row: 0.0)
-    assert wrong["broken"] == 1
-
-
-def test_nothing_observed_is_nothing_said() -> None:
-    assert bounds.gamma([])["slope"] is bounds.gamma([])["bounding"] is None
-    assert bounds.layers([]) == []
-    assert bounds.condition("error", [], lambda row: 0.0)["held"] is None
-    assert [row["share"] for row in theory.runs([])] == [None] * 3
-    assert all(row["mean"] is None for row in theory.event_summary([]))
-
-
-def test_runs_are_sorted_by_what_held() -> None:
-    problems = [
-        {"cached_calls": 2, "held": 2, "kept": 2, "identical": True},
-        {"cached_calls": 2, "held": 1, "kept": 2, "identical": False},
-        {"cached_calls": 2, "held": 0, "kept": 1, "identical": False},
+def test_runs_part_where_their_states_do(lab: Lab) -> None:
+    request = lab.request("archer", radius=validity.RADIUS)
+    eager = lab.request("saber")
+    prompt = lab.prompts(request)["2"]
+    assert divergence(walk(request, prompt), walk(request, prompt)) is None
+    states = [
+        [step.after.response[0].tolist() for step in walk(each, prompt)]
+        for each in (request, eager)
     ]
-    held, kept, everything = theory.runs(problems)
-    assert (held["n"], held["identical"]) == (1, 1)
-    assert (kept["n"], kept["share"]) == (2, 50.0)
-    assert everything["n"] == 3
+    assert states[0] != states[1]
+    parted = divergence(walk(request, prompt), walk(eager, prompt))
+    assert parted is not None
+    assert states[0][: parted - 1] == states[1][: parted - 1]
+    assert states[0][parted - 1 : parted] != states[1][parted - 1 : parted]
 
 
 def test_probing_needs_no_folder_of_its_own(lab: Lab, results: dict[str, dict[str, Any]]) -> None:
-    """Radii 11 and 15 and eager Saber: each arm was run once."""
+    """Radii 11 and 15: each arm was run once."""
     arms = sorted(path.name for path in Path(lab.out / "arms").iterdir())
-    assert len(arms) == 3
+    assert len(arms) == 2
     assert set(results) == {"feedback", "validity", "theory"}

@@ -39,6 +39,7 @@ def observe(request: Request, arm: Arm, key: str, prompt: Sequence[int]) -> list
         rows.append(
             {
                 "problem": key,
+                "update": step.after.updates[0],
                 "distance": step.calls[0].distance,
                 "error": logit_error(step.logits, fresh.logits),
                 "margin": saber_margin(saber, fresh.before, fresh.logits, fresh.decision),

@@ -9,6 +9,7 @@ values held it is the anchored map, whose derivative lacks the path through the 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -57,10 +58,19 @@ def along(model: Model, tokens: Tensor, prompt: int, position: int, token: int) 
 
         return logits
 
-    primal = (embedded[prompt:],)
-    logits, fresh = torch.func.jvp(answered(None), primal, (direction,))[:2]
-    anchored = torch.func.jvp(answered(kept), primal, (direction,))[1]
+    logits, fresh = _forward_mode(answered(None), embedded[prompt:], direction)
+    _, anchored = _forward_mode(answered(kept), embedded[prompt:], direction)
     return Derivatives(fresh, anchored, logits)
+
+
+def _forward_mode(
+    function: Callable[[Tensor], Tensor], at: Tensor, direction: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Value and directional derivative. Torch's first use of forward mode warns about torch itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        result = torch.func.jvp(function, (at,), (direction,))
+    return result[0], result[1]
 
 
 def _pass(

@@ -6,8 +6,9 @@ the states that its runs visit. None is a certificate.
 - Error: theory-radius-bound, |z* - z^| <= Gamma sqrt(D), with Gamma estimated in two ways.
 - Layers: app-staleness, the change of each layer's prompt keys and values since the anchor.
 - Margin: theory-margin and theory-decision, Saber's margin in closed form against the measured error.
-- Runs: the corollary on trajectories. Saber remembers confidences, which follow the logits however small
-  the error is, so that the same action does not yet make the same state: checked here, not proved.
+- Runs: the corollary on trajectories, up to the first call without the condition. Saber remembers
+  confidences, which follow the logits however small the error is, so that the same action does not yet
+  make the same state: checked here, not proved.
 - Feedback: app-jacobians, the term that holding the prompt removes, along a confident token.
 """
 
@@ -23,9 +24,10 @@ from archer.runs.statistics import wilson
 from archer.studies import bounds
 from archer.studies.clusters import average, clustered_interval
 from archer.studies.feedback_term import feedback_term
-from archer.studies.lab import Arm, Lab
+from archer.studies.lab import Lab
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.theory_tables import tables
+from archer.studies.walking import divergence, walk
 
 RADIUS = 15
 BINS = ((1, 3), (4, 7), (8, 11), (12, 14))
@@ -36,8 +38,8 @@ PAPER = {"where": "Theoretical Analysis and the appendix's Formal Analysis; no n
 
 
 def measure(lab: Lab) -> Measured:
-    arm, eager = lab.arm("archer", radius=RADIUS), lab.arm("saber")
-    request = lab.request("archer", radius=RADIUS)
+    arm = lab.arm("archer", radius=RADIUS)
+    request, eager = lab.request("archer", radius=RADIUS), lab.request("saber")
     prompts = lab.prompts(request)
     seen = {key: bounds.observe(request, arm, key, prompt) for key, prompt in prompts.items()}
     calls = [row for rows in seen.values() for row in rows]
@@ -47,7 +49,10 @@ def measure(lab: Lab) -> Measured:
         bounds.condition("measured error", calls, lambda row: float(row["error"])),
         bounds.condition("Gamma sqrt(D)", calls, lambda row: bounding * math.sqrt(row["distance"])),
     ]
-    problems = [_run(arm, eager, key, rows) for key, rows in seen.items()]
+    problems = [
+        compared_run(key, seen[key], divergence(walk(request, prompt), walk(eager, prompt)))
+        for key, prompt in prompts.items()
+    ]
     chosen = list(prompts.items())[:EVENTS]
     terms = [feedback_term(request, key, prompt, CONFIDENCE) for key, prompt in chosen]
     events = [term for term in terms if term is not None]
@@ -61,26 +66,22 @@ def measure(lab: Lab) -> Measured:
         *problems,
         *events,
     ]
-    settings = {
-        "radius": RADIUS,
-        "confidence": CONFIDENCE,
-        "problems": len(problems),
-        "asked_for_events": len(chosen),
-    }
+    counts = {"problems": len(problems), "asked_for_events": len(chosen)}
+    settings = {"radius": RADIUS, "confidence": CONFIDENCE, **counts}
     return Measured(len(calls), rows, settings)
 
 
-def _run(arm: Arm, eager: Arm, key: str, rows: Sequence[Row]) -> Row:
-    """Whether the condition held all along, and whether the run came out as the eager one."""
-    records = [each.run.recorded.samples[key] for each in (arm, eager)]
-    same = all(records[0][name] == records[1][name] for name in ("tokens", "updates"))
+def compared_run(key: str, rows: Sequence[Row], diverged_at: int | None) -> Row:
+    """When a run left the eager one, and when the condition, or the action, first failed."""
+    failed_at = next((row["update"] for row in rows if row["error"] >= row["margin"]), None)
     return {
         "part": "run",
         "problem": key,
         "cached_calls": len(rows),
-        "held": sum(row["error"] < row["margin"] for row in rows),
-        "kept": sum(row["kept"] for row in rows),
-        "identical": same,
+        "failed_at": failed_at,
+        "changed_at": next((row["update"] for row in rows if not row["kept"]), None),
+        "diverged_at": diverged_at,
+        "early": diverged_at is not None and (failed_at is None or diverged_at < failed_at),
     }
 
 
@@ -88,16 +89,14 @@ def runs(problems: Sequence[Row]) -> list[Row]:
     """Runs by what held at all of their cached calls."""
     groups = {
         "margin condition at every cached call": [
-            row for row in problems if row["held"] == row["cached_calls"]
+            row for row in problems if row["failed_at"] is None
         ],
-        "same action at every cached call": [
-            row for row in problems if row["kept"] == row["cached_calls"]
-        ],
+        "same action at every cached call": [row for row in problems if row["changed_at"] is None],
         "all": list(problems),
     }
     summaries = []
     for name, members in groups.items():
-        same = sum(row["identical"] for row in members)
+        same = sum(row["diverged_at"] is None for row in members)
         low, high = wilson(same, len(members))
         summaries.append(
             {
@@ -107,9 +106,17 @@ def runs(problems: Sequence[Row]) -> list[Row]:
                 "identical": same,
                 "share": 100.0 * same / len(members) if members else None,
                 "share_interval": [100.0 * low, 100.0 * high] if members else None,
+                "condition_until": _mean_of("failed_at", members),
+                "identical_until": _mean_of("diverged_at", members),
+                "early": sum(row["early"] for row in members),
             }
         )
     return summaries
+
+
+def _mean_of(name: str, rows: Sequence[Row]) -> float | None:
+    """Over the runs in which it happened."""
+    return average([row[name] for row in rows if row[name] is not None])
 
 
 def event_summary(events: Sequence[Row]) -> list[Row]:

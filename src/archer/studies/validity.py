@@ -152,10 +152,9 @@ def _bins_table(result: Mapping[str, Any], bins: Sequence[Row]) -> Table:
     cells = []
     for row in bins:
         paper = theirs.get(row["bin"], {})
-        name = "0 (control)" if row["bin"] == "control" else row["bin"]
         cells.append(
             [
-                name,
+                "0 (control)" if row["bin"] == "control" else row["bin"],
                 row["n"],
                 row["problems"],
                 cell(row, "disagreement", paper.get("disagreement")),

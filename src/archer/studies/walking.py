@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from archer.completion import Completion
@@ -30,6 +31,14 @@ def walk(request: Request, prompt: Sequence[int]) -> Stream:
         preset=request.preset,
         **request.settings,
     )
+
+
+def divergence(first: Stream, second: Stream) -> int | None:
+    """The first update after which two runs stand at different responses; None if there is none."""
+    for update, (one, other) in enumerate(zip_longest(first, second), start=1):
+        if one is None or other is None or not one.after.response.equal(other.after.response):
+            return update
+    return None
 
 
 def loop_of(model: Model, method: Method, policy: Policy) -> Loop[Any]:
