@@ -69,14 +69,9 @@ def test_a_result_is_plain_finite_and_presented_from_json_alone(
     assert result["n"] > 0
     read = json.loads(json.dumps(result, allow_nan=False))
     assert list(numbers(read["rows"]))
-    presented, again = study.present(read), study.present(result)
-    assert [table.markdown() for table in presented.tables] == [
-        table.markdown() for table in again.tables
-    ]
+    presented = study.present(read)
     assert all("n = " in table.title or _has_n(table.columns) for table in presented.tables)
-    assert {figure.title for figure in presented.figures.values()} == {
-        figure.title for figure in again.figures.values()
-    }
+    assert name == "cases" or all(table.rows for table in presented.tables)
     assert section_of(study, presented).parts
 
 
@@ -111,13 +106,15 @@ def test_main_has_every_method_on_every_task_and_overall(
     assert all(by_method[name]["speedup_predicted"] >= 1.0 for name in ("dkv-decode", "dllm-cache"))
 
 
-def test_nothing_is_revised_without_rollback(results: dict[str, dict[str, Any]]) -> None:
-    none, saber, archer = results["rollback"]["rows"]
+def test_nothing_is_revised_without_rollback(lab: Lab, results: dict[str, dict[str, Any]]) -> None:
+    """And with it as much as the runs themselves have counted."""
+    none, *others = results["rollback"]["rows"]
     assert (none["revised"], none["revised_ever"], none["remasks"]) == (0.0, 0.0, 0)
     assert none["changed"] is None
-    for row in (saber, archer):
-        assert 0 < row["revised"] <= row["revised_ever"]
-        assert 0 <= row["changed"] <= 100
+    for row, arm in zip(others, (lab.arm("saber"), lab.arm("archer", radius=8)), strict=True):
+        counted = arm.summary["per_problem"]["revised_positions"] / lab.open().length
+        assert row["revised"] == pytest.approx(100.0 * counted)
+        assert row["revised"] <= row["revised_ever"] <= 100.0
 
 
 def test_a_radius_of_one_is_as_eager_as_saber(results: dict[str, dict[str, Any]]) -> None:
