@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cyclopts import Parameter
 from rich.console import Console
 
 from archer.cli.messages import complain
@@ -19,17 +21,56 @@ FAILED = 1
 DEFAULT_MODEL = ModelOptions()
 
 
+@Parameter(name="*", group="Study")
+@dataclass(frozen=True)
+class StudyOptions:
+    """What is measured, and how much of it."""
+
+    task: str = "pocket"
+    """Benchmark; with another one than pocket the studies of long prompts use it, too."""
+    problems: int | None = None
+    """Problems per arm; 120."""
+    quick: bool = False
+    """A few problems only, to see that everything works."""
+    data: Path | None = None
+    """Folder with the data files of the benchmark."""
+    unsafe_no_sandbox: bool = False
+    """Run programs even if this machine cannot confine them."""
+
+    def lab(self, out: Path, model: ModelOptions) -> Lab:
+        """Everything the studies share; whatever can be refused is refused first."""
+        from archer.studies.lab import FULL, QUICK, Lab
+        from archer.tasks import open_task
+        from archer.view.run_progress import RunProgress
+
+        open_task(self.task)
+        if self.problems is not None and self.problems < 1:
+            raise BadRequest(f"--problems takes a number above 0, not {self.problems}.")
+        scale = QUICK if self.quick else FULL
+        own = self.task == "pocket"
+        return Lab(
+            model=model.load(),
+            out=out,
+            scale=replace(scale, problems=self.problems or scale.problems),
+            listener=RunProgress("arm", Console(stderr=True, highlight=False), complain),
+            task=self.task,
+            long_task="pocket-long" if own else self.task,
+            dev_task="pocket-dev" if own else None,
+            data=self.data,
+            unsafe_no_sandbox=self.unsafe_no_sandbox,
+        )
+
+
+DEFAULT_STUDY = StudyOptions()
+
+
 def study(
     name: str,
     *,
     out: Path = Path("studies"),
     model: ModelOptions = DEFAULT_MODEL,
-    task: str = "pocket",
-    problems: int | None = None,
-    quick: bool = False,
-    data: Path | None = None,
+    options: StudyOptions = DEFAULT_STUDY,
     json: bool = False,
-    unsafe_no_sandbox: bool = False,
 ) -> int:
     """Measure one table or figure of the paper. An unknown name lists the studies.
 
@@ -39,26 +80,15 @@ def study(
         Which study.
     out
         Folder for results; runs that several studies need are made once in it.
-    task
-        Benchmark; with another one than pocket the studies of long prompts use it, too.
-    problems
-        Problems per arm; 120.
-    quick
-        A few problems only, to see that everything works.
-    data
-        Folder with the data files of the benchmark.
     json
         Print the result as one JSON object.
-    unsafe_no_sandbox
-        Run programs even if this machine cannot confine them.
     """
     from archer.studies.output import write_result
     from archer.studies.registry import find_study
     from archer.studies.study import result_of
 
     chosen = find_study(name)
-    lab = _lab(out, model, task, problems, quick, data, unsafe_no_sandbox)
-    result = result_of(chosen, lab)
+    result = result_of(chosen, options.lab(out, model))
     presented = write_result(out, chosen, result)
     if json:
         write_json(result)
@@ -73,11 +103,7 @@ def reproduce(
     *,
     out: Path = Path("reproduction"),
     model: ModelOptions = DEFAULT_MODEL,
-    task: str = "pocket",
-    problems: int | None = None,
-    quick: bool = False,
-    data: Path | None = None,
-    unsafe_no_sandbox: bool = False,
+    options: StudyOptions = DEFAULT_STUDY,
 ) -> int:
     """Run all studies in order and write a report. The same command again goes on where it was.
 
@@ -85,58 +111,12 @@ def reproduce(
     ----------
     out
         Folder for results, runs and report.html.
-    task
-        Benchmark; with another one than pocket the studies of long prompts use it, too.
-    problems
-        Problems per arm; 120.
-    quick
-        A few problems only, to see that everything works.
-    data
-        Folder with the data files of the benchmark.
-    unsafe_no_sandbox
-        Run programs even if this machine cannot confine them.
     """
     from archer.studies.registry import STUDIES
     from archer.studies.reproduction import reproduce as reproduced
 
-    lab = _lab(out, model, task, problems, quick, data, unsafe_no_sandbox)
-    failed = reproduced(lab, list(STUDIES.values()), complain)
+    failed = reproduced(options.lab(out, model), list(STUDIES.values()), complain)
     write_line(f"The report is {out / 'report.html'}.")
     if failed:
         complain(f"These studies failed: {', '.join(failed)}. The same command tries them again.")
     return FAILED if failed else 0
-
-
-def _lab(
-    out: Path,
-    model: ModelOptions,
-    task: str,
-    problems: int | None,
-    quick: bool,
-    data: Path | None,
-    unsafe_no_sandbox: bool,
-) -> Lab:
-    from dataclasses import replace
-
-    from archer.studies.lab import FULL, QUICK, Lab
-    from archer.tasks import open_task
-    from archer.view.run_progress import RunProgress
-
-    open_task(task)
-    if problems is not None and problems < 1:
-        raise BadRequest(f"--problems takes a number above 0, not {problems}.")
-    scale = QUICK if quick else FULL
-    if problems is not None:
-        scale = replace(scale, problems=problems)
-    own = task == "pocket"
-    return Lab(
-        model=model.load(),
-        out=out,
-        scale=scale,
-        listener=RunProgress("arm", Console(stderr=True, highlight=False), complain),
-        task=task,
-        long_task="pocket-long" if own else task,
-        dev_task="pocket-dev" if own else None,
-        data=data,
-        unsafe_no_sandbox=unsafe_no_sandbox,
-    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-PAPER = {
-    "where": "Table 1, LLaDA-8B-Instruct: Pass@1 base and extended, seconds, speedup",
+from typing import Any
+
+BY_TASK: dict[str, dict[str, list[float | None]]] = {
     "mbpp": {
         "llada-confidence": [43.56, 30.44, 14.31, 1.00],
         "fast-dllm-cache": [44.50, 31.62, 11.85, 1.21],
@@ -34,6 +35,12 @@ PAPER = {
         "saber": [44.51, 37.20, 12.13, 1.64],
         "archer": [43.29, 37.80, 8.07, 2.46],
     },
+}
+"""Pass@1 base and extended in per cent, seconds, speedup."""
+
+PAPER: dict[str, Any] = {
+    "where": "Table 1, LLaDA-8B-Instruct: Pass@1 base and extended, seconds, speedup",
+    **BY_TASK,
     "overall": {
         "llada-confidence": [32.28, 1.00],
         "fast-dllm-cache": [32.38, 1.71],
@@ -45,3 +52,9 @@ PAPER = {
         "archer": [33.63, 2.57],
     },
 }
+
+
+def score_in_paper(task: str, method: str, *, extended: bool) -> float | None:
+    """None where the paper has no such score."""
+    base, further, *_ = BY_TASK.get(task, {}).get(method, [None, None])
+    return further if extended else base

@@ -15,7 +15,7 @@ from archer.runs.comparison import Run, compare
 from archer.runs.faults import BadRun
 from archer.runs.files import read_json
 from archer.runs.folder import SUMMARY, TRACES
-from archer.studies.paper import score_in_paper
+from archer.studies.main_paper import score_in_paper
 
 PERCENT = 100.0
 MOST_PLAYERS = 50

@@ -1,0 +1,83 @@
+"""`archer study` and `archer reproduce`, as users call them, on the bundled model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archer.cli import main
+from archer.errors import ArcherError
+from archer.studies import registry, reproduction
+from archer.studies.output import files_of
+from archer.studies.study import Measured, Presented, Study
+from studies.tiny_lab import tiny_lab
+
+pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
+Capture = pytest.CaptureFixture[str]
+KEYS = {"study", "n", "settings", "rows", "paper", "seconds"}
+LARGEST_REPORT = 5 << 20
+
+
+def test_everything_is_reproduced_quickly(tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "all"
+    asked = ["reproduce", "--quick", "--out", str(out), "--threads", "1"]
+    assert main(asked) == 0
+    for name, study in registry.STUDIES.items():
+        result = json.loads((out / f"{name}.json").read_text())
+        assert result.keys() >= KEYS
+        assert result["rows"], name
+        presented = study.present(result)
+        assert presented.tables, name
+        assert all(table.rows for table in presented.tables[:1]), name
+        for file, content in files_of(study, presented):
+            assert (out / file).read_bytes() == content, file
+    report = out / "report.html"
+    assert report.stat().st_size < LARGEST_REPORT
+    before = report.read_bytes()
+    capsys.readouterr()
+    assert main(asked) == 0
+    assert capsys.readouterr().err.count("done already") == len(registry.STUDIES)
+    assert report.read_bytes() == before
+
+
+def made(name: str, measure: Any) -> Study:
+    return Study(name, name.title(), {}, measure, lambda result: Presented([]))
+
+
+def test_a_failing_study_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    def fail(lab: object) -> Measured:
+        raise ArcherError("it broke")
+
+    good = made("good", lambda lab: Measured(1, [{"x": 1}], {}))
+    said: list[str] = []
+    lab = tiny_lab(tmp_path)
+    failed = reproduction.reproduce(lab, [made("bad", fail), good], said.append)
+    assert failed == {"bad": "it broke"}
+    assert (lab.out / "good.json").is_file()
+    assert not (lab.out / "bad.json").exists()
+    assert said == ["bad: failed: it broke", "good: done in 0 s."]
+    assert b"Good" in (lab.out / "report.html").read_bytes()
+
+
+def test_a_report_without_results_says_so(tmp_path: Path) -> None:
+    path = reproduction.write_report(tmp_path, list(registry.STUDIES.values()))
+    assert "No study has a result yet" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["study", "nope"], "There is no study 'nope'. The studies are main"),
+        (["study", "radius", "--task", "nope"], "There is no task 'nope'"),
+        (["reproduce", "--problems", "0"], "--problems takes a number above 0"),
+    ],
+)
+def test_bad_requests_are_refused(
+    arguments: list[str], sentence: str, capsys: Capture, tmp_path: Path
+) -> None:
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
