@@ -17,11 +17,11 @@ from archer.pocket import frozen, prompts
 RECORDED = Path(__file__).with_name("recorded.json")
 MEGABYTE = 1 << 20
 EXAMPLE = """\
-Write a function to return the sum of the numbers in xs that are greater than 3.
-assert solve([1, 5, 4]) == 9
-assert solve([2, 3]) == 0
-def solve(xs):"""
-TESTS = "assert solve([1, 5, 4]) == 9\nassert solve([3, 10, -4, 7]) == 17\nassert solve([]) == 0"
+Write a function to count the words in names that start with 'a'.
+assert solve(['apple', 'bee', 'ant']) == 2
+assert solve(['sun']) == 0
+def solve(names):"""
+TESTS = "assert solve(['apple', 'bee', 'ant', 'all']) == 3\nassert solve(['a', '']) == 1\nassert solve([]) == 0"
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,6 @@ def test_recorded_completions_come_back(model: Model) -> None:
 def test_the_example_of_the_first_page_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", EXAMPLE]) == 0
     body = capsys.readouterr().out
-    check = FunctionCheck(f"def solve(xs):{body}", "solve", TESTS, expose=())
+    check = FunctionCheck(f"def solve(names):{body}", "solve", TESTS, expose=())
     with Judge(workers=1) as judge:
         assert judge.grade(check).outcome == "pass", body

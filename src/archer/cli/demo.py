@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
     from archer.model import Model
     from archer.tasks.base import CodeTask
 
-SHOWN = "pocket-dev-3"
+EXAMPLE = """\
+Write a function to count the words in names that start with 'a'.
+assert solve(['apple', 'bee', 'ant']) == 2
+assert solve(['sun']) == 0
+def solve(names):"""
 """The problem that is solved live."""
+THREADS = 2
+"""More do not help a model this small."""
 METHODS = ("llada-confidence", "saber", "archer")
 PROBLEMS = 20
 PAUSE = 0.12
@@ -41,11 +48,11 @@ def demo(*, problems: int = PROBLEMS) -> int:
 
     if problems < 1:
         raise BadRequest(f"--problems takes a number above 0, not {problems}.")
-    use_threads(1)
+    use_threads(min(THREADS, os.cpu_count() or 1))
     model = load("pocket", device="cpu", dtype="float32")
     task = open_task("pocket-dev")
     assert isinstance(task, CodeTask)
-    _solve(model, task)
+    _solve(model)
     write_line("")
     write_line(f"{problems} problems, each by three methods:")
     write_line("")
@@ -56,19 +63,18 @@ def demo(*, problems: int = PROBLEMS) -> int:
     return 0
 
 
-def _solve(model: Model, task: CodeTask) -> None:
+def _solve(model: Model) -> None:
     """One problem, in a terminal with the view of how the answer forms."""
     from archer.cli.running import run
 
-    (sample,) = (each for each in task.samples() if each.id == SHOWN)
-    asked = str(sample.messages[0]["content"])
-    for line in asked.splitlines():
+    for line in EXAMPLE.splitlines():
         write_line(f"  {line}")
     write_line("")
-    request = model.request(asked, "archer", length=task.length)
+    request = model.request(EXAMPLE, "archer")
     live = Console() if sys.stdout.isatty() else None
     (done,) = run(model, request, console=live, pause=PAUSE if live else 0.0)
-    for line in task.extract(done.text or "", sample, "repaired").splitlines():
+    header = EXAMPLE.splitlines()[-1]
+    for line in f"{header}{done.text}".splitlines():
         write_line(f"  {line}")
     write_line("")
     write_line(
