@@ -21,7 +21,13 @@ Write a function to count the words in names that start with 'a'.
 assert solve(['apple', 'bee', 'ant']) == 2
 assert solve(['sun']) == 0
 def solve(names):"""
-TESTS = "assert solve(['apple', 'bee', 'ant', 'all']) == 3\nassert solve(['a', '']) == 1\nassert solve([]) == 0"
+TESTS = "\n".join(
+    [
+        "assert solve(['apple', 'bee', 'ant', 'all']) == 3",
+        "assert solve(['a', '']) == 1",
+        "assert solve([]) == 0",
+    ]
+)
 
 
 @pytest.fixture(scope="module")
