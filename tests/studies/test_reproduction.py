@@ -19,6 +19,8 @@ pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 Capture = pytest.CaptureFixture[str]
 KEYS = {"study", "n", "settings", "rows", "paper", "seconds"}
 LARGEST_REPORT = 5 << 20
+MAY_BE_EMPTY = {"cases"}
+"""Four problems need not hold one that only one method solves."""
 
 
 def test_everything_is_reproduced_quickly(tmp_path: Path, capsys: Capture) -> None:
@@ -31,7 +33,7 @@ def test_everything_is_reproduced_quickly(tmp_path: Path, capsys: Capture) -> No
         assert result["rows"], name
         presented = study.present(result)
         assert presented.tables, name
-        assert all(table.rows for table in presented.tables[:1]), name
+        assert name in MAY_BE_EMPTY or presented.tables[0].rows, name
         for file, content in files_of(study, presented):
             assert (out / file).read_bytes() == content, file
     report = out / "report.html"
