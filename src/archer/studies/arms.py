@@ -14,6 +14,7 @@ from archer.report.tables import Value
 from archer.runs.folder import Recorded
 from archer.runs.statistics import bootstrap, mcnemar, mean, ratio_of_sums, wilson
 from archer.runs.summary import costs
+from archer.studies.clusters import cell
 from archer.studies.lab import Arm
 from archer.transformer import Shape
 
@@ -81,9 +82,8 @@ def _counts(shape: Shape, shift: bool, prompt: int, response: int) -> Counts:
 
 
 def value(row: Row, name: str, paper: float | None = None) -> Value:
-    """A cell: the number, its interval where there is one, and the paper's."""
-    low, high = row.get(f"{name}_interval", (None, None))
-    return Value(row.get(name), low, high, paper)
+    """A cell of a number that a task may not have."""
+    return cell({name: None, **row}, name, paper)
 
 
 def series(label: str, x: Sequence[Any], rows: Sequence[Row], name: str) -> Series:
