@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.bench import machine as machines
+from archer import processor
 from archer.bench.batch import batch
 from archer.bench.counting import count_passes
 from archer.bench.decode import REFERENCES, decode
@@ -149,7 +149,7 @@ def test_the_machine_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert facts["threads"] == torch.get_num_threads()
     assert (facts["device"], facts["dtype"]) == ("cpu", "float32")
     assert facts["cpu"]
-    monkeypatch.setattr(machines, "CPU_FACTS", Path("/nowhere"))
+    monkeypatch.setattr(processor, "LISTING", Path("/nowhere"))
     assert machine(torch.device("cpu"), torch.float32)["cpu"]
 
 

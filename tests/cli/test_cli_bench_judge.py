@@ -11,11 +11,15 @@ from archer.judge.measure import Speed, Spread
 Capture = pytest.CaptureFixture[str]
 
 MACHINE = {"processor": "Fast", "cores": 2, "load": 0.5, "system": "Linux", "python": "3.11"}
-SPREADS = Spread(5.0, 6.0, 7.0), Spread(0.5, 0.75, 1.0), Spread(1.0, 1.25, 1.5)
+NAMES = "first", "first_verdict", "warm", "warm_verdict", "warm_check"
+SPREADS = {
+    name: Spread(best, best + 0.25, best + 0.5)
+    for name, best in zip(NAMES, (5.0, 6.0, 0.5, 0.75, 1.0), strict=True)
+}
 
 
 def made(samples: int, programs: int) -> Speed:
-    return Speed("A", *SPREADS, 99.5, samples, programs, MACHINE)
+    return Speed("A", SPREADS, 99.5, samples, programs, MACHINE)
 
 
 def test_the_table(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,12 +28,14 @@ def test_the_table(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Fast, 2 cores, load 0.50"
     assert lines[1] == "Linux, Python 3.11, tier A"
-    assert [line.split()[-3:] for line in lines[3:6]] == [
-        ["5.00", "6.00", "7.00"],
+    assert [line.split()[-3:] for line in lines[3:8]] == [
+        ["5.00", "5.25", "5.50"],
+        ["6.00", "6.25", "6.50"],
         ["0.50", "0.75", "1.00"],
+        ["0.75", "1.00", "1.25"],
         ["1.00", "1.25", "1.50"],
     ]
-    assert lines[6].split() == ["programs/s", "99.5"]
+    assert lines[8].split() == ["programs/s", "99.5"]
 
 
 def test_the_object(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from archer import processor
 from archer.errors import BadRequest
 from archer.judge import Verdict, measure
 from archer.judge.measure import Spread, describe_machine
@@ -58,9 +59,14 @@ def test_a_small_measurement_says_what_it_measured() -> None:
     assert found["tier"] in ("A", "B", "C", "D")
     assert (found["samples"], found["programs"]) == (2, 3)
     assert found["per_second"] > 0
-    for name in ("first", "warm", "warm_check"):
+    for name in ("first", "first_verdict", "warm", "warm_verdict", "warm_check"):
         assert 0 < found[name]["best"] <= found[name]["median"] <= found[name]["ninth_decile"]
-    assert found["warm"]["best"] < found["warm_check"]["best"]
+    for sooner, later in (
+        ("first", "first_verdict"),
+        ("warm", "warm_verdict"),
+        ("warm_verdict", "warm_check"),
+    ):
+        assert found[sooner]["best"] < found[later]["best"]
 
 
 @pytest.mark.parametrize(("samples", "programs"), [(1, 1), (2, 0)])
@@ -76,7 +82,7 @@ def test_a_judge_that_fails_honest_programs_is_not_measured() -> None:
 
 def test_the_machine_is_described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     listing = tmp_path / "cpuinfo"
-    monkeypatch.setattr(measure, "PROCESSORS", listing)
+    monkeypatch.setattr(processor, "LISTING", listing)
     assert describe_machine()["processor"] == os.uname().machine
     listing.write_text("processor : 0\nmodel name : Fast One\nmodel name : Other\n")
     found = describe_machine()

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 
-CPU_FACTS = Path("/proc/cpuinfo")
+from archer.processor import processor_name
 
 
 def machine(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
     """Processor, cores, threads, device, torch, dtype, and how busy the machine was."""
     return {
-        "cpu": _processor(),
+        "cpu": processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": _device(device),
@@ -32,13 +31,3 @@ def _device(device: torch.device) -> str:
     if device.type == "cpu":
         return "cpu"
     return str(torch.get_device_module(device).get_device_name(device))
-
-
-def _processor() -> str:
-    """The model's name where the system tells it, else its architecture."""
-    if CPU_FACTS.exists():
-        for line in CPU_FACTS.read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()

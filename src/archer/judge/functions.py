@@ -4,12 +4,15 @@ The judge passes questions and answers on unread. It knows from its own books wh
 open, and believes the test's process alone about the result.
 """
 
+import time
 from dataclasses import replace
+from typing import Final
 
 from archer.judge.checks import FunctionCheck, Limits, Outcome, Verdict
 from archer.judge.inside import wire
 from archer.judge.run import Bench, Finished, ProgramRun, ended_early, send_program
 
+FIRST_ANSWER: Final = 2  # the one before says that the program is loaded
 TEST_OUTCOMES: dict[str, Outcome] = {
     "pass": "pass",
     "fail": "fail",
@@ -18,15 +21,21 @@ TEST_OUTCOMES: dict[str, Outcome] = {
 
 
 class FunctionRun:
-    """One run of one check. Raises StationLost or ChildUnfit when the harness itself fails."""
+    """One run of one check. Raises StationLost or ChildUnfit when the harness itself fails.
+
+    `started_at` and `answered_at` are moments of `time.monotonic`: when the sandboxes stood ready, and
+    when the program had answered for the first time after it was loaded (None: it never did).
+    """
 
     def __init__(self, bench: Bench, check: FunctionCheck, limits: Limits) -> None:
         self._tests = bench.tests
-        self._check = check
         self._limits = limits
         bench.programs.prepare()
+        self._orders = _orders(check, limits)
         self._tester = bench.tests.take()
         self._program = ProgramRun(bench.programs, limits, limits.output_bytes)
+        self.started_at = self._program.watch.started
+        self.answered_at: float | None = None
         self._open_questions = 1
         self._answers = 0
         self._calls = 0
@@ -54,17 +63,9 @@ class FunctionRun:
         return replace(found, seconds=seconds, calls=self._calls, flooded=program.flooded)
 
     def _start(self) -> None:
-        check, limits = self._check, self._limits
-        common = {"cpu_seconds": limits.cpu_seconds, "memory_bytes": limits.memory_bytes}
-        load = {"script": False, "source": check.program, **common}
-        test = {
-            "test": check.test,
-            "entry_point": check.entry_point,
-            "expose": None if check.expose is None else list(check.expose),
-            **common,
-        }
+        test, load = self._orders
         try:
-            self._tester.channel.send(wire.TEST, wire.dumps(test))
+            self._tester.channel.send(wire.TEST, test)
         except wire.WireError as error:
             raise Finished("harness_error", f"The test is {error}.") from None
         send_program(self._program.child, load)
@@ -78,6 +79,8 @@ class FunctionRun:
                     raise Finished("fail", "The program sent what nobody had asked for.", True)
                 self._open_questions -= 1
                 self._answers += 1
+                if self._answers == FIRST_ANSWER:
+                    self.answered_at = time.monotonic()
                 self._tester.channel.send(wire.ANSWER, body)
         except wire.WireError as error:
             raise Finished("fail", f"The program sent {error}.", True) from None
@@ -137,3 +140,16 @@ class FunctionRun:
         if self._open_questions:
             return Verdict("timeout", f"Call {self._calls} was not answered within {seconds}.")
         return Verdict("timeout", f"The test was not finished within {seconds}.")
+
+
+def _orders(check: FunctionCheck, limits: Limits) -> tuple[bytes, bytes]:
+    """What the processes of test and program are told, encoded before any clock runs."""
+    common = {"cpu_seconds": limits.cpu_seconds, "memory_bytes": limits.memory_bytes}
+    test = {
+        "test": check.test,
+        "entry_point": check.entry_point,
+        "expose": None if check.expose is None else list(check.expose),
+        **common,
+    }
+    load = {"script": False, "source": check.program, **common}
+    return wire.dumps(test), wire.dumps(load)

@@ -5,8 +5,7 @@ import platform
 import statistics
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from archer.errors import BadRequest
 from archer.judge.checks import FunctionCheck, Limits, Verdict
@@ -14,10 +13,10 @@ from archer.judge.functions import FunctionRun
 from archer.judge.judge import Judge, usable_cores
 from archer.judge.run import Bench
 from archer.judge.tiers import open_workshop
+from archer.processor import processor_name
 
 CHECK: Final = FunctionCheck("def add(a, b):\n    return a + b\n", "add", "assert add(1, 2) == 3\n")
 LIMITS: Final = Limits()
-PROCESSORS: Final = Path("/proc/cpuinfo")
 WARM_UP: Final = 5
 PAUSE: Final = 0.02  # for the kernel to clear away what has ended
 
@@ -42,16 +41,15 @@ class Spread:
 class Speed:
     """What `measure` found.
 
-    `first` is a whole check for which no sandbox was waiting: both are forked and confined, the
-    program is loaded and called. `warm` is from handing a program to a waiting sandbox until the
-    verdict stands; `warm_check` adds what comes before and after, the order of the next sandboxes
-    included. `per_second` is programs graded with every core at work.
+    Of the `times`, `first` is the one to a program's first answer where no sandbox was waiting: two
+    are forked and confined, the program is loaded and called. `warm` is the same from handing the
+    program to a waiting sandbox. `first_verdict` and `warm_verdict` go on until the verdict stands;
+    `warm_check` adds what comes before and after, the order of the next sandboxes included.
+    `per_second` is programs graded with every core at work.
     """
 
     tier: str
-    first: Spread
-    warm: Spread
-    warm_check: Spread
+    times: dict[str, Spread]
     per_second: float
     samples: int
     programs: int
@@ -59,7 +57,8 @@ class Speed:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for a result file."""
-        return asdict(self)
+        facts = asdict(self)
+        return {**facts.pop("times"), **facts}
 
 
 def measure(samples: int, programs: int) -> Speed:
@@ -76,34 +75,51 @@ def measure(samples: int, programs: int) -> Speed:
         bench.close()
         workshop.close()
     rate = _rate(programs)
-    return Speed(workshop.tier, *single, rate, samples, programs, machine)
+    return Speed(workshop.tier, single, rate, samples, programs, machine)
 
 
-def _single(bench: Bench, samples: int) -> tuple[Spread, Spread, Spread]:
+def _single(bench: Bench, samples: int) -> dict[str, Spread]:
     rows = [_pair(bench) for _ in range(WARM_UP + samples)][WARM_UP:]
-    first, warm, warm_check = (Spread.of(list(column)) for column in zip(*rows, strict=True))
-    return first, warm, warm_check
+    return {name: Spread.of([row[name] for row in rows]) for name in rows[0]}
 
 
-def _pair(bench: Bench) -> tuple[float, float, float]:
-    """Seconds of a check without and of one with waiting sandboxes: first, warm, warm check."""
+def _pair(bench: Bench) -> dict[str, float]:
+    """Seconds of a check without and of one with waiting sandboxes, as `Speed` names them."""
     for station in (bench.programs, bench.tests):
         station.empty()
     time.sleep(PAUSE)
-    first, _ = _timed(bench)
+    cold = _timed(bench)
     for station in (bench.programs, bench.tests):
         station.settle()
-    whole, inner = _timed(bench)
-    return first, inner, whole
+    warm = _timed(bench)
+    waited = cold.handed_over
+    return {
+        "first": waited + cold.answer,
+        "first_verdict": waited + cold.verdict,
+        "warm": warm.answer,
+        "warm_verdict": warm.verdict,
+        "warm_check": warm.whole,
+    }
 
 
-def _timed(bench: Bench) -> tuple[float, float]:
-    """Seconds of a whole check, and of the part between handing over and verdict."""
-    started = time.perf_counter()
-    verdict = FunctionRun(bench, CHECK, LIMITS).verdict()
-    whole = time.perf_counter() - started
+class _Timed(NamedTuple):
+    """Seconds of one check: until the sandboxes stood ready, from there on, and altogether."""
+
+    handed_over: float
+    answer: float
+    verdict: float
+    whole: float
+
+
+def _timed(bench: Bench) -> _Timed:
+    started = time.monotonic()
+    run = FunctionRun(bench, CHECK, LIMITS)
+    verdict = run.verdict()
+    whole = time.monotonic() - started
     _must_pass(verdict)
-    return whole, verdict.seconds
+    assert run.answered_at is not None
+    answer = run.answered_at - run.started_at
+    return _Timed(run.started_at - started, answer, verdict.seconds, whole)
 
 
 def _rate(programs: int) -> float:
@@ -125,18 +141,9 @@ def _must_pass(verdict: Verdict) -> None:
 def describe_machine() -> dict[str, Any]:
     """Processor, cores, system, Python, and how busy the machine is already."""
     return {
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": usable_cores(),
         "load": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
     }
-
-
-def _processor() -> str:
-    """The processor's name where the system tells, else its kind."""
-    if PROCESSORS.exists():
-        for line in PROCESSORS.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.machine()

@@ -109,10 +109,10 @@ class ProgramRun:
             self.watch.forget(drain.descriptor)
 
 
-def send_program(child: Child, order: dict[str, object]) -> None:
-    """Has a child load a program."""
+def send_program(child: Child, order: bytes) -> None:
+    """Has a child load a program; the order is encoded already."""
     try:
-        child.channel.send(wire.LOAD, wire.dumps(order))
+        child.channel.send(wire.LOAD, order)
     except wire.WireError as error:
         raise Finished("fail", f"The program is {error}.") from None
 

@@ -5,6 +5,7 @@ from decimal import Decimal, InvalidOperation
 
 from archer.judge.channel import Feed
 from archer.judge.checks import Limits, StdinCheck, Verdict
+from archer.judge.inside import wire
 from archer.judge.run import Finished, ProgramRun, send_program
 from archer.judge.station import Station
 
@@ -63,7 +64,7 @@ class CaseRun:
         feed = Feed(run.child.stdin, self._text)
         run.watch.writable(run.child.stdin, lambda: self._feed(feed))
         run.watch.channel(run.child.channel, self._hang_up)
-        send_program(run.child, order)
+        send_program(run.child, wire.dumps(order))
 
     def _feed(self, feed: Feed) -> None:
         if feed.write():

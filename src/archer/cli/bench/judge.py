@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from archer.cli.output import write_json, write_line
 
 if TYPE_CHECKING:
     from archer.judge.measure import Speed
+
+TITLES: Final = {
+    "first": "first answer",
+    "first_verdict": "first verdict",
+    "warm": "warm answer",
+    "warm_verdict": "warm verdict",
+    "warm_check": "warm check",
+}
 
 
 def judge(*, samples: int = 100, programs: int = 300, json: bool = False) -> int:
@@ -34,8 +42,8 @@ def _show(speed: Speed) -> None:
     write_line(f"{machine['processor']}, {machine['cores']} cores, load {machine['load']:.2f}")
     write_line(f"{machine['system']}, Python {machine['python']}, tier {speed.tier}")
     write_line(f"{'ms':<14}{'best':>9}{'median':>9}{'90 %':>9}")
-    rows = {"first answer": speed.first, "warm": speed.warm, "warm check": speed.warm_check}
-    for name, spread in rows.items():
+    for name, title in TITLES.items():
+        spread = speed.times[name]
         numbers = (spread.best, spread.median, spread.ninth_decile)
-        write_line(f"{name:<14}" + "".join(f"{each:>9.2f}" for each in numbers))
+        write_line(f"{title:<14}" + "".join(f"{each:>9.2f}" for each in numbers))
     write_line(f"programs/s    {speed.per_second:>9.1f}")
