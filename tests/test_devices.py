@@ -23,14 +23,25 @@ from archer.transformer import Transformer
 from networks import Backbone, backbone
 
 READS = {
-    torch.ops.aten._local_scalar_dense.default,
     torch.ops.aten.nonzero.default,
     torch.ops.aten.masked_select.default,
     torch.ops.aten.equal.default,
     torch.ops.aten._unique2.default,
     torch.ops.aten.repeat_interleave.Tensor,
 }
-"""Operations that make the host wait for a device: a number is read, or a size depends on data."""
+"""Operations that make the host wait for a device because a size depends on data."""
+BY_NAME = (
+    "numpy",
+    "tolist",
+    "cpu",
+    "__array__",
+    "item",
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+)
+"""Ways to the host that are no operations, or are not seen as such in inference mode."""
 CHOOSING = {
     torch.ops.aten.index.Tensor,
     torch.ops.aten.index_put_.default,
@@ -61,7 +72,7 @@ class Watch(TorchDispatchMode):
 
 @contextmanager
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
-    """Also the ways to the host that are no operations."""
+    """Also what is no operation."""
     watch = Watch()
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,7 +83,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
         return call
 
     with monkeypatch.context() as patch, watch:
-        for name in ("numpy", "tolist", "cpu", "__array__"):
+        for name in BY_NAME:
             patch.setattr(Tensor, name, counted(getattr(Tensor, name)))
         yield watch
 
@@ -83,10 +94,12 @@ def loop_of(model: Backbone, method: str, **options: bool) -> tuple[Loop[Any], A
     return loop, made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
 
 
+@pytest.mark.parametrize("inference", [False, True])
 @pytest.mark.parametrize(
     "line",
     [
         lambda x: x.sum().item(),
+        lambda x: int(x.max()),
         lambda x: bool(x.any()),
         lambda x: x[x > 0],
         lambda x: x.nonzero(),
@@ -94,9 +107,11 @@ def loop_of(model: Backbone, method: str, **options: bool) -> tuple[Loop[Any], A
         lambda x: x.numpy(force=True),
     ],
 )
-def test_reads_are_seen(line: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_seen(
+    line: Callable[[Any], Any], inference: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = torch.ones(3)
-    with watched(monkeypatch) as watch:
+    with watched(monkeypatch) as watch, torch.inference_mode(inference):
         values + values
         assert watch.reads == 0
         line(values)
@@ -142,6 +157,7 @@ def test_a_traced_pass_gives_the_same_tokens(shift: bool, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_a_compiled_pass_gives_the_same_tokens() -> None:
     """With torch's own compiler: two graphs, one full and one cached."""
     model = backbone()

@@ -71,7 +71,7 @@ class Pass:
                 (values, self.store.values[layer]),
             ):
                 heads = packed[run.packed].unflatten(0, (run.rows, run.each)).transpose(1, 2)
-                kept[run.slots][:, :, run.columns] = heads
+                kept[run.slots, :, run.columns] = heads
 
     def attend(self, layer: int, queries: Tensor, runs: Sequence[Run]) -> Tensor:
         """[N', H, D] rotated queries -> [N', H, D], Eq. (3): each sees its row's whole store."""
@@ -165,13 +165,12 @@ def dense(index: int, layer: Layer, hidden: Tensor, at: Pass) -> Tensor:
     normed = layer.normed(hidden)
     runs = at.layout.computed
     if index == at.last and at.layout.kept is not None:
-        keys, values = layer.keys(normed), layer.values(normed)
+        keys, values = rotate(layer.keys(normed), at.angles), layer.values(normed)
         queries = rotate(layer.queries(at.keep(normed)), at.angles.take(at.layout.kept))
         hidden, runs = at.keep(hidden), at.layout.scored
     else:
-        queries, keys, values = layer.project(normed)
-        queries = rotate(queries, at.angles)
-    at.write(index, rotate(keys, at.angles), values)
+        queries, keys, values = layer.project(normed, at.angles)
+    at.write(index, keys, values)
     hidden = hidden + layer.mix(at.attend(index, queries, runs))
     return hidden + layer.feed_forward(hidden)
 

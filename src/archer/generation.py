@@ -100,9 +100,9 @@ class Loop(Generic[State]):
         Give a cloned state and memory to continue from there.
         """
         rows = tuple(range(len(state.updates)))
-        canvas = self.decoder.canvas(state)
-        memory = self._blank(canvas) if memory is None else memory
-        question = self._question(state, canvas, memory, finite=None)
+        memory = self._blank(self.decoder.canvas(state)) if memory is None else memory
+        with torch.inference_mode():
+            question = self._question(state, self.decoder.canvas(state), memory, finite=None)
         limit = self.decoder.limit(state.length)
         index = 0
         while True:
@@ -114,12 +114,13 @@ class Loop(Generic[State]):
             if not rows:
                 return
             self._check(question, state, limit)
-            started = self.clock.mark()
-            logits, plan, work = self._answer(question, memory)
-            answered = self.clock.mark()
-            after, decision = self.decoder.step(state, logits)
-            following = self._question(after, self.decoder.canvas(after), memory, logits.finite)
-            decided = self.clock.mark()
+            with torch.inference_mode():
+                started = self.clock.mark()
+                logits, plan, work = self._answer(question, memory)
+                answered = self.clock.mark()
+                after, decision = self.decoder.step(state, logits)
+                following = self._question(after, self.decoder.canvas(after), memory, logits.finite)
+                decided = self.clock.mark()
             calls = self._calls(question, plan, self.clock.seconds(started, answered))
             sound = np.flatnonzero(following.finite).tolist()
             errors = _errors(rows, state.updates, calls, following.finite)

@@ -142,22 +142,21 @@ class Logits:
 
     def _spread(self, parts: Sequence[Tensor]) -> Tensor:
         """Float64[n] per row -> Float64[B, A]"""
-        spread = self._blank(torch.nan, torch.float64)
-        for index, (row, part) in enumerate(zip(self.rows, parts, strict=True)):
-            spread[index, row.columns] = part
-        return spread
+        return self._placed(parts, torch.nan)
 
     def _candidates(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> Candidates:
-        tokens = self._blank(0, torch.long)
-        known = self._blank(False, torch.bool)
-        for index, (row, (token, _)) in enumerate(zip(self.rows, pairs, strict=True)):
-            tokens[index, row.columns] = token
-            known[index, row.columns] = True
-        return Candidates(tokens, self._spread([sure for _, sure in pairs]), known)
+        tokens, sure = ([pair[part] for pair in pairs] for part in (0, 1))
+        known = [torch.ones_like(token, dtype=torch.bool) for token in tokens]
+        return Candidates(self._placed(tokens, 0), self._spread(sure), self._placed(known, False))
 
-    def _blank(self, fill: float, dtype: torch.dtype) -> Tensor:
-        size = (len(self.rows), self.answers)
-        return torch.full(size, fill, dtype=dtype, device=self.rows[0].values.device)
+    def _placed(self, parts: Sequence[Tensor], fill: float) -> Tensor:
+        """[n] per row -> [B, A], `fill` where nothing is known."""
+        if all(len(part) == self.answers for part in parts):
+            return torch.stack(list(parts))
+        placed = parts[0].new_full((len(parts), self.answers), fill)
+        for index, (row, part) in enumerate(zip(self.rows, parts, strict=True)):
+            placed[index, row.columns] = part
+        return placed
 
 
 def _peaks(values: Tensor, mask: int) -> Peaks:

@@ -38,7 +38,7 @@ class Shape:
 
 
 class Projected(NamedTuple):
-    """What one layer derives from its normed input, before rotation."""
+    """What one layer derives from its normed input, queries and keys rotated."""
 
     queries: Tensor  # [N, H, D]
     keys: Tensor  # [N, KV, D]
@@ -46,7 +46,7 @@ class Projected(NamedTuple):
 
 
 class Angles(NamedTuple):
-    """Cosines and sines of the rotary embedding for N token rows, each [N, 1, D/2]."""
+    """Factors of the rotary embedding for N token rows, each [N, 1, D]; the first D/2 sines are negated."""
 
     cosine: Tensor
     sine: Tensor
@@ -77,12 +77,15 @@ class Layer(nn.Module):
         """[N, d] -> [N, d], the input of the attention projections."""
         return rms_norm(hidden, self.attention_norm, self.shape.norm_epsilon)
 
-    def project(self, normed: Tensor) -> Projected:
-        """[N, d] -> queries, keys and values in one product."""
+    def project(self, normed: Tensor, angles: Angles) -> Projected:
+        """[N, d] -> queries, keys and values in one product, rotated in one go."""
         shape = self.shape
         heads = self._linear(normed, 0, self.qkv.shape[0])
         heads = heads.view(-1, shape.heads + 2 * shape.kv_heads, shape.head_dim)
-        return Projected(*heads.split([shape.heads, shape.kv_heads, shape.kv_heads], dim=1))
+        turned = rotate(heads[:, : -shape.kv_heads], angles)
+        return Projected(
+            turned[:, : shape.heads], turned[:, shape.heads :], heads[:, -shape.kv_heads :]
+        )
 
     def queries(self, normed: Tensor) -> Tensor:
         """[N, d] -> [N, H, D]"""
@@ -163,7 +166,8 @@ class Transformer(nn.Module):
         frequency = 1.0 / (shape.rope_theta ** (exponent / shape.head_dim))
         angle = positions.to(wide)[:, None, None] * frequency
         table = wide if shape.rope_float32 else self.dtype
-        return Angles(angle.cos().to(table), angle.sin().to(table))
+        cosine, sine = angle.cos().to(table), angle.sin().to(table)
+        return Angles(torch.cat((cosine, cosine), dim=-1), torch.cat((-sine, sine), dim=-1))
 
 
 def _allocated(*size: int, device: torch.device | None, dtype: torch.dtype | None) -> nn.Parameter:
@@ -172,19 +176,14 @@ def _allocated(*size: int, device: torch.device | None, dtype: torch.dtype | Non
 
 def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Root-mean-square norm: statistics in at least float32, then the weight in the model's dtype."""
-    wide = hidden if hidden.dtype in (torch.float32, torch.float64) else hidden.float()
-    scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
-    return scaled.to(hidden.dtype) * weight
+    if hidden.dtype in (torch.float32, torch.float64):
+        return F.rms_norm(hidden, weight.shape, weight, epsilon)
+    wide = hidden.float()
+    return F.rms_norm(wide, weight.shape, eps=epsilon).to(hidden.dtype) * weight
 
 
 def rotate(heads: Tensor, angles: Angles) -> Tensor:
     """Half-rotate RoPE: dimension j is paired with j + D/2.  [N, heads, D] -> the same."""
-    first, second = heads.to(angles.cosine.dtype).chunk(2, dim=-1)
-    turned = torch.cat(
-        (
-            first * angles.cosine - second * angles.sine,
-            second * angles.cosine + first * angles.sine,
-        ),
-        dim=-1,
-    )
-    return turned.to(heads.dtype)
+    wide = heads.to(angles.cosine.dtype)
+    paired = wide.roll(wide.shape[-1] // 2, -1)
+    return (wide * angles.cosine + paired * angles.sine).to(heads.dtype)

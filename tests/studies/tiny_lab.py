@@ -20,7 +20,7 @@ from runs.toy import Quiet
 
 FAMILIES = ("numbers", "string", "choice")
 PROBLEMS = 3
-TINY = Scale(problems=PROBLEMS, repeats=2, stride=2)
+TINY = Scale(problems=PROBLEMS, long_problems=2, probed=PROBLEMS, repeats=2, stride=2)
 
 
 class Tiny(AnswerTask):

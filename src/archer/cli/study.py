@@ -29,7 +29,7 @@ class StudyOptions:
     task: str = "pocket"
     """Benchmark; with another one than pocket the studies of long prompts use it, too."""
     problems: int | None = None
-    """Problems per arm; 120."""
+    """Problems per arm; 400, of long prompts 150, and 120 where single updates are looked at."""
     quick: bool = False
     """A few problems only, to see that everything works."""
     data: Path | None = None
@@ -37,7 +37,7 @@ class StudyOptions:
     unsafe_no_sandbox: bool = False
     """Run programs even if this machine cannot confine them."""
 
-    def lab(self, out: Path, model: ModelOptions) -> Lab:
+    def lab(self, out: Path, model: ModelOptions, *, bars: bool = True) -> Lab:
         """Everything the studies share; whatever can be refused is refused first."""
         from archer.studies.lab import FULL, QUICK, Lab
         from archer.tasks import open_task
@@ -47,12 +47,15 @@ class StudyOptions:
         if self.problems is not None and self.problems < 1:
             raise BadRequest(f"--problems takes a number above 0, not {self.problems}.")
         scale = QUICK if self.quick else FULL
+        if self.problems is not None:
+            scale = scale.limited(self.problems)
+        console = Console(stderr=True, highlight=False, force_terminal=None if bars else False)
         own = self.task == "pocket"
         return Lab(
             model=model.load(),
             out=out,
-            scale=replace(scale, problems=self.problems or scale.problems),
-            listener=RunProgress("arm", Console(stderr=True, highlight=False), complain),
+            scale=scale,
+            listener=RunProgress("arm", console, complain),
             task=self.task,
             long_task="pocket-long" if own else self.task,
             dev_task="pocket-dev" if own else None,
@@ -62,6 +65,18 @@ class StudyOptions:
 
 
 DEFAULT_STUDY = StudyOptions()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Everything that a process needs to work on a reproduction."""
+
+    out: Path
+    model: ModelOptions
+    options: StudyOptions
+
+    def lab(self) -> Lab:
+        return self.options.lab(self.out, self.model, bars=False)
 
 
 def study(
@@ -104,6 +119,7 @@ def reproduce(
     out: Path = Path("reproduction"),
     model: ModelOptions = DEFAULT_MODEL,
     options: StudyOptions = DEFAULT_STUDY,
+    workers: int = 1,
 ) -> int:
     """Run all studies in order and write a report. The same command again goes on where it was.
 
@@ -111,11 +127,22 @@ def reproduce(
     ----------
     out
         Folder for results, runs and report.html.
+    workers
+        Processes that work side by side, each with a model of its own and a share of the threads.
     """
+    from archer.judge.judge import usable_cores
+    from archer.studies.crew import reproduce_together
     from archer.studies.registry import STUDIES
     from archer.studies.reproduction import reproduce as reproduced
 
-    failed = reproduced(options.lab(out, model), list(STUDIES.values()), complain)
+    if workers < 1:
+        raise BadRequest(f"--workers takes a number above 0, not {workers}.")
+    if workers == 1:
+        failed = reproduced(options.lab(out, model), list(STUDIES.values()), complain)
+    else:
+        shared = replace(model, threads=model.threads or max(1, usable_cores() // workers))
+        place = Place(out, shared, options)
+        failed = reproduce_together(place, place.lab(), list(STUDIES), workers, complain)
     write_line(f"The report is {out / 'report.html'}.")
     if failed:
         complain(f"These studies failed: {', '.join(failed)}. The same command tries them again.")

@@ -170,13 +170,8 @@ def whole_block(block: int | None, length: int) -> int:
 def leading(scores: Tensor, eligible: Tensor, count: Tensor) -> Tensor:
     """Bool[B, G]: the `count` [B] eligible positions with the highest score, lower index first among equals.
 
-    A stable sort over the response; topk leaves ties to the implementation.
+    A stable sort over the response, in which NaN comes last; topk leaves ties to the implementation.
     """
-    best_first = scores.argsort(dim=1, descending=True, stable=True)
-    allowed_first = (
-        eligible.gather(1, best_first).int().argsort(dim=1, descending=True, stable=True)
-    )
-    order = best_first.gather(1, allowed_first)
-    places = torch.arange(scores.shape[1], device=scores.device).expand_as(order)
-    rank = torch.empty_like(order).scatter_(1, order, places)
-    return (rank < count[:, None]) & eligible
+    order = (-scores).masked_fill(~eligible, torch.nan).argsort(dim=1, stable=True)
+    first = torch.arange(scores.shape[1], device=scores.device) < count[:, None]
+    return torch.empty_like(eligible).scatter_(1, order, first) & eligible

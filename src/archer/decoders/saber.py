@@ -122,7 +122,9 @@ class Saber:
 
     def _below(self, state: SaberState) -> Tensor:
         """Bool[B, G]: the current block and all before it, masked or placed: what the rule looks at."""
-        end = (state.block + 1) * whole_block(self.block, state.length)
+        if self.block is None:
+            return torch.ones_like(state.response, dtype=torch.bool)
+        end = (state.block + 1) * self.block
         return torch.arange(state.length, device=end.device) < end[:, None]
 
     def _watched(self, state: SaberState, best: Candidates, logits: Logits) -> Tensor:

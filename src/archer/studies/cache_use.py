@@ -10,7 +10,6 @@ from archer.report.tables import Column, Table
 from archer.runs.statistics import bootstrap, ratio_of_sums
 from archer.studies.arms import PERCENT, published, series, value
 from archer.studies.lab import Arm, Lab
-from archer.studies.main import long_problems
 from archer.studies.radius import RADII
 from archer.studies.study import Measured, Presented, Row, Study
 
@@ -33,9 +32,11 @@ COLUMNS = (
 
 
 def measure(lab: Lab) -> Measured:
-    asked = [(lab.task, radius, lab.scale.problems) for radius in RADII]
-    if lab.long_task is not None and lab.long_task != lab.task:
-        asked += [(lab.long_task, radius, long_problems(lab)) for radius in LONG_RADII]
+    asked = [
+        (task, radius, few)
+        for task, few in lab.sizes().items()
+        for radius in (RADII if task == lab.task else LONG_RADII)
+    ]
     rows = [
         {"task": task, "radius": str(radius), **use(lab.arm("archer", task, few, radius=radius))}
         for task, radius, few in asked

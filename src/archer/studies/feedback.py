@@ -36,12 +36,13 @@ PAPER = {
 
 
 def measure(lab: Lab) -> Measured:
-    arm = lab.arm("archer", radius=RADIUS)
-    request = lab.request("archer", radius=RADIUS)
+    few = lab.scale.probed
+    arm = lab.arm("archer", problems=few, radius=RADIUS)
+    request = lab.request("archer", problems=few, radius=RADIUS)
     prompts = lab.prompts(request)
     rows: list[Row] = []
     with open_grader(request.task, unsafe_no_sandbox=lab.unsafe_no_sandbox) as grader:
-        for sample in lab.samples():
+        for sample in lab.samples(problems=few):
             rows.append(pair(request, arm, grader, sample, prompts[str(sample.id)]))
     pairs = [row for row in rows if row["event"] is not None]
     settings = {

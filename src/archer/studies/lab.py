@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,33 @@ class Scale:
 
     problems: int
     """Problems per arm."""
+    long_problems: int
+    """Problems per arm with long prompts, which take longer."""
+    probed: int
+    """Problems whose updates are looked at one by one."""
     repeats: int
     """Repetitions of a timed call."""
     stride: int
     """Of the cached calls every so many is probed."""
 
+    def limited(self, problems: int) -> Scale:
+        """At most so many problems anywhere."""
+        few = {name: min(problems, getattr(self, name)) for name in ("long_problems", "probed")}
+        return replace(self, problems=problems, **few)
 
-QUICK = Scale(problems=4, repeats=2, stride=4)
-FULL = Scale(problems=120, repeats=9, stride=3)
+
+QUICK = Scale(problems=4, long_problems=2, probed=3, repeats=2, stride=4)
+FULL = Scale(problems=400, long_problems=150, probed=120, repeats=9, stride=3)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An arm that a study will ask for; the task and the number of problems of the lab by default."""
+
+    method: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    task: str | None = None
+    problems: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,13 @@ class Lab:
         count = problems or self.scale.problems
         return Selection(limit=count).of(self.open(task).samples())
 
+    def sizes(self) -> dict[str, int]:
+        """Problems of the main task, and of the long one if it is another."""
+        found = {self.task: self.scale.problems}
+        if self.long_task is not None and self.long_task != self.task:
+            found[self.long_task] = self.scale.long_problems
+        return found
+
     def request(
         self, method: str, task: str | None = None, problems: int | None = None, **settings: Any
     ) -> Request:
@@ -113,6 +139,10 @@ class Lab:
             ).summary
             self._arms[folder] = Arm(open_run(folder), dict(summary))
         return self._arms[folder]
+
+    def run(self, wanted: Wanted) -> Arm:
+        """The same, described by data."""
+        return self.arm(wanted.method, wanted.task, wanted.problems, **wanted.settings)
 
 
 def _name(request: Request) -> str:

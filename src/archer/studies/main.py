@@ -9,7 +9,7 @@ from archer.catalogue import PRESETS
 from archer.report.figures import Labels, frontier
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, operations_of, published, series, value
-from archer.studies.lab import Arm, Lab
+from archer.studies.lab import Arm, Lab, Wanted
 from archer.studies.main_paper import PAPER
 from archer.studies.overall import overall
 from archer.studies.study import Measured, Presented, Row, Study
@@ -40,7 +40,6 @@ PROMPT_CACHES = (REFERENCE, ROLLBACK, "archer", "no-rollback", "no-rollback+arch
 """Methods whose cached passes compute exactly the response, so that counts of passes give operations."""
 COUNTED = 2
 """Problems on which the operations of the other caches are counted."""
-LONG_SHARE = 3
 NOTHING = (None, None, None, None)
 COLUMNS = (
     Column("method"),
@@ -55,10 +54,10 @@ COLUMNS = (
 
 
 def measure(lab: Lab) -> Measured:
-    sizes = {lab.task: lab.scale.problems}
-    if lab.long_task is not None and lab.long_task != lab.task:
-        sizes[lab.long_task] = long_problems(lab)
-    arms = {task: _arms(lab, task, size) for task, size in sizes.items()}
+    sizes = lab.sizes()
+    arms: dict[str, dict[str, Arm]] = {task: {} for task in sizes}
+    for each in wanted(lab):
+        arms[each.task or lab.task][each.method] = lab.run(each)
     rows = [
         {"task": task, "method": method, **_row(lab, method, arm, arms[task])}
         for task in sizes
@@ -75,21 +74,19 @@ def measure(lab: Lab) -> Measured:
     return Measured(n, rows, {"tasks": list(sizes), "methods": used})
 
 
-def long_problems(lab: Lab) -> int:
-    """Problems with long prompts: fewer, because they take longer."""
-    return max(2, lab.scale.problems // LONG_SHARE)
-
-
 def settings_of(method: str, task: str) -> dict[str, Any]:
     """What the paper sets per benchmark; for another task what it sets in general."""
     preset = PRESETS.get(f"paper:{task}", PRESETS["paper"])
     return {name: preset[name] for name in TAKES.get(method, ())}
 
 
-def _arms(lab: Lab, task: str, problems: int) -> dict[str, Arm]:
-    return {
-        method: lab.arm(method, task, problems, **settings_of(method, task)) for method in METHODS
-    }
+def wanted(lab: Lab) -> list[Wanted]:
+    """Every arm of the table, in its order."""
+    return [
+        Wanted(method, settings_of(method, task), task, problems)
+        for task, problems in lab.sizes().items()
+        for method in METHODS
+    ]
 
 
 def _row(lab: Lab, method: str, arm: Arm, arms: Mapping[str, Arm]) -> Row:
@@ -179,4 +176,5 @@ STUDY = Study(
     paper=PAPER,
     measure=measure,
     present=present,
+    arms=wanted,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.report.figures import Labels, frontier, lines
+from archer.report.figures import Figure, Labels, frontier, lines
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, published, series, value
-from archer.studies.lab import Lab
+from archer.studies.lab import Lab, Wanted
 from archer.studies.study import Measured, Presented, Row, Study
 
 RADII: tuple[int | str, ...] = (1, 2, 4, 8, 16, 32, "inf")
@@ -47,24 +47,48 @@ PAPER = {
 }
 """Pass@1 and speedup over Saber."""
 NOTHING = (None, None)
+DEV = "dev"
 
 
 def measure(lab: Lab) -> Measured:
-    saber = lab.arm("saber")
+    sizes = lab.sizes()
+    rows = [row for task, problems in sizes.items() for row in _measured(lab, task, problems)]
+    for each in _dev_arms(lab):
+        radius = each.settings["radius"]
+        named = described(lab.run(each), f"Archer K={radius}", lab.model)
+        rows.append({"split": DEV, "radius": str(radius), **named})
+    settings = {"radii": list(RADII), "tasks": list(sizes), "dev_task": lab.dev_task}
+    return Measured(rows[0]["n"], rows, settings)
+
+
+def _measured(lab: Lab, task: str, problems: int) -> list[Row]:
+    """Saber and every radius on one task."""
+    saber = lab.arm("saber", task, problems)
     eager = described(saber, "Saber", lab.model) | against(saber, saber, lab.model)
-    rows = [{"split": "test", "radius": "saber", **eager}]
+    rows = [{"split": task, "radius": "saber", **eager}]
     for radius in RADII:
-        arm = lab.arm("archer", radius=radius)
+        arm = lab.arm("archer", task, problems, radius=radius)
         named = described(arm, f"Archer K={radius}", lab.model)
         rows.append(
-            {"split": "test", "radius": str(radius), **named, **against(arm, saber, lab.model)}
+            {"split": task, "radius": str(radius), **named, **against(arm, saber, lab.model)}
         )
-    if lab.dev_task is not None:
-        for radius in RADII:
-            arm = lab.arm("archer", lab.dev_task, radius=radius)
-            named = described(arm, f"Archer K={radius}", lab.model)
-            rows.append({"split": "dev", "radius": str(radius), **named})
-    return Measured(len(saber.keys), rows, {"radii": list(RADII), "dev_task": lab.dev_task})
+    return rows
+
+
+def _dev_arms(lab: Lab) -> list[Wanted]:
+    if lab.dev_task is None:
+        return []
+    few = lab.scale.probed
+    return [Wanted("archer", {"radius": radius}, lab.dev_task, few) for radius in RADII]
+
+
+def wanted(lab: Lab) -> list[Wanted]:
+    """Every arm of the tables."""
+    sizes = lab.sizes().items()
+    swept = [
+        Wanted("archer", {"radius": radius}, task, few) for task, few in sizes for radius in RADII
+    ]
+    return [*(Wanted("saber", {}, task, few) for task, few in sizes), *swept, *_dev_arms(lab)]
 
 
 def selected(dev: Sequence[Row]) -> str:
@@ -74,30 +98,41 @@ def selected(dev: Sequence[Row]) -> str:
 
 
 def present(result: Mapping[str, Any]) -> Presented:
-    rows = [row for row in result["rows"] if row["split"] == "test"]
-    dev = [row for row in result["rows"] if row["split"] == "dev"]
+    tables, figures = [], {}
+    for task in result["settings"]["tasks"]:
+        rows = _split(result, task)
+        tables.append(_sweep(result, task, rows))
+        figures[f"sensitivity-{task}"] = _sensitivity(task, rows)
+        points = [series(row["arm"], [row["seconds"]], [row], "base") for row in rows]
+        labels = Labels(f"Quality against time on {task}", "seconds per problem", "Pass@1 (%)")
+        figures[f"frontier-{task}"] = frontier(points, labels)
+    dev = _split(result, DEV)
+    if dev:
+        tables.append(_selection(result, _split(result, result["settings"]["task"]), dev))
+    return Presented(tables, figures)
+
+
+def _split(result: Mapping[str, Any], split: str) -> list[Row]:
+    return [row for row in result["rows"] if row["split"] == split]
+
+
+def _sensitivity(task: str, rows: Sequence[Row]) -> Figure:
     sweep = [row for row in rows if row["radius"] != "saber"]
     names = [row["radius"] for row in sweep]
-    sensitivity = lines(
+    return lines(
         [
             series(label, names, sweep, suite)
             for suite, label in (("base", "Pass@1, base"), ("extended", "extended"))
             if suite in sweep[0]
         ],
-        Labels("Pass@1 over the radius", "radius K", "Pass@1 (%)"),
+        Labels(f"Pass@1 over the radius on {task}", "radius K", "Pass@1 (%)"),
     )
-    points = [series(row["arm"], [row["seconds"]], [row], "base") for row in rows]
-    trade = frontier(points, Labels("Quality against time", "seconds per problem", "Pass@1 (%)"))
-    tables = [_sweep(result, rows)]
-    if dev:
-        tables.append(_selection(result, rows, dev))
-    return Presented(tables, {"sensitivity": sensitivity, "frontier": trade})
 
 
-def _sweep(result: Mapping[str, Any], rows: Sequence[Row]) -> Table:
-    theirs = published(result["paper"], result["settings"]["task"])
+def _sweep(result: Mapping[str, Any], task: str, rows: Sequence[Row]) -> Table:
+    theirs = published(result["paper"], task)
     return Table(
-        f"Radius sweep on {result['settings']['task']}, n = {result['n']}",
+        f"Radius sweep on {task}, n = {rows[0]['n']}",
         [
             Column("setting"),
             Column("Pass@1 (%)", 1),
@@ -124,7 +159,8 @@ def _sweep(result: Mapping[str, Any], rows: Sequence[Row]) -> Table:
             for row in rows
         ],
         [
-            "The paper's columns are LLaDA-8B, on pocket those of MBPP: another model and benchmark.",
+            "The paper's columns are LLaDA-8B, on pocket those of MBPP, on pocket-long those of "
+            "LiveCodeBench: another model and other benchmarks.",
             "p: exact McNemar against Saber. Predicted: from the passes made and their operations.",
         ],
     )
@@ -169,4 +205,5 @@ STUDY = Study(
     paper=PAPER,
     measure=measure,
     present=present,
+    arms=wanted,
 )

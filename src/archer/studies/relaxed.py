@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from archer.model import Model
-from archer.transformer import Layer, Transformer, rotate
+from archer.transformer import Layer, Transformer
 
 Held = Sequence[tuple[Tensor, Tensor]]
 """Per layer the prompt's keys (rotated) and values, [P, KV, D]."""
@@ -85,12 +85,7 @@ def _pass(
     angles = network.angles(torch.arange(len(hidden), device=hidden.device))
     for index in range(network.shape.layers):
         layer = network.layer(index)
-        parts = layer.project(layer.normed(hidden))
-        queries, keys, values = (
-            rotate(parts.queries, angles),
-            rotate(parts.keys, angles),
-            parts.values,
-        )
+        queries, keys, values = layer.project(layer.normed(hidden), angles)
         if kept is not None:
             kept.append((keys[:boundary], values[:boundary]))
         if held is not None:

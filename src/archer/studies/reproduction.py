@@ -20,27 +20,38 @@ def reproduce(lab: Lab, studies: Sequence[Study], say: Callable[[str], None]) ->
     """Run every study; the names of those that failed, with the reason. Then write the report."""
     failed: dict[str, str] = {}
     for study in studies:
-        path = lab.out / f"{study.name}.json"
-        if path.exists():
+        if result_path(lab.out, study.name).exists():
             say(f"{study.name}: done already.")
             continue
-        try:
-            result = result_of(study, lab)
-            write_result(lab.out, study, result)
-        except ArcherError as error:
-            failed[study.name] = str(error)
-            say(f"{study.name}: failed: {error}")
-            continue
-        say(f"{study.name}: done in {result['seconds']:.0f} s.")
+        error = keep(lab, study, say)
+        if error is not None:
+            failed[study.name] = error
     write_report(lab.out, studies)
     return failed
+
+
+def keep(lab: Lab, study: Study, say: Callable[[str], None]) -> str | None:
+    """Run one study and write down what it found; the reason if it failed."""
+    try:
+        result = result_of(study, lab)
+        write_result(lab.out, study, result)
+    except ArcherError as error:
+        say(f"{study.name}: failed: {error}")
+        return str(error)
+    say(f"{study.name}: done in {result['seconds']:.0f} s.")
+    return None
+
+
+def result_path(folder: Path, study: str) -> Path:
+    """Where a study's result is kept."""
+    return folder / f"{study}.json"
 
 
 def write_report(folder: Path, studies: Sequence[Study]) -> Path:
     """`report.html` of the results that are there."""
     sections = []
     for study in studies:
-        path = folder / f"{study.name}.json"
+        path = result_path(folder, study.name)
         if path.exists():
             sections.append(section_of(study, study.present(read_json(path))))
     report = folder / "report.html"
@@ -50,9 +61,9 @@ def write_report(folder: Path, studies: Sequence[Study]) -> Path:
 
 def _lead(folder: Path, studies: Sequence[Study]) -> str:
     settings: list[Mapping[str, Any]] = [
-        read_json(folder / f"{study.name}.json")["settings"]
+        read_json(result_path(folder, study.name))["settings"]
         for study in studies
-        if (folder / f"{study.name}.json").exists()
+        if result_path(folder, study.name).exists()
     ]
     if not settings:
         return "No study has a result yet."

@@ -9,7 +9,7 @@ from typing import Any
 
 from archer.report.figures import Figure
 from archer.report.tables import Table
-from archer.studies.lab import Lab
+from archer.studies.lab import Lab, Wanted
 
 Row = dict[str, Any]
 
@@ -46,6 +46,8 @@ class Study:
     measure: Callable[[Lab], Measured]
     present: Callable[[Mapping[str, Any]], Presented]
     """From the result as it is kept."""
+    arms: Callable[[Lab], Sequence[Wanted]] = lambda lab: ()
+    """Arms that other studies may want, too, so that they can be run ahead and side by side."""
 
 
 def result_of(study: Study, lab: Lab) -> dict[str, Any]:

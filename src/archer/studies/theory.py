@@ -38,8 +38,9 @@ PAPER = {"where": "Theoretical Analysis and the appendix's Formal Analysis; no n
 
 
 def measure(lab: Lab) -> Measured:
-    arm = lab.arm("archer", radius=RADIUS)
-    request, eager = lab.request("archer", radius=RADIUS), lab.request("saber")
+    few = lab.scale.probed
+    arm = lab.arm("archer", problems=few, radius=RADIUS)
+    request, eager = lab.request("archer", problems=few, radius=RADIUS), lab.request("saber")
     prompts = lab.prompts(request)
     seen = {key: bounds.observe(request, arm, key, prompt) for key, prompt in prompts.items()}
     calls = [row for rows in seen.values() for row in rows]

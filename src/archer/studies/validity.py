@@ -16,7 +16,7 @@ from archer.report.figures import Figure, Labels, Series, lines
 from archer.report.tables import Column, Table
 from archer.runs.manifest import Request
 from archer.studies.clusters import average, by_problem, cell, clustered_interval
-from archer.studies.lab import Arm, Lab
+from archer.studies.lab import Arm, Lab, Wanted
 from archer.studies.rank_correlation import partial_spearman
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.walking import (
@@ -50,8 +50,8 @@ PAPER = {
 
 
 def measure(lab: Lab) -> Measured:
-    arm = lab.arm("archer", radius=RADIUS)
-    request = lab.request("archer", radius=RADIUS)
+    arm = lab.arm("archer", problems=lab.scale.probed, radius=RADIUS)
+    request = lab.request("archer", problems=lab.scale.probed, radius=RADIUS)
     found: list[Row] = []
     for key, prompt in lab.prompts(request).items():
         found += probe(request, arm, key, prompt, lab.scale.stride)
@@ -226,4 +226,5 @@ STUDY = Study(
     paper=PAPER,
     measure=measure,
     present=present,
+    arms=lambda lab: [Wanted("archer", {"radius": RADIUS}, problems=lab.scale.probed)],
 )

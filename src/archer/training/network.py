@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.transformer import Angles, Layer, Shape, Transformer, rotate
+from archer.transformer import Angles, Layer, Shape, Transformer
 
 
 def pocket_shape(vocabulary: int) -> Shape:
@@ -68,7 +68,7 @@ def _pair_spaces(embedding: Tensor, pieces: Sequence[str]) -> None:
 def hidden_states(network: Transformer, tokens: Tensor) -> Tensor:
     """Long[B, L] -> [B, L, d], before the final norm."""
     rows, columns = tokens.shape
-    angles = network.angles(torch.arange(columns))
+    angles = network.angles(torch.arange(columns).repeat(rows))
     hidden = network.embed(tokens)
     for index in range(network.shape.layers):
         layer = network.layer(index)
@@ -81,14 +81,13 @@ def _attention(layer: Layer, hidden: Tensor, angles: Angles) -> Tensor:
     """[B, L, d] -> [B, L, d]"""
     rows, columns, width = hidden.shape
     shape = layer.shape
-    parts = layer.project(layer.normed(hidden.reshape(rows * columns, width)))
+    parts = layer.project(layer.normed(hidden.reshape(rows * columns, width)), angles)
 
     def batched(heads: Tensor) -> Tensor:
-        return heads.view(rows, columns, shape.kv_heads, shape.head_dim)
+        return heads.view(rows, columns, shape.kv_heads, shape.head_dim).transpose(1, 2)
 
-    queries = rotate(batched(parts.queries), angles).transpose(1, 2)
-    keys = rotate(batched(parts.keys), angles).transpose(1, 2)
-    attended = F.scaled_dot_product_attention(queries, keys, batched(parts.values).transpose(1, 2))
+    queries, keys, values = map(batched, parts)
+    attended = F.scaled_dot_product_attention(queries, keys, values)
     return layer.mix(attended.transpose(1, 2).reshape(rows * columns, shape.heads, -1)).view_as(
         hidden
     )

@@ -23,7 +23,7 @@ BETWEEN_LINES = 30.0
 
 
 class RunProgress:
-    """Listens to one run. `say` is given lines where no bar can be drawn."""
+    """Listens to a run, or to one after the other. `say` is given lines where no bar can be drawn."""
 
     def __init__(self, name: str, console: Console, say: Callable[[str], None]) -> None:
         self._name, self._console, self._say = name, console, say
@@ -45,8 +45,10 @@ class RunProgress:
         self._done, self._graded = self._earlier, len(recorded.grades)
         self._passed = sum(_passed(grade) for grade in recorded.grades.values())
         self._started = self._spoken = time.monotonic()
-        if self._earlier or self._graded:
+        if 0 < self._earlier < total or 0 < self._graded < total:
             self._say(f"{self._name}: goes on, {self._done} of {total} were done already.")
+        if self._bar is not None:
+            self._bar.stop()
         if self._console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}"),
