@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-data check docs bench demo clean
+.PHONY: help setup test test-slow test-data check docs bench results demo clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -59,6 +59,9 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,load-llada-8b,load $(RANDOM_MODEL) --dtype float32)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/python docs/generate.py
+
+results: setup  ## run all studies on the bundled model, alone on two cores for an hour and a half
+	OMP_NUM_THREADS=1 $(BIN)/archer reproduce --workers 2 --out $(RESULTS)
 
 demo: setup  ## see a response being denoised
 	$(BIN)/archer demo

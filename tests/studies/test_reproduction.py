@@ -25,7 +25,7 @@ MAY_BE_EMPTY = {"cases"}
 
 def test_everything_is_reproduced_quickly(tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "all"
-    asked = ["reproduce", "--quick", "--out", str(out), "--threads", "1"]
+    asked = ["reproduce", "--quick", "--out", str(out), "--workers", "2"]
     assert main(asked) == 0
     for name, study in registry.STUDIES.items():
         result = json.loads((out / f"{name}.json").read_text())

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from archer.errors import ArcherError, BadRequest
+from archer.runs.folder import Recorded
 from archer.studies.lab import Lab
 from archer.studies.output import section_of
 from archer.studies.registry import STUDIES, find_study
 from archer.studies.study import result_of
-from archer.studies.trajectories import check_same, retell
+from archer.studies.trajectories import retell
 from studies.tiny_lab import PROBLEMS, Hopeless, tiny_lab
 
 OURS = (
@@ -28,6 +30,7 @@ OURS = (
     "response-length",
     "age",
     "cases",
+    "parallel",
 )
 
 
@@ -187,10 +190,16 @@ def test_without_exclusive_problems_there_are_no_cases(hopeless: Lab) -> None:
 
 def test_a_trajectory_that_differs_from_its_run_is_refused(lab: Lab) -> None:
     arm = lab.arm("saber")
-    key, told = next(retell(lab, arm))
-    recorded = dict(arm.run.recorded.samples[key])
-    check_same(key, told.completion, recorded)
-    with pytest.raises(
-        ArcherError, match=f"Problem {key} was decoded differently.*tokens, updates"
-    ):
-        check_same(key, told.completion, recorded | {"tokens": [0], "updates": -1})
+    key, recorded = arm.keys[0], arm.run.recorded
+    samples = {**recorded.samples, key: {**recorded.samples[key], "updates": -1, "tokens": [0]}}
+    other = replace(arm.run, recorded=Recorded(samples, recorded.grades))
+    assert next(retell(lab, arm))[0] == key
+    with pytest.raises(ArcherError, match=f"Problem {key}: .* changed its updates, tokens"):
+        next(retell(lab, replace(arm, run=other)))
+
+
+def test_fewer_updates_for_more_tokens_at_once(results: dict[str, dict[str, Any]]) -> None:
+    rows = results["parallel"]["rows"]
+    assert [row["updates"] for row in rows[:5]] == [16, 8, 4, 2, 1]
+    assert all(row["revised"] == 0 for row in rows[:6])
+    assert (rows[0]["base_only"], rows[0]["base_only_other"], rows[0]["base_p"]) == (0, 0, 1.0)

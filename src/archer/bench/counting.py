@@ -44,7 +44,7 @@ def operations(work: Work, shape: Shape) -> int:
     return 2 * (projected + mixed + attended + scored)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.cache
 def count_passes(shape: Shape, shift: bool, prompt: int, response: int) -> Counts:
     """Run each pass without data, on the meta device, and count it.
 

@@ -75,9 +75,7 @@ class Table:
         head = "".join(f"<th{_html_class(each)}>{embed.text(each.name)}</th>" for each in shown)
         body = "".join(
             "<tr>"
-            + "".join(
-                f"<td{_html_class(each)}>{embed.text(each.cells[row])}</td>" for each in shown
-            )
+            + "".join(f"<td{_html_class(each)}>{_html_cell(each, row)}</td>" for each in shown)
             + "</tr>\n"
             for row in range(len(self.rows))
         )
@@ -201,6 +199,14 @@ def _rounded(cell: Cell, digits: int) -> str:
 
 def _number(value: float, digits: int) -> str:
     return str(value) if isinstance(value, int) else f"{value:.{digits}f}"
+
+
+def _html_cell(column: _Shown, row: int) -> str:
+    """An interval stands below its number, so that a table of many fits a screen."""
+    number, bracket, interval = column.cells[row].partition(" [")
+    if not (column.numeric and bracket):
+        return embed.text(column.cells[row])
+    return f'{embed.text(number)} <span class="interval">[{embed.text(interval)}</span>'
 
 
 def _html_class(column: _Shown) -> str:

@@ -42,9 +42,13 @@ def bootstrap(
 ) -> Interval:
     """95 % percentile interval of a statistic over resampled items; items are whole problems."""
     rng = Random(seed)
-    drawn = sorted(statistic(rng.choices(items, k=len(items))) for _ in range(resamples))
-    cut = int(0.025 * resamples)
-    return drawn[cut], drawn[-1 - cut]
+    return central([statistic(rng.choices(items, k=len(items))) for _ in range(resamples)])
+
+
+def central(drawn: Sequence[float]) -> Interval:
+    """The middle 95 % of some numbers."""
+    ordered, cut = sorted(drawn), int(0.025 * len(drawn))
+    return ordered[cut], ordered[-1 - cut]
 
 
 def mean(values: Sequence[float]) -> float:

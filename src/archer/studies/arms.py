@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
-from archer.bench.counting import Counts, count_passes
+from archer.bench.counting import count_passes
 from archer.model import Model
 from archer.report.figures import Series
 from archer.report.tables import Value
@@ -16,7 +15,6 @@ from archer.runs.statistics import bootstrap, mcnemar, mean, ratio_of_sums, wils
 from archer.runs.summary import costs
 from archer.studies.clusters import cell
 from archer.studies.lab import Arm
-from archer.transformer import Shape
 
 Row = dict[str, Any]
 PERCENT = 100.0
@@ -70,15 +68,9 @@ def operations_of(arm: Arm, model: Model) -> int:
     shape, shift = model.folder.shape, model.folder.architecture.shift
     total = 0
     for record in arm.run.recorded.samples.values():
-        counts = _counts(shape, shift, record["prompt_tokens"], len(record["tokens"]))
+        counts = count_passes(shape, shift, record["prompt_tokens"], len(record["tokens"]))
         total += record["full_passes"] * counts.full + record["cached_passes"] * counts.cached
     return total
-
-
-@cache
-def _counts(shape: Shape, shift: bool, prompt: int, response: int) -> Counts:
-    """Counting runs the passes; problems of the same lengths share the result."""
-    return count_passes(shape, shift, prompt, response)
 
 
 def value(row: Row, name: str, paper: float | None = None) -> Value:

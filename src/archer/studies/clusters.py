@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from archer.report.tables import Value
+from archer.runs.statistics import central
 
 Item = TypeVar("Item")
 
@@ -43,9 +44,7 @@ def clustered_interval(
             drawn.append(value)
     if len(drawn) < DEFINED * resamples:
         return None
-    drawn.sort()
-    cut = int(0.025 * len(drawn))
-    return [drawn[cut], drawn[-1 - cut]]
+    return list(central(drawn))
 
 
 def average(values: Sequence[float]) -> float | None:

@@ -141,6 +141,7 @@ def _sweep(result: Mapping[str, Any], task: str, rows: Sequence[Row]) -> Table:
             Column("speedup"),
             Column("predicted"),
             Column("refreshes"),
+            Column("as Saber"),
             Column("updates", 1),
             Column("p"),
         ],
@@ -153,6 +154,7 @@ def _sweep(result: Mapping[str, Any], task: str, rows: Sequence[Row]) -> Table:
                 value(row, "speedup", paper[1]),
                 row["speedup_predicted"],
                 row["refresh_fraction"],
+                row["same_completions"],
                 row["updates"],
                 row["base_p"],
             ]
@@ -161,6 +163,7 @@ def _sweep(result: Mapping[str, Any], task: str, rows: Sequence[Row]) -> Table:
         [
             "The paper's columns are LLaDA-8B, on pocket those of MBPP, on pocket-long those of "
             "LiveCodeBench: another model and other benchmarks.",
+            "As Saber: problems with the very completion of Saber. "
             "p: exact McNemar against Saber. Predicted: from the passes made and their operations.",
         ],
     )

@@ -11,6 +11,7 @@ from archer.studies import (
     cross_domain,
     feedback,
     main,
+    parallel,
     prompt_length,
     radius,
     response_length,
@@ -34,6 +35,7 @@ ORDER = (
     age.STUDY,
     theory.STUDY,
     cases.STUDY,
+    parallel.STUDY,
 )
 STUDIES: dict[str, Study] = {each.name: each for each in ORDER}
 

@@ -18,9 +18,7 @@ from archer.forward import Work
 from archer.model import Model, Stream
 from archer.report.trajectory import Trajectory, rows
 from archer.studies.lab import Arm, Lab
-
-SAME = ("updates", "full_passes", "cached_passes", "reused_passes")
-"""Counts that watching must not change, besides the tokens."""
+from archer.studies.walking import require_unchanged
 
 
 @dataclass(frozen=True)
@@ -63,20 +61,8 @@ def retell(lab: Lab, arm: Arm, keys: Sequence[str] | None = None) -> Iterator[tu
     prompts = lab.prompts(lab.request(name, task, len(arm.keys), **settings))
     for key in arm.keys if keys is None else keys:
         found = tell(lab.model, prompts[key], name, settings)
-        check_same(key, found.completion, arm.run.recorded.samples[key])
+        require_unchanged(arm, key, found.completion)
         yield key, found
-
-
-def check_same(key: str, watched: Completion, recorded: Mapping[str, Any]) -> None:
-    """Watching a trajectory must not change it."""
-    differing = [name for name in SAME if getattr(watched, name) != recorded[name]]
-    if list(watched.tokens) != recorded["tokens"]:
-        differing.insert(0, "tokens")
-    if differing:
-        raise ArcherError(
-            f"Problem {key} was decoded differently when it was watched ({', '.join(differing)}). Run "
-            "the arm again with the number of threads that the study has."
-        )
 
 
 def revised_between(states: Sequence[Sequence[int]], mask: int) -> set[int]:

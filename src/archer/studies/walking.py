@@ -67,9 +67,9 @@ def require_unchanged(arm: Arm, key: str, completion: Completion) -> None:
         changed.append("tokens")
     if changed:
         raise ArcherError(
-            f"Problem {key}: watching the run changed its {', '.join(changed)}. Another machine or "
-            "torch may have made the arm: delete the folder of runs and measure again. If that "
-            "does not help, a probe intervenes: please report it."
+            f"Problem {key}: watching the run changed its {', '.join(changed)}. Another machine, torch "
+            "or number of threads may have made the arm: delete the folder of runs and measure again. If "
+            "that does not help, a probe intervenes: please report it."
         )
 
 

@@ -45,7 +45,7 @@ class RunProgress:
         self._done, self._graded = self._earlier, len(recorded.grades)
         self._passed = sum(_passed(grade) for grade in recorded.grades.values())
         self._started = self._spoken = time.monotonic()
-        if 0 < self._earlier < total or 0 < self._graded < total:
+        if self._earlier or self._graded:
             self._say(f"{self._name}: goes on, {self._done} of {total} were done already.")
         if self._bar is not None:
             self._bar.stop()

@@ -1,0 +1,68 @@
+"""The committed results: every study is there at full size, and its tables and figures come from its JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
+
+from archer.studies.lab import FULL
+from archer.studies.output import files_of
+from archer.studies.registry import STUDIES
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+FEWEST = 120
+ABOUT_PROBLEMS = (
+    "main",
+    "backbones",
+    "radius",
+    "rollback",
+    "cross-domain",
+    "cache-use",
+    "age",
+    "cases",
+    "parallel",
+)
+"""Studies whose n counts problems; that of the others counts pairs, probes or repetitions."""
+
+
+def result(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_tables_and_figures_come_from_the_json(name: str) -> None:
+    study = STUDIES[name]
+    made = dict(files_of(study, study.present(result(name))))
+    assert made
+    for file, content in made.items():
+        there = (RESULTS / file).read_bytes()
+        assert there[:4] == content[:4] if file.endswith(".png") else there == content, file
+
+
+def test_nothing_else_lies_there() -> None:
+    """A table whose study is gone would be a number that no command reproduces."""
+    ours = {
+        file
+        for name, study in STUDIES.items()
+        for file, _ in files_of(study, study.present(result(name)))
+    }
+    tables = {path.name for path in RESULTS.iterdir() if path.suffix != ".json"}
+    assert tables == ours
+
+
+@pytest.mark.parametrize("name", ABOUT_PROBLEMS)
+def test_enough_problems_were_measured(name: str) -> None:
+    assert result(name)["n"] >= FEWEST
+
+
+def test_the_bundled_benchmark_was_measured_as_a_whole() -> None:
+    for study in ("main", "radius"):
+        sizes = {row.get("task", row.get("split")): row["n"] for row in result(study)["rows"]}
+        assert sizes["pocket"] == FULL.problems
+        assert sizes["pocket-long"] == FULL.long_problems
