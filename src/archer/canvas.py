@@ -45,6 +45,8 @@ class Prompt:
     """The model's end-of-text ids."""
     ends: tuple[int, ...] = ()
     """All ids at which a reader stops: end of text and end of turn."""
+    groups: tuple[int, ...] = ()
+    """Equal numbers for rows with the same prompt."""
 
     @classmethod
     def of(
@@ -73,6 +75,7 @@ class Prompt:
             keys=tuple(keys),
             eos=tuple(eos),
             ends=tuple(ends),
+            groups=tuple(list(seen).index(prompt) for prompt in map(tuple, prompts)),
         )
 
     @property
@@ -85,6 +88,7 @@ class Prompt:
             tokens=self.tokens[list(rows)],
             starts=tuple(self.starts[row] for row in rows),
             keys=tuple(self.keys[row] for row in rows),
+            groups=tuple(self.groups[row] for row in rows),
         )
 
 

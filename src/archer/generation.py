@@ -9,7 +9,7 @@ so, and a finished or failed row is dropped without touching the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic
@@ -100,6 +100,7 @@ class Loop(Generic[State]):
         Give a cloned state and memory to continue from there.
         """
         rows = tuple(range(len(state.updates)))
+        fresh = memory is None and not any(state.updates)
         memory = self._blank(self.decoder.canvas(state)) if memory is None else memory
         with torch.inference_mode():
             question = self._question(state, self.decoder.canvas(state), memory, finite=None)
@@ -116,7 +117,8 @@ class Loop(Generic[State]):
             self._check(question, state, limit)
             with torch.inference_mode():
                 started = self.clock.mark()
-                logits, plan, work = self._answer(question, memory)
+                twins = question.twins(state.prompt.groups) if fresh else {}
+                logits, plan, work = self._answer(question, memory, twins)
                 answered = self.clock.mark()
                 after, decision = self.decoder.step(state, logits)
                 following = self._question(after, self.decoder.canvas(after), memory, logits.finite)
@@ -139,7 +141,7 @@ class Loop(Generic[State]):
                 errors=errors,
             )
             yield step if not errors else _without_errors(step, sound, following.lanes_of(sound))
-            state, question, index = after, following, index + 1
+            state, question, index, fresh = after, following, index + 1, False
 
     def _blank(self, canvas: Canvas) -> Memory:
         shape = self.network.shape
@@ -202,11 +204,13 @@ class Loop(Generic[State]):
                 "otherwise this is a fault of the decoder: please report it."
             )
 
-    def _answer(self, question: Question, memory: Memory) -> tuple[Logits, layout.Layout, Work]:
-        """Run the rows that need a pass; the others get the logits they had."""
+    def _answer(
+        self, question: Question, memory: Memory, twins: Mapping[int, int]
+    ) -> tuple[Logits, layout.Layout, Work]:
+        """Run the rows that need a pass; the others get the logits they had, `twins` all of another row."""
         canvas = question.canvas
         reused = {row for row in range(canvas.rows) if self._can_reuse(row, question, memory)}
-        running = [row for row in range(canvas.rows) if row not in reused]
+        running = [row for row in range(canvas.rows) if row not in reused and row not in twins]
         inside = self.policy.inside_layers(memory)
         plan = layout.plan(
             question.asked,
@@ -224,7 +228,10 @@ class Loop(Generic[State]):
         if running:
             rule = None if inside is None else inside.rule
             fresh, work = self._run(self.network, canvas, plan, memory, rule)
-            memory.note(canvas, [row not in reused for row in range(canvas.rows)], plan.full)
+            memory.copy_rows(twins)
+            fresh |= {row: fresh[like] for row, like in twins.items()}
+            full = [plan.full[twins.get(row, row)] for row in range(canvas.rows)]
+            memory.note(canvas, [row not in reused for row in range(canvas.rows)], full)
         rows = [fresh.get(row, kept) for row, kept in enumerate(memory.logits)]
         memory.logits = tuple(rows)
         answers = canvas.columns - canvas.response.start

@@ -5,7 +5,7 @@ Axes: S slots (rows at the start of a generation), B rows still running, L colum
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -120,6 +120,14 @@ class Memory:
             ran & moved, torch.ones_like(self.age), self.block_passes + ran
         )
         self.block = torch.where(rows, canvas.block, self.block)
+
+    def copy_rows(self, twins: Mapping[int, int]) -> None:
+        """Give rows the keys, values and features of others."""
+        for row, like in twins.items():
+            for kept in (self.store.keys, self.store.values):
+                kept[:, self.slots[row]] = kept[:, self.slots[like]]
+            for feature in self.features.values():
+                feature[row] = feature[like]
 
     def forget(self) -> None:
         """Drop the anchor of every row: a policy that needs one makes its next pass a full one."""

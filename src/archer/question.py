@@ -43,5 +43,19 @@ class Question:
             finite=self.finite[list(rows)],
         )
 
+    def twins(self, groups: Sequence[int]) -> dict[int, int]:
+        """Rows of the canvas that ask what an earlier one asks, by row; `groups` tells equal states apart.
+
+        For states at which nothing was placed yet: later ones differ by more than their prompts.
+        """
+        first: dict[tuple[int, int, bytes, bytes], int] = {}
+        found = {}
+        for row in range(self.canvas.rows):
+            asks = self.asked[row].tobytes(), self.reads[row].tobytes()
+            like = first.setdefault((groups[row // self.lanes], row % self.lanes, *asks), row)
+            if like != row:
+                found[row] = like
+        return found
+
     def lanes_of(self, rows: Sequence[int]) -> list[int]:
         return [row * self.lanes + lane for row in rows for lane in range(self.lanes)]

@@ -39,7 +39,7 @@ class Scale:
         return replace(self, problems=problems, **few)
 
 
-QUICK = Scale(problems=4, long_problems=2, probed=3, repeats=2, stride=4)
+QUICK = Scale(problems=3, long_problems=2, probed=2, repeats=2, stride=4)
 FULL = Scale(problems=400, long_problems=150, probed=120, repeats=9, stride=3)
 
 

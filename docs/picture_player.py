@@ -1,0 +1,45 @@
+"""Take the picture of the player in `docs/view.md`: `python docs/picture_player.py`. Needs Chromium.
+
+To be run after the page has changed, or the bundled model.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+import archer
+from archer.cli.demo import EXAMPLE
+from archer.report.page import Player, Section, page
+from archer.report.player import player_data
+from archer.studies.trajectories import tell
+
+TARGET = Path(__file__).parent / "images" / "player.png"
+WIDTH, HEIGHT = 1180, 780
+UPDATE = 50
+
+
+def main() -> None:
+    model = archer.load("pocket", device="cpu", dtype="float32")
+    prompt = model.request([EXAMPLE], "archer").prompts[0]
+    runs = [
+        player_data(tell(model, prompt, method, settings).trajectory)
+        for method, settings in (("saber", {}), ("archer", {"radius": 8}))
+    ]
+    player = Player("Saber beside Archer on one problem", runs, opened=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        path = Path(folder) / "player.html"
+        path.write_text(page("", [Section("", [player])]), encoding="utf-8")
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        at = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        at.goto(path.as_uri())
+        at.get_by_role("slider", name="Update").first.fill(str(UPDATE))
+        at.locator(".player").first.screenshot(path=TARGET)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
