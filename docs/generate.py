@@ -16,11 +16,15 @@ from archer.canvas import Scope
 from archer.catalogue import DECODERS, METHODS, POLICIES
 from archer.compatibility import as_markdown, matrix
 from archer.loading.architectures import ARCHITECTURES
+from archer.studies.registry import STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 RESULTS = ROOT / "docs" / "results"
 NOT_MEASURED = "Nothing has been measured yet: `make bench` does, and writes this table."
+NOT_REPRODUCED = (
+    "Nothing has been reproduced yet: `make results` does, and `make docs` writes this table."
+)
 PART = re.compile(r"<!-- generated: (\w+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
 SCOPES = {
     Scope.MASKS: "masks of the block",
@@ -65,6 +69,8 @@ def parts() -> dict[str, str]:
         "trajectories": _measured("decode", (report.trajectories,)),
         "batches": _measured("batch", (report.batches,)),
         "loads": _measured("load", (report.loads,)),
+        "scores": _scores(),
+        "studies": _studies(),
     }
 
 
@@ -90,6 +96,47 @@ def _measured(kind: str, tables: Sequence[Callable[[report.Found], report.Table]
         filled = (table(each) for table in tables)
         pieces.extend(_markdown(rows) for rows in filled if len(rows) > 1)
     return "\n\n".join(pieces) or NOT_MEASURED
+
+
+def _scores() -> str:
+    """The main comparison in short: per task the score, the score on hidden tests, and the speedup."""
+    path = RESULTS / "main.json"
+    if not path.exists():
+        return NOT_REPRODUCED
+    result = json.loads(path.read_text(encoding="utf-8"))
+    tasks = result["settings"]["tasks"]
+    by_method: dict[str, list[str]] = {}
+    for row in result["rows"]:
+        if row["task"] in tasks:
+            low, high = row["base_interval"]
+            by_method.setdefault(row["arm"], []).extend(
+                (
+                    f"{row['base']:.1f} [{low:.1f}, {high:.1f}]",
+                    f"{row['extended']:.1f}",
+                    f"{row['speedup']:.2f}",
+                )
+            )
+    sizes = {row["task"]: row["n"] for row in result["rows"]}
+    head = [
+        title
+        for task in tasks
+        for title in (f"{task}, n = {sizes[task]}: Pass@1 (%)", "hidden tests (%)", "speedup")
+    ]
+    return _table(["method", *head], [[name, *cells] for name, cells in by_method.items()])
+
+
+def _studies() -> str:
+    """What every study measured, and how long it took beside the arms that were run ahead."""
+    found = [json.loads((RESULTS / f"{name}.json").read_text()) for name in _reproduced()]
+    rows = [
+        (f"[`{each['study']}`](results/{each['study']}.md)", each["title"], f"{each['n']}")
+        for each in found
+    ]
+    return _table(("study", "what it is about", "n"), rows) if rows else NOT_REPRODUCED
+
+
+def _reproduced() -> list[str]:
+    return [name for name in STUDIES if (RESULTS / f"{name}.json").exists()]
 
 
 def _markdown(table: report.Table) -> str:

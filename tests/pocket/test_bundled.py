@@ -17,14 +17,14 @@ from archer.pocket import frozen, prompts
 RECORDED = Path(__file__).with_name("recorded.json")
 MEGABYTE = 1 << 20
 EXAMPLE = """\
-Write a function to count the words in names that start with 'a'.
-assert solve(['apple', 'bee', 'ant']) == 2
-assert solve(['sun']) == 0
-def solve(names):"""
+Write a function to count the numbers in nums that are greater than 5.
+assert solve([1, 7, 9]) == 2
+assert solve([2]) == 0
+def solve(nums):"""
 TESTS = "\n".join(
     [
-        "assert solve(['apple', 'bee', 'ant', 'all']) == 3",
-        "assert solve(['a', '']) == 1",
+        "assert solve([1, 7, 9, 6]) == 3",
+        "assert solve([5, -8]) == 0",
         "assert solve([]) == 0",
     ]
 )
@@ -61,6 +61,6 @@ def test_recorded_completions_come_back(model: Model) -> None:
 def test_the_example_of_the_first_page_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", EXAMPLE]) == 0
     body = capsys.readouterr().out
-    check = FunctionCheck(f"def solve(names):{body}", "solve", TESTS, expose=())
+    check = FunctionCheck(f"def solve(nums):{body}", "solve", TESTS, expose=())
     with Judge(workers=1) as judge:
         assert judge.grade(check).outcome == "pass", body

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from archer.tasks.base import CodeTask
 
 EXAMPLE = """\
-Write a function to count the words in names that start with 'a'.
-assert solve(['apple', 'bee', 'ant']) == 2
-assert solve(['sun']) == 0
-def solve(names):"""
+Write a function to count the numbers in nums that are greater than 5.
+assert solve([1, 7, 9]) == 2
+assert solve([2]) == 0
+def solve(nums):"""
 """The problem that is solved live."""
 THREADS = 2
 """More do not help a model this small."""

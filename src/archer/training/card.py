@@ -19,10 +19,10 @@ tests into the body of a Python function. It is made to study decoders and cache
 
 The message is one sentence, two or three asserts and, as the last line, the header of the function:
 
-    Write a function to count the words in names that start with 'a'.
-    assert solve(['apple', 'bee', 'ant']) == 2
-    assert solve(['sun']) == 0
-    def solve(names):
+    Write a function to count the numbers in nums that are greater than 5.
+    assert solve([1, 7, 9]) == 2
+    assert solve([2]) == 0
+    def solve(nums):
 
 The answer continues the header. Ask for a response of 64 tokens.
 
