@@ -53,7 +53,7 @@ def make_lab(folder: Path) -> Lab:
     return Lab(
         sharp_model(folder / "model"),
         folder / "out",
-        Scale(problems=3, long_problems=2, probed=3, repeats=2, stride=2),
+        Scale(problems=3, long_problems=2, probed=3, timed=2, repeats=2, stride=2),
         Quiet(),
         task="short",
         _tasks={"short": Short(Data())},

@@ -120,12 +120,12 @@ def test_first_divergence(
     assert first_divergence(second, first) == update
 
 
-def test_the_radius_is_the_best_on_dev_and_the_faster_of_equals() -> None:
+def test_the_radius_is_the_best_on_dev_and_the_cheaper_of_equals() -> None:
     rows = [
-        {"radius": "1", "base": 40.0, "seconds": 3.0},
-        {"radius": "4", "base": 50.0, "seconds": 2.0},
-        {"radius": "8", "base": 50.0, "seconds": 1.5},
-        {"radius": "inf", "base": 45.0, "seconds": 1.0},
+        {"radius": "1", "base": 40.0, "operations": 3.0},
+        {"radius": "4", "base": 50.0, "operations": 2.0},
+        {"radius": "8", "base": 50.0, "operations": 1.5},
+        {"radius": "inf", "base": 45.0, "operations": 1.0},
     ]
     assert selected(rows) == "8"
 

@@ -20,7 +20,7 @@ from runs.toy import Quiet
 
 FAMILIES = ("numbers", "string", "choice")
 PROBLEMS = 3
-TINY = Scale(problems=PROBLEMS, long_problems=2, probed=PROBLEMS, repeats=2, stride=2)
+TINY = Scale(problems=PROBLEMS, long_problems=2, probed=PROBLEMS, timed=2, repeats=2, stride=2)
 
 
 class Tiny(AnswerTask):
@@ -102,4 +102,5 @@ def made_arm(records: Mapping[str, Mapping[str, Any]]) -> Arm:
         verdicts = {suite: {"verdict": "pass" if yes else "fail"} for suite, yes in suites.items()}
         grades[key] = {"suites": verdicts}
     run = Run(Path(), {"method": {"name": "made", "settings": {}}}, {}, Recorded(samples, grades))
-    return Arm(run, costs(list(samples.values())))
+    times = {key: sample["seconds"]["total"] for key, sample in samples.items()}
+    return Arm(run, costs(list(samples.values())), times)

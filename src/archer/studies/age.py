@@ -13,6 +13,7 @@ from archer.report.figures import Labels, Series, lines
 from archer.report.tables import Column, Table
 from archer.runs.statistics import mcnemar, wilson
 from archer.studies.arms import PERCENT, against, described, value
+from archer.studies.in_turn import in_turn
 from archer.studies.lab import Arm, Lab
 from archer.studies.study import Measured, Presented, Row, Study
 
@@ -46,29 +47,30 @@ def measure(lab: Lab) -> Measured:
     rows: list[Row] = []
     decoders = ["saber"] if lab.model.folder.architecture.shift else ["saber", "wino"]
     for decoder in decoders:
-        eager = lab.arm(decoder)
-        rows.append(
-            {"decoder": decoder, "rule": "eager", "radius": None, **_row(lab, eager, eager)}
-        )
-        for radius in RADII:
-            rows += _pair(lab, decoder, radius, eager)
+        rows += _decoder(lab, decoder)
     return Measured(rows[0]["n"], rows, {"radii": list(RADII), "decoders": decoders})
 
 
-def _pair(lab: Lab, decoder: str, radius: int, eager: Arm) -> list[Row]:
-    """The arm of a radius and that of the age which refreshes as often."""
-    by_distance = lab.arm("archer" if decoder == "saber" else f"{decoder}+archer", radius=radius)
-    updates = [by_distance.run.recorded.samples[key]["updates"] for key in by_distance.keys]
-    age = nearest_age(updates, by_distance.summary["refresh_fraction"])
-    by_age = lab.arm(f"{decoder}+age", every=age)
-    row = {
-        **_row(lab, by_distance, eager),
-        **versus(by_distance, by_age, eager),
-    }
-    return [
-        {"decoder": decoder, "rule": f"distance {radius}", "radius": radius, **row},
-        {"decoder": decoder, "rule": f"age {age}", "radius": radius, **_row(lab, by_age, eager)},
+def _decoder(lab: Lab, decoder: str) -> list[Row]:
+    """Without a cache, then each radius and the age which refreshes as often."""
+    named: list[tuple[str, int | None]] = [("eager", None)]
+    arms = [lab.arm(decoder)]
+    for radius in RADII:
+        by_distance = lab.arm(
+            "archer" if decoder == "saber" else f"{decoder}+archer", radius=radius
+        )
+        updates = [by_distance.run.recorded.samples[key]["updates"] for key in by_distance.keys]
+        age = nearest_age(updates, by_distance.summary["refresh_fraction"])
+        named += [(f"distance {radius}", radius), (f"age {age}", radius)]
+        arms += [by_distance, lab.arm(f"{decoder}+age", every=age)]
+    timed = list(in_turn(lab, {str(number): arm for number, arm in enumerate(arms)}).values())
+    rows = [
+        {"decoder": decoder, "rule": rule, "radius": radius, **_row(lab, arm, timed[0])}
+        for (rule, radius), arm in zip(named, timed, strict=True)
     ]
+    for at in range(1, len(rows), 2):
+        rows[at] |= versus(timed[at], timed[at + 1], timed[0])
+    return rows
 
 
 def _row(lab: Lab, arm: Arm, eager: Arm) -> Row:

@@ -23,7 +23,7 @@ STANDS_FOR = {"pocket": "mbpp", "pocket-long": "livecodebench"}
 
 
 def described(arm: Arm, label: str, model: Model) -> Row:
-    """Scores in per cent, costs per problem."""
+    """Scores in per cent, costs per problem; seconds where arms were decoded in turn."""
     n, each = len(arm.keys), arm.summary["per_problem"]
     row: Row = {"arm": label, "n": n}
     for suite in arm.run.recorded.grades[arm.keys[0]]["suites"]:
@@ -31,9 +31,10 @@ def described(arm: Arm, label: str, model: Model) -> Row:
         low, high = wilson(wins, n)
         row[suite] = PERCENT * wins / n
         row[f"{suite}_interval"] = [PERCENT * low, PERCENT * high]
-    seconds = [arm.run.seconds(key) for key in arm.keys]
-    row["seconds"] = mean(seconds)
-    row["seconds_interval"] = list(bootstrap(seconds, mean))
+    if arm.in_turn:
+        seconds = list(arm.in_turn.values())
+        row["timed"], row["seconds"] = len(seconds), mean(seconds)
+        row["seconds_interval"] = list(bootstrap(seconds, mean))
     for name in ("updates", "full_passes", "cached_passes", "reused_passes"):
         row[name] = each[name]
     row["refresh_fraction"] = arm.summary["refresh_fraction"]
@@ -42,12 +43,17 @@ def described(arm: Arm, label: str, model: Model) -> Row:
 
 
 def against(arm: Arm, other: Arm, model: Model) -> Row:
-    """How an arm stands to another one over the same problems: speed, its prediction, wins and losses."""
+    """How an arm stands to another one over the same problems: speed, its prediction, wins and losses.
+
+    The speed is known where both were decoded in turn.
+    """
     keys = arm.keys
-    pairs = [(other.run.seconds(key), arm.run.seconds(key)) for key in keys]
-    row: Row = {
-        "speedup": ratio_of_sums(pairs),
-        "speedup_interval": list(bootstrap(pairs, ratio_of_sums)),
+    pairs = [(other.in_turn[key], arm.in_turn[key]) for key in arm.in_turn if key in other.in_turn]
+    row: Row = {}
+    if pairs:
+        row["speedup"] = ratio_of_sums(pairs)
+        row["speedup_interval"] = list(bootstrap(pairs, ratio_of_sums))
+    row |= {
         "speedup_predicted": operations_of(other, model) / operations_of(arm, model),
         "same_completions": sum(
             arm.run.recorded.samples[key]["tokens"] == other.run.recorded.samples[key]["tokens"]
@@ -89,7 +95,8 @@ def part_of(arm: Arm, keys: Sequence[str]) -> Arm:
     samples = {key: arm.run.recorded.samples[key] for key in keys}
     grades = {key: arm.run.recorded.grades[key] for key in keys}
     run = replace(arm.run, recorded=Recorded(samples, grades))
-    return Arm(run, costs(list(samples.values())))
+    times = {key: seconds for key, seconds in arm.in_turn.items() if key in samples}
+    return Arm(run, costs(list(samples.values())), times)
 
 
 def published(paper: Mapping[str, Any], task: str) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from archer.loading.architectures import DREAM, LLADA, Architecture
 from archer.model import Model
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, value
+from archer.studies.in_turn import in_turn
 from archer.studies.lab import Lab
 from archer.studies.samples import compared, timed
 from archer.studies.study import Measured, Presented, Row, Study
@@ -70,16 +71,16 @@ def measure(lab: Lab) -> Measured:
 
 
 def _loaded(lab: Lab, radius: int) -> list[Row]:
-    saber, archer = lab.arm("saber"), lab.arm("archer", radius=radius)
+    arms = in_turn(lab, {"saber": lab.arm("saber"), "archer": lab.arm("archer", radius=radius)})
     backbone = f"{lab.model.folder.architecture.name}, loaded"
     return [
         {
             "backbone": backbone,
             "method": method,
-            **described(arm, label, lab.model),
-            **against(arm, saber, lab.model),
+            **described(arms[method], label, lab.model),
+            **against(arms[method], arms["saber"], lab.model),
         }
-        for method, label, arm in (("saber", "Saber", saber), ("archer", "Archer", archer))
+        for method, label in (("saber", "Saber"), ("archer", "Archer"))
     ]
 
 

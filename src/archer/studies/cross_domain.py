@@ -14,6 +14,7 @@ from archer.report.figures import Labels, bars
 from archer.report.tables import Column, Table
 from archer.runs.statistics import mean
 from archer.studies.arms import against, described, part_of, series, value
+from archer.studies.in_turn import in_turn
 from archer.studies.lab import Lab
 from archer.studies.study import Measured, Presented, Study
 from archer.tasks.base import Sample
@@ -59,17 +60,19 @@ def domain_of(sample: Sample, task: str) -> str:
 
 def measure(lab: Lab) -> Measured:
     radius = RADII.get(lab.task, RADIUS)
-    saber, archer = lab.arm("saber"), lab.arm("archer", radius=radius)
+    arms = {"Saber": lab.arm("saber"), "Archer": lab.arm("archer", radius=radius)}
     domains: dict[str, list[str]] = defaultdict(list)
     for sample in lab.samples():
         domains[domain_of(sample, lab.task)].append(str(sample.id))
     rows = []
+    few = max(2, lab.scale.timed // len(domains))
     for domain, keys in sorted(domains.items()):
-        reference = part_of(saber, keys)
-        for label, arm in (("Saber", reference), ("Archer", part_of(archer, keys))):
+        parts = {label: part_of(arm, keys) for label, arm in arms.items()}
+        parts = in_turn(lab, parts, keys[:few])
+        for label, arm in parts.items():
             named = described(arm, label, lab.model)
-            rows.append({"domain": domain, **named, **against(arm, reference, lab.model)})
-    return Measured(len(saber.keys), rows, {"radius": radius, "domains": sorted(domains)})
+            rows.append({"domain": domain, **named, **against(arm, parts["Saber"], lab.model)})
+    return Measured(len(arms["Saber"].keys), rows, {"radius": radius, "domains": sorted(domains)})
 
 
 def present(result: Mapping[str, Any]) -> Presented:

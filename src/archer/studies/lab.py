@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Scale:
     """Problems per arm with long prompts, which take longer."""
     probed: int
     """Problems whose updates are looked at one by one."""
+    timed: int
+    """Problems that several arms decode in turn, for times that can be compared."""
     repeats: int
     """Repetitions of a timed call."""
     stride: int
@@ -35,12 +38,15 @@ class Scale:
 
     def limited(self, problems: int) -> Scale:
         """At most so many problems anywhere."""
-        few = {name: min(problems, getattr(self, name)) for name in ("long_problems", "probed")}
+        few = {
+            name: min(problems, getattr(self, name))
+            for name in ("long_problems", "probed", "timed")
+        }
         return replace(self, problems=problems, **few)
 
 
-QUICK = Scale(problems=3, long_problems=2, probed=2, repeats=2, stride=4)
-FULL = Scale(problems=400, long_problems=150, probed=120, repeats=9, stride=3)
+QUICK = Scale(problems=3, long_problems=2, probed=2, timed=2, repeats=2, stride=4)
+FULL = Scale(problems=400, long_problems=150, probed=120, timed=24, repeats=9, stride=3)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,8 @@ class Arm:
 
     run: Run
     summary: dict[str, Any]
+    in_turn: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of problems that were decoded by several arms in turn; the others have none."""
 
     def passed(self, key: str, suite: str = "base") -> bool:
         return bool(self.run.recorded.grades[key]["suites"][suite]["verdict"] == "pass")

@@ -21,8 +21,8 @@ class Outcome:
 
     scores: Mapping[str, float]
     """By suite, in per cent."""
-    seconds: tuple[float, float]
-    """Of the reference, and of the method."""
+    seconds: tuple[float, float] | None
+    """Of the reference, and of the method; None where they were not decoded in turn."""
 
 
 Problem = Mapping[str, Outcome]
@@ -32,12 +32,15 @@ Problem = Mapping[str, Outcome]
 def overall(arms: Mapping[str, tuple[Arm, Arm]]) -> Row:
     """Performance and speedup over benchmarks; each is given a method's arm and the reference's."""
     problems = problems_of(arms)
+    timed = [
+        each for each in problems if any(outcome.seconds is not None for outcome in each.values())
+    ]
     return {
         "n": len(problems),
         "performance": performance(problems),
         "performance_interval": list(bootstrap(problems, performance)),
-        "speedup": speedup(problems),
-        "speedup_interval": list(bootstrap(problems, speedup)),
+        "speedup": speedup(timed),
+        "speedup_interval": list(bootstrap(timed, speedup)),
     }
 
 
@@ -48,7 +51,8 @@ def problems_of(arms: Mapping[str, tuple[Arm, Arm]]) -> list[Problem]:
         for key in arm.keys:
             suites = arm.run.recorded.grades[key]["suites"]
             scores = {suite: PERCENT * arm.passed(key, suite) for suite in suites}
-            seconds = (reference.run.seconds(key), arm.run.seconds(key))
+            timed = key in arm.in_turn
+            seconds = (reference.in_turn[key], arm.in_turn[key]) if timed else None
             found[key][task] = Outcome(scores, seconds)
     return list(found.values())
 
@@ -68,5 +72,6 @@ def speedup(problems: Sequence[Problem]) -> float:
     seconds: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for problem in problems:
         for task, outcome in problem.items():
-            seconds[task].append(outcome.seconds)
+            if outcome.seconds is not None:
+                seconds[task].append(outcome.seconds)
     return mean([ratio_of_sums(pairs) for pairs in seconds.values()])

@@ -1,0 +1,61 @@
+"""Times of arms that decode the same problems in turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from archer.errors import ArcherError
+from archer.runs.folder import Recorded
+from archer.studies.arms import against, described, part_of
+from archer.studies.in_turn import in_turn
+from archer.studies.lab import Lab
+from studies.tiny_lab import tiny_lab
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return tiny_lab(tmp_path_factory.mktemp("lab"))
+
+
+def test_the_first_problems_are_timed(lab: Lab) -> None:
+    arms = {"saber": lab.arm("saber"), "archer": lab.arm("archer", radius=4)}
+    timed = in_turn(lab, arms)
+    for label, arm in timed.items():
+        assert list(arm.in_turn) == arm.keys[: lab.scale.timed]
+        assert all(seconds > 0 for seconds in arm.in_turn.values())
+        assert arm.run == arms[label].run
+    row = described(timed["archer"], "Archer", lab.model)
+    row |= against(timed["archer"], timed["saber"], lab.model)
+    assert row["timed"] == lab.scale.timed
+    assert row["speedup"] == pytest.approx(
+        sum(timed["saber"].in_turn.values()) / sum(timed["archer"].in_turn.values())
+    )
+
+
+def test_arms_that_were_not_timed_have_no_seconds_and_no_speedup(lab: Lab) -> None:
+    saber = lab.arm("saber")
+    row = described(saber, "Saber", lab.model) | against(saber, saber, lab.model)
+    assert not {"seconds", "timed", "speedup"} & row.keys()
+    assert row["speedup_predicted"] == 1.0
+
+
+def test_chosen_problems_are_timed_and_a_part_keeps_its_own(lab: Lab) -> None:
+    saber = lab.arm("saber")
+    last = saber.keys[-1]
+    timed = in_turn(lab, {"saber": saber}, [last])["saber"]
+    assert list(timed.in_turn) == [last]
+    assert list(part_of(timed, [last]).in_turn) == [last]
+    assert not part_of(timed, saber.keys[:1]).in_turn
+
+
+def test_another_trajectory_is_refused(tmp_path: Path) -> None:
+    lab = tiny_lab(tmp_path)
+    saber = lab.arm("saber")
+    recorded = saber.run.recorded
+    changed = {key: {**sample, "updates": 0} for key, sample in recorded.samples.items()}
+    other = replace(saber, run=replace(saber.run, recorded=Recorded(changed, recorded.grades)))
+    with pytest.raises(ArcherError, match="watching the run changed its updates"):
+        in_turn(lab, {"saber": other})
