@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from archer.judge import inside
 from archer.judge.checks import NoSandbox
-from archer.judge.child import Child, open_child
+from archer.judge.child import Child, ChildUnfit, open_child
 from archer.judge.folders import Folders
 from archer.judge.inside import wire
 from archer.judge.plan import Plan
@@ -93,7 +93,11 @@ class Station:
         self.prepare()
         self._wait(lambda: bool(self._warm), START_SECONDS)
         child = self._warm.popleft()
-        child.wait_until_ready(START_SECONDS)
+        try:
+            child.wait_until_ready(START_SECONDS)
+        except ChildUnfit:
+            self.release(child)
+            raise
         return child
 
     def settle(self) -> None:
