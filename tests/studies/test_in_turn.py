@@ -9,7 +9,7 @@ import pytest
 
 from archer.errors import ArcherError
 from archer.runs.folder import Recorded
-from archer.studies.arms import against, described, part_of
+from archer.studies.arms import against, described
 from archer.studies.in_turn import in_turn
 from archer.studies.lab import Lab
 from studies.tiny_lab import tiny_lab
@@ -47,8 +47,8 @@ def test_chosen_problems_are_timed_and_a_part_keeps_its_own(lab: Lab) -> None:
     last = saber.keys[-1]
     timed = in_turn(lab, {"saber": saber}, [last])["saber"]
     assert list(timed.in_turn) == [last]
-    assert list(part_of(timed, [last]).in_turn) == [last]
-    assert not part_of(timed, saber.keys[:1]).in_turn
+    assert list(timed.part([last]).in_turn) == [last]
+    assert not timed.part(saber.keys[:1]).in_turn
 
 
 def test_another_trajectory_is_refused(tmp_path: Path) -> None:

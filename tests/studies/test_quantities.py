@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from archer.completion import Completion, Seconds
 from archer.report.trajectory import Trajectory
 from archer.studies.age import nearest_age, parted, versus
-from archer.studies.arms import part_of, published, value
+from archer.studies.arms import published, value
 from archer.studies.cache_use import use
 from archer.studies.cases import alternating, exclusive
 from archer.studies.cross_domain import domain_of
@@ -200,7 +200,7 @@ def test_a_part_of_an_arm_has_its_own_costs() -> None:
     arm = made_arm(
         {"a": {"updates": 10, "full": 1}, "b": {"updates": 2, "full": 2, "passed": True}}
     )
-    part = part_of(arm, ["b"])
+    part = arm.part(["b"])
     assert part.keys == ["b"]
     assert part.passed("b")
     assert part.summary["refresh_fraction"] == 1.0

@@ -28,8 +28,8 @@ COLUMNS = (
     Column("seconds", 3),
     Column("speedup"),
     Column("predicted"),
-    Column("p of scores"),
-    Column("p of parting"),
+    Column("p of scores", 4),
+    Column("p of parting", 4),
 )
 
 
@@ -54,15 +54,15 @@ def measure(lab: Lab) -> Measured:
 def _decoder(lab: Lab, decoder: str) -> list[Row]:
     """Without a cache, then each radius and the age which refreshes as often."""
     named: list[tuple[str, int | None]] = [("eager", None)]
-    arms = [lab.arm(decoder)]
+    few = lab.scale.probed
+    arms = [lab.arm(decoder, problems=few)]
     for radius in RADII:
-        by_distance = lab.arm(
-            "archer" if decoder == "saber" else f"{decoder}+archer", radius=radius
-        )
+        cached = "archer" if decoder == "saber" else f"{decoder}+archer"
+        by_distance = lab.arm(cached, problems=few, radius=radius)
         updates = [by_distance.run.recorded.samples[key]["updates"] for key in by_distance.keys]
         age = nearest_age(updates, by_distance.summary["refresh_fraction"])
         named += [(f"distance {radius}", radius), (f"age {age}", radius)]
-        arms += [by_distance, lab.arm(f"{decoder}+age", every=age)]
+        arms += [by_distance, lab.arm(f"{decoder}+age", problems=few, every=age)]
     timed = list(in_turn(lab, {str(number): arm for number, arm in enumerate(arms)}).values())
     rows = [
         {"decoder": decoder, "rule": rule, "radius": radius, **_row(lab, arm, timed[0])}

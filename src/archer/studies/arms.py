@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from archer.bench.counting import count_passes
 from archer.model import Model
 from archer.report.figures import Series
 from archer.report.tables import Value
-from archer.runs.folder import Recorded
 from archer.runs.statistics import bootstrap, mcnemar, mean, ratio_of_sums, wilson
-from archer.runs.summary import costs
 from archer.studies.clusters import cell
 from archer.studies.lab import Arm
 
@@ -88,15 +85,6 @@ def series(label: str, x: Sequence[Any], rows: Sequence[Row], name: str) -> Seri
     """A line of a figure: one number of each row with its interval."""
     low, high = ([row[f"{name}_interval"][end] for row in rows] for end in (0, 1))
     return Series(label, x, [row[name] for row in rows], low, high)
-
-
-def part_of(arm: Arm, keys: Sequence[str]) -> Arm:
-    """The same arm on some of its problems."""
-    samples = {key: arm.run.recorded.samples[key] for key in keys}
-    grades = {key: arm.run.recorded.grades[key] for key in keys}
-    run = replace(arm.run, recorded=Recorded(samples, grades))
-    times = {key: seconds for key, seconds in arm.in_turn.items() if key in samples}
-    return Arm(run, costs(list(samples.values())), times)
 
 
 def published(paper: Mapping[str, Any], task: str) -> Mapping[str, Any]:

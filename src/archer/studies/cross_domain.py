@@ -13,7 +13,7 @@ from typing import Any
 from archer.report.figures import Labels, bars
 from archer.report.tables import Column, Table
 from archer.runs.statistics import mean
-from archer.studies.arms import against, described, part_of, series, value
+from archer.studies.arms import against, described, series, value
 from archer.studies.in_turn import in_turn
 from archer.studies.lab import Lab
 from archer.studies.study import Measured, Presented, Study
@@ -46,7 +46,7 @@ COLUMNS = (
     Column("seconds", 3),
     Column("speedup"),
     Column("predicted"),
-    Column("p"),
+    Column("p", 4),
 )
 
 
@@ -67,7 +67,7 @@ def measure(lab: Lab) -> Measured:
     rows = []
     few = max(2, lab.scale.timed // len(domains))
     for domain, keys in sorted(domains.items()):
-        parts = {label: part_of(arm, keys) for label, arm in arms.items()}
+        parts = {label: arm.part(keys) for label, arm in arms.items()}
         parts = in_turn(lab, parts, keys[:few])
         for label, arm in parts.items():
             named = described(arm, label, lab.model)

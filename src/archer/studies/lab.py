@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from archer.model import Model
 from archer.runs.comparison import Run, open_run
 from archer.runs.decoding import Prompts, encode
 from archer.runs.evaluation import Listener, evaluate
+from archer.runs.folder import SUMMARY, Recorded
 from archer.runs.manifest import Request, digest
 from archer.runs.selection import Selection
+from archer.runs.summary import costs
 from archer.tasks import Data, open_task
 from archer.tasks.base import CodeTask, Sample, Task
 from archer.trace import plain
@@ -74,6 +76,14 @@ class Arm:
     @property
     def keys(self) -> list[str]:
         return self.run.keys
+
+    def part(self, keys: Sequence[str]) -> Arm:
+        """The same arm on some of its problems."""
+        samples = {key: self.run.recorded.samples[key] for key in keys}
+        grades = {key: self.run.recorded.grades[key] for key in keys}
+        run = replace(self.run, recorded=Recorded(samples, grades))
+        times = {key: seconds for key, seconds in self.in_turn.items() if key in samples}
+        return Arm(run, costs(list(samples.values())), times)
 
 
 @dataclass(frozen=True)
@@ -138,15 +148,24 @@ class Lab:
     def arm(
         self, method: str, task: str | None = None, problems: int | None = None, **settings: Any
     ) -> Arm:
-        """Run a method over the first problems, or read the run that is there."""
+        """Run a method over the first problems, or read the run that is there, also of more problems."""
+        usual = self.sizes().get(task or self.task, 0)
+        if problems is not None and problems < usual:
+            whole = self._folder(self.request(method, task, usual, **settings))
+            if (whole / SUMMARY).exists():
+                arm = self.arm(method, task, usual, **settings)
+                return arm.part([str(sample.id) for sample in self.samples(task, problems)])
         request = self.request(method, task, problems, **settings)
-        folder = self.out / "arms" / _name(request)
+        folder = self._folder(request)
         if folder not in self._arms:
             summary = evaluate(
                 request, folder, self.listener, unsafe_no_sandbox=self.unsafe_no_sandbox
             ).summary
             self._arms[folder] = Arm(open_run(folder), dict(summary))
         return self._arms[folder]
+
+    def _folder(self, request: Request) -> Path:
+        return self.out / "arms" / _name(request)
 
     def run(self, wanted: Wanted) -> Arm:
         """The same, described by data."""

@@ -50,7 +50,7 @@ COLUMNS = (
     Column("speedup"),
     Column("predicted"),
     Column("only it / only Saber"),
-    Column("p"),
+    Column("p", 4),
 )
 
 

@@ -15,6 +15,11 @@ def write_result(folder: Path, study: Study, result: Mapping[str, Any]) -> Prese
     """`NAME.json` and everything that is made of it."""
     folder.mkdir(parents=True, exist_ok=True)
     replace_json(folder / f"{study.name}.json", result)
+    return write_presented(folder, study, result)
+
+
+def write_presented(folder: Path, study: Study, result: Mapping[str, Any]) -> Presented:
+    """Tables and figures of a result, as the present version makes them."""
     presented = study.present(result)
     for name, content in files_of(study, presented):
         replace_file(folder / name, content)

@@ -27,7 +27,7 @@ COLUMNS = (
     Column("updates", 1),
     Column("revised positions", 1),
     Column("only it / only one by one"),
-    Column("p"),
+    Column("p", 4),
 )
 
 

@@ -10,7 +10,7 @@ from archer.errors import ArcherError
 from archer.report.page import page
 from archer.runs.files import read_json, replace_file
 from archer.studies.lab import Lab
-from archer.studies.output import section_of, write_result
+from archer.studies.output import section_of, write_presented, write_result
 from archer.studies.study import Study, result_of
 
 TITLE = "Archer, reproduced"
@@ -48,12 +48,12 @@ def result_path(folder: Path, study: str) -> Path:
 
 
 def write_report(folder: Path, studies: Sequence[Study]) -> Path:
-    """`report.html` of the results that are there."""
+    """`report.html` of the results that are there; their tables and figures are made once more."""
     sections = []
     for study in studies:
         path = result_path(folder, study.name)
         if path.exists():
-            sections.append(section_of(study, study.present(read_json(path))))
+            sections.append(section_of(study, write_presented(folder, study, read_json(path))))
     report = folder / "report.html"
     replace_file(report, page(TITLE, sections, lead=_lead(folder, studies)).encode())
     return report
