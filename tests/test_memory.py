@@ -135,7 +135,7 @@ def test_a_changed_prompt_token_is_another_question() -> None:
 
 
 def test_forgetting_drops_anchor_and_logits() -> None:
-    memory = replace(seen_once([1, 2, 3, 4]), logits=(RowLogits.of(torch.zeros(1, 3), [0]),))
+    memory = replace(seen_once([1, 2, 3, 4]), logits=(RowLogits(torch.zeros(1, 3), (0,)),))
     memory.forget()
     asked = canvas([4, 3, 2, 1])
     assert memory.anchored.tolist() == [False]
@@ -147,7 +147,7 @@ def test_forgetting_drops_anchor_and_logits() -> None:
 def test_selecting_rows_moves_no_keys_and_keeps_the_rows_apart() -> None:
     memory = seen_once([1, 2, 3, 4], [5, 6, 7, 8])
     memory.note(canvas([1] * 4, [1] * 4), [False, True], [False, False])
-    memory.logits = (None, RowLogits.of(torch.ones(1, 3), [2]))
+    memory.logits = (None, RowLogits(torch.ones(1, 3), (2,)))
     memory.features = {"norm": torch.tensor([10.0, 20.0])}
     picked = memory.select([1])
     assert picked.store is memory.store
@@ -170,7 +170,7 @@ def test_a_clone_and_its_original_do_not_reach_each_other() -> None:
     memory.store.values.fill_(1.0)
     memory.features["norm"].fill_(1.0)
     memory.note(canvas([1, 2, 3, 4]), [True], [True])
-    memory.logits = (RowLogits.of(torch.zeros(1, 3), [0]),)
+    memory.logits = (RowLogits(torch.zeros(1, 3), (0,)),)
     assert not copy.store.keys.any()
     assert not copy.store.values.any()
     assert not copy.features["norm"].any()

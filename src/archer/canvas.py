@@ -140,15 +140,15 @@ class Canvas:
 
     def revisable(self) -> Tensor:
         """Bool[B, L]: response and scratch, all that a rollback decoder can change."""
-        chosen = torch.zeros_like(self.tokens, dtype=torch.bool)
-        chosen[:, self.response.start :] = True
-        return chosen
+        return self._from(self.response.start)
 
     def scratch(self) -> Tensor:
         """Bool[B, L]: columns that exist for this question only; every policy recomputes them."""
-        chosen = torch.zeros_like(self.tokens, dtype=torch.bool)
-        chosen[:, self.response.stop :] = True
-        return chosen
+        return self._from(self.response.stop)
+
+    def _from(self, first: int) -> Tensor:
+        columns = torch.arange(self.columns, device=self.tokens.device)
+        return (columns >= first).expand(self.rows, -1)
 
     def current(self) -> Tensor:
         """Bool[B, L]: the block being decoded."""

@@ -200,9 +200,10 @@ def run(
     """Compute the columns of `layout`; returns each computed row's logits and what it took."""
     if not layout.computed:
         nothing = network.head.new_empty((0, network.shape.vocabulary))
-        return {row: RowLogits.of(nothing, columns) for row, columns in layout.answers}, Work()
+        return {row: RowLogits(nothing, columns) for row, columns in layout.answers}, Work()
     tokens = torch.cat([columns_of(canvas.tokens, item) for item in layout.computed])
     positions = torch.cat([_positions(canvas, item) for item in layout.computed])
+    hidden = network.embed(tokens)
     at = Pass(
         layout=layout,
         canvas=canvas,
@@ -211,7 +212,6 @@ def run(
         work=Work(),
         last=network.shape.layers - 1,
     )
-    hidden = network.embed(tokens)
     for index in range(network.shape.layers):
         layer = network.layer(index)
         if rule is None:
@@ -223,7 +223,7 @@ def run(
     rows: dict[int, RowLogits] = {}
     taken = 0
     for row, columns in layout.answers:
-        rows[row] = RowLogits.of(scores[taken : taken + len(columns)], columns)
+        rows[row] = RowLogits(scores[taken : taken + len(columns)], columns)
         taken += len(columns)
     return rows, at.work
 
@@ -231,5 +231,8 @@ def run(
 def _positions(canvas: Canvas, item: Run) -> Tensor:
     if canvas.positions is not None:
         return columns_of(canvas.positions, item)
-    columns = torch.arange(canvas.columns, device=canvas.tokens.device)[item.columns]
-    return (columns - item.start).repeat(item.rows)
+    device = canvas.tokens.device
+    if isinstance(item.columns, slice):
+        first, last = item.columns.start - item.start, item.columns.stop - item.start
+        return torch.arange(first, last, device=device).repeat(item.rows)
+    return (item.columns - item.start).repeat(item.rows)

@@ -101,9 +101,10 @@ class Loop(Generic[State]):
         """
         rows = tuple(range(len(state.updates)))
         fresh = memory is None and not any(state.updates)
-        memory = self._blank(self.decoder.canvas(state)) if memory is None else memory
         with torch.inference_mode():
-            question = self._question(state, self.decoder.canvas(state), memory, finite=None)
+            canvas = self.decoder.canvas(state)
+            memory = self._blank(canvas) if memory is None else memory
+            question = self._question(state, canvas, memory, finite=None)
         limit = self.decoder.limit(state.length)
         index = 0
         while True:
@@ -161,13 +162,13 @@ class Loop(Generic[State]):
     ) -> Question:
         """Ask the policy, and read everything the host must know in one transfer."""
         lanes = canvas.rows // len(state.updates)
-        same = memory.same_question(canvas)
+        done = state.done if lanes == 1 else state.done.repeat_interleave(lanes)
         flags = torch.stack(
             (
                 memory.distance(canvas),
-                same,
-                torch.ones_like(same) if finite is None else finite,
-                state.done.repeat_interleave(lanes),
+                memory.same_question(canvas),
+                torch.ones_like(done) if finite is None else finite,
+                done,
             ),
             dim=1,
         )
@@ -243,7 +244,7 @@ class Loop(Generic[State]):
         if self.policy.counts_passes or not question.same[row] or kept is None:
             return False
         read = np.flatnonzero(question.reads[row]) - question.canvas.response.start
-        return kept.places.issuperset(read.tolist())
+        return set(kept.places).issuperset(read.tolist())
 
     def _calls(self, question: Question, plan: layout.Layout, seconds: float) -> tuple[Call, ...]:
         """One call per row of the state; its lanes refresh together and count as one."""

@@ -106,20 +106,14 @@ class Memory:
     def note(self, canvas: Canvas, ran: Sequence[bool], full: Sequence[bool]) -> None:
         """Record a pass over the rows that `ran`, of which the `full` ones computed every column."""
         self.passes = tuple(made + now for made, now in zip(self.passes, ran, strict=True))
-        self._note(canvas, *torch.tensor([ran, full], device=canvas.tokens.device))
-
-    def _note(self, canvas: Canvas, ran: Tensor, full: Tensor) -> None:
-        """ran, full: Bool[B]"""
-        rows = ran[:, None]
-        moved = self.in_new_block(canvas)
-        self.seen = torch.where(rows, canvas.tokens, self.seen)
-        self.anchor = torch.where(full[:, None], canvas.tokens, self.anchor)
-        self.anchored = self.anchored | full
-        self.age = torch.where(full, torch.zeros_like(self.age), self.age + ran)
-        self.block_passes = torch.where(
-            ran & moved, torch.ones_like(self.age), self.block_passes + ran
-        )
-        self.block = torch.where(rows, canvas.block, self.block)
+        in_block = (self.block_passes + 1).masked_fill(self.in_new_block(canvas), 1)
+        self.block_passes = _where(ran, in_block, self.block_passes)
+        self.block = _where(ran, canvas.block, self.block)
+        self.seen = _where(ran, canvas.tokens, self.seen)
+        self.anchor = _where(full, canvas.tokens, self.anchor)
+        self.anchored = _where(full, torch.ones_like(self.anchored), self.anchored)
+        older = _where(ran, self.age + 1, self.age)
+        self.age = _where(full, torch.zeros_like(older), older)
 
     def copy_rows(self, twins: Mapping[int, int]) -> None:
         """Give rows the keys, values and features of others."""
@@ -158,3 +152,13 @@ class Memory:
             store=self.store.clone(),
             features={name: tensor.clone() for name, tensor in self.features.items()},
         )
+
+
+def _where(rows: Sequence[bool], then: Tensor, otherwise: Tensor) -> Tensor:
+    """[B, ...]: `then` in the rows that say so.  The host knows them, so mostly nothing is computed."""
+    if all(rows):
+        return then
+    if not any(rows):
+        return otherwise
+    chosen = torch.tensor(rows, device=then.device)
+    return torch.where(chosen[:, None] if then.dim() > 1 else chosen, then, otherwise)

@@ -97,8 +97,8 @@ def test_a_marked_network_tells_layers_and_head_apart(monkeypatch: pytest.Monkey
     scores, _ = naive_pass(network, tokens)
     assert torch.equal(scores, naive_pass(subject.network, tokens)[0])
     parts = network.take()
-    assert parts == Parts((1.0, 1.0, 1.0), 1.0)
-    assert parts.total == 4.0
+    assert parts == Parts(1.0, (1.0, 1.0, 1.0), 1.0)
+    assert parts.total == 5.0
     naive_pass(network, tokens)
     assert len(network.take().layers) == 3
 
@@ -118,7 +118,7 @@ class Ticking:
 
 def test_depth_is_extrapolated_from_the_layers_before_the_last() -> None:
     """Ten seconds of which layers took 2, 4 and 1: two more layers take 3 each."""
-    sample = Sample(10.0, Parts((2.0, 4.0, 1.0), 2.0), Work())
+    sample = Sample(10.0, Parts(0.5, (2.0, 4.0, 1.0), 1.5), Work())
     assert sample.at_depth(3) == 10.0
     assert sample.at_depth(5) == 16.0
     assert sample.control == pytest.approx(0.1)

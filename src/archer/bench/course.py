@@ -36,7 +36,7 @@ class Sample:
 
     @property
     def control(self) -> float:
-        """Share of the step that was spent outside layers and head: decoder, policy and loop."""
+        """Share of the step that was spent outside the network: decoder, policy and loop."""
         return 1.0 - self.parts.total / self.seconds
 
     def at_depth(self, layers: int) -> float:
@@ -80,6 +80,7 @@ class Course:
         seconds = sum(call.seconds for call in step.calls) + step.control
         return Sample(seconds, self.network.take(), step.work)
 
+    @torch.inference_mode()
     def naive_step(self) -> Sample:
         """The same update from the naive cached pass."""
         clock = Clock(self.network.device)
@@ -87,12 +88,13 @@ class Course:
         kept = len(self.past[0].keys)
         scores, work = naive_pass(self.network, self.tokens[kept:], self.past)
         values = scores[: self.state.length]
-        rows = [RowLogits.of(values, range(self.state.length))]
+        rows = [RowLogits(values, tuple(range(self.state.length)))]
         after, _ = Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
         end = clock.mark()
         after.response.numpy(force=True)
         return Sample(clock.seconds(start, end), self.network.take(), work)
 
+    @torch.inference_mode()
     def library_step(self, twin: Any, keep: int) -> Sample:
         """A full pass of the transformers library, without any update."""
         clock = Clock(self.network.device)
@@ -100,7 +102,7 @@ class Course:
         logits = library_pass(twin, self.tokens, keep)
         end = clock.mark()
         logits[0, 0].item()
-        return Sample(clock.seconds(start, end), Parts((), 0.0), Work())
+        return Sample(clock.seconds(start, end), Parts(0.0, (), 0.0), Work())
 
 
 def _tokens(state: SaberState) -> Tensor:

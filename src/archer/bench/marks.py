@@ -1,4 +1,4 @@
-"""A network that notes when each of its layers and its head begin, so that they are timed apart."""
+"""A network that notes when its embedding, each of its layers and its head begin: they are timed apart."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from archer.transformer import Layer, Transformer
 class Parts:
     """Seconds of one pass, by part; what is not here was spent outside the network."""
 
+    entry: float
+    """Embedding and rotary factors."""
     layers: tuple[float, ...]
     head: float
 
     @property
     def total(self) -> float:
-        return sum(self.layers) + self.head
+        return self.entry + sum(self.layers) + self.head
 
 
 class Marked(Transformer):
@@ -33,6 +35,10 @@ class Marked(Transformer):
         self.layers = network.layers
         self._clock = Clock(network.device)
         self._marks: list[float | torch.Event] = []
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        self._marks.append(self._clock.mark())
+        return super().embed(tokens)
 
     def layer(self, index: int) -> Layer:
         self._marks.append(self._clock.mark())
@@ -48,4 +54,4 @@ class Marked(Transformer):
         """Call after the host has waited for the pass; the next pass starts from nothing."""
         marks, self._marks = self._marks, []
         spans = [self._clock.seconds(a, b) for a, b in pairwise(marks)]
-        return Parts(tuple(spans[:-1]), spans[-1])
+        return Parts(spans[0], tuple(spans[1:-1]), spans[-1])

@@ -167,11 +167,17 @@ def whole_block(block: int | None, length: int) -> int:
     return block
 
 
-def leading(scores: Tensor, eligible: Tensor, count: Tensor) -> Tensor:
-    """Bool[B, G]: the `count` [B] eligible positions with the highest score, lower index first among equals.
+def leading(scores: Tensor, eligible: Tensor, count: Tensor | int) -> Tensor:
+    """Bool[B, G]: the `count` [B] eligible positions with the highest score; among equals the lower index."""
+    return trailing(-scores, eligible, count)
+
+
+def trailing(scores: Tensor, eligible: Tensor, count: Tensor | int) -> Tensor:
+    """The same for the lowest score.
 
     A stable sort over the response, in which NaN comes last; topk leaves ties to the implementation.
     """
-    order = (-scores).masked_fill(~eligible, torch.nan).argsort(dim=1, stable=True)
-    first = torch.arange(scores.shape[1], device=scores.device) < count[:, None]
+    order = torch.where(eligible, scores, torch.nan).argsort(dim=1, stable=True)
+    places = torch.arange(scores.shape[1], device=scores.device)
+    first = (places < (count if isinstance(count, int) else count[:, None])).expand_as(eligible)
     return torch.empty_like(eligible).scatter_(1, order, first) & eligible

@@ -46,7 +46,7 @@ class Editing:
         """A block is left when an update finds nothing to fill and nothing to replace in it."""
         best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
         masked = state.masked & state.current
-        surest = leading(best.confidence, masked, torch.ones_like(masked[:, 0]).long())
+        surest = leading(best.confidence, masked, 1)
         sure = masked & (best.confidence >= self.fill)
         accepted = torch.where(sure.any(dim=1, keepdim=True), sure, surest)
         replaced = (

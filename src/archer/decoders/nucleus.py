@@ -36,7 +36,6 @@ def draw(
     device = state.response.device
     tokens = torch.zeros(size, dtype=torch.long, device=device)
     measured = torch.full((3, *size), torch.nan, dtype=torch.float64, device=device)
-    known = torch.zeros(size, dtype=torch.bool, device=device)
     for index, row in enumerate(logits.rows):
         weights = _truncated(row, logits.mask, temperature, top_p, top_k)
         chances = weights.softmax(dim=1)
@@ -50,8 +49,7 @@ def draw(
         measured[0, index, row.columns] = chances.gather(1, token[:, None]).squeeze(1)
         measured[1, index, row.columns] = torch.special.entr(chances).sum(dim=1)
         measured[2, index, row.columns] = best[:, 0] - best[:, 1]
-        known[index, row.columns] = True
-    return Drawn(Candidates(tokens, measured[0], known), measured[1], measured[2])
+    return Drawn(Candidates(tokens, measured[0]), measured[1], measured[2])
 
 
 def _truncated(

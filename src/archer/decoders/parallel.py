@@ -62,7 +62,7 @@ class Threshold(Parallel):
     def _accept(
         self, eligible: Tensor, best: Candidates, logits: Logits, state: BlockState
     ) -> Tensor:
-        surest = leading(best.confidence, eligible, torch.ones_like(eligible[:, 0]).long())
+        surest = leading(best.confidence, eligible, 1)
         return surest | (eligible & (best.confidence >= self.threshold))
 
 

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from archer.canvas import Canvas, Prompt, Scope
-from archer.decoders.base import Decision, DecodeState, blank, ended, leading, one_block
+from archer.decoders.base import Decision, DecodeState, blank, ended, leading, one_block, trailing
 from archer.logits import Logits
 
 
@@ -48,7 +48,7 @@ class Remdm:
         best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
         takes = self._takes_back(state)
         placed = logits.probability(state.response)
-        remasked = leading(-placed, ~state.masked, takes * self._counts(state))
+        remasked = trailing(placed, ~state.masked, takes * self._counts(state))
         accepted = leading(best.confidence, state.masked, ~takes * self._counts(state))
         response = torch.where(accepted, best.tokens, state.response)
         response = response.masked_fill(remasked, state.prompt.mask)

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from archer.canvas import Canvas, Prompt, Scope
-from archer.decoders.base import Decision, DecodeState, blank, grow, leading, whole_block
+from archer.decoders.base import Decision, DecodeState, blank, grow, leading, trailing, whole_block
 from archer.errors import BadRequest
 from archer.logits import Candidates, Logits
 
@@ -84,31 +84,28 @@ class Saber:
     def canvas(self, state: SaberState) -> Canvas:
         block = whole_block(self.block, state.length)
         bounds = torch.stack((state.block * block, (state.block + 1) * block), dim=1)
-        reads = self._below(state) if self.rollback else self._below(state) & state.masked
-        return Canvas.plain(state.prompt, state.response, bounds, reads)
+        looked_at = torch.ones_like(state.masked) if self.rollback else state.masked
+        return Canvas.plain(state.prompt, state.response, bounds, self._below(state, looked_at))
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
         best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
-        below, masked = self._below(state), state.masked
         sure = self._round(self._watched(state, best, logits))
         change = (sure - state.previous).nan_to_num(nan=torch.inf)
-        bar = self._bar(state, below)
-        accepted = self._accept(sure, bar, masked & below)
+        bar = self._bar(state)
+        accepted = self._accept(sure, bar, self._below(state, state.masked))
         response = torch.where(accepted, best.tokens, state.response)
-        accepted_at = torch.where(accepted, sure, state.accepted_at)
         left = response == state.prompt.mask
-        done = ~left.any(dim=1)
-        advance = ~(left & below).any(dim=1) & ~done
-        count = self._remask_count(accepted.sum(dim=1)) * ~(done | advance)
-        remasked = leading(-change, below & ~left, count)
+        going, done = self._going(state, left)
+        count = self._remask_count(accepted.sum(dim=1)) * going
+        remasked = trailing(change, self._below(state, ~left), count)
         after = SaberState(
             prompt=state.prompt,
             response=response.masked_fill(remasked, state.prompt.mask),
             done=done,
             updates=tuple(update + 1 for update in state.updates),
-            accepted_at=accepted_at,
-            previous=sure.masked_fill(~below, torch.nan),
-            block=state.block + advance,
+            accepted_at=torch.where(accepted, sure, state.accepted_at),
+            previous=self._below(state, sure, torch.nan),
+            block=state.block if self.block is None else state.block + ~(going | done),
         )
         decision = Decision(
             accepted=accepted,
@@ -120,12 +117,18 @@ class Saber:
         )
         return after, decision
 
-    def _below(self, state: SaberState) -> Tensor:
-        """Bool[B, G]: the current block and all before it, masked or placed: what the rule looks at."""
+    def _below(self, state: SaberState, values: Tensor, beyond: float = False) -> Tensor:
+        """[B, G]: `values` in the current block and all before it, which the rule looks at; else `beyond`."""
         if self.block is None:
-            return torch.ones_like(state.response, dtype=torch.bool)
+            return values
         end = (state.block + 1) * self.block
-        return torch.arange(state.length, device=end.device) < end[:, None]
+        columns = torch.arange(state.length, device=end.device)
+        return values.masked_fill(columns >= end[:, None], beyond)
+
+    def _going(self, state: SaberState, left: Tensor) -> tuple[Tensor, Tensor]:
+        """Bool[B] twice: masks are left where the rule looks, and none are left at all."""
+        some = left.any(dim=1)
+        return some if self.block is None else self._below(state, left).any(dim=1), ~some
 
     def _watched(self, state: SaberState, best: Candidates, logits: Logits) -> Tensor:
         """Float64[B, G]: the confidence the rule follows."""
@@ -133,21 +136,17 @@ class Saber:
             return best.confidence
         return torch.where(state.masked, best.confidence, logits.probability(state.response))
 
-    def _bar(self, state: SaberState, below: Tensor) -> Tensor:
+    def _bar(self, state: SaberState) -> Tensor:
         """Float64[B]: mean accept-time confidence, 1 while there is no history."""
-        counted = below & ~state.accepted_at.isnan()
+        counted = self._below(state, state.accepted_at, torch.nan)
         if self.pool == "current":
-            counted = counted & ~state.masked
-        total = state.accepted_at.masked_fill(~counted, 0.0).sum(dim=1)
-        number = counted.sum(dim=1)
-        return self._round(torch.where(number > 0, total / number.clamp(min=1), 1.0))
+            counted = counted.masked_fill(state.masked, torch.nan)
+        return self._round(counted.nanmean(dim=1).nan_to_num(nan=1.0))
 
     def _accept(self, sure: Tensor, bar: Tensor, eligible: Tensor) -> Tensor:
         """Bool[B, G]: masks strictly above the bar; the n surest when those are fewer than n."""
         above = eligible & (sure > bar[:, None])
-        at_least = leading(
-            sure, eligible, torch.full_like(eligible[:, 0], self.n, dtype=torch.long)
-        )
+        at_least = leading(sure, eligible, self.n)
         return torch.where(above.sum(dim=1, keepdim=True) < self.n, at_least, above)
 
     def _remask_count(self, accepted: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from archer.canvas import Canvas, Prompt, Scope
-from archer.decoders.base import Decision, DecodeState, blank, grow, leading, one_block
+from archer.decoders.base import Decision, DecodeState, blank, grow, leading, one_block, trailing
 from archer.logits import Logits
 
 EPS = 1e-3
@@ -72,7 +72,7 @@ class SaberDream:
         mean = first.nan_to_num().sum(dim=1) / known.sum(dim=1).clamp(min=1)
         bar = torch.where(known.any(dim=1), mean, 1.0)
         above = masked & (best.confidence > bar[:, None])
-        floor = leading(best.confidence, masked, torch.full_like(bar, self.n))
+        floor = leading(best.confidence, masked, self.n)
         accepted = torch.where(above.sum(dim=1, keepdim=True) < self.n, floor, above)
         response = torch.where(accepted, best.tokens, state.response)
         left = response == state.prompt.mask
@@ -81,7 +81,7 @@ class SaberDream:
         back = ((count + self.mu - 1) // self.mu).minimum(count - 1).clamp(min=1)
         back = back * (~done & ((~left).sum(dim=1) > 1))
         placed = logits.probability(response)
-        remasked = leading(-placed, ~left, back)
+        remasked = trailing(placed, ~left, back)
         after = SaberDreamState(
             prompt=state.prompt,
             response=response.masked_fill(remasked, state.prompt.mask),

@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from archer.canvas import Canvas, Prompt, Scope
-from archer.decoders.base import Decision, grow, leading
+from archer.decoders.base import Decision, grow, leading, trailing
 from archer.decoders.blocks import BlockState
 from archer.logits import Candidates, Logits
 
@@ -89,7 +89,7 @@ class Wino:
         trust = self._trust(state, logits)
         placed = state.current & ~state.masked
         doubtful = placed & (trust < self.verify) & (count > 1)[:, None]
-        remasked = leading(-trust, doubtful, state.last_accepted - 1)
+        remasked = trailing(trust, doubtful, state.last_accepted - 1)
         response = torch.where(accepted, inside.tokens, state.response)
         response = response.masked_fill(remasked, state.prompt.mask)
         after = replace(state.moved(response), last_accepted=count)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from archer.completion import Completion
 from archer.runs.decoding import encode
 from archer.studies.lab import Arm, Lab
-from archer.studies.walking import require_unchanged
+from archer.studies.walking import require_unchanged, walk
 
 
 def in_turn(lab: Lab, arms: Mapping[str, Arm], keys: Sequence[str] | None = None) -> dict[str, Arm]:
@@ -36,13 +36,13 @@ class _Decoder:
     """Decodes some problems of an arm by their keys."""
 
     def __init__(self, lab: Lab, arm: Arm, keys: Sequence[str]) -> None:
-        task, method = arm.run.identity["task"]["name"], arm.run.identity["method"]
-        self._model, self._name, self._settings = lab.model, method["name"], method["settings"]
-        request = lab.request(self._name, task, **self._settings)
-        few = [sample for sample in request.task.samples() if str(sample.id) in keys]
-        self._prompts = encode(request, few)
+        self._request = lab.again(arm)
+        samples = self._request.task.samples()
+        self._prompts = encode(self._request, [each for each in samples if str(each.id) in keys])
 
     def __call__(self, key: str) -> Completion:
-        prompt = list(self._prompts[key])
-        (completion,) = self._model.generate([prompt], self._name, **self._settings)
+        stream = walk(self._request, self._prompts[key])
+        for _ in stream:
+            pass
+        (completion,) = stream.completions
         return completion

@@ -141,6 +141,11 @@ class Lab:
             selection=Selection(limit=problems or self.scale.problems),
         )
 
+    def again(self, arm: Arm) -> Request:
+        """A finished arm as it was asked for."""
+        task, method = arm.run.identity["task"]["name"], arm.run.identity["method"]
+        return self.request(method["name"], task, len(arm.keys), **method["settings"])
+
     def prompts(self, request: Request) -> Prompts:
         """The prompts of an arm's problems as ids."""
         return encode(request, request.selection.of(request.task.samples()))

@@ -56,11 +56,10 @@ def tell(model: Model, prompt: Sequence[int], method: str, settings: Mapping[str
 
 def retell(lab: Lab, arm: Arm, keys: Sequence[str] | None = None) -> Iterator[tuple[str, Told]]:
     """Problems of an arm, all by default, decoded once more; refuses anything that differs from the run."""
-    task, method = arm.run.identity["task"]["name"], arm.run.identity["method"]
-    name, settings = method["name"], method["settings"]
-    prompts = lab.prompts(lab.request(name, task, len(arm.keys), **settings))
+    request = lab.again(arm)
+    prompts = lab.prompts(request)
     for key in arm.keys if keys is None else keys:
-        found = tell(lab.model, prompts[key], name, settings)
+        found = tell(lab.model, prompts[key], request.method, request.settings)
         require_unchanged(arm, key, found.completion)
         yield key, found
 
