@@ -7,26 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from archer.completion import Completion
+from archer.model import Stream
 from archer.runs.decoding import encode
 from archer.studies.lab import Arm, Lab
 from archer.studies.walking import require_unchanged, walk
+
+WARM_UP = 8
+"""Updates: enough for passes of both kinds."""
 
 
 def in_turn(lab: Lab, arms: Mapping[str, Arm], keys: Sequence[str] | None = None) -> dict[str, Arm]:
     """The arms, which share their problems, with times of some of these, the first ones by default.
 
-    The first problem is decoded once beforehand. Whatever differs from the runs is refused.
+    Every arm makes a few updates beforehand. Whatever differs from the runs is refused.
     """
     chosen = list(next(iter(arms.values())).keys[: lab.scale.timed] if keys is None else keys)
     decoders = {label: _Decoder(lab, arm, chosen) for label, arm in arms.items()}
     for decoder in decoders.values():
-        decoder(chosen[0])
+        decoder.warm_up(chosen[0])
     times: dict[str, dict[str, float]] = {label: {} for label in arms}
     for key in chosen:
         for label, arm in arms.items():
-            completion = decoders[label](key)
+            completion = decoders[label].decoded(key)
             require_unchanged(arm, key, completion)
             times[label][key] = completion.seconds.total
     return {label: replace(arm, in_turn=times[label]) for label, arm in arms.items()}
@@ -40,9 +45,13 @@ class _Decoder:
         samples = self._request.task.samples()
         self._prompts = encode(self._request, [each for each in samples if str(each.id) in keys])
 
-    def __call__(self, key: str) -> Completion:
-        stream = walk(self._request, self._prompts[key])
-        for _ in stream:
+    def warm_up(self, key: str) -> None:
+        for _ in islice(self._steps(key), WARM_UP):
             pass
-        (completion,) = stream.completions
+
+    def decoded(self, key: str) -> Completion:
+        (completion,) = self._steps(key).completions
         return completion
+
+    def _steps(self, key: str) -> Stream:
+        return walk(self._request, self._prompts[key])

@@ -12,8 +12,9 @@ from archer.model import Model
 from archer.runs.comparison import Run, open_run
 from archer.runs.decoding import Prompts, encode
 from archer.runs.evaluation import Listener, evaluate
-from archer.runs.folder import SUMMARY, Recorded
-from archer.runs.manifest import Request, digest
+from archer.runs.files import read_json
+from archer.runs.folder import SUMMARY, Recorded, read_manifest
+from archer.runs.manifest import Request, differences, digest, identity
 from archer.runs.selection import Selection
 from archer.runs.summary import costs
 from archer.tasks import Data, open_task
@@ -47,7 +48,7 @@ class Scale:
         return replace(self, problems=problems, **few)
 
 
-QUICK = Scale(problems=3, long_problems=2, probed=2, timed=2, repeats=2, stride=4)
+QUICK = Scale(problems=3, long_problems=2, probed=2, timed=1, repeats=2, stride=4)
 FULL = Scale(problems=400, long_problems=150, probed=120, timed=24, repeats=9, stride=3)
 
 
@@ -163,10 +164,9 @@ class Lab:
         request = self.request(method, task, problems, **settings)
         folder = self._folder(request)
         if folder not in self._arms:
-            summary = evaluate(
-                request, folder, self.listener, unsafe_no_sandbox=self.unsafe_no_sandbox
-            ).summary
-            self._arms[folder] = Arm(open_run(folder), dict(summary))
+            if not _finished(folder, request):
+                evaluate(request, folder, self.listener, unsafe_no_sandbox=self.unsafe_no_sandbox)
+            self._arms[folder] = Arm(open_run(folder), read_json(folder / SUMMARY))
         return self._arms[folder]
 
     def _folder(self, request: Request) -> Path:
@@ -175,6 +175,14 @@ class Lab:
     def run(self, wanted: Wanted) -> Arm:
         """The same, described by data."""
         return self.arm(wanted.method, wanted.task, wanted.problems, **wanted.settings)
+
+
+def _finished(folder: Path, request: Request) -> bool:
+    """Whether the very run that is asked for is there and complete: then no judge has to be started."""
+    if not (folder / SUMMARY).exists() or not read_json(folder / SUMMARY)["complete"]:
+        return False
+    asked = identity(request, request.selection.of(request.task.samples()))
+    return not differences(read_manifest(folder)["identity"], asked)
 
 
 def _name(request: Request) -> str:
