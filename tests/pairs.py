@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from archer.canvas import Prompt
 from archer.generation import Loop, Step
 from archer.methods import build
@@ -54,4 +56,4 @@ def revised(steps: list[Step[Any]]) -> int:
         (step.before.response[0] != mask) & (step.after.response[0] != step.before.response[0])
         for step in steps
     ]
-    return int(sum(changed[1:], changed[0]).bool().sum())
+    return int(np.any(changed, axis=0).sum())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
+from archer.arrays import Ints
 from archer.forward import Work
 from archer.generation import Step
 from archer.policies.dkv import _with_neighbours
@@ -32,8 +33,8 @@ def dense(fed: int, kept: int, columns: int) -> Work:
     return Work(fed * LAYERS, fed * LAYERS, rows, rows * columns, kept)
 
 
-def masked(response: Tensor, mask: int) -> set[int]:
-    return set((response == mask).nonzero().flatten().tolist())
+def masked(response: Ints, mask: int) -> set[int]:
+    return set(np.flatnonzero(response == mask).tolist())
 
 
 def check(steps: list[Step[Any]], prompt: int, expected: list[set[int] | None]) -> None:
@@ -137,12 +138,12 @@ def test_dkv_greedy(
 def test_neighbours_are_the_nearest_masks(
     columns: list[tuple[bool, bool, bool]], window: int
 ) -> None:
-    chosen, centres, masks = (torch.tensor([part]) for part in zip(*columns, strict=True))
+    chosen, centres, masks = (np.array([part]) for part in zip(*columns, strict=True))
     chosen = chosen | centres
     found = _with_neighbours(chosen, centres, masks, window)
-    listed = [set(part[0].nonzero().flatten().tolist()) for part in (chosen, centres, masks)]
+    listed = [set(np.flatnonzero(part[0]).tolist()) for part in (chosen, centres, masks)]
     wanted = nearest(sorted(listed[1]), listed[0], listed[2], window, len(columns))
-    assert set(found[0].nonzero().flatten().tolist()) == wanted
+    assert set(np.flatnonzero(found[0]).tolist()) == wanted
 
 
 @settings(max_examples=30)
@@ -214,7 +215,9 @@ def test_values_of_dllm_cache_are_always_current() -> None:
     step = walk(net, "dllm-cache", [[1, 2, 3]], length=8, response_interval=9, ratio=0.25)[-1]
     kept = step.memory.store.values[0, 0, :, 3:].transpose(0, 1)
     layer = net.network.layer(0)
-    fresh = layer.values(layer.normed(net.network.embed(step.canvas.tokens[0, 3:])))
+    fresh = layer.values(
+        layer.normed(net.network.embed(torch.from_numpy(step.canvas.tokens[0, 3:])))
+    )
     assert torch.allclose(kept, fresh, atol=1e-12)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,9 +18,9 @@ prompt_lists = st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=6), min
 
 
 def canvas() -> Canvas:
-    response = torch.tensor([[7, MASK], [MASK, MASK], [MASK, 8]])
-    block = torch.tensor([[0, 2], [0, 1], [1, 2]])
-    reads = torch.tensor([[True, False], [False, False], [True, True]])
+    response = np.array([[7, MASK], [MASK, MASK], [MASK, 8]])
+    block = np.array([[0, 2], [0, 1], [1, 2]])
+    reads = np.array([[True, False], [False, False], [True, True]])
     return Canvas.plain(Prompt.of(PROMPTS, MASK), response, block, reads)
 
 
@@ -75,17 +75,17 @@ def test_a_plain_canvas_is_prompt_then_response() -> None:
 
 def test_what_can_be_revised_is_response_and_scratch() -> None:
     asked = canvas()
-    scratch = torch.full((3, 2), MASK)
-    wide = dataclasses.replace(asked, tokens=torch.cat((asked.tokens, scratch), dim=1))
+    scratch = np.full((3, 2), MASK)
+    wide = dataclasses.replace(asked, tokens=np.concatenate((asked.tokens, scratch), axis=1))
     assert wide.revisable().tolist() == [[False] * 3 + [True] * 4] * 3
     assert wide.everything().tolist() == [[True] * 7] * 3
     assert wide.scratch().tolist() == [[False] * 5 + [True] * 2] * 3
-    assert wide.masked_in(wide.tokens).int().tolist() == [
+    assert wide.masked_in(wide.tokens).astype(int).tolist() == [
         [0, 0, 0, 0, 1, 0, 0],
         [0, 0, 0, 1, 1, 0, 0],
         [0, 0, 0, 1, 0, 0, 0],
     ]
-    assert wide.current().int().tolist() == [
+    assert wide.current().astype(int).tolist() == [
         [0, 0, 0, 1, 1, 0, 0],
         [0, 0, 0, 1, 0, 0, 0],
         [0, 0, 0, 0, 1, 0, 0],
@@ -96,14 +96,14 @@ def test_what_can_be_revised_is_response_and_scratch() -> None:
 def test_selecting_rows_takes_every_field_along() -> None:
     asked = dataclasses.replace(
         canvas(),
-        positions=torch.arange(15).view(3, 5),
-        visible=torch.arange(75).view(3, 5, 5) % 2 == 0,
+        positions=np.arange(15).reshape(3, 5),
+        visible=np.arange(75).reshape(3, 5, 5) % 2 == 0,
     )
     picked = asked.select([2, 0])
     assert picked.starts == (1, 0)
     assert picked.response == asked.response
     for name in ("tokens", "block", "reads", "positions", "visible"):
-        assert torch.equal(getattr(picked, name), getattr(asked, name)[[2, 0]]), name
+        assert np.array_equal(getattr(picked, name), getattr(asked, name)[[2, 0]]), name
     bare = canvas().select([1])
     assert bare.positions is None
     assert bare.visible is None

@@ -7,8 +7,8 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 
 from archer.canvas import Prompt
 from archer.completion import Completion, Seconds, Tally, add
@@ -36,9 +36,9 @@ def step(
         control=control,
         errors=errors or {},
         before=SimpleNamespace(
-            prompt=SimpleNamespace(mask=MASK), response=torch.tensor(before).view(len(rows), -1)
+            prompt=SimpleNamespace(mask=MASK), response=np.array(before).reshape(len(rows), -1)
         ),
-        after=SimpleNamespace(response=torch.tensor(after).view(len(rows), -1)),
+        after=SimpleNamespace(response=np.array(after).reshape(len(rows), -1)),
     )
 
 
@@ -99,7 +99,7 @@ def test_a_position_is_revised_once_however_often_it_changes() -> None:
     ("tokens", "reason"), [([1, 2, 3], "length"), ([1, 7, 3], "stop"), ([8, 8, 8], "stop")]
 )
 def test_the_finish_reason_says_whether_an_end_was_written(tokens: list[int], reason: str) -> None:
-    done = Tally(response=torch.tensor(tokens), updates=1).complete(1, end_ids=[7, 8])
+    done = Tally(response=np.array(tokens), updates=1).complete(1, end_ids=[7, 8])
     assert done.finish_reason == reason
     assert done.tokens == tuple(tokens)
     assert done.error is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from archer.generation import Kind, Loop
 from archer.memory import Memory, Store
 from archer.methods import build
 from archer.policies.prompt_cache import Age, Archer
+from archer.transfer import packed, to_host
 from archer.transformer import Transformer
 from networks import Backbone, backbone
 
@@ -50,8 +51,11 @@ CHOOSING = {
 """Operations that do so where they are given a mask instead of an index."""
 PROMPTS = [[1, 2, 3, 4, 5], [6, 7, 8]]
 PROMPT, LENGTH = 5, 16
-ROUNDS_BY_DATA = "dkv-greedy"
-"""The one method whose cache asks how many columns are read before it chooses their neighbours."""
+NOTHING: Mapping[str, Any] = {}
+OTHERS = ("wino", "remdm", "saber-dream", "entropy-bound+eager")
+"""Decoders that look at more than the likeliest token."""
+DRAWING = ("dream", "remdm-sampling")
+"""Decoders whose schedule or chance is made by torch on the host, which looks like a read."""
 
 
 class Watch(TorchDispatchMode):
@@ -88,8 +92,10 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
         yield watch
 
 
-def loop_of(model: Backbone, method: str, **options: bool) -> tuple[Loop[Any], Any]:
-    made = build(method, {"length": LENGTH})
+def loop_of(
+    model: Backbone, method: str, settings: Mapping[str, Any] = NOTHING, **options: bool
+) -> tuple[Loop[Any], Any]:
+    made = build(method, {"length": LENGTH, **settings})
     loop = Loop(model.network, model.shift, made.decoder, made.policy, **options)
     return loop, made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
 
@@ -118,16 +124,47 @@ def test_reads_are_seen(
     assert watch.reads == 1
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_host_reads_once_per_update(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Done, refresh, finite and columns come together; one more read starts the first question."""
-    loop, state = loop_of(backbone(), method)
+@pytest.mark.parametrize("method", [*METHODS, *OTHERS])
+@pytest.mark.parametrize("settings", [{}, {"guidance": 1.0}])
+def test_the_host_reads_once_per_update(
+    method: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens, confidences and whether they are finite come together, as they would from a device."""
+    monkeypatch.setattr("archer.logits.to_host", packed)
+    loop, state = loop_of(backbone(), method, settings)
     loop.decoder.canvas(state)
-    each = 2 if method == ROUNDS_BY_DATA else 1
     with watched(monkeypatch) as watch:
         for updates, _ in enumerate(loop.steps(state), start=1):
-            assert watch.reads == each * (updates + 1)
-    assert updates > 1
+            assert watch.reads <= updates
+    assert watch.reads > 1
+
+
+@pytest.mark.parametrize("method", [*METHODS, *OTHERS, *DRAWING])
+def test_a_decoder_asks_for_all_it_reads_at_once(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transfers = []
+
+    def counted(*tensors: Tensor) -> list[NDArray[Any]]:
+        transfers.append(len(tensors))
+        return to_host(*tensors)
+
+    monkeypatch.setattr("archer.logits.to_host", counted)
+    loop, state = loop_of(backbone(), method)
+    updates = len(list(loop.steps(state)))
+    assert len(transfers) == updates > 1
+    assert min(transfers) >= 3
+
+
+def test_what_was_packed_is_what_was_there() -> None:
+    tensors = (
+        torch.tensor([[2**53 - 1, -7]]),
+        torch.tensor([True, False, True]),
+        torch.tensor([[0.1], [torch.nan]], dtype=torch.float64),
+    )
+    for alone, together in zip(to_host(*tensors), packed(*tensors), strict=True):
+        assert alone.dtype == together.dtype
+        assert np.array_equal(alone, together, equal_nan=alone.dtype == np.float64)
 
 
 def tokens_of(loop: Loop[Any], state: Any) -> tuple[list[Kind], list[list[int]]]:
@@ -170,16 +207,12 @@ def test_a_compiled_pass_gives_the_same_tokens() -> None:
     assert found[0] == found[1]
 
 
-def unread(packet: Tensor, **_: bool) -> NDArray[np.int64]:
-    """Stands for the one read: nobody is done, everything is asked, the response is read."""
-    columns = (packet.shape[1] - 4) // 2
-    answer = np.ones(packet.shape, dtype=np.int64)
-    answer[:, 3] = 0
-    answer[:, 4 + columns : 4 + columns + PROMPT] = 0
-    return answer
+def unread(*tensors: Tensor) -> list[NDArray[Any]]:
+    """Stands for the one read: everything is sure and finite."""
+    return [torch.ones_like(tensor, device="cpu").numpy() for tensor in tensors]
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != ROUNDS_BY_DATA])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,12 +221,13 @@ def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
     model = backbone()
     made = build(method, {"length": LENGTH})
     loop = Loop(Transformer(model.network.shape, device=nowhere), False, made.decoder, made.policy)
-    state = made.decoder.start(Prompt.of(PROMPTS, model.mask, device=nowhere), LENGTH)
-    monkeypatch.setattr(Tensor, "numpy", unread)
+    state = made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
+    monkeypatch.setattr("archer.logits.to_host", unread)
     steps = loop.steps(state)
     first, second = next(steps), next(steps)
-    assert first.after.response.device == second.after.response.device == nowhere
-    assert first.work.scored == len(PROMPTS) * LENGTH
+    for step in (first, second):
+        assert {row.values.device for row in step.logits.rows} == {nowhere}
+    assert first.work.scored == int(first.canvas.reads.sum())
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])

@@ -48,14 +48,12 @@ def test_shared_or_not_the_responses_are_the_same(method: str, settings: dict[st
 
 def test_rows_that_read_other_columns_run_on_their_own() -> None:
     loop, start = loop_and_start("archer")
-    question = loop._question(
-        start, loop.decoder.canvas(start), loop._blank(loop.decoder.canvas(start)), None
-    )
+    canvas = loop.decoder.canvas(start)
+    question = loop._question(start, canvas, loop._blank(canvas), ~start.done)
     assert question.twins(start.prompt.groups) == {2: 0, 3: 0}
-    reads = question.reads.copy()
-    reads[2:, -1] = False
-    assert replace(question, reads=reads).twins(start.prompt.groups) == {3: 2}
-    assert replace(question, reads=reads, lanes=2).twins((0, 0)) == {}
+    canvas.reads[2:, -1] = False
+    assert question.twins(start.prompt.groups) == {3: 2}
+    assert replace(question, lanes=2).twins((0, 0)) == {}
 
 
 def test_a_state_that_is_taken_up_again_shares_nothing() -> None:

@@ -6,6 +6,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -15,6 +16,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Confi
 
 import naive
 from archer import layout
+from archer.arrays import Flags
 from archer.canvas import Canvas, Prompt
 from archer.forward import Work, run
 from archer.memory import Memory, Store
@@ -25,9 +27,9 @@ from networks import Backbone, backbone, random_network, shape
 def canvas_of(prompts: list[list[int]], responses: Tensor, mask: int) -> Canvas:
     """Every response column is read."""
     rows, length = responses.shape
-    bounds = torch.tensor([[0, length]]).expand(rows, 2)
-    reads = torch.ones_like(responses, dtype=torch.bool)
-    return Canvas.plain(Prompt.of(prompts, mask), responses, bounds, reads)
+    bounds = np.array([[0, length]] * rows)
+    reads = np.ones((rows, length), dtype=np.bool_)
+    return Canvas.plain(Prompt.of(prompts, mask), responses.numpy(), bounds, reads)
 
 
 def blank(network: Transformer, canvas: Canvas) -> Memory:
@@ -47,12 +49,12 @@ def blank(network: Transformer, canvas: Canvas) -> Memory:
 
 
 def ask(
-    model: Backbone, canvas: Canvas, memory: Memory, asked: Tensor
+    model: Backbone, canvas: Canvas, memory: Memory, asked: Flags
 ) -> tuple[list[Tensor], Work, layout.Layout]:
     """Run one pass over the asked columns; logits per row."""
     plan = layout.plan(
-        asked.numpy(),
-        canvas.reads.numpy(),
+        asked,
+        canvas.reads,
         starts=canvas.starts,
         slots=memory.slots,
         response=canvas.response.start,
@@ -267,7 +269,7 @@ def test_unequal_rows_with_different_columns_share_one_pass(shift: bool) -> None
     memory = blank(model.network, first)
     ask(model, first, memory, first.everything())
     second = canvas_of(lists, responses, model.mask)
-    asked = second.revisable() | torch.tensor([[True], [False], [False]])
+    asked = second.revisable() | np.array([[True], [False], [False]])
     rows, _, plan = ask(model, second, memory, asked)
     assert plan.full == (True, False, False)
     assert plan.fed == (14, 8 + shift, 8 + shift)
@@ -309,7 +311,7 @@ def test_any_set_of_columns_is_computed_where_it_stands(
     canvas = canvas_of([prompt.tolist()], response[None], model.mask)
     memory = blank(model.network, canvas)
     (fresh,), _, _ = ask(model, canvas, memory, canvas.everything())
-    picked = torch.zeros_like(canvas.reads)
+    picked = np.zeros_like(canvas.reads)
     picked[0, [5 + column for column in chosen]] = True
     partial = replace(canvas, reads=picked)
     (some,), _, plan = ask(model, partial, memory, picked)
@@ -351,7 +353,7 @@ def test_an_attention_rule_hides_columns() -> None:
     for last in (3, 4):
         response = torch.tensor([[1, 2, last]])
         canvas = canvas_of([[5, 6]], response, model.mask)
-        visible = torch.ones(1, 5, 5, dtype=torch.bool)
+        visible = np.ones((1, 5, 5), dtype=np.bool_)
         visible[0, :4, 4] = False
         ruled = replace(canvas, visible=visible)
         (logits,), _, _ = ask(model, ruled, blank(model.network, ruled), ruled.everything())
@@ -366,7 +368,7 @@ def test_repeated_positions_are_honoured() -> None:
     canvas = canvas_of([[5, 6, 7]], torch.tensor([[1, 2, 3, 4]]), model.mask)
     outcomes = []
     for offset in (None, 0, 9):
-        positions = None if offset is None else torch.arange(7)[None] + offset
+        positions = None if offset is None else np.arange(7)[None] + offset
         placed = replace(canvas, positions=positions)
         (logits,), _, _ = ask(model, placed, blank(model.network, placed), placed.everything())
         outcomes.append(logits)
@@ -383,7 +385,7 @@ def test_columns_are_where_their_positions_say() -> None:
     plain = canvas_of([prompt], response[None], model.mask)
     turned = replace(
         canvas_of([prompt], response[None, order], model.mask),
-        positions=torch.tensor([[0, 1, 2, 6, 5, 4, 3]]),
+        positions=np.array([[0, 1, 2, 6, 5, 4, 3]]),
     )
     outcomes = [
         ask(model, canvas, blank(model.network, canvas), canvas.everything())[0][0]

@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 import naive
+from archer.arrays import Flags
 from archer.canvas import Canvas, Prompt
 from archer.decoders.base import Decision, DecodeState
 from archer.decoders.saber import Saber
@@ -122,7 +123,7 @@ def test_every_logit_is_current_and_only_the_prompt_is_anchored(
         else:
             expected = naive.cached(net.network, tokens, anchor, state, shift)
         assert (step.logits.rows[0].values - expected).abs().max() < 1e-9
-        state = step.after.response[0]
+        state = torch.from_numpy(step.after.response[0])
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -185,8 +186,8 @@ def test_a_batch_of_unequal_prompts_equals_its_rows_alone(
 def margin(step: Step[Any], row: int) -> float:
     """How close the rule was to choosing otherwise: least gap between two confidences it compared."""
     sure = step.decision.confidence[row]
-    values = torch.cat((sure[~sure.isnan()], step.decision.threshold[row : row + 1])).sort().values
-    return float(values.diff().min())
+    values = np.concatenate((sure[~np.isnan(sure)], step.decision.threshold[row : row + 1]))
+    return float(np.diff(np.sort(values)).min())
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -289,7 +290,7 @@ def test_one_row_reuses_while_another_runs() -> None:
             assert step.memory.age.tolist() == [made - 1, 0]
     assert made == 4
     alone = decode(net, decoder, Archer(math.inf), [[1, 2, 3]], 8)
-    assert torch.equal(step.after.response[0], alone[3].after.response[0])
+    assert np.array_equal(step.after.response[0], alone[3].after.response[0])
 
 
 def test_no_reuse_across_blocks_that_read_other_columns() -> None:
@@ -336,8 +337,8 @@ def test_a_row_with_nan_logits_ends_alone(kind: str) -> None:
 class BlindPolicy(Eager):
     """Recomputes only the first response column."""
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
-        chosen = torch.zeros_like(canvas.reads)
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
+        chosen = np.zeros_like(canvas.reads)
         chosen[:, canvas.response.start] = True
         return chosen
 
@@ -352,7 +353,7 @@ class Idle(Scheduled):
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         after, decision = super().step(state, logits)
-        done = torch.zeros_like(after.done)
+        done = np.zeros_like(after.done)
         return DecodeState(state.prompt, state.response, done, after.updates), decision
 
 
@@ -397,8 +398,8 @@ def test_rows_that_are_done_make_no_step(decoder: Any) -> None:
     net = model(False)
     state = decoder.start(Prompt.of([[1, 2], [3, 4]], net.mask), 8)
     loop = Loop(net.network, net.shift, decoder, Archer(4))
-    finished = replace(state, done=torch.tensor([True, False]))
+    finished = replace(state, done=np.array([True, False]))
     rows = by_row(list(loop.steps(finished)))
     assert list(rows) == [1]
     assert rows[1] == by_row(list(loop.steps(state)))[1]
-    assert list(loop.steps(replace(state, done=torch.tensor([True, True])))) == []
+    assert list(loop.steps(replace(state, done=np.array([True, True])))) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -184,7 +185,7 @@ def test_guidance_mixes_the_logits_of_a_prompt_and_of_none() -> None:
     mixed = blind + (scale + 1) * (conditional - blind)
     (step, *_) = walk(net, "confidence", [prompt.tolist()], length=length, guidance=scale)
     tokens, sure = naive.confidence(mixed, net.mask)
-    assert torch.allclose(step.decision.confidence[0], sure, atol=1e-9)
+    assert np.allclose(step.decision.confidence[0], sure.numpy(), atol=1e-9)
     chosen = step.decision.accepted[0]
     assert step.after.response[0][chosen].tolist() == tokens[chosen].tolist()
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from archer import layout
-from archer.layout import Layout, Mask, Run
+from archer.arrays import Flags
+from archer.layout import Layout, Run
 
 CPU = torch.device("cpu")
 
@@ -21,8 +22,8 @@ CPU = torch.device("cpu")
 class Case:
     """Rows of prompt columns, response columns and (some) scratch, with what is asked and read."""
 
-    asked: Mask
-    reads: Mask
+    asked: Flags
+    reads: Flags
     starts: tuple[int, ...]
     slots: tuple[int, ...]
     response: int
@@ -251,7 +252,7 @@ def test_reading_what_is_not_asked_is_noticed_per_row() -> None:
 
 @given(cases())
 def test_columns_of_gathers_row_after_row(case: Case) -> None:
-    values = torch.arange(case.asked.size).view(case.asked.shape)
+    values = np.arange(case.asked.size).reshape(case.asked.shape)
     for run in case.plan().computed:
         expected = [
             int(values[run.row + k, column]) for k in range(run.rows) for column in columns_in(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,9 +23,9 @@ responses = st.lists(st.integers(0, MASK), min_size=LENGTH, max_size=LENGTH)
 
 def canvas(*rows: list[int], block: tuple[int, int] = (0, LENGTH)) -> Canvas:
     """Two rows with prompts of two tokens and of one."""
-    response = torch.tensor(rows)
-    bounds = torch.tensor([block]).expand(len(rows), 2)
-    reads = torch.ones_like(response, dtype=torch.bool)
+    response = np.array(rows)
+    bounds = np.array([block] * len(rows))
+    reads = np.ones_like(response, dtype=np.bool_)
     return Canvas.plain(Prompt.of(PROMPTS[: len(rows)], MASK), response, bounds, reads)
 
 
@@ -76,7 +77,7 @@ def test_neither_prompt_nor_scratch_enters_the_distance() -> None:
     asked = canvas([1, 2, 3, 5])
     asked.tokens[:, :2] = 8
     assert memory.distance(asked).tolist() == [1]
-    wide = torch.cat((memory.anchor, torch.tensor([[0, 0]])), dim=1)
+    wide = np.concatenate((memory.anchor, [[0, 0]]), axis=1)
     memory.anchor, asked = wide, replace(asked, tokens=wide + 1)
     assert memory.distance(asked).tolist() == [4]
 

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -92,7 +93,7 @@ def test_a_model_that_loves_its_mask_still_writes_none(tmp_path: Path) -> None:
 
 
 def finished(model: Model, tokens: list[int]) -> Any:
-    return model.completion(Tally(response=torch.tensor(tokens), updates=1), prompt_tokens=1)
+    return model.completion(Tally(response=np.array(tokens), updates=1), prompt_tokens=1)
 
 
 @pytest.mark.parametrize("end", [LLADA_END, LLADA_TURN_END])

@@ -6,13 +6,14 @@ import math
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from torch import Tensor
 
+from archer.arrays import Flags
 from archer.canvas import Canvas, Prompt
 from archer.catalogue import POLICIES
 from archer.memory import Memory, Store
@@ -26,9 +27,9 @@ EVERY_POLICY = [pytest.param(part.make(**part.fixed), id=name) for name, part in
 
 def canvas(*responses: list[int]) -> Canvas:
     """Rows with a prompt of two tokens and one block."""
-    response = torch.tensor(responses)
-    bounds = torch.tensor([[0, LENGTH]]).expand(len(responses), 2)
-    reads = torch.ones_like(response, dtype=torch.bool)
+    response = np.array(responses)
+    bounds = np.array([[0, LENGTH]] * len(responses))
+    reads = np.ones_like(response, dtype=np.bool_)
     prompts = [[row, 7] for row in range(len(responses))]
     return Canvas.plain(Prompt.of(prompts, MASK), response, bounds, reads)
 
@@ -46,13 +47,12 @@ def anchored_at(*responses: list[int]) -> Memory:
     return memory
 
 
-def refreshed(asked: Tensor) -> list[bool]:
+def refreshed(asked: Flags) -> list[bool]:
     """Which rows are asked for the prompt; the response must be asked for in every row."""
     assert asked[:, 2:].all()
     prompt = asked[:, :2]
-    assert torch.equal(prompt.any(dim=1), prompt.all(dim=1))
-    whole: list[bool] = prompt.all(dim=1).tolist()
-    return whole
+    assert np.array_equal(prompt.any(axis=1), prompt.all(axis=1))
+    return [bool(row.all()) for row in prompt]
 
 
 START = [MASK] * LENGTH
@@ -149,11 +149,11 @@ def test_a_row_is_answered_by_itself_alone(policy: Any) -> None:
     memory.note(canvas([1, MASK, 3, MASK], START, START), [True, True, False], [False] * 3)
     asked = canvas([1, 2, 3, MASK], [MASK, 2, MASK, MASK], [1, 2, 3, 4])
     together = policy.recompute(asked, memory)
-    assert together.dtype == torch.bool
+    assert together.dtype == np.bool_
     assert together.shape == asked.tokens.shape
     for row in range(3):
         alone = policy.recompute(asked.select([row]), memory.select([row]))
-        assert torch.equal(alone[0], together[row])
+        assert np.array_equal(alone[0], together[row])
 
 
 @pytest.mark.parametrize("policy", EVERY_POLICY)
@@ -161,17 +161,17 @@ def test_asking_changes_nothing(policy: Any) -> None:
     memory = anchored_at(START)
     asked = canvas([1, MASK, 3, MASK])
     before = {
-        item.name: value.clone()
+        item.name: value.copy()
         for item in fields(memory)
-        if isinstance(value := getattr(memory, item.name), Tensor)
+        if isinstance(value := getattr(memory, item.name), np.ndarray)
     }
-    tokens = asked.tokens.clone()
+    tokens = asked.tokens.copy()
     first = policy.recompute(asked, memory)
-    first.fill_(False)
+    first.fill(False)
     assert policy.recompute(asked, memory).any()
-    assert torch.equal(asked.tokens, tokens)
+    assert np.array_equal(asked.tokens, tokens)
     for name, value in before.items():
-        assert torch.equal(getattr(memory, name), value), name
+        assert np.array_equal(getattr(memory, name), value), name
 
 
 @pytest.mark.parametrize("policy", EVERY_POLICY)

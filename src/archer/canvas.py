@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-import torch
-from torch import Tensor
+import numpy as np
+
+from archer.arrays import Flags, Ints
 
 
 class Scope(IntEnum):
@@ -33,8 +34,8 @@ class Scope(IntEnum):
 class Prompt:
     """The fixed part of every row, and the two facts about a row that no tensor holds."""
 
-    tokens: Tensor
-    """Long[B, P]; columns before `starts` hold the mask id and are never looked at."""
+    tokens: Ints
+    """[B, P]; columns before `starts` hold the mask id and are never looked at."""
     starts: tuple[int, ...]
     """First real column of each row."""
     mask: int
@@ -55,7 +56,6 @@ class Prompt:
         mask: int,
         *,
         seed: int = 0,
-        device: torch.device | None = None,
         eos: Sequence[int] = (),
         ends: Sequence[int] = (),
     ) -> Prompt:
@@ -69,7 +69,7 @@ class Prompt:
             digest = hashlib.blake2b(repr((seed, prompt, repetition)).encode(), digest_size=8)
             keys.append(int.from_bytes(digest.digest(), "big") >> 1)
         return cls(
-            tokens=torch.tensor(padded, dtype=torch.long, device=device),
+            tokens=np.array(padded, dtype=np.int64),
             starts=tuple(width - len(prompt) for prompt in prompts),
             mask=mask,
             keys=tuple(keys),
@@ -80,7 +80,7 @@ class Prompt:
 
     @property
     def columns(self) -> int:
-        return self.tokens.shape[1]
+        return int(self.tokens.shape[1])
 
     def select(self, rows: Sequence[int]) -> Prompt:
         return replace(
@@ -96,74 +96,76 @@ class Prompt:
 class Canvas:
     """One question to the model, row by row; laid out by a decoder, read by a policy and by `forward`."""
 
-    tokens: Tensor
-    """Long[B, L]"""
+    tokens: Ints
+    """[B, L]"""
     starts: tuple[int, ...]
     """First real column of each row."""
     response: slice
     """The columns that can be revised; everything before is prompt, everything behind is scratch."""
     mask: int
     """The id that means "nothing placed here"."""
-    block: Tensor
-    """Long[B, 2]: first and one-past-last response column that is being decoded, per row."""
-    reads: Tensor
-    """Bool[B, L]: columns whose logits the decoder will look at."""
-    positions: Tensor | None = None
-    """Long[B, L] when scratch repeats positions; None means column minus start."""
-    visible: Tensor | None = None
-    """Bool[B, L, L], query by key, an extra attention rule; None means dense."""
+    block: Ints
+    """[B, 2]: first and one-past-last response column that is being decoded, per row."""
+    reads: Flags
+    """[B, L]: columns whose logits the decoder will look at."""
+    positions: Ints | None = None
+    """[B, L] when scratch repeats positions; None means column minus start."""
+    visible: Flags | None = None
+    """[B, L, L], query by key, an extra attention rule; None means dense."""
 
     @classmethod
-    def plain(cls, prompt: Prompt, response: Tensor, block: Tensor, reads: Tensor) -> Canvas:
+    def plain(cls, prompt: Prompt, response: Ints, block: Ints, reads: Flags) -> Canvas:
         """Prompt and response without scratch.  `block` and `reads` [B, G] count from the response."""
         first = prompt.columns
+        unread = np.zeros(prompt.tokens.shape, dtype=np.bool_)
         return cls(
-            tokens=torch.cat((prompt.tokens, response), dim=1),
+            tokens=np.concatenate((prompt.tokens, response), axis=1),
             starts=prompt.starts,
             response=slice(first, first + response.shape[1]),
             mask=prompt.mask,
             block=block + first,
-            reads=torch.nn.functional.pad(reads, (first, 0)),
+            reads=np.concatenate((unread, reads), axis=1),
         )
 
     @property
     def rows(self) -> int:
-        return self.tokens.shape[0]
+        return len(self.tokens)
 
     @property
     def columns(self) -> int:
-        return self.tokens.shape[1]
+        return int(self.tokens.shape[1])
 
-    def everything(self) -> Tensor:
-        """Bool[B, L]: every column.  Those before a row's start are dropped when the pass is laid out."""
-        return torch.ones_like(self.tokens, dtype=torch.bool)
+    def everything(self) -> Flags:
+        """[B, L]: every column.  Those before a row's start are dropped when the pass is laid out."""
+        return np.ones(self.tokens.shape, dtype=np.bool_)
 
-    def revisable(self) -> Tensor:
-        """Bool[B, L]: response and scratch, all that a rollback decoder can change."""
+    def revisable(self) -> Flags:
+        """[B, L]: response and scratch, all that a rollback decoder can change."""
         return self._from(self.response.start)
 
-    def scratch(self) -> Tensor:
-        """Bool[B, L]: columns that exist for this question only; every policy recomputes them."""
+    def scratch(self) -> Flags:
+        """[B, L]: columns that exist for this question only; every policy recomputes them."""
         return self._from(self.response.stop)
 
-    def _from(self, first: int) -> Tensor:
-        columns = torch.arange(self.columns, device=self.tokens.device)
-        return (columns >= first).expand(self.rows, -1)
+    def _from(self, first: int) -> Flags:
+        chosen = np.zeros(self.tokens.shape, dtype=np.bool_)
+        chosen[:, first:] = True
+        return chosen
 
-    def current(self) -> Tensor:
-        """Bool[B, L]: the block being decoded."""
-        columns = torch.arange(self.columns, device=self.tokens.device)
+    def current(self) -> Flags:
+        """[B, L]: the block being decoded."""
+        columns = np.arange(self.columns)
         return (columns >= self.block[:, :1]) & (columns < self.block[:, 1:])
 
-    def masked_in(self, tokens: Tensor) -> Tensor:
-        """Bool[B, L]: response columns at which `tokens` [B, L] has nothing placed."""
-        columns = torch.arange(self.columns, device=tokens.device)
+    def masked_in(self, tokens: Ints) -> Flags:
+        """[B, L]: response columns at which `tokens` [B, L] has nothing placed."""
+        columns = np.arange(self.columns)
         inside = (columns >= self.response.start) & (columns < self.response.stop)
-        masked: Tensor = inside & (tokens == self.mask)
+        masked: Flags = inside & (tokens == self.mask)
         return masked
 
-    def placed(self) -> Tensor:
-        """Long[B, G]: the response as it stands."""
+    def placed(self) -> Ints:
+        """[B, G]: the response as it stands."""
         return self.tokens[:, self.response]
 
     def select(self, rows: Sequence[int]) -> Canvas:

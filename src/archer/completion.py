@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-import torch
-from torch import Tensor
-
+from archer.arrays import Flags, Ints
 from archer.errors import ArcherError
 from archer.generation import Kind, Step
 
@@ -84,10 +82,10 @@ class Tally:
     seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(Kind, 0.0))
     control: float = 0.0
     updates: int = 0
-    revised: Tensor | None = None
-    """Bool[G]: positions revised so far."""
-    response: Tensor | None = None
-    """Long[G]"""
+    revised: Flags | None = None
+    """[G]: positions revised so far."""
+    response: Ints | None = None
+    """[G]"""
     error: ArcherError | None = None
 
     def complete(self, prompt_tokens: int, end_ids: Iterable[int]) -> Completion:
@@ -126,7 +124,6 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
         tally.control += share
         tally.updates += 1
         tally.response = step.after.response[index]
-        before = torch.zeros_like(revised[index]) if tally.revised is None else tally.revised
-        tally.revised = before | revised[index]
+        tally.revised = revised[index] if tally.revised is None else tally.revised | revised[index]
     for row, error in step.errors.items():
         tallies[row].error = error

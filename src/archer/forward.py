@@ -11,13 +11,15 @@ This file does not decide what to compute (a policy does) and looks at no token'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from archer.arrays import Ints
 from archer.canvas import Canvas
 from archer.layout import Layout, Run, columns_of
 from archer.logits import RowLogits
@@ -46,11 +48,37 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Fed:
+    """What a pass is given of the canvas, on the network's device."""
+
+    tokens: Tensor
+    """Long[N]"""
+    positions: Tensor
+    """Long[N]"""
+    columns: int
+    """L"""
+    visible: Tensor | None
+    """Bool[B, L, L], query by key; None means dense."""
+
+    @classmethod
+    def of(cls, canvas: Canvas, layout: Layout, device: torch.device) -> Fed:
+        tokens = [columns_of(canvas.tokens, item) for item in layout.computed]
+        positions = [_positions(canvas, item) for item in layout.computed]
+        seen = canvas.visible
+        return cls(
+            tokens=torch.from_numpy(np.concatenate(tokens)).to(device),
+            positions=torch.from_numpy(np.concatenate(positions)).to(device),
+            columns=canvas.columns,
+            visible=None if seen is None else torch.from_numpy(seen).to(device),
+        )
+
+
+@dataclass(frozen=True)
 class Pass:
     """The state of one pass: where columns go, what they see, and how much was computed."""
 
     layout: Layout
-    canvas: Canvas
+    fed: Fed
     store: Store
     angles: Angles
     work: Work
@@ -82,7 +110,7 @@ class Pass:
 
     def _attend_run(self, layer: int, queries: Tensor, run: Run) -> Tensor:
         """Query heads that share a key head are folded into its query axis: no key is repeated."""
-        stop = self.canvas.columns
+        stop = self.fed.columns
         self.work.mixed += queries.shape[0]
         self.work.pairs += queries.shape[0] * (stop - run.start)
         keys = self.store.keys[layer, run.slots, :, run.start : stop]
@@ -99,10 +127,10 @@ class Pass:
         return answer.reshape(queries.shape)
 
     def _visible(self, run: Run, group: int) -> Tensor | None:
-        if self.canvas.visible is None:
+        if self.fed.visible is None:
             return None
         rows = slice(run.row, run.row + run.rows)
-        seen = self.canvas.visible[rows][:, run.columns, run.start :]
+        seen = self.fed.visible[rows][:, run.columns, run.start :]
         return seen.repeat(1, group, 1)[:, None]
 
 
@@ -140,6 +168,7 @@ class OneRow:
             slots=slice(self.slot, self.slot + 1),
             start=self.start,
             columns=self._columns(rows),
+            picked=slice(0),
             each=queries.shape[0],
             packed=slice(None),
         )
@@ -148,13 +177,15 @@ class OneRow:
     def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
         kept = self.memory.features
         if name not in kept:
-            size = (len(self.memory.slots), self.whole.last + 1, self.whole.canvas.columns)
+            size = (len(self.memory.slots), self.whole.last + 1, self.whole.fed.columns)
             kept[name] = like.new_zeros((*size, like.shape[-1]))
         return kept[name][self.row, layer, self.start :]
 
     def _columns(self, rows: Local) -> Local:
-        columns = torch.arange(self.whole.canvas.columns, device=self.whole.canvas.tokens.device)
-        return columns[self.start :][rows]
+        columns = torch.arange(
+            self.start, self.whole.fed.columns, device=self.whole.fed.tokens.device
+        )
+        return columns[rows]
 
     def _angles(self, rows: Local) -> Angles:
         return self.whole.angles.take(self.packed).take(rows)
@@ -190,25 +221,16 @@ def ruled(
     return at.keep(after) if index == at.last else after
 
 
-def run(
-    network: Transformer,
-    canvas: Canvas,
-    layout: Layout,
-    memory: Memory,
-    rule: RowRule | None = None,
+def compute(
+    network: Transformer, fed: Fed, layout: Layout, memory: Memory, rule: RowRule | None
 ) -> tuple[dict[int, RowLogits], Work]:
-    """Compute the columns of `layout`; returns each computed row's logits and what it took."""
-    if not layout.computed:
-        nothing = network.head.new_empty((0, network.shape.vocabulary))
-        return {row: RowLogits(nothing, columns) for row, columns in layout.answers}, Work()
-    tokens = torch.cat([columns_of(canvas.tokens, item) for item in layout.computed])
-    positions = torch.cat([_positions(canvas, item) for item in layout.computed])
-    hidden = network.embed(tokens)
+    """The part of a pass that happens on the device alone, so that it can be compiled."""
+    hidden = network.embed(fed.tokens)
     at = Pass(
         layout=layout,
-        canvas=canvas,
+        fed=fed,
         store=memory.store,
-        angles=network.angles(positions),
+        angles=network.angles(fed.positions),
         work=Work(),
         last=network.shape.layers - 1,
     )
@@ -228,11 +250,26 @@ def run(
     return rows, at.work
 
 
-def _positions(canvas: Canvas, item: Run) -> Tensor:
+def run(
+    network: Transformer,
+    canvas: Canvas,
+    layout: Layout,
+    memory: Memory,
+    rule: RowRule | None = None,
+    computing: Callable[..., tuple[dict[int, RowLogits], Work]] = compute,
+) -> tuple[dict[int, RowLogits], Work]:
+    """Compute the columns of `layout`; returns each computed row's logits and what it took.
+
+    `computing` is `compute`, or a compiled form of it.
+    """
+    if not layout.computed:
+        nothing = network.head.new_empty((0, network.shape.vocabulary))
+        return {row: RowLogits(nothing, columns) for row, columns in layout.answers}, Work()
+    return computing(network, Fed.of(canvas, layout, network.device), layout, memory, rule)
+
+
+def _positions(canvas: Canvas, item: Run) -> Ints:
     if canvas.positions is not None:
         return columns_of(canvas.positions, item)
-    device = canvas.tokens.device
-    if isinstance(item.columns, slice):
-        first, last = item.columns.start - item.start, item.columns.stop - item.start
-        return torch.arange(first, last, device=device).repeat(item.rows)
-    return (item.columns - item.start).repeat(item.rows)
+    each = np.arange(canvas.columns)[item.picked] - item.start
+    return np.tile(each, item.rows)

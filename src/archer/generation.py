@@ -16,13 +16,13 @@ from typing import Generic
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from archer import layout
+from archer.arrays import Flags
 from archer.canvas import Canvas
 from archer.decoders.base import Decision, Decoder, State
 from archer.errors import Incompatible, NonFinite, Stuck
-from archer.forward import Work, run
+from archer.forward import Work, compute, run
 from archer.logits import Logits, RowLogits
 from archer.memory import Memory, Store
 from archer.policies.base import Policy
@@ -92,7 +92,9 @@ class Loop(Generic[State]):
         self.decoder = decoder
         self.policy = policy
         self.clock = Clock(network.device)
-        self._run = torch.compile(run, fullgraph=True, dynamic=False) if compiled else run
+        self._compute = (
+            torch.compile(compute, fullgraph=True, dynamic=False) if compiled else compute
+        )
 
     def steps(self, state: State, memory: Memory | None = None) -> Iterator[Step[State]]:
         """Decode until every row is done; rows that are done already make no step.
@@ -101,10 +103,9 @@ class Loop(Generic[State]):
         """
         rows = tuple(range(len(state.updates)))
         fresh = memory is None and not any(state.updates)
-        with torch.inference_mode():
-            canvas = self.decoder.canvas(state)
-            memory = self._blank(canvas) if memory is None else memory
-            question = self._question(state, canvas, memory, finite=None)
+        canvas = self.decoder.canvas(state)
+        memory = self._blank(canvas) if memory is None else memory
+        question = self._question(state, canvas, memory, np.ones_like(state.done))
         limit = self.decoder.limit(state.length)
         index = 0
         while True:
@@ -122,7 +123,7 @@ class Loop(Generic[State]):
                 logits, plan, work = self._answer(question, memory, twins)
                 answered = self.clock.mark()
                 after, decision = self.decoder.step(state, logits)
-                following = self._question(after, self.decoder.canvas(after), memory, logits.finite)
+                following = self._question(after, self.decoder.canvas(after), memory, logits.sound)
                 decided = self.clock.mark()
             calls = self._calls(question, plan, self.clock.seconds(started, answered))
             sound = np.flatnonzero(following.finite).tolist()
@@ -157,33 +158,16 @@ class Loop(Generic[State]):
         )
         return Memory.blank(store, canvas)
 
-    def _question(
-        self, state: State, canvas: Canvas, memory: Memory, finite: Tensor | None
-    ) -> Question:
-        """Ask the policy, and read everything the host must know in one transfer."""
-        lanes = canvas.rows // len(state.updates)
-        done = state.done if lanes == 1 else state.done.repeat_interleave(lanes)
-        flags = torch.stack(
-            (
-                memory.distance(canvas),
-                memory.same_question(canvas),
-                torch.ones_like(done) if finite is None else finite,
-                done,
-            ),
-            dim=1,
-        )
-        asked = self.policy.recompute(canvas, memory)
-        packet = torch.cat((flags, asked, canvas.reads), dim=1).numpy(force=True)
-        masks = packet.astype(np.bool_)
+    def _question(self, state: State, canvas: Canvas, memory: Memory, sound: Flags) -> Question:
+        """Ask the policy; `sound` says of each row of the canvas, or of the state, that it may go on."""
         return Question(
             canvas=canvas,
-            lanes=lanes,
-            asked=masks[:, 4 : 4 + canvas.columns],
-            reads=masks[:, 4 + canvas.columns :],
-            same=masks[:, 1],
-            distance=tuple(packet[:, 0].tolist()),
-            done=masks[::lanes, 3],
-            finite=np.asarray(masks[:, 2].reshape(-1, lanes).all(axis=1)),
+            lanes=canvas.rows // len(state.updates),
+            asked=self.policy.recompute(canvas, memory),
+            same=memory.same_question(canvas),
+            distance=memory.distance(canvas),
+            done=state.done,
+            finite=np.asarray(sound.reshape(len(state.updates), -1).all(axis=1)),
         )
 
     def _check(self, question: Question, state: State, limit: int) -> None:
@@ -192,7 +176,7 @@ class Loop(Generic[State]):
                 f"{type(self.decoder).__name__} asks about extra columns at repeated positions, which has "
                 "no meaning for a model whose logits are shifted by one. Use it with a LLaDA model."
             )
-        if layout.unanswered(question.asked, question.reads).any():
+        if layout.unanswered(question.asked, question.canvas.reads).any():
             raise Incompatible(
                 f"{type(self.decoder).__name__} reads logits of columns that "
                 f"{type(self.policy).__name__} does not recompute. "
@@ -215,7 +199,7 @@ class Loop(Generic[State]):
         inside = self.policy.inside_layers(memory)
         plan = layout.plan(
             question.asked,
-            question.reads,
+            question.canvas.reads,
             starts=canvas.starts,
             slots=memory.slots,
             response=canvas.response.start,
@@ -228,7 +212,7 @@ class Loop(Generic[State]):
         work = Work()
         if running:
             rule = None if inside is None else inside.rule
-            fresh, work = self._run(self.network, canvas, plan, memory, rule)
+            fresh, work = run(self.network, canvas, plan, memory, rule, self._compute)
             memory.copy_rows(twins)
             fresh |= {row: fresh[like] for row, like in twins.items()}
             full = [plan.full[twins.get(row, row)] for row in range(canvas.rows)]
@@ -243,7 +227,7 @@ class Loop(Generic[State]):
         kept = memory.logits[row]
         if self.policy.counts_passes or not question.same[row] or kept is None:
             return False
-        read = np.flatnonzero(question.reads[row]) - question.canvas.response.start
+        read = np.flatnonzero(question.canvas.reads[row]) - question.canvas.response.start
         return set(kept.places).issuperset(read.tolist())
 
     def _calls(self, question: Question, plan: layout.Layout, seconds: float) -> tuple[Call, ...]:
@@ -253,12 +237,13 @@ class Loop(Generic[State]):
         for first in range(0, len(plan.fed), question.lanes):
             fed = sum(plan.fed[first : first + question.lanes])
             kind = Kind.REUSED if not fed else Kind.FULL if plan.full[first] else Kind.CACHED
-            calls.append(Call(kind, fed, question.distance[first], seconds * fed / total))
+            distance = int(question.distance[first])
+            calls.append(Call(kind, fed, distance, seconds * fed / total))
         return tuple(calls)
 
 
 def _errors(
-    rows: Sequence[int], updates: Sequence[int], calls: Sequence[Call], finite: layout.Mask
+    rows: Sequence[int], updates: Sequence[int], calls: Sequence[Call], finite: Flags
 ) -> dict[int, NonFinite]:
     return {
         rows[row]: NonFinite(update=updates[row] + 1, kind=calls[row].kind.value)

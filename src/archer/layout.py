@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Mask = NDArray[np.bool_]
+from archer.arrays import Flags, Ints
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,8 @@ class Run:
     """First existing column, the same for all of them."""
     columns: slice | Tensor
     """The columns: a span, or Long[each] where they have gaps."""
+    picked: slice | Ints
+    """The same columns for the host."""
     each: int
     """How many columns per row."""
     packed: slice
@@ -63,12 +64,12 @@ class _Want:
     row: int
     slot: int
     start: int
-    columns: NDArray[np.int64]
+    columns: Ints
 
 
 def plan(
-    asked: Mask,
-    reads: Mask,
+    asked: Flags,
+    reads: Flags,
     *,
     starts: Sequence[int],
     slots: Sequence[int],
@@ -109,14 +110,14 @@ def plan(
     )
 
 
-def unanswered(asked: Mask, reads: Mask) -> Mask:
+def unanswered(asked: Flags, reads: Flags) -> Flags:
     """Bool[B]: rows whose decoder reads a column that the policy leaves out."""
     return np.asarray((reads & ~asked).any(axis=1))
 
 
-def columns_of(values: Tensor, run: Run) -> Tensor:
+def columns_of(values: Ints, run: Run) -> Ints:
     """[B, L] -> [N of this run], row after row."""
-    return values[run.row : run.row + run.rows, run.columns].reshape(-1)
+    return values[run.row : run.row + run.rows, run.picked].reshape(-1)
 
 
 def _runs(wants: Sequence[_Want], device: torch.device) -> tuple[Run, ...]:
@@ -127,13 +128,13 @@ def _runs(wants: Sequence[_Want], device: torch.device) -> tuple[Run, ...]:
         each = len(want.columns)
         if each == 0:
             continue
-        columns = _lower(want.columns, device)
+        picked = _span(want.columns)
         previous = runs[-1] if runs else None
         if (
             previous is not None
-            and isinstance(columns, slice)
-            and isinstance(previous.columns, slice)
-            and previous.columns == columns
+            and isinstance(picked, slice)
+            and isinstance(previous.picked, slice)
+            and previous.picked == picked
             and previous.start == want.start
             and previous.slots.stop == want.slot
             and previous.row + previous.rows == want.row
@@ -146,16 +147,20 @@ def _runs(wants: Sequence[_Want], device: torch.device) -> tuple[Run, ...]:
         else:
             row, rows, slots = want.row, 1, slice(want.slot, want.slot + 1)
         span = slice(packed, packed + rows * each)
-        runs.append(Run(row, rows, slots, want.start, columns, each, span))
+        columns = _on(device, picked)
+        runs.append(Run(row, rows, slots, want.start, columns, picked, each, span))
         packed = span.stop
     return tuple(runs)
 
 
-def _lower(columns: NDArray[np.int64], device: torch.device) -> slice | Tensor:
+def _span(columns: Ints) -> slice | Ints:
+    """A span where there are no gaps."""
     first, last = int(columns[0]), int(columns[-1])
-    if last - first + 1 == len(columns):
-        return slice(first, last + 1)
-    return torch.from_numpy(columns).to(device)
+    return slice(first, last + 1) if last - first + 1 == len(columns) else columns
+
+
+def _on(device: torch.device, columns: slice | Ints) -> slice | Tensor:
+    return columns if isinstance(columns, slice) else torch.from_numpy(columns).to(device)
 
 
 def _kept(
@@ -169,4 +174,4 @@ def _kept(
     kept = np.concatenate(places)
     if len(kept) == packed:
         return None
-    return _lower(kept, device) if len(kept) else slice(0, 0)
+    return _on(device, _span(kept)) if len(kept) else slice(0, 0)

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 
 from archer import noise
+from archer.arrays import Flags, Ints, Reals
+from archer.transfer import to_host
 
 CHUNK = 1 << 22
 """Logits looked at together: bounds the temporary of the reduction."""
@@ -42,13 +44,23 @@ class RowLogits:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Answers:
     """For each answer column the token a decoder would place, and how sure the model is of it."""
 
     tokens: Tensor
     """Long[B, A]: never the mask id; 0 where nothing is known."""
     confidence: Tensor
     """Float64[B, A]: softmax probability of that token over the whole vocabulary; NaN where unknown."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The same on the host, where decoders decide."""
+
+    tokens: Ints
+    """[B, A]"""
+    confidence: Reals
+    """[B, A]"""
 
 
 @dataclass(frozen=True)
@@ -66,18 +78,44 @@ class Peaks:
 
 
 class Logits:
-    """Logits of the columns that were read, row by row; the only thing a decoder learns from the model."""
+    """Logits of the columns that were read, row by row; the only thing a decoder learns from the model.
+
+    Everything is worked out where the logits are; `read` brings what a decoder wants to the host.
+    """
 
     def __init__(self, rows: Sequence[RowLogits], answers: int, mask: int) -> None:
         self.rows = tuple(rows)
         self.answers = answers
         self.mask = mask
+        self._source = self
+        self._sound: Flags | None = None
 
     @classmethod
     def dense(cls, values: Tensor, mask: int) -> Logits:
         """From [B, A, V] with every column known: hand-made logits, or a shadow pass."""
         answers = values.shape[1]
         return cls([RowLogits(row, tuple(range(answers))) for row in values], answers, mask)
+
+    def changed(self, rows: Sequence[RowLogits]) -> Logits:
+        """Other logits made of these; whether they are sound is still said of these."""
+        made = Logits(rows, self.answers, self.mask)
+        made._source = self._source
+        return made
+
+    def read(self, best: Answers, *more: Tensor) -> tuple[Candidates, tuple[Reals, ...]]:
+        """Answers and any other Float64[B, A], brought to the host in one transfer."""
+        tokens, sure, sound, *others = to_host(
+            best.tokens, best.confidence, self._source.finite, *more
+        )
+        self._source._sound = sound
+        return Candidates(tokens, sure), tuple(others)
+
+    @property
+    def sound(self) -> Flags:
+        """[B]: `finite` on the host; comes with what was read."""
+        if self._source._sound is None:
+            (self._source._sound,) = to_host(self._source.finite)
+        return self._source._sound
 
     def select(self, rows: Sequence[int]) -> Logits:
         return Logits([self.rows[row] for row in rows], self.answers, self.mask)
@@ -93,14 +131,12 @@ class Logits:
         return torch.stack([(p.top + p.rest + p.best).isfinite().all() for p in self.peaks])
 
     @cached_property
-    def greedy(self) -> Candidates:
+    def greedy(self) -> Answers:
         """The most likely token of each column and its probability."""
         pairs = [(p.tokens, p.probability(p.best)) for p in self.peaks]
-        return self._candidates(pairs)
+        return self._answers(pairs)
 
-    def sampled(
-        self, temperature: float, keys: Sequence[int], updates: Sequence[int]
-    ) -> Candidates:
+    def sampled(self, temperature: float, keys: Sequence[int], updates: Sequence[int]) -> Answers:
         """Tokens drawn at `temperature`, with their untempered probability; greedy at 0, drawing nothing."""
         if temperature == 0:
             return self.greedy
@@ -109,21 +145,22 @@ class Logits:
             generator = noise.stream(key, update, row.values.device)
             tokens = _gumbel_argmax(row.values, temperature, generator, self.mask)
             pairs.append((tokens, peaks.probability(_logit_of(row.values, tokens))))
-        return self._candidates(pairs)
+        return self._answers(pairs)
 
-    def probability(self, tokens: Tensor) -> Tensor:
-        """Long[B, A] -> Float64[B, A]: probability of the given token at each column; NaN where unknown."""
+    def probability(self, tokens: Ints | Tensor) -> Tensor:
+        """[B, A] -> Float64[B, A]: probability of the given token at each column; NaN where unknown."""
+        placed = torch.as_tensor(tokens, device=self.rows[0].values.device)
         return self._spread(
             [
-                p.probability(_logit_of(r.values, tokens[index, r.columns]))
-                for index, (r, p) in enumerate(self._read())
+                p.probability(_logit_of(r.values, placed[index, r.columns]))
+                for index, (r, p) in enumerate(self._pairs())
             ]
         )
 
     @cached_property
     def entropy(self) -> Tensor:
         """Float64[B, A]: entropy of each distribution in nats; NaN where unknown."""
-        return self._spread([_entropy(r.values, p) for r, p in self._read()])
+        return self._spread([_entropy(r.values, p) for r, p in self._pairs()])
 
     @cached_property
     def margin(self) -> Tensor:
@@ -131,20 +168,20 @@ class Logits:
         return self._spread(
             [
                 p.probability(p.best) - p.probability(_second(r.values, p, self.mask))
-                for r, p in self._read()
+                for r, p in self._pairs()
             ]
         )
 
-    def _read(self) -> Iterator[tuple[RowLogits, Peaks]]:
+    def _pairs(self) -> Iterator[tuple[RowLogits, Peaks]]:
         return zip(self.rows, self.peaks, strict=True)
 
     def _spread(self, parts: Sequence[Tensor]) -> Tensor:
         """Float64[n] per row -> Float64[B, A]"""
         return self._placed(parts, torch.nan)
 
-    def _candidates(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> Candidates:
+    def _answers(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> Answers:
         tokens, sure = ([pair[part] for pair in pairs] for part in (0, 1))
-        return Candidates(self._placed(tokens, 0), self._spread(sure))
+        return Answers(self._placed(tokens, 0), self._spread(sure))
 
     def _placed(self, parts: Sequence[Tensor], fill: float) -> Tensor:
         """[n] per row -> [B, A], `fill` where nothing is known."""

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from archer.arrays import Flags, Ints
 from archer.canvas import Canvas
 from archer.logits import RowLogits
 
@@ -53,20 +57,20 @@ class Memory:
     store: Store
     slots: tuple[int, ...]
     """Where in the store each running row lives; finished rows leave their slot unused."""
-    seen: Tensor
-    """Long[B, L]: tokens at the last pass."""
-    anchor: Tensor
-    """Long[B, L]: tokens at the last pass that computed every column."""
-    anchored: Tensor
-    """Bool[B]: False before the first such pass and after `forget`."""
-    age: Tensor
-    """Long[B]: passes since the anchor."""
+    seen: Ints
+    """[B, L]: tokens at the last pass."""
+    anchor: Ints
+    """[B, L]: tokens at the last pass that computed every column."""
+    anchored: Flags
+    """[B]: False before the first such pass and after `forget`."""
+    age: Ints
+    """[B]: passes since the anchor."""
     passes: tuple[int, ...]
-    """Passes so far, per row; known to the host, so that a layer rule can branch on it."""
-    block: Tensor
-    """Long[B, 2]: the block at the last pass."""
-    block_passes: Tensor
-    """Long[B]: passes made in that block."""
+    """Passes so far, per row."""
+    block: Ints
+    """[B, 2]: the block at the last pass."""
+    block_passes: Ints
+    """[B]: passes made in that block."""
     logits: tuple[RowLogits | None, ...]
     """What each row's last pass returned, for a row that asks the same question again."""
     features: dict[str, Tensor] = field(default_factory=dict)
@@ -75,45 +79,48 @@ class Memory:
     @classmethod
     def blank(cls, store: Store, canvas: Canvas) -> Memory:
         """Nothing seen yet: the first pass computes everything."""
-        nothing = torch.full_like(canvas.tokens, -1)
-        zeros = torch.zeros_like(canvas.tokens[:, 0])
+        nothing = np.full_like(canvas.tokens, -1)
+        zeros = np.zeros(canvas.rows, dtype=np.int64)
         return cls(
             store=store,
             slots=tuple(range(canvas.rows)),
             seen=nothing,
             anchor=nothing,
-            anchored=zeros.bool(),
+            anchored=zeros.astype(np.bool_),
             age=zeros,
             passes=(0,) * canvas.rows,
-            block=torch.full_like(canvas.block, -1),
+            block=np.full_like(canvas.block, -1),
             block_passes=zeros,
             logits=(None,) * canvas.rows,
         )
 
-    def distance(self, canvas: Canvas) -> Tensor:
-        """Long[B]: response tokens that differ from the anchor, Eq. (4); 0 where there is no anchor."""
-        moved = (canvas.placed() != self.anchor[:, canvas.response]).sum(dim=1)
-        return moved * self.anchored
+    def distance(self, canvas: Canvas) -> Ints:
+        """[B]: response tokens that differ from the anchor, Eq. (4); 0 where there is no anchor."""
+        moved = canvas.placed() != self.anchor[:, canvas.response]
+        distance: Ints = moved.sum(axis=1) * self.anchored
+        return distance
 
-    def same_question(self, canvas: Canvas) -> Tensor:
-        """Bool[B]: nothing the model would see has changed since the row's last pass."""
-        return (canvas.tokens == self.seen).all(dim=1) & self.anchored
+    def same_question(self, canvas: Canvas) -> Flags:
+        """[B]: nothing the model would see has changed since the row's last pass."""
+        same: Flags = (canvas.tokens == self.seen).all(axis=1) & self.anchored
+        return same
 
-    def in_new_block(self, canvas: Canvas) -> Tensor:
-        """Bool[B]: the row has moved to another block since its last pass."""
-        return (canvas.block != self.block).any(dim=1)
+    def in_new_block(self, canvas: Canvas) -> Flags:
+        """[B]: the row has moved to another block since its last pass."""
+        moved: Flags = (canvas.block != self.block).any(axis=1)
+        return moved
 
     def note(self, canvas: Canvas, ran: Sequence[bool], full: Sequence[bool]) -> None:
         """Record a pass over the rows that `ran`, of which the `full` ones computed every column."""
         self.passes = tuple(made + now for made, now in zip(self.passes, ran, strict=True))
-        in_block = (self.block_passes + 1).masked_fill(self.in_new_block(canvas), 1)
+        in_block = np.where(self.in_new_block(canvas), 1, self.block_passes + 1)
         self.block_passes = _where(ran, in_block, self.block_passes)
         self.block = _where(ran, canvas.block, self.block)
         self.seen = _where(ran, canvas.tokens, self.seen)
         self.anchor = _where(full, canvas.tokens, self.anchor)
-        self.anchored = _where(full, torch.ones_like(self.anchored), self.anchored)
+        self.anchored = _where(full, np.ones_like(self.anchored), self.anchored)
         older = _where(ran, self.age + 1, self.age)
-        self.age = _where(full, torch.zeros_like(older), older)
+        self.age = _where(full, np.zeros_like(older), older)
 
     def copy_rows(self, twins: Mapping[int, int]) -> None:
         """Give rows the keys, values and features of others."""
@@ -125,7 +132,7 @@ class Memory:
 
     def forget(self) -> None:
         """Drop the anchor of every row: a policy that needs one makes its next pass a full one."""
-        self.anchored = torch.zeros_like(self.anchored)
+        self.anchored = np.zeros_like(self.anchored)
         self.logits = (None,) * len(self.slots)
 
     def select(self, rows: Sequence[int]) -> Memory:
@@ -154,11 +161,11 @@ class Memory:
         )
 
 
-def _where(rows: Sequence[bool], then: Tensor, otherwise: Tensor) -> Tensor:
-    """[B, ...]: `then` in the rows that say so.  The host knows them, so mostly nothing is computed."""
+def _where(rows: Sequence[bool], then: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
+    """[B, ...]: `then` in the rows that say so; mostly they all do or none does."""
     if all(rows):
         return then
     if not any(rows):
         return otherwise
-    chosen = torch.tensor(rows, device=then.device)
-    return torch.where(chosen[:, None] if then.dim() > 1 else chosen, then, otherwise)
+    chosen = np.array(rows)
+    return np.where(chosen[:, None] if then.ndim > 1 else chosen, then, otherwise)

@@ -110,7 +110,6 @@ class Stream:
             self.request.prompts,
             model.folder.mask,
             seed=self.request.seed,
-            device=model.network.device,
             eos=model.folder.eos,
             ends=sorted(model.end_ids),
         )

@@ -1,4 +1,4 @@
-"""A question as the host knows it: what the loop decides by without looking at a device again.
+"""A question with the facts by which the loop decides.
 
 B rows of a state; a decoder may ask several things about each of them.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from archer.arrays import Flags, Ints
 from archer.canvas import Canvas
-from archer.layout import Mask
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the next pass is to answer, and the flags of the state that asks, on the host.
+    """What the next pass is to answer, and the flags of the state that asks.
 
     A decoder may ask several things about a row at once (guidance does): its lanes are neighbouring rows
     of the canvas.
@@ -22,13 +22,12 @@ class Question:
 
     canvas: Canvas
     lanes: int
-    asked: Mask
-    reads: Mask
-    same: Mask
-    distance: tuple[int, ...]
-    done: Mask
+    asked: Flags
+    same: Flags
+    distance: Ints
+    done: Flags
     """Of each row of the state, as `finite` is; the fields above are of each row of the canvas."""
-    finite: Mask
+    finite: Flags
 
     def select(self, rows: Sequence[int]) -> Question:
         lanes = self.lanes_of(rows)
@@ -36,9 +35,8 @@ class Question:
             canvas=self.canvas.select(lanes),
             lanes=self.lanes,
             asked=self.asked[lanes],
-            reads=self.reads[lanes],
             same=self.same[lanes],
-            distance=tuple(self.distance[lane] for lane in lanes),
+            distance=self.distance[lanes],
             done=self.done[list(rows)],
             finite=self.finite[list(rows)],
         )
@@ -51,7 +49,7 @@ class Question:
         first: dict[tuple[int, int, bytes, bytes], int] = {}
         found = {}
         for row in range(self.canvas.rows):
-            asks = self.asked[row].tobytes(), self.reads[row].tobytes()
+            asks = self.asked[row].tobytes(), self.canvas.reads[row].tobytes()
             like = first.setdefault((groups[row // self.lanes], row % self.lanes, *asks), row)
             if like != row:
                 found[row] = like

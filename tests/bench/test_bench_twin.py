@@ -55,7 +55,7 @@ def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> 
     stale, _ = naive_pass(subject.network, moved[P - int(shift) :], course.past)
     fresh, _ = naive_pass(subject.network, moved)
     state = half_placed(subject, P, G)
-    state.response[0, -2:] = torch.tensor([1, 2])
+    state.response[0, -2:] = [1, 2]
     loop = Loop(course.network, shift, Saber(), Age(NEVER))
     engine = next(loop.steps(state, course.memory)).logits.rows[0].values
     assert (stale[:G] - engine).abs().max() < 1e-5

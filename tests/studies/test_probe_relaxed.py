@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ def opened(folder: Path, family: str, layers: int = 2) -> Model:
 
 def state_of(model: Model) -> SaberState:
     state = Saber().start(Prompt.of([PROMPT], model.folder.mask), LENGTH)
-    response = state.response.clone()
+    response = state.response.copy()
     response[0, POSITION], response[0, 4] = TOKEN, 17
     return replace(state, response=response)
 
@@ -53,7 +54,7 @@ def logits_of(step: Step[SaberState]) -> Tensor:
 @pytest.mark.parametrize("family", ["llada", "dream"])
 def test_it_is_the_pass_of_the_loop_and_its_derivative(tmp_path: Path, family: str) -> None:
     model = opened(tmp_path, family)
-    tokens = torch.cat((torch.tensor(PROMPT), state_of(model).response[0]))
+    tokens = torch.from_numpy(np.concatenate((PROMPT, state_of(model).response[0])))
     found = along(model, tokens, len(PROMPT), POSITION, TOKEN)
     still = step_of(model)
     torch.testing.assert_close(found.logits, logits_of(still))
@@ -74,7 +75,7 @@ def test_it_is_the_pass_of_the_loop_and_its_derivative(tmp_path: Path, family: s
 
 def test_one_layer_has_no_way_through_the_prompt(tmp_path: Path) -> None:
     model = opened(tmp_path, "llada", layers=1)
-    tokens = torch.cat((torch.tensor(PROMPT), state_of(model).response[0]))
+    tokens = torch.from_numpy(np.concatenate((PROMPT, state_of(model).response[0])))
     found = along(model, tokens, len(PROMPT), POSITION, TOKEN)
     assert float(found.fresh.norm()) > 0
     assert float(found.feedback.abs().max()) < 1e-12

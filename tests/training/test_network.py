@@ -41,7 +41,7 @@ def test_the_pass_equals_the_full_pass_of_the_package(network: Transformer) -> N
     state = decoder.start(Prompt.of(prompts, token_id(MASK)), 5)
     with torch.no_grad():
         step = next(Loop(network, False, decoder, Eager()).steps(state))
-        hidden = hidden_states(network, step.canvas.tokens)
+        hidden = hidden_states(network, torch.from_numpy(step.canvas.tokens))
         scores = network.score(hidden.flatten(0, 1)).view(3, 14, -1)[:, 9:]
         best = step.logits.sampled(0.0, state.prompt.keys, state.updates)
     chances = scores.double().softmax(-1)

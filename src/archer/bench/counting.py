@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from archer import layout
+from archer.arrays import Flags
 from archer.bench.twin import naive_pass
 from archer.canvas import Canvas, Prompt
 from archer.forward import Work, run
@@ -67,23 +68,23 @@ def _count(shape: Shape, shift: bool, prompt: int, response: int) -> tuple[int, 
     full = _counted(network, canvas, asked, shift)
     asked[:, :prompt] = False
     cached = _counted(network, canvas, asked, shift)
-    _, naive = naive_pass(network, canvas.tokens[0])
+    tokens = torch.zeros(prompt + response, dtype=torch.long, device=network.device)
+    _, naive = naive_pass(network, tokens)
     return tuple(operations(work, shape) for work in (full, cached, naive))
 
 
 def _question(prompt: int, response: int) -> Canvas:
-    """One row of which the whole response is read; no tensor holds anything."""
-    nowhere = torch.device("meta")
-    tokens = torch.zeros((1, response), dtype=torch.long, device=nowhere)
+    """One row of which the whole response is read."""
+    tokens = np.zeros((1, response), dtype=np.int64)
     return Canvas.plain(
-        Prompt.of([[0] * prompt], mask=1, device=nowhere),
+        Prompt.of([[0] * prompt], mask=1),
         tokens,
-        torch.zeros((1, 2), dtype=torch.long, device=nowhere),
-        tokens.bool(),
+        np.array([[0, response]]),
+        np.ones(tokens.shape, dtype=np.bool_),
     )
 
 
-def _counted(network: Transformer, canvas: Canvas, asked: layout.Mask, shift: bool) -> Work:
+def _counted(network: Transformer, canvas: Canvas, asked: Flags, shift: bool) -> Work:
     reads = np.zeros_like(asked)
     reads[:, canvas.response] = True
     plan = layout.plan(

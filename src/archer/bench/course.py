@@ -9,6 +9,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,7 +63,7 @@ class Course:
         state = half_placed(subject, prompt, response)
         loop = Loop(network, subject.shift, Saber(), Age(1))
         memory = next(loop.steps(state)).memory
-        _, made = naive_layers(subject.network, _tokens(state))
+        _, made = naive_layers(subject.network, _tokens(state, subject.network.device))
         kept = prompt - int(subject.shift)
         past = tuple(each.first(kept) for each in made)
         network.take()
@@ -71,7 +72,7 @@ class Course:
     @property
     def tokens(self) -> Tensor:
         """Long[P + G]"""
-        return _tokens(self.state)
+        return _tokens(self.state, self.network.device)
 
     def step(self, every: int) -> Sample:
         """One step of the engine's loop whose prompt is refreshed at every `every`-th pass."""
@@ -89,9 +90,8 @@ class Course:
         scores, work = naive_pass(self.network, self.tokens[kept:], self.past)
         values = scores[: self.state.length]
         rows = [RowLogits(values, tuple(range(self.state.length)))]
-        after, _ = Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
+        Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
         end = clock.mark()
-        after.response.numpy(force=True)
         return Sample(clock.seconds(start, end), self.network.take(), work)
 
     @torch.inference_mode()
@@ -105,5 +105,6 @@ class Course:
         return Sample(clock.seconds(start, end), Parts(0.0, (), 0.0), Work())
 
 
-def _tokens(state: SaberState) -> Tensor:
-    return torch.cat((state.prompt.tokens, state.response), dim=1)[0]
+def _tokens(state: SaberState, device: torch.device) -> Tensor:
+    joined = np.concatenate((state.prompt.tokens, state.response), axis=1)[0]
+    return torch.from_numpy(joined).to(device)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,13 +26,13 @@ def some_ids(subject: Subject, count: int, seed: int) -> Tensor:
 def some_prompt(subject: Subject, columns: int, rows: int = 1, seed: int = 0) -> Prompt:
     """The same ids in every row, as if they were not: each row makes its own first pass."""
     ids = some_ids(subject, columns, seed).tolist()
-    same = Prompt.of([ids] * rows, subject.mask, device=subject.network.device)
+    same = Prompt.of([ids] * rows, subject.mask)
     return replace(same, groups=tuple(range(rows)))
 
 
 def half_placed(subject: Subject, prompt: int, response: int) -> SaberState:
     """Saber's state with a token at every second column of the response."""
     state = Saber().start(some_prompt(subject, prompt), response)
-    tokens = some_ids(subject, response, seed=1).to(state.response.device)
-    second = torch.arange(response, device=tokens.device) % 2 == 1
-    return replace(state, response=torch.where(second, tokens, state.response))
+    tokens = some_ids(subject, response, seed=1).numpy()
+    second = np.arange(response) % 2 == 1
+    return replace(state, response=np.where(second, tokens, state.response))

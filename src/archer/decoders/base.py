@@ -13,35 +13,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self, TypeVar
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from archer import noise
+from archer.arrays import Flags, Ints, Reals
 from archer.canvas import Canvas, Prompt, Scope
 from archer.errors import BadRequest
 from archer.logits import Candidates, Logits
 
+HOST = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class DecodeState:
-    """A response in progress, as a value: keep it, fork it, replay it.  Tensor fields have B first."""
+    """A response in progress, as a value: keep it, fork it, replay it.  Array fields have B first."""
 
     prompt: Prompt
-    response: Tensor
-    """Long[B, G]: the mask id where nothing is placed."""
-    done: Tensor
-    """Bool[B]"""
+    response: Ints
+    """[B, G]: the mask id where nothing is placed."""
+    done: Flags
+    """[B]"""
     updates: tuple[int, ...]
     """Updates made so far, per row; they name the noise of the next one."""
 
     @property
     def length(self) -> int:
-        return self.response.shape[1]
+        return int(self.response.shape[1])
 
     @property
-    def masked(self) -> Tensor:
-        """Bool[B, G]: nothing placed."""
-        return self.response == self.prompt.mask
+    def masked(self) -> Flags:
+        """[B, G]: nothing placed."""
+        masked: Flags = self.response == self.prompt.mask
+        return masked
 
     def select(self, rows: Sequence[int]) -> Self:
         """The same state with only these rows."""
@@ -49,7 +53,7 @@ class DecodeState:
         changes: dict[str, Any] = {
             item.name: value[chosen]
             for item in fields(self)
-            if isinstance(value := getattr(self, item.name), Tensor)
+            if isinstance(value := getattr(self, item.name), np.ndarray)
         }
         updates = tuple(self.updates[row] for row in rows)
         return replace(self, prompt=self.prompt.select(rows), updates=updates, **changes)
@@ -62,29 +66,29 @@ State = TypeVar("State", bound=DecodeState)
 class Decision:
     """What the rule did in one update, said by the rule: a position can be accepted and re-masked at once."""
 
-    accepted: Tensor
-    """Bool[B, G]: masks that were filled."""
-    remasked: Tensor
-    """Bool[B, G]: placed tokens that were taken back."""
-    replaced: Tensor
-    """Bool[B, G]: placed tokens that became another token."""
-    tokens: Tensor
-    """Long[B, G]: what was written where accepted or replaced; elsewhere without meaning."""
-    confidence: Tensor
-    """Float64[B, G]: what the rule looked at; NaN where it did not look."""
-    threshold: Tensor
-    """Float64[B]: confidence a mask had to exceed; NaN for rules without one."""
+    accepted: Flags
+    """[B, G]: masks that were filled."""
+    remasked: Flags
+    """[B, G]: placed tokens that were taken back."""
+    replaced: Flags
+    """[B, G]: placed tokens that became another token."""
+    tokens: Ints
+    """[B, G]: what was written where accepted or replaced; elsewhere without meaning."""
+    confidence: Reals
+    """[B, G]: what the rule looked at; NaN where it did not look."""
+    threshold: Reals
+    """[B]: confidence a mask had to exceed; NaN for rules without one."""
 
     @classmethod
-    def accepting(cls, accepted: Tensor, best: Candidates) -> Decision:
+    def accepting(cls, accepted: Flags, best: Candidates) -> Decision:
         """The decision of a rule that only fills masks."""
         return cls(
             accepted=accepted,
-            remasked=torch.zeros_like(accepted),
-            replaced=torch.zeros_like(accepted),
+            remasked=np.zeros_like(accepted),
+            replaced=np.zeros_like(accepted),
             tokens=best.tokens,
             confidence=best.confidence,
-            threshold=torch.full_like(best.confidence[:, 0], torch.nan),
+            threshold=np.full(len(accepted), np.nan),
         )
 
     def select(self, rows: Sequence[int]) -> Decision:
@@ -120,11 +124,10 @@ class Decoder(Protocol[State]):
 def blank(prompt: Prompt, length: int) -> DecodeState:
     """A response of masks for every row of the prompt."""
     rows = len(prompt.starts)
-    device = prompt.tokens.device
     return DecodeState(
         prompt=prompt,
-        response=torch.full((rows, length), prompt.mask, dtype=torch.long, device=device),
-        done=torch.zeros(rows, dtype=torch.bool, device=device),
+        response=np.full((rows, length), prompt.mask, dtype=np.int64),
+        done=np.zeros(rows, dtype=np.bool_),
         updates=(0,) * rows,
     )
 
@@ -134,25 +137,24 @@ def grow(kind: type[State], base: DecodeState, **more: Any) -> State:
     return kind(**{item.name: getattr(base, item.name) for item in fields(base)}, **more)
 
 
-def one_block(state: DecodeState, reads: Tensor) -> Canvas:
+def one_block(state: DecodeState, reads: Flags) -> Canvas:
     """The question of a decoder that knows no blocks: the response is one."""
-    bounds = torch.tensor([[0, state.length]], device=state.response.device)
-    return Canvas.plain(state.prompt, state.response, bounds.expand(len(state.updates), 2), reads)
+    bounds = np.array([[0, state.length]] * len(state.updates))
+    return Canvas.plain(state.prompt, state.response, bounds, reads)
 
 
-def ended(updates: Sequence[int], total: int, device: torch.device) -> Tensor:
-    """Bool[B]: rows that have made all updates of a fixed plan."""
-    return torch.tensor([update >= total for update in updates], device=device)
+def ended(updates: Sequence[int], total: int) -> Flags:
+    """[B]: rows that have made all updates of a fixed plan."""
+    return np.array([update >= total for update in updates])
 
 
-def chance(state: DecodeState, purpose: noise.Purpose) -> Tensor:
-    """Float64[B, G] in [0, 1), drawn for this update of each row."""
-    device = state.response.device
+def chance(state: DecodeState, purpose: noise.Purpose) -> Reals:
+    """[B, G] in [0, 1), drawn for this update of each row."""
     drawn = [
-        noise.uniform(noise.stream(key, update, device, purpose), state.length)
+        noise.uniform(noise.stream(key, update, HOST, purpose), state.length).numpy()
         for key, update in zip(state.prompt.keys, state.updates, strict=True)
     ]
-    return torch.stack(drawn)
+    return np.stack(drawn)
 
 
 def whole_block(block: int | None, length: int) -> int:
@@ -167,17 +169,15 @@ def whole_block(block: int | None, length: int) -> int:
     return block
 
 
-def leading(scores: Tensor, eligible: Tensor, count: Tensor | int) -> Tensor:
-    """Bool[B, G]: the `count` [B] eligible positions with the highest score; among equals the lower index."""
+def leading(scores: Reals, eligible: Flags, count: Ints | int) -> Flags:
+    """[B, G]: the `count` [B] eligible positions with the highest score; among equals the lower index."""
     return trailing(-scores, eligible, count)
 
 
-def trailing(scores: Tensor, eligible: Tensor, count: Tensor | int) -> Tensor:
-    """The same for the lowest score.
-
-    A stable sort over the response, in which NaN comes last; topk leaves ties to the implementation.
-    """
-    order = torch.where(eligible, scores, torch.nan).argsort(dim=1, stable=True)
-    places = torch.arange(scores.shape[1], device=scores.device)
-    first = (places < (count if isinstance(count, int) else count[:, None])).expand_as(eligible)
-    return torch.empty_like(eligible).scatter_(1, order, first) & eligible
+def trailing(scores: Reals, eligible: Flags, count: Ints | int) -> Flags:
+    """The same for the lowest score: a stable sort over the response, in which NaN comes last."""
+    order = np.where(eligible, scores, np.nan).argsort(axis=1, kind="stable")
+    chosen = np.zeros_like(eligible)
+    for row, most in enumerate(np.broadcast_to(count, len(order)).tolist()):
+        chosen[row, order[row, : max(0, most)]] = True
+    return chosen & eligible

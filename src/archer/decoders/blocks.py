@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from archer.arrays import Flags, Ints
 from archer.canvas import Canvas, Prompt
 from archer.decoders.base import DecodeState, blank, grow, whole_block
 
@@ -19,35 +19,35 @@ from archer.decoders.base import DecodeState, blank, grow, whole_block
 class BlockState(DecodeState):
     """A response and the block that is being decoded."""
 
-    block: Tensor
-    """Long[B]: index of the block."""
+    block: Ints
+    """[B]: index of the block."""
     size: int
     """Columns per block."""
 
     @classmethod
     def begin(cls, prompt: Prompt, length: int, block: int | None) -> BlockState:
         base = blank(prompt, length)
-        first = torch.zeros_like(base.response[:, 0])
+        first = np.zeros(len(base.response), dtype=np.int64)
         return grow(BlockState, base, block=first, size=whole_block(block, length))
 
     @property
-    def current(self) -> Tensor:
-        """Bool[B, G]: the columns of the block."""
-        columns = torch.arange(self.length, device=self.response.device)
+    def current(self) -> Flags:
+        """[B, G]: the columns of the block."""
+        columns = np.arange(self.length)
         low = self.block[:, None] * self.size
         return (columns >= low) & (columns < low + self.size)
 
-    def canvas(self, reads: Tensor) -> Canvas:
-        """The plain question about the columns `reads` Bool[B, G]."""
-        bounds = torch.stack((self.block * self.size, (self.block + 1) * self.size), dim=1)
+    def canvas(self, reads: Flags) -> Canvas:
+        """The plain question about the columns `reads` [B, G]."""
+        bounds = np.stack((self.block * self.size, (self.block + 1) * self.size), axis=1)
         return Canvas.plain(self.prompt, self.response, bounds, reads)
 
-    def moved(self, response: Tensor, settled: Tensor | None = None) -> Self:
+    def moved(self, response: Ints, settled: Flags | None = None) -> Self:
         """The state after an update wrote `response`; a block without masks is left.
 
-        `settled` Bool[B] holds a row back in its block although it has no masks.
+        `settled` [B] holds a row back in its block although it has no masks.
         """
-        left = ((response == self.prompt.mask) & self.current).any(dim=1)
+        left = ((response == self.prompt.mask) & self.current).any(axis=1)
         leave = ~left if settled is None else ~left & settled
         last = self.block == self.length // self.size - 1
         return replace(

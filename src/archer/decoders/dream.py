@@ -5,17 +5,19 @@ Axes: B rows, G response columns.  Nothing is taken back; no blocks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags, Reals
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, chance, ended, leading, one_block
-from archer.decoders.nucleus import Drawn, draw
+from archer.decoders.nucleus import draw
 from archer.logits import Logits
 
 
@@ -50,36 +52,33 @@ class Dream:
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         drawn = draw(logits, state, self.temperature, self.top_p, self.top_k)
-        best, total = drawn.candidates, self.limit(state.length)
-        accepted = self._accept(state, drawn)
+        best, (entropy, margin) = logits.read(drawn.answers, drawn.entropy, drawn.margin)
+        scores = {"maskgit_plus": best.confidence, "topk_margin": margin, "entropy": -entropy}
+        accepted = self._accept(state, scores)
         updates = tuple(update + 1 for update in state.updates)
-        done = ended(updates, total, accepted.device)
-        response = torch.where(accepted, best.tokens, state.response)
+        done = ended(updates, self.limit(state.length))
+        response = np.where(accepted, best.tokens, state.response)
         after = replace(state, response=response, done=done, updates=updates)
         return after, Decision.accepting(accepted, best)
 
-    def _accept(self, state: DecodeState, drawn: Drawn) -> Tensor:
-        """Bool[B, G]"""
+    def _accept(self, state: DecodeState, scores: Mapping[str, Reals]) -> Flags:
+        """[B, G]; a score for every order but `origin`."""
         share = self._share(state)
         if self.alg == "origin":
             return state.masked & (chance(state, "order") < share[:, None])
-        score = {
-            "maskgit_plus": drawn.candidates.confidence,
-            "topk_margin": drawn.margin,
-            "entropy": -drawn.entropy,
-        }[self.alg]
+        score = scores[self.alg]
         if self.alg_temp > 0:
-            gumbel = -(-chance(state, "order").log()).log()
+            gumbel = -np.log(-np.log(chance(state, "order")))
             score = score / self.alg_temp + gumbel
-        count = (state.masked.sum(dim=1) * share).long()
+        count = (state.masked.sum(axis=1) * share).astype(np.int64)
         return leading(score, state.masked, count)
 
-    def _share(self, state: DecodeState) -> Tensor:
-        """Float64[B]: share of the masks that this update fills."""
+    def _share(self, state: DecodeState) -> Reals:
+        """[B]: share of the masks that this update fills."""
         total = self.limit(state.length)
         times = torch.linspace(1, self.eps, total + 1, dtype=torch.float64).tolist()
         shares = [
             1.0 if update + 1 >= total else 1 - times[update + 1] / times[update]
             for update in state.updates
         ]
-        return torch.tensor(shares, dtype=torch.float64, device=state.response.device)
+        return np.array(shares)

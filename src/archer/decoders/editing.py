@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import torch
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
@@ -44,17 +44,17 @@ class Editing:
 
     def step(self, state: BlockState, logits: Logits) -> tuple[BlockState, Decision]:
         """A block is left when an update finds nothing to fill and nothing to replace in it."""
-        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        best, _ = logits.read(logits.sampled(self.temperature, state.prompt.keys, state.updates))
         masked = state.masked & state.current
         surest = leading(best.confidence, masked, 1)
         sure = masked & (best.confidence >= self.fill)
-        accepted = torch.where(sure.any(dim=1, keepdim=True), sure, surest)
+        accepted = np.where(sure.any(axis=1, keepdims=True), sure, surest)
         replaced = (
             state.current
             & ~state.masked
             & (best.tokens != state.response)
             & (best.confidence >= self.edit)
         )
-        response = torch.where(accepted | replaced, best.tokens, state.response)
-        after = state.moved(response, settled=~(accepted | replaced).any(dim=1))
+        response = np.where(accepted | replaced, best.tokens, state.response)
+        after = state.moved(response, settled=~(accepted | replaced).any(axis=1))
         return after, replace(Decision.accepting(accepted, best), replaced=replaced)

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from archer import noise
 from archer.decoders.base import DecodeState
-from archer.logits import Candidates, Logits, RowLogits
+from archer.logits import Answers, Logits, RowLogits
 
 
 @dataclass(frozen=True)
 class Drawn:
     """Tokens with what their truncated distributions look like."""
 
-    candidates: Candidates
+    answers: Answers
     """Confidence is the token's probability after tempering and truncation."""
     entropy: Tensor
     """Float64[B, A]"""
@@ -33,7 +33,7 @@ def draw(
 ) -> Drawn:
     """One token per read column; greedy and without randomness at temperature 0."""
     size = (len(logits.rows), logits.answers)
-    device = state.response.device
+    device = logits.rows[0].values.device
     tokens = torch.zeros(size, dtype=torch.long, device=device)
     measured = torch.full((3, *size), torch.nan, dtype=torch.float64, device=device)
     for index, row in enumerate(logits.rows):
@@ -49,7 +49,7 @@ def draw(
         measured[0, index, row.columns] = chances.gather(1, token[:, None]).squeeze(1)
         measured[1, index, row.columns] = torch.special.entr(chances).sum(dim=1)
         measured[2, index, row.columns] = best[:, 0] - best[:, 1]
-    return Drawn(Candidates(tokens, measured[0]), measured[1], measured[2])
+    return Drawn(Answers(tokens, measured[0]), measured[1], measured[2])
 
 
 def _truncated(

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags
 from archer.canvas import Prompt
 from archer.decoders.base import DecodeState, whole_block
 from archer.decoders.scheduled import Scheduled, share_of
@@ -43,19 +44,19 @@ class Ordered(Scheduled):
             return self.order
         return _drawn(self.order_seed, whole_block(self.block, length), length)
 
-    def _eligible(self, state: DecodeState) -> Tensor:
-        """Bool[B, G]: exactly the positions of this update."""
+    def _eligible(self, state: DecodeState) -> Flags:
+        """[B, G]: exactly the positions of this update."""
         block = whole_block(self.block, state.length)
         each = self._updates_per_block(state.length)
         orders = self.permutations(state.length)
-        chosen = torch.zeros(state.response.shape, dtype=torch.bool)
+        chosen = np.zeros(state.response.shape, dtype=np.bool_)
         for row, update in enumerate(state.updates):
             index, inside = divmod(update, each)
             if index < len(orders):
                 first = sum(share_of(block, each, earlier) for earlier in range(inside))
                 count = share_of(block, each, inside)
                 chosen[row, list(orders[index][first : first + count])] = True
-        return chosen.to(state.response.device)
+        return chosen
 
 
 @functools.lru_cache(maxsize=64)

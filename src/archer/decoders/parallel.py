@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import torch
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags, Ints
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, leading
 from archer.decoders.blocks import BlockState
-from archer.decoders.scores import score
-from archer.logits import Candidates, Logits
+from archer.logits import Answers, Candidates, Logits
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,13 @@ class Parallel:
         return state.canvas(state.masked & state.current)
 
     def step(self, state: BlockState, logits: Logits) -> tuple[BlockState, Decision]:
-        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
-        accepted = self._accept(state.masked & state.current, best, logits, state)
-        after = state.moved(torch.where(accepted, best.tokens, state.response))
+        drawn = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        best, accepted = self._choose(state.masked & state.current, drawn, logits)
+        after = state.moved(np.where(accepted, best.tokens, state.response))
         return after, Decision.accepting(accepted, best)
 
-    def _accept(
-        self, eligible: Tensor, best: Candidates, logits: Logits, state: BlockState
-    ) -> Tensor:
-        """Bool[B, G]"""
+    def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
+        """What could be placed, and [B, G] where it is."""
         raise NotImplementedError
 
 
@@ -59,11 +56,10 @@ class Threshold(Parallel):
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
 
-    def _accept(
-        self, eligible: Tensor, best: Candidates, logits: Logits, state: BlockState
-    ) -> Tensor:
+    def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
+        best, _ = logits.read(drawn)
         surest = leading(best.confidence, eligible, 1)
-        return surest | (eligible & (best.confidence >= self.threshold))
+        return best, surest | (eligible & (best.confidence >= self.threshold))
 
 
 @dataclass(frozen=True)
@@ -72,15 +68,12 @@ class Factor(Parallel):
 
     factor: Annotated[float, Field(ge=0)] = 1.0
 
-    def _accept(
-        self, eligible: Tensor, best: Candidates, logits: Logits, state: BlockState
-    ) -> Tensor:
-        ranked = best.confidence.masked_fill(~eligible, -torch.inf).sort(dim=1, descending=True)
-        rank = torch.arange(1, eligible.shape[1] + 1, device=eligible.device)
-        passes = ranked.values >= 1 - self.factor / (rank + 1)
-        passes[:, 0] = True
-        count = passes.long().cumprod(dim=1).sum(dim=1)
-        return leading(best.confidence, eligible, count)
+    def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
+        best, _ = logits.read(drawn)
+        ranked = -np.sort(np.where(eligible, -best.confidence, np.inf), axis=1)
+        rank = np.arange(1, eligible.shape[1] + 1)
+        passes = ranked >= 1 - self.factor / (rank + 1)
+        return best, leading(best.confidence, eligible, _first_run(passes))
 
 
 @dataclass(frozen=True)
@@ -92,13 +85,19 @@ class EntropyBound(Parallel):
     proxy: Literal["entropy", "confidence", "margin"] = "entropy"
     """What "surest" means."""
 
-    def _accept(
-        self, eligible: Tensor, best: Candidates, logits: Logits, state: BlockState
-    ) -> Tensor:
-        sure = score(self.proxy, logits, best, state)
-        order = sure.masked_fill(~eligible, -torch.inf).argsort(dim=1, descending=True, stable=True)
-        spread = logits.entropy.gather(1, order)
-        excess = spread.cumsum(dim=1) - spread.cummax(dim=1).values
-        within = excess <= self.gamma
-        within[:, 0] = True
-        return leading(sure, eligible, within.long().cumprod(dim=1).sum(dim=1))
+    def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
+        best, (entropy, margin) = logits.read(
+            drawn, logits.entropy, logits.margin if self.proxy == "margin" else logits.entropy
+        )
+        sure = {"entropy": -entropy, "confidence": best.confidence, "margin": margin}[self.proxy]
+        order = np.where(eligible, -sure, np.inf).argsort(axis=1, kind="stable")
+        spread = np.take_along_axis(entropy, order, axis=1)
+        excess = spread.cumsum(axis=1) - np.maximum.accumulate(spread, axis=1)
+        return best, leading(sure, eligible, _first_run(excess <= self.gamma))
+
+
+def _first_run(passes: Flags) -> Ints:
+    """[B, G] -> [B]: how many pass before the first that does not; the first of all always passes."""
+    passes[:, 0] = True
+    run: Ints = passes.cumprod(axis=1).sum(axis=1)
+    return run

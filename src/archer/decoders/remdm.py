@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import torch
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags, Ints
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, ended, leading, one_block, trailing
 from archer.logits import Logits
@@ -42,23 +42,25 @@ class Remdm:
 
     def canvas(self, state: DecodeState) -> Canvas:
         takes = self._takes_back(state)[:, None]
-        return one_block(state, torch.where(takes, ~state.masked, state.masked))
+        return one_block(state, np.where(takes, ~state.masked, state.masked))
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
-        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        best, (placed,) = logits.read(
+            logits.sampled(self.temperature, state.prompt.keys, state.updates),
+            logits.probability(state.response),
+        )
         takes = self._takes_back(state)
-        placed = logits.probability(state.response)
         remasked = trailing(placed, ~state.masked, takes * self._counts(state))
         accepted = leading(best.confidence, state.masked, ~takes * self._counts(state))
-        response = torch.where(accepted, best.tokens, state.response)
-        response = response.masked_fill(remasked, state.prompt.mask)
+        response = np.where(accepted, best.tokens, state.response)
+        response = np.where(remasked, state.prompt.mask, response)
         updates = tuple(update + 1 for update in state.updates)
-        done = ended(updates, self.limit(state.length), response.device)
+        done = ended(updates, self.limit(state.length))
         after = replace(state, response=response, done=done, updates=updates)
         decision = replace(
             Decision.accepting(accepted, best),
             remasked=remasked,
-            confidence=torch.where(takes[:, None], placed, best.confidence),
+            confidence=np.where(takes[:, None], placed, best.confidence),
         )
         return after, decision
 
@@ -69,17 +71,17 @@ class Remdm:
         second = first + 2 * self.loops
         return first, second, second + -(-(length - filled) // self.k)
 
-    def _takes_back(self, state: DecodeState) -> Tensor:
-        """Bool[B]: every other update of the middle part."""
+    def _takes_back(self, state: DecodeState) -> Flags:
+        """[B]: every other update of the middle part."""
         first, second, _ = self._plan(state.length)
         takes = [first <= update < second and (update - first) % 2 == 0 for update in state.updates]
-        return torch.tensor(takes, device=state.response.device)
+        return np.array(takes)
 
-    def _counts(self, state: DecodeState) -> Tensor:
-        """Long[B]: k, but no more than the first part has left to fill."""
+    def _counts(self, state: DecodeState) -> Ints:
+        """[B]: k, but no more than the first part has left to fill."""
         filled = max(1, int(self.ratio * state.length))
         counts = [
             max(1, min(self.k, filled - update * self.k)) if update * self.k < filled else self.k
             for update in state.updates
         ]
-        return torch.tensor(counts, device=state.response.device)
+        return np.array(counts)

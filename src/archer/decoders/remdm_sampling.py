@@ -8,17 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated, Literal, NamedTuple
 
-import torch
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Reals
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders import nucleus
 from archer.decoders.base import Decision, DecodeState, blank, chance, ended, grow, one_block
 from archer.logits import Logits
 
 LAST_TIME = 1e-5
+LEAST_WEIGHT = 1e-300
 ETA = {"cap": 0.008, "rescale": 0.015, "conf": 0.0, "loop": 0.02}
 """Published strength of each strategy; `conf` has none."""
 
@@ -27,8 +28,8 @@ ETA = {"cap": 0.008, "rescale": 0.015, "conf": 0.0, "loop": 0.02}
 class SampledState(DecodeState):
     """The response and how likely each token was when it was placed."""
 
-    placed_at: Tensor
-    """Float64[B, G]: 0 where nothing is placed."""
+    placed_at: Reals
+    """[B, G]: 0 where nothing is placed."""
 
 
 class Moment(NamedTuple):
@@ -64,8 +65,7 @@ class RemdmSampling:
 
     def start(self, prompt: Prompt, length: int) -> SampledState:
         base = blank(prompt, length)
-        never = torch.zeros(base.response.shape, dtype=torch.float64, device=base.response.device)
-        return grow(SampledState, base, placed_at=never)
+        return grow(SampledState, base, placed_at=np.zeros(base.response.shape))
 
     def limit(self, length: int) -> int:
         return (length if self.steps is None else self.steps) + 1
@@ -75,55 +75,56 @@ class RemdmSampling:
 
     def step(self, state: SampledState, logits: Logits) -> tuple[SampledState, Decision]:
         last = self.limit(state.length) - 1
-        ending = ended(state.updates, last, state.response.device)[:, None]
-        drawn = nucleus.draw(logits, state, self.temperature, self.top_p, None).candidates
-        tokens = torch.where(ending, logits.greedy.tokens, drawn.tokens)
+        ending = ended(state.updates, last)[:, None]
+        found = nucleus.draw(logits, state, self.temperature, self.top_p, None).answers
+        drawn, (likeliest,) = logits.read(found, logits.greedy.tokens)
+        tokens = np.where(ending, likeliest, drawn.tokens)
         back, fill = self._rates(state)
         draw = chance(state, "remask")
         accepted = state.masked & ((draw < fill) | ending)
         remasked = ~state.masked & (draw < back) & ~ending
-        response = torch.where(accepted, tokens, state.response)
+        response = np.where(accepted, tokens, state.response)
         after = SampledState(
             prompt=state.prompt,
-            response=response.masked_fill(remasked, state.prompt.mask),
-            done=ending.squeeze(1),
+            response=np.where(remasked, state.prompt.mask, response),
+            done=ending[:, 0],
             updates=tuple(update + 1 for update in state.updates),
-            placed_at=torch.where(accepted, drawn.confidence, state.placed_at).masked_fill(
-                remasked, 0
+            placed_at=np.select(
+                [remasked, accepted], [np.zeros_like(draw), drawn.confidence], state.placed_at
             ),
         )
         decision = Decision(
             accepted=accepted,
             remasked=remasked,
-            replaced=torch.zeros_like(accepted),
+            replaced=np.zeros_like(accepted),
             tokens=tokens,
             confidence=drawn.confidence,
-            threshold=torch.full_like(draw[:, 0], torch.nan),
+            threshold=np.full(len(draw), np.nan),
         )
         return after, decision
 
-    def _rates(self, state: SampledState) -> tuple[Tensor, Tensor]:
-        """Float64[B, G] each: chance of a token to be re-masked and of a mask to be filled."""
+    def _rates(self, state: SampledState) -> tuple[Reals, Reals]:
+        """[B, G] or [B, 1] each: chance of a token to be re-masked and of a mask to be filled."""
         moments = [self._moment(update, state.length) for update in state.updates]
         before, after, active = (
-            torch.tensor(part, dtype=torch.float64, device=state.response.device)[:, None]
-            for part in zip(*moments, strict=True)
+            np.array(part, dtype=np.float64)[:, None] for part in zip(*moments, strict=True)
         )
-        most = ((1 - after) / before.clamp(min=1e-12)).clamp(max=1)
+        most = np.minimum((1 - after) / np.maximum(before, 1e-12), 1)
         sigma = self._sigma(most, state) * active
         fill = (after - (1 - sigma) * before) / (1 - before)
-        return sigma.expand_as(state.placed_at), fill.expand_as(state.placed_at)
+        return sigma, fill
 
-    def _sigma(self, most: Tensor, state: SampledState) -> Tensor:
+    def _sigma(self, most: Reals, state: SampledState) -> Reals:
         eta = ETA[self.strategy] if self.eta is None else self.eta
         if self.strategy == "cap":
-            return most.clamp(max=eta)
+            return np.minimum(most, eta)
         if self.strategy == "rescale":
             return most * eta
         if self.strategy == "loop":
-            return torch.full_like(most, eta)
-        share = (-state.placed_at).masked_fill(state.masked, -torch.inf).softmax(dim=1)
-        return share.nan_to_num() * most
+            return np.full_like(most, eta)
+        weight = np.where(state.masked, 0.0, np.exp(-state.placed_at))
+        whole: Reals = np.maximum(weight.sum(axis=1, keepdims=True), LEAST_WEIGHT)
+        return weight / whole * most
 
     def _moment(self, update: int, length: int) -> Moment:
         """Time runs from 1 to almost 0; `alpha` is the share that is placed."""

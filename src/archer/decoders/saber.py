@@ -9,29 +9,33 @@ the released code's overwriting of placed tokens when fewer than n masks are lef
 from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags, Ints, Reals
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, grow, leading, trailing, whole_block
 from archer.errors import BadRequest
 from archer.logits import Candidates, Logits
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 @plain_dataclass(frozen=True)
 class SaberState(DecodeState):
     """The response and two histories of confidence."""
 
-    accepted_at: Tensor
-    """Float64[B, G]: confidence at the last acceptance; NaN if never accepted; survives re-masking."""
-    previous: Tensor
-    """Float64[B, G]: confidence at the previous update; NaN where that update did not look."""
-    block: Tensor
-    """Long[B]: index of the block being decoded."""
+    accepted_at: Reals
+    """[B, G]: confidence at the last acceptance; NaN if never accepted; survives re-masking."""
+    previous: Reals
+    """[B, G]: confidence at the previous update; NaN where that update did not look."""
+    block: Ints
+    """[B]: index of the block being decoded."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,12 @@ class Saber:
             )
         whole_block(self.block, length)
         base = blank(prompt, length)
-        zeros = torch.zeros(base.response.shape, dtype=torch.float64, device=base.response.device)
         return grow(
             SaberState,
             base,
-            accepted_at=torch.full_like(zeros, torch.nan),
-            previous=zeros,
-            block=torch.zeros_like(base.response[:, 0]),
+            accepted_at=np.full(base.response.shape, np.nan),
+            previous=np.zeros(base.response.shape),
+            block=np.zeros(len(base.response), dtype=np.int64),
         )
 
     def limit(self, length: int) -> int:
@@ -83,80 +86,86 @@ class Saber:
 
     def canvas(self, state: SaberState) -> Canvas:
         block = whole_block(self.block, state.length)
-        bounds = torch.stack((state.block * block, (state.block + 1) * block), dim=1)
-        looked_at = torch.ones_like(state.masked) if self.rollback else state.masked
-        return Canvas.plain(state.prompt, state.response, bounds, self._below(state, looked_at))
+        bounds = np.stack((state.block * block, (state.block + 1) * block), axis=1)
+        reads = np.ones(state.response.shape, np.bool_) if self.rollback else state.masked
+        return Canvas.plain(
+            state.prompt, state.response, bounds, self._below(state, reads, beyond=False)
+        )
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
-        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
-        sure = self._round(self._watched(state, best, logits))
-        change = (sure - state.previous).nan_to_num(nan=torch.inf)
+        best, sure = self._look(state, logits)
+        change = sure - state.previous
+        change[np.isnan(change)] = np.inf
         bar = self._bar(state)
-        accepted = self._accept(sure, bar, self._below(state, state.masked))
-        response = torch.where(accepted, best.tokens, state.response)
+        accepted = self._accept(sure, bar, self._below(state, state.masked, beyond=False))
+        response = np.where(accepted, best.tokens, state.response)
         left = response == state.prompt.mask
-        going, done = self._going(state, left)
-        count = self._remask_count(accepted.sum(dim=1)) * going
-        remasked = trailing(change, self._below(state, ~left), count)
+        going = self._below(state, left, beyond=False).any(axis=1)
+        done = ~left.any(axis=1)
+        count = self._remask_count(accepted.sum(axis=1)) * going
+        remasked = trailing(change, self._below(state, ~left, beyond=False), count)
         after = SaberState(
             prompt=state.prompt,
-            response=response.masked_fill(remasked, state.prompt.mask),
+            response=np.where(remasked, state.prompt.mask, response),
             done=done,
             updates=tuple(update + 1 for update in state.updates),
-            accepted_at=torch.where(accepted, sure, state.accepted_at),
-            previous=self._below(state, sure, torch.nan),
-            block=state.block if self.block is None else state.block + ~(going | done),
+            accepted_at=np.where(accepted, sure, state.accepted_at),
+            previous=self._below(state, sure, beyond=np.nan),
+            block=state.block + ~(going | done),
         )
         decision = Decision(
             accepted=accepted,
             remasked=remasked,
-            replaced=torch.zeros_like(accepted),
+            replaced=np.zeros_like(accepted),
             tokens=best.tokens,
             confidence=sure,
             threshold=bar,
         )
         return after, decision
 
-    def _below(self, state: SaberState, values: Tensor, beyond: float = False) -> Tensor:
+    def _look(self, state: SaberState, logits: Logits) -> tuple[Candidates, Reals]:
+        """What could be placed, and [B, G] the confidence the rule follows."""
+        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        if self.watch == "argmax":
+            found, _ = logits.read(best)
+            return found, self._round(found.confidence)
+        found, (placed,) = logits.read(best, logits.probability(state.response))
+        return found, self._round(np.where(state.masked, found.confidence, placed))
+
+    def _below(
+        self, state: SaberState, values: NDArray[Number], *, beyond: float
+    ) -> NDArray[Number]:
         """[B, G]: `values` in the current block and all before it, which the rule looks at; else `beyond`."""
         if self.block is None:
             return values
         end = (state.block + 1) * self.block
-        columns = torch.arange(state.length, device=end.device)
-        return values.masked_fill(columns >= end[:, None], beyond)
+        inside = np.arange(state.length) < end[:, None]
+        return np.where(inside, values, np.asarray(beyond, dtype=values.dtype))
 
-    def _going(self, state: SaberState, left: Tensor) -> tuple[Tensor, Tensor]:
-        """Bool[B] twice: masks are left where the rule looks, and none are left at all."""
-        some = left.any(dim=1)
-        return some if self.block is None else self._below(state, left).any(dim=1), ~some
-
-    def _watched(self, state: SaberState, best: Candidates, logits: Logits) -> Tensor:
-        """Float64[B, G]: the confidence the rule follows."""
-        if self.watch == "argmax":
-            return best.confidence
-        return torch.where(state.masked, best.confidence, logits.probability(state.response))
-
-    def _bar(self, state: SaberState) -> Tensor:
-        """Float64[B]: mean accept-time confidence, 1 while there is no history."""
-        counted = self._below(state, state.accepted_at, torch.nan)
+    def _bar(self, state: SaberState) -> Reals:
+        """[B]: mean accept-time confidence, 1 while there is no history."""
+        kept = self._below(state, state.accepted_at, beyond=np.nan)
+        counted = ~np.isnan(kept)
         if self.pool == "current":
-            counted = counted.masked_fill(state.masked, torch.nan)
-        return self._round(counted.nanmean(dim=1).nan_to_num(nan=1.0))
+            counted &= ~state.masked
+        number = counted.sum(axis=1)
+        total = np.where(counted, kept, 0.0).sum(axis=1)
+        return self._round(np.where(number > 0, total / np.maximum(number, 1), 1.0))
 
-    def _accept(self, sure: Tensor, bar: Tensor, eligible: Tensor) -> Tensor:
-        """Bool[B, G]: masks strictly above the bar; the n surest when those are fewer than n."""
+    def _accept(self, sure: Reals, bar: Reals, eligible: Flags) -> Flags:
+        """[B, G]: masks strictly above the bar; the n surest when those are fewer than n."""
         above = eligible & (sure > bar[:, None])
-        at_least = leading(sure, eligible, self.n)
-        return torch.where(above.sum(dim=1, keepdim=True) < self.n, at_least, above)
+        few = above.sum(axis=1, keepdims=True) < self.n
+        return np.where(few, leading(sure, eligible, self.n), above) if few.any() else above
 
-    def _remask_count(self, accepted: Tensor) -> Tensor:
-        """Long[B]: fewer than were accepted, so that every update makes progress."""
+    def _remask_count(self, accepted: Ints) -> Ints:
+        """[B]: fewer than were accepted, so that every update makes progress."""
         if not self.rollback:
-            return torch.zeros_like(accepted)
+            return np.zeros_like(accepted)
         wanted = (accepted + (self.mu - 1 if self.remask == "ceil" else 0)) // self.mu
-        return torch.minimum(wanted.clamp(min=self.n // 2), accepted - 1)
+        return np.minimum(np.maximum(wanted, self.n // 2), accepted - 1)
 
-    def _round(self, confidence: Tensor) -> Tensor:
+    def _round(self, confidence: Reals) -> Reals:
         if self.precision == "float64":
             return confidence
-        return confidence.to(torch.bfloat16).to(torch.float64)
+        return torch.from_numpy(confidence).to(torch.bfloat16).to(torch.float64).numpy()

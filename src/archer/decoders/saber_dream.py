@@ -11,11 +11,11 @@ from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from typing import Annotated
 
-import torch
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Reals
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, grow, leading, one_block, trailing
 from archer.logits import Logits
@@ -28,8 +28,8 @@ EPS = 1e-3
 class SaberDreamState(DecodeState):
     """The response and when it was first sure of each position."""
 
-    first_accepted_at: Tensor
-    """Float64[B, G]: confidence at the first acceptance; NaN if never accepted."""
+    first_accepted_at: Reals
+    """[B, G]: confidence at the first acceptance; NaN if never accepted."""
 
 
 @dataclass(frozen=True)
@@ -52,49 +52,49 @@ class SaberDream:
 
     def start(self, prompt: Prompt, length: int) -> SaberDreamState:
         base = blank(prompt, length)
-        never = torch.full(
-            base.response.shape, torch.nan, dtype=torch.float64, device=base.response.device
-        )
-        return grow(SaberDreamState, base, first_accepted_at=never)
+        return grow(SaberDreamState, base, first_accepted_at=np.full(base.response.shape, np.nan))
 
     def limit(self, length: int) -> int:
         """Every update but the last leaves at least one token more."""
         return length
 
     def canvas(self, state: SaberDreamState) -> Canvas:
-        return one_block(state, torch.ones_like(state.masked))
+        return one_block(state, np.ones_like(state.masked))
 
     def step(self, state: SaberDreamState, logits: Logits) -> tuple[SaberDreamState, Decision]:
         penalised = self._penalised(state, logits)
-        best = penalised.sampled(self.temperature, state.prompt.keys, state.updates)
+        drawn = penalised.sampled(self.temperature, state.prompt.keys, state.updates)
+        best, (of_placed, of_drawn) = penalised.read(
+            drawn, logits.probability(state.response), logits.probability(drawn.tokens)
+        )
         first, masked = state.first_accepted_at, state.masked
-        known = ~first.isnan()
-        mean = first.nan_to_num().sum(dim=1) / known.sum(dim=1).clamp(min=1)
-        bar = torch.where(known.any(dim=1), mean, 1.0)
+        known = ~np.isnan(first)
+        mean = np.where(known, first, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        bar = np.where(known.any(axis=1), mean, 1.0)
         above = masked & (best.confidence > bar[:, None])
         floor = leading(best.confidence, masked, self.n)
-        accepted = torch.where(above.sum(dim=1, keepdim=True) < self.n, floor, above)
-        response = torch.where(accepted, best.tokens, state.response)
+        accepted = np.where(above.sum(axis=1, keepdims=True) < self.n, floor, above)
+        response = np.where(accepted, best.tokens, state.response)
         left = response == state.prompt.mask
-        done = ~left.any(dim=1)
-        count = accepted.sum(dim=1)
-        back = ((count + self.mu - 1) // self.mu).minimum(count - 1).clamp(min=1)
-        back = back * (~done & ((~left).sum(dim=1) > 1))
-        placed = logits.probability(response)
+        done = ~left.any(axis=1)
+        count = accepted.sum(axis=1)
+        back = np.maximum(np.minimum((count + self.mu - 1) // self.mu, count - 1), 1)
+        back = back * (~done & ((~left).sum(axis=1) > 1))
+        placed = np.where(accepted, of_drawn, of_placed)
         remasked = trailing(placed, ~left, back)
         after = SaberDreamState(
             prompt=state.prompt,
-            response=response.masked_fill(remasked, state.prompt.mask),
+            response=np.where(remasked, state.prompt.mask, response),
             done=done,
             updates=tuple(update + 1 for update in state.updates),
-            first_accepted_at=torch.where(accepted & ~known, best.confidence, first),
+            first_accepted_at=np.where(accepted & ~known, best.confidence, first),
         )
         decision = Decision(
             accepted=accepted,
             remasked=remasked,
-            replaced=torch.zeros_like(accepted),
+            replaced=np.zeros_like(accepted),
             tokens=best.tokens,
-            confidence=torch.where(masked, best.confidence, placed),
+            confidence=np.where(masked, best.confidence, placed),
             threshold=bar,
         )
         return after, decision
@@ -109,4 +109,4 @@ class SaberDream:
             values = row.values.clone()
             values[:, list(state.prompt.eos)] += self.eos_penalty * math.log(1 - time + EPS)
             rows.append(replace(row, values=values))
-        return Logits(rows, logits.answers, logits.mask)
+        return logits.changed(rows)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import torch
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags, Ints
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, ended, leading, whole_block
-from archer.decoders.scores import Score, score
+from archer.decoders.scores import Score, scored
 from archer.errors import BadRequest
 from archer.logits import Logits
 
@@ -44,22 +44,22 @@ class Scheduled:
         return self._total(length)
 
     def canvas(self, state: DecodeState) -> Canvas:
-        bounds = torch.stack(self._bounds(state), dim=1)
+        bounds = np.stack(self._bounds(state), axis=1)
         return Canvas.plain(state.prompt, state.response, bounds, self._eligible(state))
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
-        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
-        ranked = score(self.score, logits, best, state)
+        drawn = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        best, ranked = scored(self.score, logits, drawn, state)
         accepted = leading(ranked, self._eligible(state), self._counts(state))
-        response = torch.where(accepted, best.tokens, state.response)
+        response = np.where(accepted, best.tokens, state.response)
         updates = tuple(update + 1 for update in state.updates)
-        done = ended(updates, self._total(state.length), response.device)
+        done = ended(updates, self._total(state.length))
         after = replace(state, response=response, done=done, updates=updates)
         return after, Decision.accepting(accepted, best)
 
-    def _eligible(self, state: DecodeState) -> Tensor:
-        """Bool[B, G]: the masks this update may fill."""
-        columns = torch.arange(state.length, device=state.response.device)
+    def _eligible(self, state: DecodeState) -> Flags:
+        """[B, G]: the masks this update may fill."""
+        columns = np.arange(state.length)
         return state.masked & (columns < self._bounds(state)[1][:, None])
 
     def _total(self, length: int) -> int:
@@ -75,21 +75,21 @@ class Scheduled:
             )
         return total // blocks
 
-    def _bounds(self, state: DecodeState) -> tuple[Tensor, Tensor]:
-        """Long[B] each: where the current block starts and ends in the response."""
+    def _bounds(self, state: DecodeState) -> tuple[Ints, Ints]:
+        """[B] each: where the current block starts and ends in the response."""
         block = whole_block(self.block, state.length)
         each = self._updates_per_block(state.length)
         last = state.length - block
         starts = [min(update // each * block, last) for update in state.updates]
-        low = torch.tensor(starts, device=state.response.device)
+        low = np.array(starts)
         return low, low + block
 
-    def _counts(self, state: DecodeState) -> Tensor:
-        """Long[B]: how many masks this update fills."""
+    def _counts(self, state: DecodeState) -> Ints:
+        """[B]: how many masks this update fills."""
         block = whole_block(self.block, state.length)
         each = self._updates_per_block(state.length)
         counts = [share_of(block, each, update % each) for update in state.updates]
-        return torch.tensor(counts, device=state.response.device)
+        return np.array(counts)
 
 
 def share_of(masks: int, updates: int, index: int) -> int:

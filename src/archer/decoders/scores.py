@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torch import Tensor
-
+from archer.arrays import Reals
 from archer.decoders.base import DecodeState, chance
-from archer.logits import Candidates, Logits
+from archer.logits import Answers, Candidates, Logits
 
 Score = Literal["confidence", "entropy", "margin", "random"]
 
 
-def score(kind: Score, logits: Logits, best: Candidates, state: DecodeState) -> Tensor:
-    """Float64[B, G]: probability of the candidate, negative entropy, lead over the runner-up, or chance."""
-    if kind == "confidence":
-        return best.confidence
+def scored(
+    kind: Score, logits: Logits, best: Answers, state: DecodeState
+) -> tuple[Candidates, Reals]:
+    """The answers on the host, and [B, G] the probability, negative entropy or lead of each, or chance."""
     if kind == "entropy":
-        return -logits.entropy
+        found, (entropy,) = logits.read(best, logits.entropy)
+        return found, -entropy
     if kind == "margin":
-        return logits.margin
-    return chance(state, "order")
+        found, (margin,) = logits.read(best, logits.margin)
+        return found, margin
+    found, _ = logits.read(best)
+    return found, found.confidence if kind == "confidence" else chance(state, "order")

@@ -13,11 +13,11 @@ from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, replace
 from typing import Annotated
 
-import torch
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags, Ints, Reals
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, grow, leading, trailing
 from archer.decoders.blocks import BlockState
@@ -33,8 +33,8 @@ FIRST_BUDGET = 30
 class WinoState(BlockState):
     """A block in progress and how many positions the last update accepted."""
 
-    last_accepted: Tensor
-    """Long[B]: re-masks stay below this, so that the block fills up."""
+    last_accepted: Ints
+    """[B]: re-masks stay below this, so that the block fills up."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Wino:
 
     def start(self, prompt: Prompt, length: int) -> WinoState:
         base = BlockState.begin(prompt, length, self.block)
-        budget = torch.full_like(base.block, FIRST_BUDGET)
+        budget = np.full_like(base.block, FIRST_BUDGET)
         return grow(WinoState, base, last_accepted=budget)
 
     def limit(self, length: int) -> int:
@@ -63,60 +63,64 @@ class Wino:
     def canvas(self, state: WinoState) -> Canvas:
         plain = state.canvas(state.masked & state.current)
         size, scratch = state.size, plain.columns
-        inside = torch.arange(size, device=state.response.device)
-        own = plain.block[:, :1] + inside
-        tokens = torch.full_like(own, state.prompt.mask)
-        starts = torch.tensor(plain.starts, device=own.device)[:, None]
-        everywhere = torch.arange(scratch, device=own.device).expand(plain.rows, scratch)
-        placed = ~state.masked.gather(1, own - plain.response.start)
-        visible = own.new_ones((plain.rows, scratch + size, scratch + size), dtype=torch.bool)
+        own = plain.block[:, :1] + np.arange(size)
+        starts = np.array(plain.starts)[:, None]
+        everywhere = np.broadcast_to(np.arange(scratch), (plain.rows, scratch))
+        placed = ~np.take_along_axis(state.masked, own - plain.response.start, axis=1)
+        visible = np.ones((plain.rows, scratch + size, scratch + size), dtype=np.bool_)
         visible[:, :scratch, scratch:] = False
-        visible[:, scratch:] = visible[:, scratch:].scatter(2, own[:, :, None], False)
+        np.put_along_axis(visible[:, scratch:], own[:, :, None], False, axis=2)
         return replace(
             plain,
-            tokens=torch.cat((plain.tokens, tokens), dim=1),
-            reads=torch.cat((plain.reads, placed), dim=1),
-            positions=torch.cat((everywhere, own), dim=1) - starts,
+            tokens=np.concatenate((plain.tokens, np.full_like(own, state.prompt.mask)), axis=1),
+            reads=np.concatenate((plain.reads, placed), axis=1),
+            positions=np.concatenate((everywhere, own), axis=1) - starts,
             visible=visible,
         )
 
     def step(self, state: WinoState, logits: Logits) -> tuple[WinoState, Decision]:
-        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        best, (shadow,) = logits.read(
+            logits.sampled(self.temperature, state.prompt.keys, state.updates),
+            logits.probability(self._doubled(state)),
+        )
         inside = Candidates(*(getattr(best, f.name)[:, : state.length] for f in fields(best)))
         masked = state.masked & state.current
         accepted = self._accept(inside.confidence, masked)
-        count = accepted.sum(dim=1)
-        trust = self._trust(state, logits)
+        count = accepted.sum(axis=1)
+        trust = self._trust(state, shadow)
         placed = state.current & ~state.masked
         doubtful = placed & (trust < self.verify) & (count > 1)[:, None]
         remasked = trailing(trust, doubtful, state.last_accepted - 1)
-        response = torch.where(accepted, inside.tokens, state.response)
-        response = response.masked_fill(remasked, state.prompt.mask)
-        after = replace(state.moved(response), last_accepted=count)
-        fresh = (after.block != state.block)[:, None]
-        budget = after.last_accepted.masked_fill(fresh.squeeze(1), FIRST_BUDGET)
+        response = np.where(accepted, inside.tokens, state.response)
+        response = np.where(remasked, state.prompt.mask, response)
+        after = state.moved(response)
+        budget = np.where(after.block != state.block, FIRST_BUDGET, count)
         decision = replace(
             Decision.accepting(accepted, inside),
             remasked=remasked,
-            confidence=torch.where(masked, inside.confidence, trust),
+            confidence=np.where(masked, inside.confidence, trust),
         )
         return replace(after, last_accepted=budget), decision
 
-    def _accept(self, sure: Tensor, masked: Tensor) -> Tensor:
-        """Bool[B, G]: the surest above the threshold up to the cap; the single surest if there is none."""
-        cap = (SHARE * masked.sum(dim=1)).long().clamp(FEWEST, MOST)
+    def _accept(self, sure: Reals, masked: Flags) -> Flags:
+        """[B, G]: the surest above the threshold up to the cap; the single surest if there is none."""
+        cap = (SHARE * masked.sum(axis=1)).astype(np.int64).clip(FEWEST, MOST)
         above = masked & (sure > self.threshold)
-        some = above.any(dim=1, keepdim=True)
-        return leading(sure, torch.where(some, above, masked), torch.where(some[:, 0], cap, 1))
+        some = np.asarray(above.any(axis=1))
+        return leading(sure, np.where(some[:, None], above, masked), np.where(some, cap, 1))
 
-    def _trust(self, state: WinoState, logits: Logits) -> Tensor:
-        """Float64[B, G]: what the shadow gives the placed tokens of the block; NaN elsewhere."""
-        inside = torch.arange(state.size, device=state.response.device)
-        own = state.block[:, None] * state.size + inside
-        placed = torch.cat((state.response, state.response.gather(1, own)), dim=1)
-        shadow = logits.probability(placed)[:, state.length :]
-        return (
-            torch.full_like(shadow[:, :1], torch.nan)
-            .repeat(1, state.length)
-            .scatter(1, own, shadow)
+    def _doubled(self, state: WinoState) -> Ints:
+        """[B, G + K]: the response, and once more what its block holds."""
+        return np.concatenate(
+            (state.response, np.take_along_axis(state.response, self._own(state), axis=1)), axis=1
         )
+
+    def _trust(self, state: WinoState, seen: Reals) -> Reals:
+        """[B, G]: what the shadow gives the placed tokens of the block; NaN elsewhere."""
+        trust = np.full(state.response.shape, np.nan)
+        np.put_along_axis(trust, self._own(state), seen[:, state.length :], axis=1)
+        return trust
+
+    def _own(self, state: WinoState) -> Ints:
+        """[B, K]: the block's columns, counted from the response."""
+        return state.block[:, None] * state.size + np.arange(state.size)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, Decoder, DecodeState
-from archer.logits import Candidates, Logits, RowLogits
+from archer.logits import Answers, Logits, RowLogits
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Guided(_Wrapped):
     def canvas(self, state: DecodeState) -> Canvas:
         plain = self.inner.canvas(state)
         twice = plain.select([row for row in range(plain.rows) for _ in range(2)])
-        tokens = twice.tokens.clone()
+        tokens = twice.tokens.copy()
         tokens[1::2, : plain.response.start] = state.prompt.mask
         return replace(twice, tokens=tokens)
 
@@ -79,7 +79,7 @@ class Guided(_Wrapped):
             replace(with_prompt, values=self._guide(with_prompt.values, without.values))
             for with_prompt, without in pairs
         ]
-        return self.inner.step(state, Logits(rows, logits.answers, logits.mask))
+        return self.inner.step(state, logits.changed(rows))
 
     def _guide(self, with_prompt: Tensor, without: Tensor) -> Tensor:
         return without + (self.scale + 1) * (with_prompt - without)
@@ -90,19 +90,18 @@ class _EndsLast(Logits):
 
     def __init__(self, logits: Logits, ends: Sequence[int]) -> None:
         super().__init__(logits.rows, logits.answers, logits.mask)
+        self._source = logits._source
         self._tokens = logits
         self._quiet = _without(logits, ends)
 
     @property
-    def greedy(self) -> Candidates:
+    def greedy(self) -> Answers:
         return self._with_quiet(self._tokens.greedy)
 
-    def sampled(
-        self, temperature: float, keys: Sequence[int], updates: Sequence[int]
-    ) -> Candidates:
+    def sampled(self, temperature: float, keys: Sequence[int], updates: Sequence[int]) -> Answers:
         return self._with_quiet(self._tokens.sampled(temperature, keys, updates))
 
-    def _with_quiet(self, best: Candidates) -> Candidates:
+    def _with_quiet(self, best: Answers) -> Answers:
         return replace(best, confidence=self._quiet.probability(best.tokens))
 
 
@@ -111,8 +110,7 @@ def _without(logits: Logits, ids: Sequence[int]) -> Logits:
     if not ids:
         return logits
     index = torch.tensor(ids, device=logits.rows[0].values.device)
-    rows = [_ruled_out(row, index) for row in logits.rows]
-    return Logits(rows, logits.answers, logits.mask)
+    return logits.changed([_ruled_out(row, index) for row in logits.rows])
 
 
 def _ruled_out(row: RowLogits, ids: Tensor) -> RowLogits:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from torch import Tensor
-
+from archer.arrays import Flags
 from archer.canvas import Canvas, Scope
 from archer.memory import Memory
 from archer.seam import Ruled
@@ -27,8 +26,8 @@ class Policy:
     If not, a row that asks the same question under the same anchor may reuse the logits it has.
     """
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
-        """Bool[B, L]: the columns the next pass computes.  Row i depends on row i alone."""
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
+        """[B, L]: the columns the next pass computes.  Row i depends on row i alone."""
         raise NotImplementedError
 
     def inside_layers(self, memory: Memory) -> Ruled | None:

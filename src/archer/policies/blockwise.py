@@ -5,10 +5,10 @@ Axes: B rows, L columns.  What lies outside is frozen until the next block begin
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags
 from archer.canvas import Canvas, Scope
 from archer.memory import Memory
 from archer.policies.base import Policy
@@ -21,8 +21,8 @@ class Prefix(Policy):
     answers = Scope.BLOCK
     why = "it freezes earlier blocks while a block is decoded"
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
-        columns = torch.arange(canvas.columns, device=canvas.tokens.device)
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
+        columns = np.arange(canvas.columns)
         return (columns >= canvas.block[:, :1]) | _begins(canvas, memory)
 
 
@@ -33,10 +33,10 @@ class Dual(Policy):
     answers = Scope.BLOCK
     why = "it freezes everything outside the block that is being decoded"
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.current() | canvas.scratch() | _begins(canvas, memory)
 
 
-def _begins(canvas: Canvas, memory: Memory) -> Tensor:
-    """Bool[B, 1]: the first pass of a block."""
+def _begins(canvas: Canvas, memory: Memory) -> Flags:
+    """[B, 1]: the first pass of a block."""
     return (memory.in_new_block(canvas) | ~memory.anchored)[:, None]

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import torch
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags, Ints
 from archer.canvas import Canvas, Scope
 from archer.memory import Memory
 from archer.policies.base import Policy
 
 
-def _pass_in_block(canvas: Canvas, memory: Memory) -> Tensor:
-    """Long[B]: 0 for the first pass of a block."""
+def _pass_in_block(canvas: Canvas, memory: Memory) -> Ints:
+    """[B]: 0 for the first pass of a block."""
     fresh = memory.in_new_block(canvas) | ~memory.anchored
-    return memory.block_passes.masked_fill(fresh, 0)
+    return np.where(fresh, 0, memory.block_passes)
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class DkvDecode(Policy):
     reload: Annotated[int, Field(ge=1)] = 8
     """Everything at passes 0, 1 and every multiple of this within a block; 1 is eager decoding."""
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         index = _pass_in_block(canvas, memory)
-        everything = (index < 2) | (index % self.reload == 0)
+        everything: Flags = (index < 2) | (index % self.reload == 0)
         return canvas.masked_in(memory.seen) | canvas.scratch() | everything[:, None]
 
 
@@ -52,29 +52,23 @@ class DkvGreedy(Policy):
     window: Annotated[int, Field(ge=0)] = 4
     """Neighbouring masks recomputed with each column that is read."""
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
-        everything = _pass_in_block(canvas, memory) % self.reload == 0
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
+        everything: Flags = _pass_in_block(canvas, memory) % self.reload == 0
         read = canvas.reads | canvas.scratch()
         chosen = read | (canvas.tokens != memory.seen)
         masked = canvas.masked_in(memory.seen)
         return _with_neighbours(chosen, canvas.reads, masked, self.window) | everything[:, None]
 
 
-def _with_neighbours(chosen: Tensor, centres: Tensor, masked: Tensor, window: int) -> Tensor:
-    """Bool[B, L]: for each centre in turn, add its `window` nearest masked columns not yet chosen.
+def _with_neighbours(chosen: Flags, centres: Flags, masked: Flags, window: int) -> Flags:
+    """[B, L]: for each centre in turn, add its `window` nearest masked columns not yet chosen.
 
-    Left comes before right at equal distance.  Takes as many rounds as a row has centres.
+    Left comes before right at equal distance.
     """
-    columns = torch.arange(chosen.shape[1], device=chosen.device)
-    waiting = centres.clone()
-    for _ in range(int(centres.sum(dim=1).max())):
-        centre = waiting.int().argmax(dim=1, keepdim=True)
-        active = waiting.gather(1, centre)
-        offset = columns - centre
-        nearness = 2 * offset.abs() + (offset > 0)
-        allowed = masked & ~chosen & active
-        ranked = nearness.masked_fill(~allowed, 4 * chosen.shape[1]).argsort(dim=1, stable=True)
-        nearest = torch.zeros_like(chosen).scatter_(1, ranked[:, :window], True)
-        chosen = chosen | (nearest & allowed)
-        waiting.scatter_(1, centre, False)
-    return chosen
+    grown = chosen.copy()
+    for row, centre in np.argwhere(centres):
+        free = np.flatnonzero(masked[row] & ~grown[row])
+        offset = free - centre
+        nearest = (2 * np.abs(offset) + (offset > 0)).argsort(kind="stable")[:window]
+        grown[row, free[nearest]] = True
+    return grown

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
+from archer.arrays import Flags
 from archer.canvas import Canvas, Scope
 from archer.memory import Memory
 from archer.policies.base import Policy
@@ -36,7 +37,7 @@ class DllmCache(Policy):
     ratio: Annotated[float, Field(ge=0, le=1)] = 0.25
     """Share of response rows redone in between, those whose values changed most; 0 redoes none."""
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.everything()
 
     def inside_layers(self, memory: Memory) -> Ruled:

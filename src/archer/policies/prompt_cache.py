@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
+from archer.arrays import Flags
 from archer.canvas import Canvas, Scope
 from archer.memory import Memory
 from archer.policies.base import Policy
@@ -29,7 +29,7 @@ class Eager(Policy):
 
     answers = Scope.RESPONSE
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.everything()
 
 
@@ -44,7 +44,7 @@ class Archer(Policy):
     ] = 8
     """K: 1 is eager decoding, inf never refreshes."""
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         refresh = (memory.distance(canvas) >= self.radius) | ~memory.anchored
         return canvas.revisable() | refresh[:, None]
 
@@ -59,6 +59,6 @@ class Age(Policy):
     every: Annotated[int, Field(ge=1)] = 8
     """Passes that one prompt cache serves, the one that makes it included; 1 is eager decoding."""
 
-    def recompute(self, canvas: Canvas, memory: Memory) -> Tensor:
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         refresh = (memory.age + 1 >= self.every) | ~memory.anchored
         return canvas.revisable() | refresh[:, None]

@@ -7,6 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from archer.completion import Completion, Tally, add
 from archer.decoders.base import DecodeState
 from archer.errors import ArcherError
@@ -46,7 +48,7 @@ def find_event(steps: Iterable[Step[Any]], confidence: float) -> Event | None:
         add(tallies, step)
         decision = step.decision
         kept = (decision.accepted & ~decision.remasked)[0]
-        sure = decision.confidence[0].masked_fill(~kept, -1.0)
+        sure = np.where(kept, decision.confidence[0], -1.0)
         position = int(sure.argmax())
         if sure[position] < confidence or bool(step.after.done[0]):
             continue

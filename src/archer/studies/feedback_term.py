@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from archer.runs.manifest import Request
@@ -21,7 +22,8 @@ def feedback_term(
     if event is None:
         return None
     state = event.state
-    tokens = torch.cat((state.prompt.tokens[0], state.response[0]))
+    joined = np.concatenate((state.prompt.tokens[0], state.response[0]))
+    tokens = torch.from_numpy(joined).to(request.model.network.device)
     found = along(request.model, tokens, len(prompt), event.position, event.token)
     fresh, anchored = float(found.fresh.norm()), float(found.anchored.norm())
     return {

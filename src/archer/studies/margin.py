@@ -19,13 +19,17 @@ the logits however small the change. For the released rule alone: greedy, argmax
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import math
 
+import numpy as np
+import torch
+
+from archer.arrays import Flags, Reals
 from archer.decoders.base import Decision
 from archer.decoders.saber import Saber, SaberState
 from archer.errors import BadRequest
 from archer.logits import Logits
+from archer.transfer import to_host
 
 STEEPEST = 300.0
 """Log-odds are cut off here, far behind what float64 tells from certainty and before exp overflows."""
@@ -46,76 +50,79 @@ def saber_margin(saber: Saber, state: SaberState, logits: Logits, decision: Deci
     )
 
 
-def log_odds(logits: Logits) -> Tensor:
-    """Float64[G]: log of p / (1 - p) of each column's best token; 0 where nothing is known."""
+def log_odds(logits: Logits) -> Reals:
+    """[G]: log of p / (1 - p) of each column's best token; 0 where nothing is known."""
     row, peaks = logits.rows[0], logits.peaks[0]
-    top_is_best = peaks.best >= peaks.top
-    ahead = (peaks.best - peaks.top).exp()
-    others = torch.where(top_is_best, peaks.rest, 1.0 + peaks.rest - ahead)
-    odds = torch.zeros(logits.answers, dtype=torch.float64, device=row.values.device)
-    odds[row.columns] = (peaks.best - peaks.top - others.log()).clamp(-STEEPEST, STEEPEST)
+    best, top, rest = to_host(peaks.best, peaks.top, peaks.rest)
+    others = np.where(best >= top, rest, 1.0 + rest - np.exp(best - top))
+    odds = np.zeros(logits.answers)
+    with np.errstate(divide="ignore"):
+        steep = best - top - np.log(others)
+    odds[list(row.places)] = steep.clip(-STEEPEST, STEEPEST)
     return odds
 
 
-def _token_margin(logits: Logits, accepted: Tensor) -> float:
+def _token_margin(logits: Logits, accepted: Flags) -> float:
     """Half the smallest lead of an accepted token."""
     row, peaks = logits.rows[0], logits.peaks[0]
     rivals = row.values.double().clone()
     rivals[:, logits.mask] = -torch.inf
     second = rivals.scatter(1, peaks.tokens[:, None], -torch.inf).max(dim=1).values
-    lead = torch.full((logits.answers,), torch.inf, dtype=torch.float64, device=second.device)
-    lead[row.columns] = peaks.best - second
-    return float(_least(lead[accepted])) / 2
+    lead = np.full(logits.answers, np.inf)
+    (lead[list(row.places)],) = to_host(peaks.best - second)
+    return _least(lead[accepted]) / 2
 
 
-def _accept_margin(saber: Saber, state: SaberState, odds: Tensor, decision: Decision) -> float:
+def _accept_margin(saber: Saber, state: SaberState, odds: Reals, decision: Decision) -> float:
     """The bar is compared in log-odds; without history it is 1, which nothing reaches."""
     accepted = decision.accepted[0]
     eligible = state.masked[0] & _read(saber, state)
-    bar = torch.logit(decision.threshold[0])
-    above = int((eligible & (decision.confidence[0] > decision.threshold[0])).sum())
+    threshold = float(decision.threshold[0])
+    bar = math.log(threshold / (1 - threshold)) if threshold < 1 else math.inf
+    above = int((eligible & (decision.confidence[0] > threshold)).sum())
     weakest, surest = _least(odds[accepted]), -_least(-odds[eligible & ~accepted])
-    margins = [torch.inf]
+    margins = [math.inf]
     if above >= saber.n:
-        margins.append(float(bar - surest) / 2)
+        margins.append((bar - surest) / 2)
     if above > saber.n:
-        margins.append(float(weakest - bar) / 2)
+        margins.append((weakest - bar) / 2)
     else:
-        margins.append(float(weakest - surest) / 4)
+        margins.append((weakest - surest) / 4)
     return max(0.0, min(margins))
 
 
-def _read(saber: Saber, state: SaberState) -> Tensor:
-    """Bool[G]: the columns that the rule looks at."""
+def _read(saber: Saber, state: SaberState) -> Flags:
+    """[G]: the columns that the rule looks at."""
     canvas = saber.canvas(state)
     return canvas.reads[0, canvas.response]
 
 
-def _remask_margin(state: SaberState, odds: Tensor, decision: Decision) -> float:
+def _remask_margin(state: SaberState, odds: Reals, decision: Decision) -> float:
     """The first pair of a token that stays and one that goes whose order turns."""
     placed = ~state.masked[0] | decision.accepted[0]
-    looked = placed & ~state.previous[0].isnan()
+    looked = placed & ~np.isnan(state.previous[0])
     goes, stays = looked & decision.remasked[0], looked & ~decision.remasked[0]
     before = state.previous[0]
     turned = turning(
         odds[stays][None, :], before[stays][None, :], odds[goes][:, None], before[goes][:, None]
     )
-    return float(_least(turned.flatten()))
+    return _least(turned.flatten())
 
 
-def turning(falls: Tensor, falls_from: Tensor, rises: Tensor, rises_from: Tensor) -> Tensor:
+def turning(falls: Reals, falls_from: Reals, rises: Reals, rises_from: Reals) -> Reals:
     """The e at which s(falls - 2e) - falls_from equals s(rises + 2e) - rises_from, at least 0; broadcasts.
 
     With k = falls_from - rises_from, h = cosh((falls + rises) / 2) and
     y = exp(2e - (falls - rises) / 2) it is (1 + k) y^2 + 2 k h y - (1 - k) = 0.
     """
     k = falls_from - rises_from
-    h = torch.cosh((falls + rises) / 2)
-    root = (k * k * h * h + 1 - k * k).sqrt()
-    y = torch.where(k > 0, (1 - k) / (root + k * h), (root - k * h) / (1 + k))
-    return ((falls - rises) / 4 + y.log() / 2).clamp(min=0.0)
+    h = np.cosh((falls + rises) / 2)
+    root = np.sqrt(k * k * h * h + 1 - k * k)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = np.where(k > 0, (1 - k) / (root + k * h), (root - k * h) / (1 + k))
+        return np.maximum((falls - rises) / 4 + np.log(y) / 2, 0.0)
 
 
-def _least(values: Tensor) -> Tensor:
+def _least(values: Reals) -> float:
     """The minimum; inf of nothing."""
-    return values.min() if values.numel() else values.new_tensor(torch.inf)
+    return float(values.min(initial=np.inf))

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+
 from archer.completion import Completion
 from archer.decoders.base import Decision
 from archer.errors import ArcherError
@@ -36,7 +38,11 @@ def walk(request: Request, prompt: Sequence[int]) -> Stream:
 def divergence(first: Stream, second: Stream) -> int | None:
     """The first update after which two runs stand at different responses; None if there is none."""
     for update, (one, other) in enumerate(zip_longest(first, second), start=1):
-        if one is None or other is None or not one.after.response.equal(other.after.response):
+        if (
+            one is None
+            or other is None
+            or not np.array_equal(one.after.response, other.after.response)
+        ):
             return update
     return None
 
