@@ -14,8 +14,23 @@ import archer
 
 PACKAGE = Path(archer.__file__).parent
 BELOW_ALL = "archer.errors"
-DECODERS_MAY_USE = ("archer.canvas", "archer.logits", "archer.noise", BELOW_ALL, "archer.decoders")
-POLICIES_MAY_USE = ("archer.canvas", "archer.memory", "archer.seam", BELOW_ALL, "archer.policies")
+ARRAYS = "archer.arrays"
+DECODERS_MAY_USE = (
+    ARRAYS,
+    "archer.canvas",
+    "archer.logits",
+    "archer.noise",
+    BELOW_ALL,
+    "archer.decoders",
+)
+POLICIES_MAY_USE = (
+    ARRAYS,
+    "archer.canvas",
+    "archer.memory",
+    "archer.seam",
+    BELOW_ALL,
+    "archer.policies",
+)
 REPORT_MAY_USE = (
     "archer.trace",
     "archer.view.glyphs",
@@ -25,12 +40,14 @@ REPORT_MAY_USE = (
 LAYERS = {
     "errors": (),
     "noise": (BELOW_ALL,),
-    "canvas": (BELOW_ALL,),
-    "logits": (BELOW_ALL, "archer.noise"),
+    "arrays": (),
+    "transfer": (),
+    "canvas": (BELOW_ALL, ARRAYS),
+    "logits": (BELOW_ALL, ARRAYS, "archer.noise", "archer.transfer"),
     "seam": (BELOW_ALL,),
     "transformer": (BELOW_ALL,),
-    "memory": (BELOW_ALL, "archer.canvas", "archer.logits"),
-    "layout": (BELOW_ALL,),
+    "memory": (BELOW_ALL, ARRAYS, "archer.canvas", "archer.logits"),
+    "layout": (BELOW_ALL, ARRAYS),
     "timing": (BELOW_ALL,),
 }
 """Modules of the core that stand below others, and all they may import of the package."""

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from archer import replay
@@ -46,8 +47,8 @@ def case(root: Path) -> Case:
         fed=[step.calls[0].fed for step in steps],
         full=[step.calls[0].kind is Kind.FULL for step in steps],
         distance=[step.calls[0].distance for step in steps],
-        accepted=[step.decision.accepted[0].nonzero().flatten().tolist() for step in steps],
-        remasked=[step.decision.remasked[0].nonzero().flatten().tolist() for step in steps],
+        accepted=[np.flatnonzero(step.decision.accepted[0]).tolist() for step in steps],
+        remasked=[np.flatnonzero(step.decision.remasked[0]).tolist() for step in steps],
         tau=[step.decision.threshold[0].item() for step in steps],
     )
 

@@ -163,7 +163,7 @@ def test_parallel_rules_finish_a_block_before_the_next(decoder: Any) -> None:
         inside = before.current[0]
         assert (decision.accepted[0] <= (inside & before.masked[0])).all()
         assert int(decision.accepted.sum()) >= 1
-        if not after.done and int(after.block) != int(before.block):
+        if not after.done and after.block[0] != before.block[0]:
             assert not (after.masked[0] & inside).any()
     assert after.done
 
@@ -355,7 +355,7 @@ def test_wino(seed: int, threshold: float, verify: float, block: int) -> None:
         values = logits_at(update, seed, 1, 12 + block)
         logits = Logits.dense(values, MASK)
         after, decision = decoder.step(state, logits)
-        low = int(state.block) * block
+        low = int(state.block[0]) * block
         inside = range(low, low + block)
         sure, tokens = logits.greedy.confidence[0].tolist(), logits.greedy.tokens[0].tolist()
         masks = [i for i in inside if state.masked[0, i]]
@@ -373,7 +373,7 @@ def test_wino(seed: int, threshold: float, verify: float, block: int) -> None:
         assert np.flatnonzero(decision.remasked[0]).tolist() == sorted(back)
         for i in accepted:
             assert after.response[0, i] == tokens[i]
-        budget = 30 if int(after.block) != int(state.block) else len(accepted)
+        budget = 30 if after.block[0] != state.block[0] else len(accepted)
         state = after
         if state.done.item():
             break
