@@ -140,3 +140,11 @@ def test_a_row_of_another_width_is_refused() -> None:
 def test_what_json_cannot_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         Table("T", (Column("a"),), ((float("nan"),),)).json()
+
+
+def test_a_tiny_probability_is_not_told_as_none() -> None:
+    table = Table("", (Column("p", 4, chance=True), Column("x", 4)), [[3e-6, 3e-6], [6e-5, 0.5]])
+    assert [line.split(" | ") for line in table.markdown().splitlines() if "0.0" in line] == [
+        ["| &lt; 0.0001", "0.0000 |"],
+        ["| 0.0001", "0.5000 |"],
+    ]

@@ -41,6 +41,8 @@ class Column:
 
     name: str
     digits: int = 2
+    chance: bool = False
+    """Probabilities: one that would round to 0 is told as less than the last digit."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ class Table:
         for place, column in enumerate(self.columns):
             cells = [row[place] for row in self.rows]
             numeric = bool(cells) and not any(isinstance(cell, str) for cell in cells)
-            texts = tuple(_rounded(cell, column.digits) for cell in cells)
+            texts = tuple(_rounded(cell, column) for cell in cells)
             yield _Shown(column.name, texts, numeric)
             if PAPER in self._extras(place):
                 theirs = [cell.paper if isinstance(cell, Value) else None for cell in cells]
@@ -185,12 +187,14 @@ def _raw(cell: Cell, extras: Sequence[str]) -> list[Any]:
     return [cell, *(None for _ in extras)]
 
 
-def _rounded(cell: Cell, digits: int) -> str:
+def _rounded(cell: Cell, column: Column) -> str:
     if isinstance(cell, str):
         return cell
-    value = cell if isinstance(cell, Value) else Value(cell)
+    value, digits = cell if isinstance(cell, Value) else Value(cell), column.digits
     if value.ours is None:
         return MISSING
+    if column.chance and value.ours < 0.5 * 10.0**-digits:
+        return f"< {10.0**-digits:.{digits}f}"
     number = _number(value.ours, digits)
     if value.low is None or value.high is None:
         return number

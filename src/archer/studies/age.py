@@ -28,8 +28,8 @@ COLUMNS = (
     Column("seconds", 3),
     Column("speedup"),
     Column("predicted"),
-    Column("p of scores", 4),
-    Column("p of parting", 4),
+    Column("p of scores", 4, chance=True),
+    Column("p of parting", 4, chance=True),
 )
 
 

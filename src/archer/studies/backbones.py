@@ -58,7 +58,7 @@ COLUMNS = (
     Column("seconds", 3),
     Column("speedup"),
     Column("predicted"),
-    Column("p", 4),
+    Column("p", 4, chance=True),
 )
 
 

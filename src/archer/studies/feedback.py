@@ -193,7 +193,7 @@ def _tests_table(result: Mapping[str, Any], tests: Sequence[Row]) -> Table:
     paper = result["paper"]
     return Table(
         f"Problems that one branch alone passes, n = {result['n']} pairs",
-        [Column("suite"), Column("fresh only"), Column("cached only"), Column("p", 3)],
+        [Column("suite"), Column("fresh only"), Column("cached only"), Column("p", 3, chance=True)],
         [
             [
                 row["suite"],

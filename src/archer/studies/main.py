@@ -50,7 +50,7 @@ COLUMNS = (
     Column("speedup"),
     Column("predicted"),
     Column("only it / only Saber"),
-    Column("p", 4),
+    Column("p", 4, chance=True),
 )
 
 

@@ -27,7 +27,7 @@ COLUMNS = (
     Column("updates", 1),
     Column("revised positions", 1),
     Column("only it / only one by one"),
-    Column("p", 4),
+    Column("p", 4, chance=True),
 )
 
 

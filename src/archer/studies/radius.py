@@ -148,7 +148,7 @@ def _sweep(result: Mapping[str, Any], task: str, rows: Sequence[Row]) -> Table:
             Column("refreshes"),
             Column("as Saber"),
             Column("updates", 1),
-            Column("p", 4),
+            Column("p", 4, chance=True),
         ],
         [
             [

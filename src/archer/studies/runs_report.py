@@ -97,7 +97,12 @@ def _comparisons(runs: list[Run]) -> Iterator[Part]:
         )
     columns = [Column("run")]
     columns += [Column(name, 0) for name in ("both", "only first", "only this", "neither")]
-    columns += [Column("p", 3), Column("times as fast"), Column("median"), Column("same text", 0)]
+    columns += [
+        Column("p", 3, chance=True),
+        Column("times as fast"),
+        Column("median"),
+        Column("same text", 0),
+    ]
     if rows:
         yield Table(f"Against {runs[0].label}", columns, rows, ["p: exact McNemar."])
     yield from refused
