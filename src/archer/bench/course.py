@@ -9,7 +9,6 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -106,5 +105,4 @@ class Course:
 
 
 def _tokens(state: SaberState, device: torch.device) -> Tensor:
-    joined = np.concatenate((state.prompt.tokens, state.response), axis=1)[0]
-    return torch.from_numpy(joined).to(device)
+    return torch.from_numpy(state.tokens[0]).to(device)

@@ -55,7 +55,7 @@ class StudyOptions:
             model=model.load(),
             out=out,
             scale=scale,
-            listener=RunProgress("arm", console, complain, complete=False),
+            listener=RunProgress("arm", console, complain),
             task=self.task,
             long_task="pocket-long" if own else self.task,
             dev_task="pocket-dev" if own else None,

@@ -42,6 +42,11 @@ class DecodeState:
         return int(self.response.shape[1])
 
     @property
+    def tokens(self) -> Ints:
+        """[B, P + G]: prompt and response."""
+        return np.concatenate((self.prompt.tokens, self.response), axis=1)
+
+    @property
     def masked(self) -> Flags:
         """[B, G]: nothing placed."""
         masked: Flags = self.response == self.prompt.mask

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from archer.runs.manifest import Request
@@ -22,8 +21,7 @@ def feedback_term(
     if event is None:
         return None
     state = event.state
-    joined = np.concatenate((state.prompt.tokens[0], state.response[0]))
-    tokens = torch.from_numpy(joined).to(request.model.network.device)
+    tokens = torch.from_numpy(state.tokens[0]).to(request.model.network.device)
     found = along(request.model, tokens, len(prompt), event.position, event.token)
     fresh, anchored = float(found.fresh.norm()), float(found.anchored.norm())
     return {

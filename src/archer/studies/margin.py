@@ -78,7 +78,7 @@ def _accept_margin(saber: Saber, state: SaberState, odds: Reals, decision: Decis
     accepted = decision.accepted[0]
     eligible = state.masked[0] & _read(saber, state)
     threshold = float(decision.threshold[0])
-    bar = math.log(threshold / (1 - threshold)) if threshold < 1 else math.inf
+    bar = float(torch.logit(torch.tensor(threshold, dtype=torch.float64)))
     above = int((eligible & (decision.confidence[0] > threshold)).sum())
     weakest, surest = _least(odds[accepted]), -_least(-odds[eligible & ~accepted])
     margins = [math.inf]
@@ -118,7 +118,7 @@ def turning(falls: Reals, falls_from: Reals, rises: Reals, rises_from: Reals) ->
     k = falls_from - rises_from
     h = np.cosh((falls + rises) / 2)
     root = np.sqrt(k * k * h * h + 1 - k * k)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # both forms of y are worked out
         y = np.where(k > 0, (1 - k) / (root + k * h), (root - k * h) / (1 + k))
         return np.maximum((falls - rises) / 4 + np.log(y) / 2, 0.0)
 

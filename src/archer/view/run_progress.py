@@ -23,15 +23,10 @@ BETWEEN_LINES = 30.0
 
 
 class RunProgress:
-    """Listens to a run, or to one after the other. `say` is given lines where no bar can be drawn.
+    """Listens to a run, or to one after the other. `say` is given lines where no bar can be drawn."""
 
-    Of a run with nothing left to do that is said too, unless `complete` is False.
-    """
-
-    def __init__(
-        self, name: str, console: Console, say: Callable[[str], None], *, complete: bool = True
-    ) -> None:
-        self._name, self._console, self._say, self._complete = name, console, say, complete
+    def __init__(self, name: str, console: Console, say: Callable[[str], None]) -> None:
+        self._name, self._console, self._say = name, console, say
         self._guard = threading.Lock()
         self._total = self._earlier = self._done = self._graded = self._passed = 0
         self._started = self._spoken = time.monotonic()
@@ -50,7 +45,7 @@ class RunProgress:
         self._done, self._graded = self._earlier, len(recorded.grades)
         self._passed = sum(_passed(grade) for grade in recorded.grades.values())
         self._started = self._spoken = time.monotonic()
-        if self._earlier and (self._complete or self._graded < total):
+        if self._earlier or self._graded:
             self._say(f"{self._name}: goes on, {self._done} of {total} were done already.")
         if self._bar is not None:
             self._bar.stop()
