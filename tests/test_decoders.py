@@ -21,6 +21,7 @@ from archer.decoders.scheduled import Scheduled
 from archer.errors import BadRequest
 from archer.logits import Logits
 from oracles.rules import SaberRow, confidence_rule, schedule
+from reading import greedy
 
 MASK, VOCABULARY = 9, 12
 
@@ -72,7 +73,7 @@ def test_saber_equals_the_slow_rule(case: tuple[Saber, int, int, bool]) -> None:
     assert decoder.block is not None
     oracle = SaberRow(length, decoder.block, decoder.n, decoder.mu, decoder.rollback)
     for _, logits, decision, after in trajectory(decoder, seed, length, coarse=coarse):
-        best = logits.greedy
+        best = greedy(logits)
         accepted, remasked, bar = oracle.update(
             best.confidence[0].tolist(), best.tokens[0].tolist()
         )
@@ -108,10 +109,10 @@ def test_saber_keeps_its_invariants(case: tuple[Saber, int, int, bool]) -> None:
             assert decision.threshold.item() == pytest.approx(mean.item(), abs=1e-12)
         if index == 0 and length > decoder.n and decoder.block > decoder.n:
             assert int(taken.sum()) == decoder.n
-            sure = logits.greedy.confidence[0][taken]
+            sure = greedy(logits).confidence[0][taken]
             if decoder.rollback and len(set(sure.tolist())) == len(sure):
-                lost = logits.greedy.confidence[0][back]
-                kept = logits.greedy.confidence[0][taken & ~back]
+                lost = greedy(logits).confidence[0][back]
+                kept = greedy(logits).confidence[0][taken & ~back]
                 assert not len(lost) or lost.max() < kept.min()
         assert np.array_equal(after.prompt.tokens, before.prompt.tokens)
     assert after.done.all()
@@ -151,7 +152,7 @@ def test_confidence_equals_the_slow_rule_and_ends_on_time(
     done = False
     walked = trajectory(Scheduled(block=block, steps=steps), seed, length, coarse=coarse)
     for update, (_, logits, decision, after) in enumerate(walked):
-        best = logits.greedy
+        best = greedy(logits)
         end = (update // each + 1) * block
         chosen = confidence_rule(response, end, counts[update], best.confidence[0].tolist())
         for at in chosen:
@@ -237,7 +238,7 @@ def test_a_token_accepted_again_counts_with_its_latest_confidence() -> None:
     logits = peaked([9.0, 0.0, 0.0, 0.0])
     after, decision = decoder.step(replace(start, accepted_at=history), logits)
     assert decision.accepted.tolist() == [[True, False, False, False]]
-    assert after.accepted_at[0, 0] == logits.greedy.confidence[0, 0] > 0.9
+    assert after.accepted_at[0, 0] == greedy(logits).confidence[0, 0] > 0.9
 
 
 def test_a_new_block_is_not_judged_by_what_was_seen_before_it() -> None:

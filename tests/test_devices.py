@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from archer.canvas import Prompt
 from archer.catalogue import METHODS
 from archer.generation import Kind, Loop
+from archer.logits import _summits_anywhere
 from archer.memory import Memory, Store
 from archer.methods import build
 from archer.policies.prompt_cache import Age, Archer
@@ -131,6 +132,7 @@ def test_the_host_reads_once_per_update(
 ) -> None:
     """Tokens, confidences and whether they are finite come together, as they would from a device."""
     monkeypatch.setattr("archer.logits.to_host", packed)
+    monkeypatch.setattr("archer.logits._summits_at_hand", _summits_anywhere)
     loop, state = loop_of(backbone(), method, settings)
     loop.decoder.canvas(state)
     with watched(monkeypatch) as watch:
@@ -160,6 +162,7 @@ def test_what_was_packed_is_what_was_there() -> None:
     tensors = (
         torch.tensor([[2**53 - 1, -7]]),
         torch.tensor([True, False, True]),
+        torch.tensor([0.1, -torch.inf]),
         torch.tensor([[0.1], [torch.nan]], dtype=torch.float64),
     )
     for alone, together in zip(to_host(*tensors), packed(*tensors), strict=True):
@@ -209,9 +212,8 @@ def test_a_compiled_pass_gives_the_same_tokens() -> None:
 
 def unread(*tensors: Tensor) -> list[NDArray[Any]]:
     """Stands for the one read: everything is finite, and nothing likely."""
-    likely = {torch.float64: 0.1}
     return [
-        torch.full_like(tensor, likely.get(tensor.dtype, 1), device="cpu").numpy()
+        torch.full_like(tensor, 9 if tensor.is_floating_point() else 1, device="cpu").numpy()
         for tensor in tensors
     ]
 

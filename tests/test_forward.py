@@ -52,19 +52,12 @@ def ask(
     model: Backbone, canvas: Canvas, memory: Memory, asked: Flags
 ) -> tuple[list[Tensor], Work, layout.Layout]:
     """Run one pass over the asked columns; logits per row."""
-    plan = layout.plan(
-        asked,
-        canvas.reads,
-        starts=canvas.starts,
-        slots=memory.slots,
-        response=canvas.response.start,
-        shift=model.shift,
-        device=torch.device("cpu"),
-        running=range(canvas.rows),
-    )
-    rows, work = run(model.network, canvas, plan, memory)
+    rows = tuple(range(canvas.rows))
+    frame = layout.Frame(canvas.starts, memory.slots, canvas.response.start, rows)
+    plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
+    found, work = run(model.network, canvas, plan, memory)
     memory.note(canvas, [True] * canvas.rows, plan.full)
-    return [rows[row].values for row in range(canvas.rows)], work, plan
+    return [found[row].values for row in rows], work, plan
 
 
 def ids(length: int, seed: int, vocabulary: int = 45) -> Tensor:

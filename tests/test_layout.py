@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archer import layout
 from archer.arrays import Flags
-from archer.layout import Layout, Run
+from archer.layout import Frame, Layout, Plans, Run
 
 CPU = torch.device("cpu")
 
@@ -30,17 +30,12 @@ class Case:
     shift: bool
     running: tuple[int, ...]
 
+    @property
+    def frame(self) -> Frame:
+        return Frame(self.starts, self.slots, self.response, self.running)
+
     def plan(self) -> Layout:
-        return layout.plan(
-            self.asked,
-            self.reads,
-            starts=self.starts,
-            slots=self.slots,
-            response=self.response,
-            shift=self.shift,
-            device=CPU,
-            running=self.running,
-        )
+        return layout.plan(self.asked, self.reads, self.frame, shift=self.shift, device=CPU)
 
     def computed(self, row: int) -> list[int]:
         """Columns of a row, one by one: asked for, or left neighbour of an asked response column."""
@@ -130,6 +125,18 @@ def test_a_plan_computes_and_scores_exactly_the_listed_columns(case: Case) -> No
         (row, column + case.response) for row, answers in plan.answers for column in answers
     ] == [(row, column + case.shift) for row, column in scored]
     assert [row for row, _ in plan.answers] == list(case.running)
+    assert plan.positions.tolist() == [column - case.starts[row] for row, column in computed]
+
+
+@given(st.lists(cases(), min_size=1, max_size=2 * Plans.MOST + 2), st.booleans())
+def test_a_plan_that_was_kept_is_the_one_that_would_be_made(asked: list[Case], shift: bool) -> None:
+    plans = Plans(shift, CPU)
+    for each in [*asked, *reversed(asked)]:
+        case = replace(each, shift=shift)
+        kept = plans.plan(case.asked, case.reads, case.frame)
+        assert repr(kept) == repr(case.plan()), "tensors this small are shown whole"
+        assert plans.plan(case.asked.copy(), case.reads.copy(), case.frame) is kept
+        assert len(plans._made) <= Plans.MOST
 
 
 @settings(max_examples=300)
@@ -230,17 +237,8 @@ def test_the_caller_may_say_which_rows_are_full() -> None:
     """Where a rule inside the layers recomputes less than the columns that are fed."""
     case = full_case(shift=False, rows=3)
     case = replace(case, running=(0, 1))
-    plan = layout.plan(
-        case.asked,
-        case.reads,
-        starts=case.starts,
-        slots=case.slots,
-        response=case.response,
-        shift=case.shift,
-        device=CPU,
-        running=case.running,
-        full=(True, False, True),
-    )
+    frame = replace(case.frame, full=(True, False, True))
+    plan = layout.plan(case.asked, case.reads, frame, shift=case.shift, device=CPU)
     assert plan.full == (True, False, False)
 
 

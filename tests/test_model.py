@@ -84,7 +84,7 @@ def test_no_mask_is_left_and_passes_add_up(llada: Model, dream: Model, method: s
 def test_a_model_that_loves_its_mask_still_writes_none(tmp_path: Path) -> None:
     """The mask is the likeliest token of many columns; the next best is written."""
     model = load(make_llada(tmp_path), device="cpu")
-    favourite = next(model.stream([1, 2, 3], length=LENGTH)).logits.greedy.tokens[0, 0]
+    favourite = next(model.stream([1, 2, 3], length=LENGTH)).logits.greedy.tokens[0][0]
     model.network.head.data[LLADA_MASK] = 3 * model.network.head.data[favourite]
     stream = model.stream([1, 2, 3], length=LENGTH)
     tops = [step.logits.rows[0].values.argmax(dim=1).tolist() for step in stream]

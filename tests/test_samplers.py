@@ -25,12 +25,13 @@ from archer.decoders.saber_dream import SaberDream
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wino import Wino
 from archer.errors import BadRequest
-from archer.logits import Candidates, Logits
+from archer.logits import Logits
 from archer.model import load
 from archer.replay import read_cases
 from conftest import shared
 from networks import Backbone, backbone, random_network, shape
 from pairs import revised, walk
+from reading import greedy
 from test_decoders import MASK, VOCABULARY, logits_at, prompt_of, trajectory
 from test_forward import ask as run_pass
 from test_forward import blank
@@ -42,10 +43,6 @@ def first(decoder: Any, seed: int, length: int = 12, scale: float = 1.0) -> tupl
     """The first decision on random logits."""
     logits = Logits.dense(logits_at(1, seed, 1, length) * scale, MASK)
     return decoder.step(decoder.start(prompt_of(1), length), logits)[1], logits
-
-
-def host(logits: Logits) -> Candidates:
-    return logits.read(logits.greedy)[0]
 
 
 def entropies(logits: Logits) -> Tensor:
@@ -105,7 +102,7 @@ def test_threshold(seed: int, low: float, high: float) -> None:
         first(Threshold(threshold=low), seed),
         first(Threshold(threshold=high), seed),
     )
-    sure = host(logits).confidence[0]
+    sure = greedy(logits).confidence[0]
     assert (tight.accepted <= loose.accepted).all()
     assert tight.accepted[0, sure.argmax()]
     wanted = (sure >= low) | (np.arange(12) == sure.argmax())
@@ -127,7 +124,7 @@ def test_factor(seed: int, low: float, high: float, scale: float) -> None:
     """Invariant 27: a prefix of the sort, never empty, growing with the factor and with confidence."""
     low, high = min(low, high), max(low, high)
     (few, logits), (many, _) = (first(Factor(factor=f), seed, scale=scale) for f in (low, high))
-    sure = host(logits).confidence[0]
+    sure = greedy(logits).confidence[0]
     assert int(few.accepted.sum()) == factor_count(sure, low) <= int(many.accepted.sum())
     order = (-sure).argsort(kind="stable")
     assert few.accepted[0][order].cumprod().sum() == few.accepted.sum() >= 1
@@ -141,7 +138,7 @@ def test_entropy_bound(seed: int, gamma: float, proxy: Any) -> None:
     spread = entropies(logits)
     sure = {
         "entropy": -spread,
-        "confidence": logits.greedy.confidence[0],
+        "confidence": torch.from_numpy(greedy(logits).confidence[0]),
         "margin": margins(logits),
     }
     order = sure[proxy].argsort(descending=True, stable=True).numpy()
@@ -233,7 +230,7 @@ def test_saber_dream_takes_back_the_least_likely_token() -> None:
         assert count >= min(2, int(before.masked.sum()))
         if not after.done:
             assert int(back.sum()) == max(1, min(-(-count // 8), count - 1))
-            sure = logits.probability(placed)[0].numpy()
+            sure = logits.probability(logits.at(placed))[0].numpy()
             candidates = placed[0] != MASK
             assert sure[back].max() <= sure[candidates & ~back].min()
         bars.append(decision.threshold.item())
@@ -268,7 +265,8 @@ def test_remdm_fills_refills_and_ends_on_time() -> None:
     assert len(walked) == decoder.limit(16)
     for before, logits, decision, _ in walked:
         if decision.remasked.any():
-            sure = np.where(before.masked[0], 2, logits.probability(before.response)[0].numpy())
+            placed = logits.probability(logits.at(before.response))[0].numpy()
+            sure = np.where(before.masked[0], 2, placed)
             assert decision.remasked[0, sure.argmin()]
     assert Remdm().limit(256) == 224 + 64 + 32
     uneven = list(trajectory(Remdm(k=3, loops=1), 2, 16))
@@ -316,7 +314,7 @@ def test_editing(seed: int, fill: float, edit: float) -> None:
     state = replace(begin, response=response)
     logits = Logits.dense(logits_at(1, seed, 1, 12), MASK)
     after, decision = decoder.step(state, logits)
-    best, masks = host(logits), state.masked[0]
+    best, masks = greedy(logits), state.masked[0]
     sure = best.confidence[0]
     wanted = masks & (sure >= fill)
     if not wanted.any():
@@ -357,7 +355,7 @@ def test_wino(seed: int, threshold: float, verify: float, block: int) -> None:
         after, decision = decoder.step(state, logits)
         low = int(state.block[0]) * block
         inside = range(low, low + block)
-        sure, tokens = logits.greedy.confidence[0].tolist(), logits.greedy.tokens[0].tolist()
+        sure, tokens = greedy(logits).confidence[0].tolist(), greedy(logits).tokens[0].tolist()
         masks = [i for i in inside if state.masked[0, i]]
         cap = min(max(int(0.7 * len(masks)), 5), 20)
         ranked = sorted(masks, key=lambda i: (-sure[i], i))

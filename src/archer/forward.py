@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.arrays import Ints
 from archer.canvas import Canvas
 from archer.layout import Layout, Run, columns_of
 from archer.logits import RowLogits
@@ -63,11 +62,10 @@ class Fed:
     @classmethod
     def of(cls, canvas: Canvas, layout: Layout, device: torch.device) -> Fed:
         tokens = [columns_of(canvas.tokens, item) for item in layout.computed]
-        positions = [_positions(canvas, item) for item in layout.computed]
         seen = canvas.visible
         return cls(
             tokens=torch.from_numpy(np.concatenate(tokens)).to(device),
-            positions=torch.from_numpy(np.concatenate(positions)).to(device),
+            positions=_positions(canvas, layout, device),
             columns=canvas.columns,
             visible=None if seen is None else torch.from_numpy(seen).to(device),
         )
@@ -268,8 +266,8 @@ def run(
     return computing(network, Fed.of(canvas, layout, network.device), layout, memory, rule)
 
 
-def _positions(canvas: Canvas, item: Run) -> Ints:
-    if canvas.positions is not None:
-        return columns_of(canvas.positions, item)
-    each = np.arange(canvas.columns)[item.picked] - item.start
-    return np.tile(each, item.rows)
+def _positions(canvas: Canvas, layout: Layout, device: torch.device) -> Tensor:
+    if canvas.positions is None:
+        return layout.positions
+    repeated = [columns_of(canvas.positions, item) for item in layout.computed]
+    return torch.from_numpy(np.concatenate(repeated)).to(device)

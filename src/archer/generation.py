@@ -92,6 +92,7 @@ class Loop(Generic[State]):
         self.decoder = decoder
         self.policy = policy
         self.clock = Clock(network.device)
+        self._plans = layout.Plans(shift, network.device)
         self._compute = (
             torch.compile(compute, fullgraph=True, dynamic=False) if compiled else compute
         )
@@ -195,19 +196,16 @@ class Loop(Generic[State]):
         """Run the rows that need a pass; the others get the logits they had, `twins` all of another row."""
         canvas = question.canvas
         reused = {row for row in range(canvas.rows) if self._can_reuse(row, question, memory)}
-        running = [row for row in range(canvas.rows) if row not in reused and row not in twins]
+        running = tuple(row for row in range(canvas.rows) if row not in reused and row not in twins)
         inside = self.policy.inside_layers(memory)
-        plan = layout.plan(
-            question.asked,
-            question.canvas.reads,
+        frame = layout.Frame(
             starts=canvas.starts,
             slots=memory.slots,
             response=canvas.response.start,
-            shift=self.shift,
-            device=self.network.device,
             running=running,
             full=None if inside is None else inside.full,
         )
+        plan = self._plans.plan(question.asked, canvas.reads, frame)
         fresh: dict[int, RowLogits] = {}
         work = Work()
         if running:

@@ -7,7 +7,7 @@ It touches no weights and no logits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +55,11 @@ class Layout:
     """Whether a row was asked for every column it has."""
     boundary: int
     """First column that belongs to the response's side: with shifted logits, the last one of the prompt."""
+    positions: Tensor
+    """Long[N]: column minus start, of every computed column."""
+
+
+_NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -67,30 +72,35 @@ class _Want:
     columns: Ints
 
 
-def plan(
-    asked: Flags,
-    reads: Flags,
-    *,
-    starts: Sequence[int],
-    slots: Sequence[int],
-    response: int,
-    shift: bool,
-    device: torch.device,
-    running: Sequence[int],
-    full: Sequence[bool] | None = None,
-) -> Layout:
-    """Lay out a pass over the rows `running`.
+@dataclass(frozen=True)
+class Frame:
+    """What a plan needs to know besides the columns."""
+
+    starts: tuple[int, ...]
+    """First existing column of each row."""
+    slots: tuple[int, ...]
+    """Where each row lives in the store."""
+    response: int
+    """First column of the response."""
+    running: tuple[int, ...]
+    """Rows that take part in the pass."""
+    full: tuple[bool, ...] | None = None
+    """Which rows are refreshed entirely, where that cannot be told from what is asked."""
+
+
+def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
+    """Lay out a pass.
 
     asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
     neighbour of every asked response column is computed with it: also the last prompt column, every time.
-    `full` says which rows are refreshed entirely where that cannot be told from `asked`.
     """
+    starts, slots, response = frame.starts, frame.slots, frame.response
     needed = asked.copy()
     if shift:
         needed[:, response - 1 : -1] |= asked[:, response:]
     computed, scored, answers = [], [], []
     fed, whole = [0] * len(starts), [False] * len(starts)
-    for row in running:
+    for row in frame.running:
         start = starts[row]
         columns = start + np.flatnonzero(needed[row, start:])
         read = np.flatnonzero(reads[row])
@@ -98,7 +108,8 @@ def plan(
         scored.append(_Want(row, slots[row], start, read - int(shift)))
         answers.append((row, tuple((read - response).tolist())))
         fed[row] = len(columns)
-        whole[row] = bool(asked[row, start:].all()) if full is None else full[row]
+        whole[row] = bool(asked[row, start:].all()) if frame.full is None else frame.full[row]
+    places = [each.columns - each.start for each in computed]
     return Layout(
         computed=_runs(computed, device),
         scored=_runs(scored, device),
@@ -107,7 +118,28 @@ def plan(
         fed=tuple(fed),
         full=tuple(whole),
         boundary=response - int(shift),
+        positions=torch.from_numpy(np.concatenate([_NONE, *places])).to(device),
     )
+
+
+class Plans:
+    """Plans of earlier passes: most passes ask for the columns of the one before."""
+
+    MOST = 8
+
+    def __init__(self, shift: bool, device: torch.device) -> None:
+        self._shift = shift
+        self._device = device
+        self._made: dict[Hashable, Layout] = {}
+
+    def plan(self, asked: Flags, reads: Flags, frame: Frame) -> Layout:
+        """What `plan` makes of it, now or before."""
+        key = asked.shape, asked.tobytes(), reads.tobytes(), frame
+        if key not in self._made:
+            if len(self._made) == self.MOST:
+                self._made.clear()
+            self._made[key] = plan(asked, reads, frame, shift=self._shift, device=self._device)
+        return self._made[key]
 
 
 def unanswered(asked: Flags, reads: Flags) -> Flags:
@@ -167,7 +199,7 @@ def _kept(
     computed: Sequence[_Want], scored: Sequence[_Want], device: torch.device
 ) -> slice | Tensor | None:
     """Where the scored columns stand in the packed computed ones."""
-    places, packed = [np.empty(0, dtype=np.int64)], 0
+    places, packed = [_NONE], 0
     for whole, part in zip(computed, scored, strict=True):
         places.append(packed + np.searchsorted(whole.columns, part.columns))
         packed += len(whole.columns)

@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from archer import noise
@@ -43,24 +46,8 @@ class RowLogits:
         return torch.tensor(self.places, dtype=torch.long, device=self.values.device)
 
 
-@dataclass(frozen=True)
-class Answers:
-    """For each answer column the token a decoder would place, and how sure the model is of it."""
-
-    tokens: Tensor
-    """Long[B, A]: never the mask id; 0 where nothing is known."""
-    confidence: Tensor
-    """Float64[B, A]: softmax probability of that token over the whole vocabulary; NaN where unknown."""
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The same on the host, where decoders decide."""
-
-    tokens: Ints
-    """[B, A]"""
-    confidence: Reals
-    """[B, A]"""
+Rows = tuple[Tensor, ...]
+"""For each row one tensor [n]: a number for every column that was read."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +55,42 @@ class Peaks:
     """Maximum and mass of each known distribution: probability of v = exp(z_v - top) / (1 + rest)."""
 
     tokens: Tensor  # Long[n], best token other than the mask id, lowest id among equals
-    best: Tensor  # Float64[n], its logit
-    top: Tensor  # Float64[n], the largest logit, the mask id's included
-    rest: Tensor  # Float64[n], sum of exp(z_v - top) over all tokens but the one on top
+    best: Tensor  # Float[n], its logit
+    top: Tensor  # Float[n], the largest logit, the mask id's included
+    rest: Tensor  # Float[n], sum of exp(z_v - top) over all tokens but the one on top
 
     def probability(self, logit: Tensor) -> Tensor:
-        """Float64[n] -> Float64[n]"""
-        return (logit.double() - self.top).exp() / (1.0 + self.rest)
+        """Float[n] -> Float64[n]"""
+        return (logit.double() - self.top).exp() / (1.0 + self.rest.double())
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The token a decoder would place in each column, and what its probability is made of."""
+
+    tokens: Rows
+    """Long[n]: never the mask id."""
+    logits: Rows
+    """Float[n]: their logits."""
+    peaks: tuple[Peaks, ...]
+    """The distributions that these belong to."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The same on the host, where decoders decide."""
+
+    tokens: Ints
+    """[B, A]: never the mask id; 0 where nothing is known."""
+    confidence: Reals
+    """[B, A]: softmax probability of that token over the whole vocabulary; NaN where unknown."""
 
 
 class Logits:
     """Logits of the columns that were read, row by row; the only thing a decoder learns from the model.
 
-    Everything is worked out where the logits are; `read` brings what a decoder wants to the host.
+    What is as wide as the vocabulary is worked out where the logits are; `read` brings the few numbers that
+    are left of it to the host, in one transfer, and finishes them there.
     """
 
     def __init__(self, rows: Sequence[RowLogits], answers: int, mask: int) -> None:
@@ -102,20 +112,28 @@ class Logits:
         made._source = self._source
         return made
 
-    def read(self, best: Answers, *more: Tensor) -> tuple[Candidates, tuple[Reals, ...]]:
-        """Answers and any other Float64[B, A], brought to the host in one transfer."""
-        tokens, sure, sound, *others = to_host(
-            best.tokens, best.confidence, self._source.finite, *more
-        )
-        self._source._sound = sound
-        return Candidates(tokens, sure), tuple(others)
+    def read(self, best: Answers, *more: Rows) -> tuple[Candidates, tuple[NDArray[Any], ...]]:
+        """Answers and any other numbers on the host, [B, A] each; 0 or NaN where nothing is known."""
+        made_of = best.logits, [p.top for p in best.peaks], [p.rest for p in best.peaks]
+        tokens, *parts = self._source._fetch(best.tokens, *made_of, *more)
+        sure = list(map(_probability, *parts[:3]))
+        found = Candidates(self._placed(tokens), self._placed(sure))
+        return found, tuple(map(self._placed, parts[3:]))
 
     @property
     def sound(self) -> Flags:
-        """[B]: `finite` on the host; comes with what was read."""
+        """[B]: no NaN and no +inf among the row's logits, and not everything -inf; comes with a read."""
         if self._source._sound is None:
-            (self._source._sound,) = to_host(self._source.finite)
+            self._source._fetch()
+        assert self._source._sound is not None
         return self._source._sound
+
+    def _fetch(self, *wanted: Sequence[Tensor]) -> list[list[NDArray[Any]]]:
+        """Each of `wanted` on the host, row by row, and with it whether the logits are sound."""
+        own = [(p.best, p.top, p.rest) for p in self.peaks]
+        arrays = iter(to_host(*chain(*own, *wanted)))
+        self._sound = np.array([_sound(*islice(arrays, 3)) for _ in own])
+        return [list(islice(arrays, len(each))) for each in wanted]
 
     def select(self, rows: Sequence[int]) -> Logits:
         return Logits([self.rows[row] for row in rows], self.answers, self.mask)
@@ -126,95 +144,103 @@ class Logits:
         return tuple(_peaks(row.values, self.mask) for row in self.rows)
 
     @cached_property
-    def finite(self) -> Tensor:
-        """Bool[B]: no NaN and no +inf among the row's logits, and not everything -inf."""
-        return torch.stack([(p.top + p.rest + p.best).isfinite().all() for p in self.peaks])
-
-    @cached_property
     def greedy(self) -> Answers:
-        """The most likely token of each column and its probability."""
-        pairs = [(p.tokens, p.probability(p.best)) for p in self.peaks]
-        return self._answers(pairs)
+        """The most likely token of each column."""
+        return Answers(
+            tuple(p.tokens for p in self.peaks), tuple(p.best for p in self.peaks), self.peaks
+        )
 
     def sampled(self, temperature: float, keys: Sequence[int], updates: Sequence[int]) -> Answers:
         """Tokens drawn at `temperature`, with their untempered probability; greedy at 0, drawing nothing."""
         if temperature == 0:
             return self.greedy
-        pairs = []
-        for row, peaks, key, update in zip(self.rows, self.peaks, keys, updates, strict=True):
+        tokens = []
+        for row, key, update in zip(self.rows, keys, updates, strict=True):
             generator = noise.stream(key, update, row.values.device)
-            tokens = _gumbel_argmax(row.values, temperature, generator, self.mask)
-            pairs.append((tokens, peaks.probability(_logit_of(row.values, tokens))))
-        return self._answers(pairs)
+            tokens.append(_gumbel_argmax(row.values, temperature, generator, self.mask))
+        return self.answering(tuple(tokens))
 
-    def probability(self, tokens: Ints | Tensor) -> Tensor:
-        """[B, A] -> Float64[B, A]: probability of the given token at each column; NaN where unknown."""
-        placed = torch.as_tensor(tokens, device=self.rows[0].values.device)
-        return self._spread(
-            [
-                p.probability(_logit_of(r.values, placed[index, r.columns]))
-                for index, (r, p) in enumerate(self._pairs())
-            ]
-        )
+    def answering(self, tokens: Rows) -> Answers:
+        """These tokens, as likely as they are here."""
+        found = [_logit_of(r.values, t) for r, t in zip(self.rows, tokens, strict=True)]
+        return Answers(tokens, tuple(found), self.peaks)
+
+    def at(self, tokens: Ints) -> Rows:
+        """[B, A] -> Long[n] per row: of given tokens those of the columns that were read."""
+        placed = torch.from_numpy(tokens).to(self.rows[0].values.device)
+        return tuple(placed[index, row.columns] for index, row in enumerate(self.rows))
+
+    def probability(self, tokens: Rows) -> Rows:
+        """Float64[n]: probability of the given token at each column."""
+        answers = self.answering(tokens)
+        return tuple(p.probability(z) for p, z in zip(self.peaks, answers.logits, strict=True))
 
     @cached_property
-    def entropy(self) -> Tensor:
-        """Float64[B, A]: entropy of each distribution in nats; NaN where unknown."""
-        return self._spread([_entropy(r.values, p) for r, p in self._pairs()])
+    def entropy(self) -> Rows:
+        """Float64[n]: entropy of each distribution in nats."""
+        return tuple(_entropy(r.values, p) for r, p in self._pairs())
 
     @cached_property
-    def margin(self) -> Tensor:
-        """Float64[B, A]: lead of the best candidate over the next, as probabilities; NaN where unknown."""
-        return self._spread(
-            [
-                p.probability(p.best) - p.probability(_second(r.values, p, self.mask))
-                for r, p in self._pairs()
-            ]
+    def margin(self) -> Rows:
+        """Float64[n]: lead of the best candidate over the next, as probabilities."""
+        return tuple(
+            p.probability(p.best) - p.probability(_second(r.values, p, self.mask))
+            for r, p in self._pairs()
         )
 
     def _pairs(self) -> Iterator[tuple[RowLogits, Peaks]]:
         return zip(self.rows, self.peaks, strict=True)
 
-    def _spread(self, parts: Sequence[Tensor]) -> Tensor:
-        """Float64[n] per row -> Float64[B, A]"""
-        return self._placed(parts, torch.nan)
-
-    def _answers(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> Answers:
-        tokens, sure = ([pair[part] for pair in pairs] for part in (0, 1))
-        return Answers(self._placed(tokens, 0), self._spread(sure))
-
-    def _placed(self, parts: Sequence[Tensor], fill: float) -> Tensor:
-        """[n] per row -> [B, A], `fill` where nothing is known."""
-        if all(len(part) == self.answers for part in parts):
-            return torch.stack(list(parts))
-        placed = parts[0].new_full((len(parts), self.answers), fill)
+    def _placed(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """[n] per row -> [B, A]"""
+        if len(parts) == 1 and len(parts[0]) == self.answers:
+            return parts[0][None]
+        kind = parts[0].dtype
+        placed = np.full((len(parts), self.answers), 0 if kind == np.int64 else np.nan, kind)
         for index, (row, part) in enumerate(zip(self.rows, parts, strict=True)):
-            placed[index, row.columns] = part
+            placed[index, list(row.places)] = part
         return placed
+
+
+def _probability(logit: Reals, top: Reals, rest: Reals) -> Reals:
+    """`Peaks.probability` on the host."""
+    with np.errstate(invalid="ignore"):
+        below = np.subtract(logit, top, dtype=np.float64)
+    return np.asarray(np.exp(below) / np.add(1.0, rest, dtype=np.float64))
+
+
+def _sound(best: Reals, top: Reals, rest: Reals) -> bool:
+    """No NaN and no infinity among [n] each."""
+    highest, most = top.max(initial=0.0), rest.max(initial=0.0)
+    return bool(highest < np.inf and most < np.inf and best.min(initial=0.0) > -np.inf)
 
 
 def _peaks(values: Tensor, mask: int) -> Peaks:
     """[n, V] -> Peaks"""
-    best, tokens = _best(values, mask)
-    masked = values[:, mask]
-    top = torch.maximum(best, masked)
-    summit = tokens.masked_fill(masked > best, mask)
-    rest = torch.empty_like(top, dtype=torch.float64)
-    for rows in _chunks(values):
-        tail = _wide(values[rows]) - _wide(top[rows])[:, None]
-        tail.exp_().scatter_(1, summit[rows][:, None], 0.0)
-        rest[rows] = tail.sum(dim=1)
-    return Peaks(tokens, best.double(), top.double(), rest)
+    tokens, best, summit, top = _summits(values, mask)
+    chunks = list(_chunks(values))
+    if len(chunks) == 1:
+        return Peaks(tokens, best, top, _rest(values, top, summit))
+    rest = torch.empty_like(top)
+    for rows in chunks:
+        rest[rows] = _rest(values[rows], top[rows], summit[rows])
+    return Peaks(tokens, best, top, rest)
+
+
+def _rest(values: Tensor, top: Tensor, summit: Tensor) -> Tensor:
+    """[n, V], [n], Long[n] -> [n]: sum of exp(z_v - top) over all tokens but the summit."""
+    tail = (_wide(values) - top.unsqueeze(1)).exp_()
+    return tail.scatter_(1, summit.unsqueeze(1), 0.0).sum(dim=1)
 
 
 def _entropy(values: Tensor, peaks: Peaks) -> Tensor:
     """[n, V] -> Float64[n]: log(1 + rest) - sum of p_v (z_v - top)."""
-    spread = torch.empty_like(peaks.top)
+    spread = torch.empty_like(peaks.top, dtype=torch.float64)
     for rows in _chunks(values):
         wide = _wide(values[rows])
-        below = (wide - peaks.top[rows][:, None].to(wide.dtype)).clamp(min=-1e4)
+        below = (wide - peaks.top[rows, None]).clamp(min=-1e4)
         weighted = below.exp().mul_(below).sum(dim=1, dtype=torch.float64)
-        mass = 1.0 + peaks.rest[rows]
+        mass = 1.0 + peaks.rest[rows].double()
         spread[rows] = mass.log() - weighted / mass
     return spread
 
@@ -229,27 +255,42 @@ def _second(values: Tensor, peaks: Peaks, mask: int) -> Tensor:
     return second
 
 
-def _best(values: Tensor, mask: int) -> tuple[Tensor, Tensor]:
-    """[n, V] -> [n], Long[n]: largest logit and its lowest id over V without the mask id."""
+class Summits(NamedTuple):
+    """Where each distribution is highest, [n] each; logits are at least float32."""
+
+    tokens: Tensor  # the best token other than the mask id, lowest id among equals
+    best: Tensor  # its logit
+    summit: Tensor  # the token on top: the mask id where its logit is larger
+    top: Tensor  # its logit
+
+
+def _summits(values: Tensor, mask: int) -> Summits:
+    """[n, V] -> Summits"""
     if values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64):
-        return _best_at_hand(values, mask)
-    return _best_anywhere(values, mask)
+        return _summits_at_hand(values, mask)
+    return _summits_anywhere(values, mask)
 
 
-def _best_at_hand(values: Tensor, mask: int) -> tuple[Tensor, Tensor]:
+def _summits_at_hand(values: Tensor, mask: int) -> Summits:
     """The same for logits that the host holds: numpy's argmax is several times as fast as torch's."""
-    numbers = np.from_dlpack(values.detach())
-    found = numbers.argmax(axis=1)
-    blocked = np.flatnonzero(found == mask)
-    if len(blocked):
+    numbers = values.detach().numpy()
+    each = np.arange(len(numbers))
+    summit = numbers.argmax(axis=1)
+    top = numbers[each, summit]
+    if (summit == mask).any():
+        blocked = np.flatnonzero(summit == mask)
         others = numbers[blocked]
         others[:, mask] = -np.inf
-        found[blocked] = others.argmax(axis=1)
-    tokens = torch.from_numpy(found)
-    return _logit_of(values, tokens), tokens
+        tokens = summit.copy()
+        tokens[blocked] = others.argmax(axis=1)
+        best = numbers[each, tokens]
+        summit = np.where(top > best, summit, tokens)
+        return Summits(*map(torch.from_numpy, (tokens, best, summit, top)))
+    highest = torch.from_numpy(summit), torch.from_numpy(top)
+    return Summits(*highest, *highest)
 
 
-def _best_anywhere(values: Tensor, mask: int) -> tuple[Tensor, Tensor]:
+def _summits_anywhere(values: Tensor, mask: int) -> Summits:
     """Without looking at data: the best on either side of the mask id, two views and no copy."""
     sides = []
     if mask > 0:
@@ -260,7 +301,10 @@ def _best_anywhere(values: Tensor, mask: int) -> tuple[Tensor, Tensor]:
     first, last = sides[0], sides[-1]
     ahead = first.values >= last.values
     best = torch.where(ahead, first.values, last.values)
-    return best, torch.where(ahead, first.indices, last.indices)
+    tokens = torch.where(ahead, first.indices, last.indices)
+    masked = values[:, mask]
+    summit = tokens.masked_fill(masked > best, mask)
+    return Summits(tokens, _wide(best), summit, _wide(torch.maximum(best, masked)))
 
 
 def _gumbel_argmax(
@@ -270,13 +314,13 @@ def _gumbel_argmax(
     tokens = torch.empty(values.shape[0], dtype=torch.long, device=values.device)
     for rows in _chunks(values):
         drawn = noise.gumbel(generator, *values[rows].shape)
-        tokens[rows] = _best(values[rows].double() + temperature * drawn, mask)[1]
+        tokens[rows] = _summits(values[rows].double() + temperature * drawn, mask).tokens
     return tokens
 
 
 def _logit_of(values: Tensor, tokens: Tensor) -> Tensor:
-    """[n, V], Long[n] -> [n]"""
-    return values.gather(1, tokens[:, None]).squeeze(1)
+    """[n, V], Long[n] -> [n], at least float32"""
+    return _wide(values.gather(1, tokens[:, None]).squeeze(1))
 
 
 def _wide(values: Tensor) -> Tensor:

@@ -113,14 +113,17 @@ class Memory:
     def note(self, canvas: Canvas, ran: Sequence[bool], full: Sequence[bool]) -> None:
         """Record a pass over the rows that `ran`, of which the `full` ones computed every column."""
         self.passes = tuple(made + now for made, now in zip(self.passes, ran, strict=True))
-        in_block = np.where(self.in_new_block(canvas), 1, self.block_passes + 1)
+        in_block = self.block_passes + 1
+        if canvas.block.tobytes() != self.block.tobytes():
+            in_block = np.where(self.in_new_block(canvas), 1, in_block)
         self.block_passes = _where(ran, in_block, self.block_passes)
         self.block = _where(ran, canvas.block, self.block)
         self.seen = _where(ran, canvas.tokens, self.seen)
-        self.anchor = _where(full, canvas.tokens, self.anchor)
-        self.anchored = _where(full, np.ones_like(self.anchored), self.anchored)
-        older = _where(ran, self.age + 1, self.age)
-        self.age = _where(full, np.zeros_like(older), older)
+        self.age = _where(ran, self.age + 1, self.age)
+        if any(full):
+            self.anchor = _where(full, canvas.tokens, self.anchor)
+            self.anchored = _where(full, np.ones_like(self.anchored), self.anchored)
+            self.age = _where(full, np.zeros_like(self.age), self.age)
 
     def copy_rows(self, twins: Mapping[int, int]) -> None:
         """Give rows the keys, values and features of others."""

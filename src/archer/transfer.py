@@ -12,7 +12,7 @@ from torch import Tensor
 
 def to_host(*tensors: Tensor) -> list[NDArray[Any]]:
     """Each tensor as an array of its own type.  Not to be written to: on a CPU it is the tensor's memory."""
-    if all(tensor.device.type == "cpu" for tensor in tensors):
+    if all(tensor.is_cpu for tensor in tensors):
         return [tensor.numpy() for tensor in tensors]
     return packed(*tensors)
 
@@ -30,5 +30,6 @@ def packed(*tensors: Tensor) -> list[NDArray[Any]]:
 _TYPES: dict[torch.dtype, type[np.generic]] = {
     torch.int64: np.int64,
     torch.bool: np.bool_,
+    torch.float32: np.float32,
     torch.float64: np.float64,
 }

@@ -51,8 +51,8 @@ def test_a_step_that_runs_counts_what_one_without_data_counts(shift: bool) -> No
     course = Course.at(subject, 12, 8)
     shape = subject.network.shape
     counted = count_passes(shape, shift, 12, 8)
-    assert operations(course.step(1).work, shape) == counted.full
-    assert operations(course.step(NEVER).work, shape) == counted.cached
+    assert operations(course.refreshing(1)().work, shape) == counted.full
+    assert operations(course.refreshing(NEVER)().work, shape) == counted.cached
 
 
 @pytest.mark.parametrize("name", ["llada-8b", "dream-7b"])

@@ -87,16 +87,8 @@ def _question(prompt: int, response: int) -> Canvas:
 def _counted(network: Transformer, canvas: Canvas, asked: Flags, shift: bool) -> Work:
     reads = np.zeros_like(asked)
     reads[:, canvas.response] = True
-    plan = layout.plan(
-        asked,
-        reads,
-        starts=canvas.starts,
-        slots=(0,),
-        response=canvas.response.start,
-        shift=shift,
-        device=network.device,
-        running=(0,),
-    )
+    frame = layout.Frame(canvas.starts, (0,), canvas.response.start, running=(0,))
+    plan = layout.plan(asked, reads, frame, shift=shift, device=network.device)
     return run(network, canvas, plan, _memory(network, canvas))[1]
 
 

@@ -6,7 +6,9 @@ Axes: P prompt columns, G response columns.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -73,9 +75,11 @@ class Course:
         """Long[P + G]"""
         return _tokens(self.state, self.network.device)
 
-    def step(self, every: int) -> Sample:
-        """One step of the engine's loop whose prompt is refreshed at every `every`-th pass."""
-        loop = Loop(self.network, self.shift, Saber(), Age(every))
+    def refreshing(self, every: int) -> Callable[[], Sample]:
+        """The step of an engine that refreshes the prompt at every `every`-th pass."""
+        return partial(self._step, Loop(self.network, self.shift, Saber(), Age(every)))
+
+    def _step(self, loop: Loop[SaberState]) -> Sample:
         step = next(loop.steps(self.state, self.memory))
         seconds = sum(call.seconds for call in step.calls) + step.control
         return Sample(seconds, self.network.take(), step.work)

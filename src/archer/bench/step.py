@@ -121,8 +121,8 @@ def measure(
     for prompt in prompts:
         course = Course.at(subject, prompt, response)
         subjects: dict[str, Callable[[], Sample]] = {
-            "full": partial(course.step, 1),
-            "cached": partial(course.step, NEVER),
+            "full": course.refreshing(1),
+            "cached": course.refreshing(NEVER),
             "naive": course.naive_step,
         }
         if library:

@@ -183,6 +183,7 @@ def trailing(scores: Reals, eligible: Flags, count: Ints | int) -> Flags:
     """The same for the lowest score: a stable sort over the response, in which NaN comes last."""
     order = np.where(eligible, scores, np.nan).argsort(axis=1, kind="stable")
     chosen = np.zeros_like(eligible)
-    for row, most in enumerate(np.broadcast_to(count, len(order)).tolist()):
+    counts = [count] * len(order) if isinstance(count, int) else count.tolist()
+    for row, most in enumerate(counts):
         chosen[row, order[row, : max(0, most)]] = True
     return chosen & eligible

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from archer.arrays import Flags, Reals
 from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, chance, ended, leading, one_block
-from archer.decoders.nucleus import draw
+from archer.decoders.nucleus import drawn, truncated
 from archer.logits import Logits
 
 
@@ -51,8 +51,10 @@ class Dream:
         return one_block(state, state.masked)
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
-        drawn = draw(logits, state, self.temperature, self.top_p, self.top_k)
-        best, (entropy, margin) = logits.read(drawn.answers, drawn.entropy, drawn.margin)
+        cut = truncated(logits, self.temperature, self.top_p, self.top_k)
+        best, (entropy, margin) = cut.read(
+            drawn(cut, state, self.temperature), cut.entropy, cut.margin
+        )
         scores = {"maskgit_plus": best.confidence, "topk_margin": margin, "entropy": -entropy}
         accepted = self._accept(state, scores)
         updates = tuple(update + 1 for update in state.updates)

@@ -47,7 +47,7 @@ class Remdm:
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         best, (placed,) = logits.read(
             logits.sampled(self.temperature, state.prompt.keys, state.updates),
-            logits.probability(state.response),
+            logits.probability(logits.at(state.response)),
         )
         takes = self._takes_back(state)
         remasked = trailing(placed, ~state.masked, takes * self._counts(state))

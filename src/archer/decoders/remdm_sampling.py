@@ -76,7 +76,8 @@ class RemdmSampling:
     def step(self, state: SampledState, logits: Logits) -> tuple[SampledState, Decision]:
         last = self.limit(state.length) - 1
         ending = ended(state.updates, last)[:, None]
-        found = nucleus.draw(logits, state, self.temperature, self.top_p, None).answers
+        cut = nucleus.truncated(logits, self.temperature, self.top_p, None)
+        found = nucleus.drawn(cut, state, self.temperature)
         drawn, (likeliest,) = logits.read(found, logits.greedy.tokens)
         tokens = np.where(ending, likeliest, drawn.tokens)
         back, fill = self._rates(state)

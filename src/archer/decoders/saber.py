@@ -86,7 +86,7 @@ class Saber:
 
     def canvas(self, state: SaberState) -> Canvas:
         block = whole_block(self.block, state.length)
-        bounds = np.stack((state.block * block, (state.block + 1) * block), axis=1)
+        bounds = np.array([(index * block, (index + 1) * block) for index in state.block.tolist()])
         reads = np.ones(state.response.shape, np.bool_) if self.rollback else state.masked
         return Canvas.plain(
             state.prompt, state.response, bounds, self._below(state, reads, beyond=False)
@@ -94,16 +94,15 @@ class Saber:
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
         best, sure = self._look(state, logits)
-        change = sure - state.previous
-        change[np.isnan(change)] = np.inf
         bar = self._bar(state)
         accepted = self._accept(sure, bar, self._below(state, state.masked, beyond=False))
         response = np.where(accepted, best.tokens, state.response)
         left = response == state.prompt.mask
         going = self._below(state, left, beyond=False).any(axis=1)
         done = ~left.any(axis=1)
-        count = self._remask_count(accepted.sum(axis=1)) * going
-        remasked = trailing(change, self._below(state, ~left, beyond=False), count)
+        count = self._remask_count(accepted) * going
+        placed = self._below(state, ~left, beyond=False)
+        remasked = trailing(self._change(state, sure), placed, count)
         after = SaberState(
             prompt=state.prompt,
             response=np.where(remasked, state.prompt.mask, response),
@@ -129,7 +128,7 @@ class Saber:
         if self.watch == "argmax":
             found, _ = logits.read(best)
             return found, self._round(found.confidence)
-        found, (placed,) = logits.read(best, logits.probability(state.response))
+        found, (placed,) = logits.read(best, logits.probability(logits.at(state.response)))
         return found, self._round(np.where(state.masked, found.confidence, placed))
 
     def _below(
@@ -142,28 +141,38 @@ class Saber:
         inside = np.arange(state.length) < end[:, None]
         return np.where(inside, values, np.asarray(beyond, dtype=values.dtype))
 
+    def _change(self, state: SaberState, sure: Reals) -> Reals:
+        """[B, G]: what confidence has gained; inf where the previous update did not look."""
+        change: Reals = sure - state.previous
+        if self.block is not None:
+            change[np.isnan(change)] = np.inf
+        return change
+
     def _bar(self, state: SaberState) -> Reals:
         """[B]: mean accept-time confidence, 1 while there is no history."""
         kept = self._below(state, state.accepted_at, beyond=np.nan)
         counted = ~np.isnan(kept)
         if self.pool == "current":
             counted &= ~state.masked
-        number = counted.sum(axis=1)
-        total = np.where(counted, kept, 0.0).sum(axis=1)
-        return self._round(np.where(number > 0, total / np.maximum(number, 1), 1.0))
+        numbers, totals = counted.sum(axis=1), np.where(counted, kept, 0.0).sum(axis=1)
+        sums = zip(totals.tolist(), numbers.tolist(), strict=True)
+        return self._round(np.array([total / number if number else 1.0 for total, number in sums]))
 
     def _accept(self, sure: Reals, bar: Reals, eligible: Flags) -> Flags:
         """[B, G]: masks strictly above the bar; the n surest when those are fewer than n."""
         above = eligible & (sure > bar[:, None])
-        few = above.sum(axis=1, keepdims=True) < self.n
-        return np.where(few, leading(sure, eligible, self.n), above) if few.any() else above
+        few = [count < self.n for count in above.sum(axis=1).tolist()]
+        if not any(few):
+            return above
+        return np.where(np.array(few)[:, None], leading(sure, eligible, self.n), above)
 
-    def _remask_count(self, accepted: Ints) -> Ints:
+    def _remask_count(self, accepted: Flags) -> Ints:
         """[B]: fewer than were accepted, so that every update makes progress."""
         if not self.rollback:
-            return np.zeros_like(accepted)
-        wanted = (accepted + (self.mu - 1 if self.remask == "ceil" else 0)) // self.mu
-        return np.minimum(np.maximum(wanted, self.n // 2), accepted - 1)
+            return np.zeros(len(accepted), dtype=np.int64)
+        more = self.mu - 1 if self.remask == "ceil" else 0
+        counts = accepted.sum(axis=1).tolist()
+        return np.array([min(max((n + more) // self.mu, self.n // 2), n - 1) for n in counts])
 
     def _round(self, confidence: Reals) -> Reals:
         if self.precision == "float64":

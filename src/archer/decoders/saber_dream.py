@@ -65,7 +65,9 @@ class SaberDream:
         penalised = self._penalised(state, logits)
         drawn = penalised.sampled(self.temperature, state.prompt.keys, state.updates)
         best, (of_placed, of_drawn) = penalised.read(
-            drawn, logits.probability(state.response), logits.probability(drawn.tokens)
+            drawn,
+            logits.probability(logits.at(state.response)),
+            logits.probability(drawn.tokens),
         )
         first, masked = state.first_accepted_at, state.masked
         known = ~np.isnan(first)

@@ -81,7 +81,7 @@ class Wino:
     def step(self, state: WinoState, logits: Logits) -> tuple[WinoState, Decision]:
         best, (shadow,) = logits.read(
             logits.sampled(self.temperature, state.prompt.keys, state.updates),
-            logits.probability(self._doubled(state)),
+            logits.probability(logits.at(self._doubled(state))),
         )
         inside = Candidates(*(getattr(best, f.name)[:, : state.length] for f in fields(best)))
         masked = state.masked & state.current

@@ -102,7 +102,7 @@ class _EndsLast(Logits):
         return self._with_quiet(self._tokens.sampled(temperature, keys, updates))
 
     def _with_quiet(self, best: Answers) -> Answers:
-        return replace(best, confidence=self._quiet.probability(best.tokens))
+        return self._quiet.answering(best.tokens)
 
 
 def _without(logits: Logits, ids: Sequence[int]) -> Logits:

@@ -53,7 +53,7 @@ def saber_margin(saber: Saber, state: SaberState, logits: Logits, decision: Deci
 def log_odds(logits: Logits) -> Reals:
     """[G]: log of p / (1 - p) of each column's best token; 0 where nothing is known."""
     row, peaks = logits.rows[0], logits.peaks[0]
-    best, top, rest = to_host(peaks.best, peaks.top, peaks.rest)
+    best, top, rest = to_host(peaks.best.double(), peaks.top.double(), peaks.rest.double())
     others = np.where(best >= top, rest, 1.0 + rest - np.exp(best - top))
     odds = np.zeros(logits.answers)
     with np.errstate(divide="ignore"):

@@ -6,7 +6,6 @@ P prompt columns, G response columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from statistics import median
 from typing import Any
 
@@ -61,7 +60,7 @@ def measure(lab: Lab) -> Measured:
     for ratio in fitting(model, response):
         prompt = max(1, round(ratio * response))
         course = Course.at(subject, prompt, response)
-        steps = {"full": partial(course.step, 1), "cached": partial(course.step, NEVER)}
+        steps = {"full": course.refreshing(1), "cached": course.refreshing(NEVER)}
         taken = interleaved(steps, lab.scale.repeats)
         pairs = [(a.seconds, b.seconds) for a, b in zip(*taken.values(), strict=True)]
         counted = [operations(each[0].work, model.folder.shape) for each in taken.values()]
