@@ -48,11 +48,13 @@ endef
 
 bench: setup  ## measure this machine, alone on it for about an hour, and write the measured tables
 	mkdir -p $(RESULTS)
-	$(call measure,step-llada-8b,step --shape llada-8b --layers 2)
-	$(call measure,step-dream-7b,step --shape dream-7b --layers 2)
-	$(call measure,step-library,step --shape llada-8b --layers 2 --prompt 512 --repeats 3 --library)
+	$(call measure,step-llada-8b,step --shape llada-8b --layers 2 --repeats 9)
+	$(call measure,step-dream-7b,step --shape dream-7b --layers 2 --repeats 9)
+	$(call measure,step-library,step --shape llada-8b --layers 2 --prompt 512 --library)
 	$(call measure,step-pocket-64,step --shape pocket --prompt 128$(COMMA)512 --response 64 --threads 1 --repeats 21)
 	$(call measure,step-pocket-256,step --shape pocket --prompt 128$(COMMA)512 --response 256 --threads 1 --repeats 21)
+	$(call measure,profile-llada-8b,profile --shape llada-8b --layers 2)
+	$(call measure,profile-pocket,profile --shape pocket --response 64 --threads 1 --repeats 21)
 	$(call measure,decode-small,decode --shape small)
 	$(call measure,batch-small,batch --shape small)
 	rm -rf $(RANDOM_MODEL)

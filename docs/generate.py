@@ -66,6 +66,7 @@ def parts() -> dict[str, str]:
         "growth": _markdown(report.growth()),
         "roofline": _markdown(report.roofline()),
         "steps": _measured("step", (report.steps, report.depths, report.libraries)),
+        "profiles": _measured("profile", (report.profiles,)),
         "trajectories": _measured("decode", (report.trajectories,)),
         "batches": _measured("batch", (report.batches,)),
         "loads": _measured("load", (report.loads,)),

@@ -85,6 +85,16 @@ def test_batch(model: str, capsys: Capture) -> None:
     assert "tokens/s" in capsys.readouterr().out
 
 
+def test_profile(model: str, capsys: Capture) -> None:
+    words = ("profile", "--shape", model, "--prompt", "8", "--response", "8", "--repeats", "1")
+    found = asked(capsys, *words)
+    assert [row["step"] for row in found["rows"]] == ["full", "cached"]
+    assert main(["bench", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line.endswith("share")] == ["full", "cached"]
+    assert sum("matrix products" in line for line in lines) == 2
+
+
 def test_load(model: str, capsys: Capture) -> None:
     found = asked(capsys, "load", model, "--threads", "1")
     assert found["peak_bytes"] > found["weight_bytes"]

@@ -2,6 +2,8 @@
 
 Axes: P prompt columns, G response columns.
 
+The methods take their updates in turn: whatever else the machine does is spread over all of them alike.
+
 Two predictions stand beside each measured speedup.  One divides the operations that the passes of both
 methods really took; the other knows only how many passes were full and cached, and eta = G / (P + G).
 """
@@ -9,35 +11,47 @@ methods really took; the other knows only how many passes were full and cached, 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any
 
 from archer.bench import cost
 from archer.bench.counting import operations
-from archer.bench.repeating import interleaved, spread
+from archer.bench.repeating import spread
 from archer.bench.shapes import Subject
 from archer.bench.stage import some_prompt
 from archer.errors import ArcherError
 from archer.forward import Work
-from archer.generation import Kind, Loop
+from archer.generation import Kind, Loop, Step
 from archer.methods import Method
 
 REFERENCES = ("saber", "llada-confidence")
 """Methods over which speedups are told."""
+WARM_UP = 8
+"""Updates of each method before anything is counted."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """All prompts decoded once by one method, one at a time."""
 
-    updates: int
-    full: int
-    cached: int
-    reused: int
-    seconds: float
-    work: Work
+    kinds: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    seconds: float = 0.0
+    work: Work = field(default_factory=Work)
+
+    def add(self, step: Step[Any]) -> None:
+        self.kinds[step.calls[0].kind] += 1
+        self.seconds += step.calls[0].seconds + step.control
+        self.work += step.work
+
+    @property
+    def updates(self) -> int:
+        return sum(self.kinds.values())
+
+    @property
+    def passes(self) -> int:
+        return self.updates - self.kinds[Kind.REUSED]
 
 
 @dataclass(frozen=True)
@@ -76,32 +90,39 @@ def decode(
     subject: Subject, methods: Sequence[Method], prompt: int, prompts: int, repeats: int
 ) -> list[Row]:
     """Every method on the same `prompts` random prompts of `prompt` ids each."""
-    subjects = {method.name: partial(_run, subject, method, prompt, prompts) for method in methods}
-    runs = interleaved(subjects, repeats)
-    lengths = {method.name: method.length for method in methods}
-    return [_row(subject, name, runs, cost.eta(prompt, lengths[name])) for name in runs]
+    for method in methods:
+        for _ in islice(_steps(subject, method, prompt, prompts), WARM_UP):
+            pass
+    rounds = [_in_turn(subject, methods, prompt, prompts) for _ in range(repeats)]
+    runs = {method.name: [each[method.name] for each in rounds] for method in methods}
+    return [_row(subject, method.name, runs, cost.eta(prompt, method.length)) for method in methods]
 
 
-def _run(subject: Subject, method: Method, prompt: int, prompts: int) -> Run:
+def _in_turn(
+    subject: Subject, methods: Sequence[Method], prompt: int, prompts: int
+) -> dict[str, Run]:
+    """One update of each method after the other, until all have ended."""
+    runs = {method.name: Run() for method in methods}
+    going = {method.name: _steps(subject, method, prompt, prompts) for method in methods}
+    while going:
+        for name, steps in list(going.items()):
+            step = next(steps, None)
+            if step is None:
+                del going[name]
+            else:
+                runs[name].add(step)
+    return runs
+
+
+def _steps(subject: Subject, method: Method, prompt: int, prompts: int) -> Iterator[Step[Any]]:
+    """All updates of one prompt after the other."""
     loop = Loop(subject.network, subject.shift, method.decoder, method.policy)
-    kinds = dict.fromkeys(Kind, 0)
-    seconds, work = 0.0, Work()
     for seed in range(prompts):
         state = method.decoder.start(some_prompt(subject, prompt, seed=seed), method.length)
         for step in loop.steps(state):
             for error in step.errors.values():
                 raise ArcherError(f"{method.name} cannot be timed to its end: {error}")
-            kinds[step.calls[0].kind] += 1
-            seconds += step.calls[0].seconds + step.control
-            work += step.work
-    return Run(
-        updates=sum(kinds.values()),
-        full=kinds[Kind.FULL],
-        cached=kinds[Kind.CACHED],
-        reused=kinds[Kind.REUSED],
-        seconds=seconds,
-        work=work,
-    )
+            yield step
 
 
 def _row(subject: Subject, name: str, runs: dict[str, list[Run]], eta: float) -> Row:
@@ -110,10 +131,10 @@ def _row(subject: Subject, name: str, runs: dict[str, list[Run]], eta: float) ->
     return Row(
         method=name,
         updates=own.updates,
-        full=own.full,
-        cached=own.cached,
-        reused=own.reused,
-        seconds=_seconds(runs[name]),
+        full=own.kinds[Kind.FULL],
+        cached=own.kinds[Kind.CACHED],
+        reused=own.kinds[Kind.REUSED],
+        seconds=statistics.median(each.seconds for each in runs[name]),
         spread=spread([each.seconds for each in runs[name]]),
         operations=operations(own.work, subject.network.shape),
         over={each: _versus(subject, runs[each], runs[name], eta) for each in references},
@@ -123,10 +144,10 @@ def _row(subject: Subject, name: str, runs: dict[str, list[Run]], eta: float) ->
 def _versus(subject: Subject, reference: list[Run], own: list[Run], eta: float) -> Versus:
     shape = subject.network.shape
     base, made = reference[0], own[0]
-    measured = _seconds(reference) / _seconds(own)
+    pairs = zip(reference, own, strict=True)
+    measured = statistics.median(theirs.seconds / ours.seconds for theirs, ours in pairs)
     predicted = operations(base.work, shape) / operations(made.work, shape)
-    passes = (base.updates - base.reused, made.updates - made.reused)
-    by_counts = cost.speedup(*passes, made.full, eta)
+    by_counts = cost.speedup(base.passes, made.passes, made.kinds[Kind.FULL], eta)
     return Versus(
         speedup=measured,
         predicted=predicted,
@@ -134,7 +155,3 @@ def _versus(subject: Subject, reference: list[Run], own: list[Run], eta: float) 
         predicted_eta=by_counts,
         error_eta=by_counts / measured - 1.0,
     )
-
-
-def _seconds(runs: Sequence[Run]) -> float:
-    return statistics.median(each.seconds for each in runs)

@@ -75,6 +75,19 @@ def libraries(found: Found) -> Table:
     return rows
 
 
+def profiles(found: Found) -> Table:
+    """Time by kind of work, of a full and of a cached step."""
+    full, cached = (row["kinds_ms"] for row in found["rows"])
+    totals = [row["total_ms"] for row in found["rows"]]
+    rows: Table = [["work", "full ms", "share", "cached ms", "share"]]
+    for kind in dict.fromkeys([*full, *cached]):
+        cells = [kind]
+        for spent, total in zip((full, cached), totals, strict=True):
+            cells += [f"{spent.get(kind, 0.0):.1f}", _percent(spent.get(kind, 0.0) / total)]
+        rows.append(cells)
+    return rows
+
+
 def trajectories(found: Found) -> Table:
     """Methods side by side, with what the cost model predicts."""
     references = list(found["rows"][0]["over"])

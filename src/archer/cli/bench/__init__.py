@@ -6,6 +6,7 @@ from cyclopts import App, Parameter
 
 COMMANDS = {
     "step": ("archer.cli.bench.step:step", "One update, with and without the cache."),
+    "profile": ("archer.cli.bench.profile:profile", "Where the time of one update goes."),
     "decode": ("archer.cli.bench.decode:decode", "Whole trajectories, methods side by side."),
     "batch": ("archer.cli.bench.batch:batch", "Tokens per second by rows decoded together."),
     "load": ("archer.cli.bench.load:load", "Time and memory of loading a checkpoint."),

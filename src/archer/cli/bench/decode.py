@@ -43,7 +43,7 @@ def decode(
     prompts
         How many prompts.
     repeats
-        Rounds that are measured, after one that is not.
+        Rounds that are measured, after some updates that are not.
     json
         Print one JSON object instead of a table.
     """

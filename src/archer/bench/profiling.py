@@ -1,0 +1,86 @@
+"""Where the time of one update goes, by kind of work; the kinds of operation are a table.
+
+Measured on a processor with torch's profiler around the engine's own loop, from one recorded state.  Each
+operation counts with the time it spent itself, so the kinds add up; what no operation accounts for is Python,
+numpy and the gaps between.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch.autograd.profiler import profile
+
+from archer.bench.course import Course
+from archer.bench.shapes import Subject
+from archer.bench.step import NEVER
+from archer.errors import BadRequest
+
+OUTSIDE = "outside operations"
+OTHER = "other operations"
+KINDS: Mapping[str, str] = {
+    "aten::mm": "matrix products",
+    "aten::addmm": "matrix products",
+    "aten::bmm": "matrix products",
+    "aten::_scaled_dot_product_flash_attention_for_cpu": "attention",
+    "aten::_scaled_dot_product_flash_attention": "attention",
+    "aten::_scaled_dot_product_efficient_attention": "attention",
+    "aten::_scaled_dot_product_attention_math": "attention",
+    "aten::copy_": "copies",
+    "aten::cat": "copies",
+    "aten::index": "copies",
+    "aten::roll": "rotation, norms, activation",
+    "aten::mul": "rotation, norms, activation",
+    "aten::add": "rotation, norms, activation",
+    "aten::silu": "rotation, norms, activation",
+    "aten::pow": "rotation, norms, activation",
+    "aten::mean": "rotation, norms, activation",
+    "aten::rsqrt": "rotation, norms, activation",
+    "aten::_fused_rms_norm": "rotation, norms, activation",
+    "aten::sub": "reduction over the vocabulary",
+    "aten::exp_": "reduction over the vocabulary",
+    "aten::sum": "reduction over the vocabulary",
+    "aten::scatter_": "reduction over the vocabulary",
+}
+"""Operation -> what it does here.  An operation that is not named counts as another."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """One way to take the step: milliseconds by kind of work, the longest first."""
+
+    step: str
+    total_ms: float
+    kinds_ms: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def shares(subject: Subject, prompt: int, response: int, repeats: int) -> list[Shares]:
+    """A full and a cached step, each measured `repeats` times after one that is not."""
+    device = subject.network.device
+    if device.type != "cpu":
+        raise BadRequest(
+            f"Times of operations are told for a processor alone, not for {device}, where they begin before "
+            "the last one has ended. Use --device cpu, or archer bench step, which tells layers from head."
+        )
+    course = Course.at(subject, prompt, response)
+    found = []
+    for name, every in (("full", 1), ("cached", NEVER)):
+        step = course.refreshing(every)
+        step()
+        with profile(use_kineto=False) as watched:
+            seconds = [step().seconds for _ in range(repeats)]
+        spent: defaultdict[str, float] = defaultdict(float)
+        for each in watched.key_averages():
+            spent[KINDS.get(each.key, OTHER)] += each.self_cpu_time_total / 1e3 / repeats
+        total = 1e3 * statistics.mean(seconds)
+        spent[OUTSIDE] = max(0.0, total - sum(spent.values()))
+        longest_first = sorted(spent.items(), key=lambda kind: -kind[1])
+        found.append(Shares(name, total, dict(longest_first)))
+    return found

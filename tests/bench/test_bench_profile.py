@@ -1,0 +1,48 @@
+"""Where the time goes: kinds of work that add up, from the engine's own steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from archer.bench import report
+from archer.bench.profiling import KINDS, OTHER, OUTSIDE, shares
+from archer.errors import BadRequest
+from archer.transformer import Transformer
+from subjects import tiny
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_kinds_of_work_add_up_to_the_step(shift: bool) -> None:
+    full, cached = shares(tiny(shift), 16, 8, repeats=2)
+    assert (full.step, cached.step) == ("full", "cached")
+    for found in (full, cached):
+        kinds = found.kinds_ms
+        assert set(kinds) <= {*KINDS.values(), OTHER, OUTSIDE}
+        assert {"matrix products", "attention", "copies", OUTSIDE} <= set(kinds)
+        assert all(spent >= 0 for spent in kinds.values())
+        assert list(kinds.values()) == sorted(kinds.values(), reverse=True)
+        assert sum(kinds.values()) == pytest.approx(found.total_ms, rel=1e-6)
+
+
+def test_a_device_that_runs_ahead_is_refused() -> None:
+    subject = tiny()
+    elsewhere = Transformer(subject.network.shape, device=torch.device("meta"))
+    with pytest.raises(
+        BadRequest, match=r"not for meta, .* Use --device cpu, or archer bench step"
+    ):
+        shares(replace(subject, network=elsewhere), 16, 8, repeats=1)
+
+
+def test_they_become_a_table_of_both_steps() -> None:
+    rows = [row.as_dict() for row in shares(tiny(), 16, 8, repeats=1)]
+    rows[1]["kinds_ms"].pop("copies")
+    head, *lines = report.profiles({"rows": rows})
+    assert list(head) == ["work", "full ms", "share", "cached ms", "share"]
+    table = {line[0]: line[1:] for line in lines}
+    assert set(table) == set(rows[0]["kinds_ms"])
+    assert table["copies"][2:] == ["0.0", "0.0 %"]
+    spent, total = rows[0]["kinds_ms"]["attention"], rows[0]["total_ms"]
+    assert table["attention"][:2] == [f"{spent:.1f}", f"{100 * spent / total:.1f} %"]
