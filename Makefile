@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 # Two worker processes with one thread each: more threads only fight over two cores.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-slow test-data check docs bench results demo clean
@@ -48,14 +48,14 @@ endef
 
 bench: setup  ## measure this machine, alone on it for about an hour, and write the measured tables
 	mkdir -p $(RESULTS)
-	$(call measure,step-llada-8b,step --shape llada-8b --layers 2 --repeats 9)
-	$(call measure,step-dream-7b,step --shape dream-7b --layers 2 --repeats 9)
-	$(call measure,step-library,step --shape llada-8b --layers 2 --prompt 512 --library)
+	$(call measure,step-llada-8b,step --shape llada-8b --layers 2 --repeats 7)
+	$(call measure,step-dream-7b,step --shape dream-7b --layers 2 --repeats 7)
+	$(call measure,library-llada-8b,step --shape llada-8b --layers 2 --prompt 512 --library)
 	$(call measure,step-pocket-64,step --shape pocket --prompt 128$(COMMA)512 --response 64 --threads 1 --repeats 21)
 	$(call measure,step-pocket-256,step --shape pocket --prompt 128$(COMMA)512 --response 256 --threads 1 --repeats 21)
 	$(call measure,profile-llada-8b,profile --shape llada-8b --layers 2)
 	$(call measure,profile-pocket,profile --shape pocket --response 64 --threads 1 --repeats 21)
-	$(call measure,decode-small,decode --shape small)
+	$(call measure,decode-small,decode --shape small --threads 1 --repeats 2)
 	$(call measure,batch-small,batch --shape small)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 2

@@ -23,6 +23,9 @@ from studies.probing import make_lab
 
 PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
 
+pytestmark = pytest.mark.xdist_group("probe_studies")
+"""One process runs them all: what they share takes half a minute to make."""
+
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:

@@ -33,6 +33,9 @@ OURS = (
     "parallel",
 )
 
+pytestmark = pytest.mark.xdist_group("studies")
+"""One process runs them all: what they share takes half a minute to make."""
+
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
