@@ -172,7 +172,8 @@ class Saber:
             return np.zeros(len(accepted), dtype=np.int64)
         more = self.mu - 1 if self.remask == "ceil" else 0
         counts = accepted.sum(axis=1).tolist()
-        return np.array([min(max((n + more) // self.mu, self.n // 2), n - 1) for n in counts])
+        wanted = [max((count + more) // self.mu, self.n // 2) for count in counts]
+        return np.minimum(wanted, [count - 1 for count in counts])
 
     def _round(self, confidence: Reals) -> Reals:
         if self.precision == "float64":
