@@ -138,6 +138,8 @@ SHAPE_NAMES = ", ".join(SHAPES)
         ("step --shape small --layers 1 --prompt 4096", "but the model has 4096. Shorten"),
         ("step --shape small --threads 0", "--threads must be a whole number, at least 1"),
         ("step --shape small --dtype int8", "There is no dtype 'int8' here"),
+        ("profile --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
+        ("profile --repeats 0", "--repeats takes a whole number, at least 1, not 0"),
         ("decode --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
         ("decode --prompts 0", "--prompts takes a whole number, at least 1, not 0"),
         ("decode --methods nothing", "There is no method 'nothing'"),

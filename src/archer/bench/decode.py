@@ -13,7 +13,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 from archer.bench import cost
@@ -104,12 +104,9 @@ def _in_turn(
     """One update of each method after the other, until all have ended."""
     runs = {method.name: Run() for method in methods}
     going = {method.name: _steps(subject, method, prompt, prompts) for method in methods}
-    while going:
-        for name, steps in list(going.items()):
-            step = next(steps, None)
-            if step is None:
-                del going[name]
-            else:
+    for steps in zip_longest(*going.values()):
+        for name, step in zip(going, steps, strict=True):
+            if step is not None:
                 runs[name].add(step)
     return runs
 

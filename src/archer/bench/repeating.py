@@ -39,9 +39,11 @@ def spread(values: Sequence[float]) -> float:
     return (high - low) / middle if middle else 0.0
 
 
-def check_repeats(repeats: int) -> None:
-    if repeats < 1:
-        raise BadRequest(f"--repeats takes a whole number, at least 1, not {repeats}.")
+def check_counts(**counts: int) -> None:
+    """Refuse options, by their names, that count to less than one."""
+    for option, number in counts.items():
+        if number < 1:
+            raise BadRequest(f"--{option} takes a whole number, at least 1, not {number}.")
 
 
 def whole_numbers(spelled: str, option: str) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from archer.bench.repeating import check_counts
 from archer.bench.weights import filled
 from archer.errors import BadRequest
 from archer.loading.architectures import DREAM, LLADA, Architecture
@@ -118,8 +119,7 @@ class Room:
     response: int
 
     def check(self, shape: Shape) -> None:
-        if self.response < 1:
-            raise BadRequest(f"--response takes a whole number, at least 1, not {self.response}.")
+        check_counts(prompt=self.prompt, response=self.response)
         Window(shape.max_positions, trained=None).check(self.prompt, self.response)
 
 
@@ -135,8 +135,8 @@ def open_subject(
 
     `layers` keeps the first ones; without it a large shape gets two and a model all it has.
     """
-    if layers is not None and layers < 1:
-        raise BadRequest(f"--layers takes a whole number, at least 1, not {layers}.")
+    if layers is not None:
+        check_counts(layers=layers)
     if name in SHAPES:
         room.check(SHAPES[name].shape)
         return _drawn(name, layers or SHAPES[name].layers, device, dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json
-from archer.errors import BadRequest
 
 DEFAULT_SUBJECT = SubjectOptions()
 DEFAULT_SHAPE = "small"
@@ -40,13 +39,11 @@ def batch(
         Print one JSON object instead of a table.
     """
     from archer.bench import batch as bench
-    from archer.bench.repeating import check_repeats, whole_numbers
+    from archer.bench.repeating import check_counts, whole_numbers
     from archer.methods import build
 
-    if prompt < 1:
-        raise BadRequest(f"--prompt takes a whole number, at least 1, not {prompt}.")
     numbers = whole_numbers(sizes, "--sizes")
-    check_repeats(repeats)
+    check_counts(repeats=repeats)
     chosen = build(method, {"length": response})
     opened = subject.open(DEFAULT_SHAPE, prompt, response)
     asked = {"method": chosen.name, "prompt": prompt, "response": response, "repeats": repeats}

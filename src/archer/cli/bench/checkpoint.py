@@ -30,6 +30,7 @@ def checkpoint(
         float32, bfloat16 or float64.
     """
     from archer.bench.checkpoint import config_of, write_checkpoint
+    from archer.bench.repeating import check_counts
     from archer.bench.shapes import published
     from archer.model import DTYPES
 
@@ -37,8 +38,7 @@ def checkpoint(
     if dtype not in DTYPES:
         raise BadRequest(f"There is no dtype {dtype!r} here. Choose one of {', '.join(DTYPES)}.")
     if layers is not None:
-        if layers < 1:
-            raise BadRequest(f"--layers takes a whole number, at least 1, not {layers}.")
+        check_counts(layers=layers)
         known = replace(known, shape=replace(known.shape, layers=layers))
     try:
         folder.mkdir(parents=True, exist_ok=True)

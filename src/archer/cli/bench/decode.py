@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json, write_line
-from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.bench.decode import Row
@@ -48,13 +47,10 @@ def decode(
         Print one JSON object instead of a table.
     """
     from archer.bench import decode as bench
-    from archer.bench.repeating import check_repeats
+    from archer.bench.repeating import check_counts
     from archer.methods import build
 
-    for option, number in (("--prompt", prompt), ("--prompts", prompts)):
-        if number < 1:
-            raise BadRequest(f"{option} takes a whole number, at least 1, not {number}.")
-    check_repeats(repeats)
+    check_counts(prompts=prompts, repeats=repeats)
     chosen = [build(name.strip(), {"length": response}) for name in methods.split(",")]
     opened = subject.open(DEFAULT_SHAPE, prompt, response)
     sizes = {"prompt": prompt, "response": response, "prompts": prompts, "repeats": repeats}

@@ -11,7 +11,7 @@ from archer.cli.output import write_json, write_line
 DEFAULT_SUBJECT = SubjectOptions()
 DEFAULT_SHAPE = "llada-8b"
 QUIET = "6"
-"""Above this level torch's profiler does not announce on stderr that it starts and stops."""
+"""From this level on torch's profiler does not announce on stderr that it starts and stops."""
 
 
 def profile(
@@ -37,9 +37,9 @@ def profile(
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", QUIET)
     from archer.bench.profiling import shares
-    from archer.bench.repeating import check_repeats
+    from archer.bench.repeating import check_counts
 
-    check_repeats(repeats)
+    check_counts(repeats=repeats)
     opened = subject.open(DEFAULT_SHAPE, prompt, response)
     told = facts("profile", opened, prompt=prompt, response=response, repeats=repeats)
     rows = shares(opened, prompt, response, repeats)

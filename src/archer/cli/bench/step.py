@@ -55,11 +55,11 @@ def step(
         Print one JSON object instead of a table.
     """
     from archer.bench.library import check_library
-    from archer.bench.repeating import check_repeats, whole_numbers
+    from archer.bench.repeating import check_counts, whole_numbers
     from archer.bench.step import measure
 
     prompts = whole_numbers(prompt, "--prompt")
-    check_repeats(repeats)
+    check_counts(repeats=repeats)
     if library:
         check_library()
     opened = subject.open(DEFAULT_SHAPE, max(prompts), response)
