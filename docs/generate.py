@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from archer.bench import report
-from archer.canvas import Scope
 from archer.catalogue import DECODERS, METHODS, POLICIES
 from archer.compatibility import as_markdown, matrix
+from archer.engine.canvas import Scope
 from archer.loading.architectures import ARCHITECTURES
 from archer.studies.registry import STUDIES
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.transformer import Layer, Transformer
+from archer.engine.network import Layer, Transformer
 
 LayerState = list[tuple[Tensor, Tensor]]
 """Keys before rotation and values [T, KV, D] of each layer."""

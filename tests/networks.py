@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from archer.transformer import Shape, Transformer
+from archer.engine.network import Shape, Transformer
 
 
 @dataclass(frozen=True)

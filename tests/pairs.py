@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from archer.canvas import Prompt
-from archer.generation import Loop, Step
+from archer.engine.canvas import Prompt
+from archer.engine.loop import Loop, Step
 from archer.methods import build
 from networks import Backbone
 

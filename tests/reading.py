@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archer.logits import Candidates, Logits
+from archer.engine.logits import Candidates, Logits
 
 
 def greedy(logits: Logits) -> Candidates:

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archer.arrays import Ints
-from archer.forward import Work
-from archer.generation import Step
+from archer.engine.arrays import Ints
+from archer.engine.forward import Work
+from archer.engine.loop import Step
 from archer.policies.dkv import _with_neighbours
 from networks import backbone
 from pairs import walk

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.canvas import Canvas, Prompt
+from archer.engine.canvas import Canvas, Prompt
 
 MASK = 9
 PROMPTS = [[1, 2, 3], [4], [5, 6]]

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from archer.engine.network import Transformer
 from archer.errors import BadModel
 from archer.loading.checkpoint import load_network, read_folder
-from archer.transformer import Transformer
 from conftest import shared
 from folders import (
     dream_config,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archer.canvas import Prompt
 from archer.completion import Completion, Seconds, Tally, add
+from archer.engine.canvas import Prompt
+from archer.engine.loop import Call, Kind, Loop
 from archer.errors import NonFinite
-from archer.generation import Call, Kind, Loop
 from archer.methods import build
 from networks import backbone
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from archer.arrays import Ints
-from archer.canvas import Prompt
 from archer.decoders.base import Decision, DecodeState, leading
 from archer.decoders.saber import Saber, SaberState
 from archer.decoders.scheduled import Scheduled
+from archer.engine.arrays import Ints
+from archer.engine.canvas import Prompt
+from archer.engine.logits import Logits
 from archer.errors import BadRequest
-from archer.logits import Logits
 from oracles.rules import SaberRow, confidence_rule, schedule
 from reading import greedy
 

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from archer.canvas import Prompt
 from archer.catalogue import METHODS
-from archer.generation import Kind, Loop
-from archer.logits import _summits_anywhere
-from archer.memory import Memory, Store
+from archer.engine.canvas import Prompt
+from archer.engine.logits import _summits_anywhere
+from archer.engine.loop import Kind, Loop
+from archer.engine.memory import Memory, Store
+from archer.engine.network import Transformer
+from archer.engine.transfer import packed, to_host
 from archer.methods import build
 from archer.policies.prompt_cache import Age, Archer
-from archer.transfer import packed, to_host
-from archer.transformer import Transformer
 from networks import Backbone, backbone
 
 READS = {
@@ -131,8 +131,8 @@ def test_the_host_reads_once_per_update(
     method: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tokens, confidences and whether they are finite come together, as they would from a device."""
-    monkeypatch.setattr("archer.logits.to_host", packed)
-    monkeypatch.setattr("archer.logits._summits_at_hand", _summits_anywhere)
+    monkeypatch.setattr("archer.engine.logits.to_host", packed)
+    monkeypatch.setattr("archer.engine.logits._summits_at_hand", _summits_anywhere)
     loop, state = loop_of(backbone(), method, settings)
     loop.decoder.canvas(state)
     with watched(monkeypatch) as watch:
@@ -151,7 +151,7 @@ def test_a_decoder_asks_for_all_it_reads_at_once(
         transfers.append(len(tensors))
         return to_host(*tensors)
 
-    monkeypatch.setattr("archer.logits.to_host", counted)
+    monkeypatch.setattr("archer.engine.logits.to_host", counted)
     loop, state = loop_of(backbone(), method)
     updates = len(list(loop.steps(state)))
     assert len(transfers) == updates > 1
@@ -228,7 +228,7 @@ def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
     made = build(method, {"length": LENGTH})
     loop = Loop(Transformer(model.network.shape, device=nowhere), False, made.decoder, made.policy)
     state = made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
-    monkeypatch.setattr("archer.logits.to_host", unread)
+    monkeypatch.setattr("archer.engine.logits.to_host", unread)
     steps = loop.steps(state)
     first, second = next(steps), next(steps)
     for step in (first, second):

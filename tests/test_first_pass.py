@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from archer.canvas import Prompt
-from archer.generation import Kind, Loop, Step
+from archer.engine.canvas import Prompt
+from archer.engine.loop import Kind, Loop, Step
 from archer.methods import build
 from networks import backbone
 

@@ -15,12 +15,12 @@ from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 import naive
-from archer import layout
-from archer.arrays import Flags
-from archer.canvas import Canvas, Prompt
-from archer.forward import Work, run
-from archer.memory import Memory, Store
-from archer.transformer import Shape, Transformer
+from archer.engine import layout
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas, Prompt
+from archer.engine.forward import Work, run
+from archer.engine.memory import Memory, Store
+from archer.engine.network import Shape, Transformer
 from networks import Backbone, backbone, random_network, shape
 
 

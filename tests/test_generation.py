@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from archer.arrays import Flags
-from archer.canvas import Canvas, Prompt
 from archer.decoders.base import Decision, DecodeState
 from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas, Prompt
+from archer.engine.logits import Logits
+from archer.engine.loop import Kind, Loop, Step
+from archer.engine.memory import Memory
 from archer.errors import Incompatible, NonFinite, Stuck
-from archer.generation import Kind, Loop, Step
-from archer.logits import Logits
-from archer.memory import Memory
 from archer.policies.prompt_cache import Age, Archer, Eager
 from networks import Backbone, backbone
 

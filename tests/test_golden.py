@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from archer import replay
-from archer.canvas import Canvas
+from archer.engine.canvas import Canvas
 from archer.model import Model, load
 from conftest import shared
 from networks import Backbone

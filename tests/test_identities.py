@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from archer.canvas import Prompt
 from archer.catalogue import DECODERS, POLICIES
 from archer.compatibility import Verdict, matrix
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wrappers import EndOfText
+from archer.engine.canvas import Prompt
+from archer.engine.logits import Logits
+from archer.engine.loop import Kind
 from archer.errors import Incompatible
-from archer.generation import Kind
-from archer.logits import Logits
 from networks import backbone
 from pairs import calls, revised, texts, walk
 

@@ -14,20 +14,20 @@ import archer
 
 PACKAGE = Path(archer.__file__).parent
 BELOW_ALL = "archer.errors"
-ARRAYS = "archer.arrays"
+ARRAYS = "archer.engine.arrays"
 DECODERS_MAY_USE = (
     ARRAYS,
-    "archer.canvas",
-    "archer.logits",
-    "archer.noise",
+    "archer.engine.canvas",
+    "archer.engine.logits",
+    "archer.engine.noise",
     BELOW_ALL,
     "archer.decoders",
 )
 POLICIES_MAY_USE = (
     ARRAYS,
-    "archer.canvas",
-    "archer.memory",
-    "archer.seam",
+    "archer.engine.canvas",
+    "archer.engine.memory",
+    "archer.engine.layer_rule",
     BELOW_ALL,
     "archer.policies",
 )
@@ -39,16 +39,16 @@ REPORT_MAY_USE = (
 )
 LAYERS = {
     "errors": (),
-    "noise": (BELOW_ALL,),
-    "arrays": (),
-    "transfer": (),
-    "canvas": (BELOW_ALL, ARRAYS),
-    "logits": (BELOW_ALL, ARRAYS, "archer.noise", "archer.transfer"),
-    "seam": (BELOW_ALL,),
-    "transformer": (BELOW_ALL,),
-    "memory": (BELOW_ALL, ARRAYS, "archer.canvas", "archer.logits"),
-    "layout": (BELOW_ALL, ARRAYS),
-    "timing": (BELOW_ALL,),
+    "engine/noise": (BELOW_ALL,),
+    "engine/arrays": (),
+    "engine/transfer": (),
+    "engine/canvas": (BELOW_ALL, ARRAYS),
+    "engine/logits": (BELOW_ALL, ARRAYS, "archer.engine.noise", "archer.engine.transfer"),
+    "engine/layer_rule": (BELOW_ALL,),
+    "engine/network": (BELOW_ALL,),
+    "engine/memory": (BELOW_ALL, ARRAYS, "archer.engine.canvas", "archer.engine.logits"),
+    "engine/layout": (BELOW_ALL, ARRAYS),
+    "engine/timing": (BELOW_ALL,),
 }
 """Modules of the core that stand below others, and all they may import of the package."""
 FORBIDDEN_MODULES = {"pickle", "dill", "cloudpickle", "shelve", "marshal"}

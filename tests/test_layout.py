@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from archer import layout
-from archer.arrays import Flags
-from archer.layout import Frame, Layout, Plans, Run
+from archer.engine import layout
+from archer.engine.arrays import Flags
+from archer.engine.layout import Frame, Layout, Plans, Run
 
 CPU = torch.device("cpu")
 

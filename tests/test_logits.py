@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from archer import logits as module
-from archer.logits import Logits, RowLogits
+from archer.engine import logits as module
+from archer.engine.logits import Logits, RowLogits
 from reading import greedy
 
 
@@ -178,7 +178,7 @@ def test_temperature_zero_draws_nothing() -> None:
 
 def test_temperature_zero_opens_no_stream_of_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Invariant 31: not even a private generator is made."""
-    monkeypatch.setattr("archer.noise.stream", lambda *_: pytest.fail("noise was asked for"))
+    monkeypatch.setattr("archer.engine.noise.stream", lambda *_: pytest.fail("noise was asked for"))
     logits = Logits.dense(random_logits(1, 4, 15, 3, 2.0), 2)
     assert logits.sampled(0.0, (1,), (0,)) is logits.greedy
 

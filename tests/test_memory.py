@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.canvas import Canvas, Prompt
-from archer.logits import RowLogits
-from archer.memory import Memory, Store
+from archer.engine.canvas import Canvas, Prompt
+from archer.engine.logits import RowLogits
+from archer.engine.memory import Memory, Store
 
 MASK = 9
 PROMPTS = [[1, 2], [3]]

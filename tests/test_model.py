@@ -13,8 +13,8 @@ import torch
 
 from archer import model as module
 from archer.completion import Tally
+from archer.engine.loop import Kind
 from archer.errors import ArcherError, BadModel, BadRequest
-from archer.generation import Kind
 from archer.model import Model, load
 from archer.requests import LongerThanTrained
 from folders import make_dream, make_llada

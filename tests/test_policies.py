@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from archer.arrays import Flags
-from archer.canvas import Canvas, Prompt
 from archer.catalogue import POLICIES
-from archer.memory import Memory, Store
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas, Prompt
+from archer.engine.memory import Memory, Store
 from archer.policies.prompt_cache import Age, Archer, Eager
 
 MASK = 9

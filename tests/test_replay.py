@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from archer import replay
+from archer.engine.loop import Kind
 from archer.errors import BadModel, BadTrace
-from archer.generation import Kind
 from archer.model import load
 from archer.replay import Case, Mismatch
 from folders import make_llada

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
-from archer.studies.lab import FULL
 from archer.studies.output import files_of
 from archer.studies.registry import STUDIES
+from archer.studies.workspace import FULL
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 FEWEST = 120

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import naive
-from archer.arrays import Reals
 from archer.decoders.blocks import BlockState
 from archer.decoders.dream import Dream
 from archer.decoders.editing import Editing
@@ -24,8 +23,9 @@ from archer.decoders.remdm_sampling import RemdmSampling
 from archer.decoders.saber_dream import SaberDream
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wino import Wino
+from archer.engine.arrays import Reals
+from archer.engine.logits import Logits
 from archer.errors import BadRequest
-from archer.logits import Logits
 from archer.model import load
 from archer.replay import read_cases
 from conftest import shared

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from archer.timing import Clock
+from archer.engine.timing import Clock
 
 
 def test_a_processor_is_timed_by_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from archer.completion import Completion
+    from archer.engine.loop import Step
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
-    from archer.generation import Step
     from archer.model import Model, Stream, load
 
 __version__ = "0.1.0"
@@ -38,7 +38,7 @@ _HOME = {
     "Completion": "completion",
     "Incompatible": "errors",
     "Model": "model",
-    "Step": "generation",
+    "Step": "engine.loop",
     "Stream": "model",
     "load": "model",
 }

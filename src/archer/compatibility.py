@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from archer.canvas import Prompt, Scope
 from archer.catalogue import Part
 from archer.decoders.base import Decoder
+from archer.engine.canvas import Prompt, Scope
 from archer.errors import Incompatible
 from archer.policies.base import Policy
 

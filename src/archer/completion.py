@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from archer.arrays import Flags, Ints
+from archer.engine.arrays import Flags, Ints
+from archer.engine.loop import Kind, Step
 from archer.errors import ArcherError
-from archer.generation import Kind, Step
 
 FinishReason = Literal["stop", "length", "error"]
 

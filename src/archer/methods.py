@@ -16,10 +16,10 @@ import pydantic
 from pydantic import ValidationError
 
 from archer import compatibility
-from archer.canvas import Prompt
 from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS, Part, Shared
 from archer.decoders.base import Decoder
 from archer.decoders.wrappers import EndOfText, Guided
+from archer.engine.canvas import Prompt
 from archer.errors import BadRequest
 from archer.policies.base import Policy
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import torch
 
-from archer.canvas import Prompt
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
 from archer.doctor import bf16_refusal, default_device, default_dtype
+from archer.engine.canvas import Prompt
+from archer.engine.loop import Loop, Step
+from archer.engine.network import Transformer
 from archer.errors import ArcherError, BadRequest
-from archer.generation import Loop, Step
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import locate
 from archer.loading.text import Text, read_text
 from archer.methods import Method, build
 from archer.requests import Prompts, Window, as_list, check_device, check_ids
-from archer.transformer import Transformer
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}

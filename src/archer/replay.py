@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from archer.engine.loop import Kind, Step
 from archer.errors import BadModel, BadRequest, BadTrace
-from archer.generation import Kind, Step
 from archer.methods import build
 from archer.model import Model, load
 

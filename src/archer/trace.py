@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
+from archer.engine.loop import Step
 from archer.errors import ArcherError, BadRequest, BadTrace
-from archer.generation import Step
 
 if TYPE_CHECKING:
     from archer.model import Model, Request

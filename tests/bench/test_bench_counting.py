@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.bench import cost
+from archer.bench.alternatives import Alternatives
 from archer.bench.counting import Counts, count_passes, operations
-from archer.bench.course import Course
 from archer.bench.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
 from archer.bench.shapes import SHAPES, Published
 from archer.bench.step import NEVER
-from archer.forward import Work
-from archer.transformer import Shape, Transformer
+from archer.engine.forward import Work
+from archer.engine.network import Shape, Transformer
 from subjects import tiny
 
 lengths = st.integers(1, 40)
@@ -48,11 +48,11 @@ def test_counted_passes_are_the_closed_form(p: int, g: int, layers: int, shift: 
 @pytest.mark.parametrize("shift", [False, True])
 def test_a_step_that_runs_counts_what_one_without_data_counts(shift: bool) -> None:
     subject = tiny(shift)
-    course = Course.at(subject, 12, 8)
+    alternatives = Alternatives.at(subject, 12, 8)
     shape = subject.network.shape
     counted = count_passes(shape, shift, 12, 8)
-    assert operations(course.refreshing(1)().work, shape) == counted.full
-    assert operations(course.refreshing(NEVER)().work, shape) == counted.cached
+    assert operations(alternatives.refreshing(1)().work, shape) == counted.full
+    assert operations(alternatives.refreshing(NEVER)().work, shape) == counted.cached
 
 
 @pytest.mark.parametrize("name", ["llada-8b", "dream-7b"])

@@ -9,8 +9,8 @@ import torch
 
 from archer.bench import report
 from archer.bench.profiling import KINDS, OTHER, OUTSIDE, shares
+from archer.engine.network import Transformer
 from archer.errors import BadRequest
-from archer.transformer import Transformer
 from subjects import tiny
 
 

@@ -8,38 +8,38 @@ from typing import Any
 import pytest
 import torch
 
-from archer.bench.course import Course, Sample
+from archer.bench.alternatives import Alternatives, Sample
+from archer.bench.layer_timing import Parts, TimedNetwork
 from archer.bench.library import check_library, library_pass, library_twin
-from archer.bench.marks import Marked, Parts
+from archer.bench.recorded_state import half_placed
 from archer.bench.shapes import Subject, first_layers
-from archer.bench.stage import half_placed
 from archer.bench.step import NEVER
 from archer.bench.twin import naive_pass
-from archer.canvas import Prompt
 from archer.decoders.saber import Saber
+from archer.engine.canvas import Prompt
+from archer.engine.forward import Work
+from archer.engine.loop import Loop
 from archer.errors import BadRequest
-from archer.forward import Work
-from archer.generation import Loop
 from archer.policies.prompt_cache import Age
 from subjects import tiny
 
 P, G = 11, 6
 
 
-def engine_logits(subject: Subject, course: Course, every: int) -> torch.Tensor:
-    loop = Loop(course.network, subject.shift, Saber(), Age(every))
-    return next(loop.steps(course.state, course.memory)).logits.rows[0].values
+def engine_logits(subject: Subject, alternatives: Alternatives, every: int) -> torch.Tensor:
+    loop = Loop(alternatives.network, subject.shift, Saber(), Age(every))
+    return next(loop.steps(alternatives.state, alternatives.memory)).logits.rows[0].values
 
 
 @pytest.mark.parametrize("shift", [False, True])
 def test_the_naive_twin_gives_the_logits_of_the_engine(shift: bool) -> None:
     subject = tiny(shift)
-    course = Course.at(subject, P, G)
+    alternatives = Alternatives.at(subject, P, G)
     kept = P - int(shift)
-    whole, full = naive_pass(subject.network, course.tokens)
-    cached, work = naive_pass(subject.network, course.tokens[kept:], course.past)
-    assert (whole[kept : kept + G] - engine_logits(subject, course, 1)).abs().max() < 1e-5
-    assert (cached[:G] - engine_logits(subject, course, NEVER)).abs().max() < 1e-5
+    whole, full = naive_pass(subject.network, alternatives.tokens)
+    cached, work = naive_pass(subject.network, alternatives.tokens[kept:], alternatives.past)
+    assert (whole[kept : kept + G] - engine_logits(subject, alternatives, 1)).abs().max() < 1e-5
+    assert (cached[:G] - engine_logits(subject, alternatives, NEVER)).abs().max() < 1e-5
     layers, n, rows = subject.network.shape.layers, P + G, G + int(shift)
     assert full == Work(layers * n, layers * n, layers * n, layers * n * n, n)
     assert work == Work(layers * rows, layers * rows, layers * rows, layers * rows * n, rows)
@@ -49,15 +49,15 @@ def test_the_naive_twin_gives_the_logits_of_the_engine(shift: bool) -> None:
 def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> None:
     """With a response other than the one that the prompt was computed with."""
     subject = tiny(shift)
-    course = Course.at(subject, P, G)
-    moved = course.tokens.clone()
+    alternatives = Alternatives.at(subject, P, G)
+    moved = alternatives.tokens.clone()
     moved[-2:] = torch.tensor([1, 2])
-    stale, _ = naive_pass(subject.network, moved[P - int(shift) :], course.past)
+    stale, _ = naive_pass(subject.network, moved[P - int(shift) :], alternatives.past)
     fresh, _ = naive_pass(subject.network, moved)
     state = half_placed(subject, P, G)
     state.response[0, -2:] = [1, 2]
-    loop = Loop(course.network, shift, Saber(), Age(NEVER))
-    engine = next(loop.steps(state, course.memory)).logits.rows[0].values
+    loop = Loop(alternatives.network, shift, Saber(), Age(NEVER))
+    engine = next(loop.steps(state, alternatives.memory)).logits.rows[0].values
     assert (stale[:G] - engine).abs().max() < 1e-5
     assert (fresh[P - int(shift) :][:G] - engine).abs().max() > 1e-3
 
@@ -65,7 +65,7 @@ def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> 
 @pytest.mark.parametrize("shift", [False, True])
 def test_the_library_twin_gives_the_logits_of_the_naive_one(shift: bool) -> None:
     subject = tiny(shift)
-    tokens = Course.at(subject, P, G).tokens
+    tokens = Alternatives.at(subject, P, G).tokens
     twin = library_twin(subject.network)
     ours, _ = naive_pass(subject.network, tokens)
     assert (library_pass(twin, tokens) - ours).abs().max() < 1e-4
@@ -91,7 +91,7 @@ def test_without_the_library_its_twin_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_a_marked_network_tells_layers_and_head_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = tiny()
     ticks = iter(range(100))
-    network = Marked(subject.network)
+    network = TimedNetwork(subject.network)
     monkeypatch.setattr(network, "_clock", Ticking(ticks))
     tokens = torch.arange(4)
     scores, _ = naive_pass(network, tokens)

@@ -9,7 +9,7 @@ import pytest
 
 import archer
 from archer.cli import main
-from archer.training import drill, samples
+from archer.training import samples, trainer
 
 Capture = pytest.CaptureFixture[str]
 
@@ -17,9 +17,9 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pools of eight sequences, each worth half a minute; dev problems are watched elsewhere."""
-    monkeypatch.setattr(drill.Recipe, "__init__", partialmethod(drill.Recipe.__init__, pool=8))
+    monkeypatch.setattr(trainer.Recipe, "__init__", partialmethod(trainer.Recipe.__init__, pool=8))
     ticks = iter(range(10_000))
-    monkeypatch.setattr(drill, "process_time", lambda: 30.0 * next(ticks))
+    monkeypatch.setattr(trainer, "process_time", lambda: 30.0 * next(ticks))
 
 
 @pytest.mark.usefixtures("quick")

@@ -20,7 +20,7 @@ from random import Random
 import torch
 
 from archer.runs.evaluation import evaluate
-from archer.runs.manifest import Request
+from archer.runs.manifest import RunRequest
 from runs.toy import Quiet, results, toy_model, toy_request
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -28,7 +28,7 @@ GRACE = 10.0
 """Seconds in which what a killed run started must have ended by itself."""
 
 
-def forked(request: Request, out: Path, kill_after: float | None) -> bool:
+def forked(request: RunRequest, out: Path, kill_after: float | None) -> bool:
     """Start a run, kill it after so many seconds; whether it had ended by then."""
     child = os.fork()
     if child == 0:

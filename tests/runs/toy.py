@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from archer.judge import Check, FunctionCheck, Limits
 from archer.model import Model, load
 from archer.runs.folder import JOURNAL, Recorded
-from archer.runs.manifest import Request
+from archer.runs.manifest import RunRequest
 from archer.runs.selection import Selection
 from archer.tasks import CodeTask, Data, Reference, Sample, Suite, Variant
 from archer.tasks.base import user
@@ -73,7 +73,7 @@ def toy_model(folder: Path) -> Model:
     return load(make_llada(folder, tokenizer=True), device="cpu", dtype="float32")
 
 
-def toy_request(model: Model, **changes: Any) -> Request:
+def toy_request(model: Model, **changes: Any) -> RunRequest:
     fields: dict[str, Any] = {
         "model": model,
         "task": Toy(Data()),
@@ -81,7 +81,7 @@ def toy_request(model: Model, **changes: Any) -> Request:
         "settings": SETTINGS,
         "selection": Selection(),
     }
-    return Request(**fields | changes)
+    return RunRequest(**fields | changes)
 
 
 def results(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""A lab with a tiny model that is sure of what it says, and a benchmark of three problems."""
+"""A workspace with a tiny model that is sure of what it says, and a benchmark of three problems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from archer.model import Model, load
-from archer.studies.lab import Lab, Scale
+from archer.studies.workspace import Scale, Workspace
 from archer.tasks import Data
 from folders import (
     LLADA_MARKERS,
@@ -49,8 +49,8 @@ def _scale(name: str) -> float:
     return 10.0 if name.endswith("wte.weight") else 2.0
 
 
-def make_lab(folder: Path) -> Lab:
-    return Lab(
+def make_workspace(folder: Path) -> Workspace:
+    return Workspace(
         sharp_model(folder / "model"),
         folder / "out",
         Scale(problems=3, long_problems=2, probed=3, timed=2, repeats=2, stride=2),

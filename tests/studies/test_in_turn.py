@@ -11,51 +11,51 @@ from archer.errors import ArcherError
 from archer.runs.folder import Recorded
 from archer.studies.arms import against, described
 from archer.studies.in_turn import in_turn
-from archer.studies.lab import Lab
-from studies.tiny_lab import tiny_lab
+from archer.studies.workspace import Workspace
+from studies.tiny_workspace import tiny_workspace
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return tiny_lab(tmp_path_factory.mktemp("lab"))
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return tiny_workspace(tmp_path_factory.mktemp("workspace"))
 
 
-def test_the_first_problems_are_timed(lab: Lab) -> None:
-    arms = {"saber": lab.arm("saber"), "archer": lab.arm("archer", radius=4)}
-    timed = in_turn(lab, arms)
+def test_the_first_problems_are_timed(workspace: Workspace) -> None:
+    arms = {"saber": workspace.arm("saber"), "archer": workspace.arm("archer", radius=4)}
+    timed = in_turn(workspace, arms)
     for label, arm in timed.items():
-        assert list(arm.in_turn) == arm.keys[: lab.scale.timed]
+        assert list(arm.in_turn) == arm.keys[: workspace.scale.timed]
         assert all(seconds > 0 for seconds in arm.in_turn.values())
         assert arm.run == arms[label].run
-    row = described(timed["archer"], "Archer", lab.model)
-    row |= against(timed["archer"], timed["saber"], lab.model)
-    assert row["timed"] == lab.scale.timed
+    row = described(timed["archer"], "Archer", workspace.model)
+    row |= against(timed["archer"], timed["saber"], workspace.model)
+    assert row["timed"] == workspace.scale.timed
     assert row["speedup"] == pytest.approx(
         sum(timed["saber"].in_turn.values()) / sum(timed["archer"].in_turn.values())
     )
 
 
-def test_arms_that_were_not_timed_have_no_seconds_and_no_speedup(lab: Lab) -> None:
-    saber = lab.arm("saber")
-    row = described(saber, "Saber", lab.model) | against(saber, saber, lab.model)
+def test_arms_that_were_not_timed_have_no_seconds_and_no_speedup(workspace: Workspace) -> None:
+    saber = workspace.arm("saber")
+    row = described(saber, "Saber", workspace.model) | against(saber, saber, workspace.model)
     assert not {"seconds", "timed", "speedup"} & row.keys()
     assert row["speedup_predicted"] == 1.0
 
 
-def test_chosen_problems_are_timed_and_a_part_keeps_its_own(lab: Lab) -> None:
-    saber = lab.arm("saber")
+def test_chosen_problems_are_timed_and_a_part_keeps_its_own(workspace: Workspace) -> None:
+    saber = workspace.arm("saber")
     last = saber.keys[-1]
-    timed = in_turn(lab, {"saber": saber}, [last])["saber"]
+    timed = in_turn(workspace, {"saber": saber}, [last])["saber"]
     assert list(timed.in_turn) == [last]
     assert list(timed.part([last]).in_turn) == [last]
     assert not timed.part(saber.keys[:1]).in_turn
 
 
 def test_another_trajectory_is_refused(tmp_path: Path) -> None:
-    lab = tiny_lab(tmp_path)
-    saber = lab.arm("saber")
+    workspace = tiny_workspace(tmp_path)
+    saber = workspace.arm("saber")
     recorded = saber.run.recorded
     changed = {key: {**sample, "updates": 0} for key, sample in recorded.samples.items()}
     other = replace(saber, run=replace(saber.run, recorded=Recorded(changed, recorded.grades)))
     with pytest.raises(ArcherError, match="watching the run changed its updates"):
-        in_turn(lab, {"saber": other})
+        in_turn(workspace, {"saber": other})

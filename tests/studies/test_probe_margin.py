@@ -11,11 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from archer.arrays import Flags
-from archer.canvas import Prompt
 from archer.decoders.saber import Saber, SaberState
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Prompt
+from archer.engine.logits import Logits
 from archer.errors import BadRequest
-from archer.logits import Logits
 from archer.studies.margin import log_odds, saber_margin, turning
 from reading import greedy
 

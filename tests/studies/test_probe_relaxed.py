@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from archer.canvas import Prompt
 from archer.decoders.saber import Saber, SaberState
-from archer.generation import Loop, Step
-from archer.memory import Memory
+from archer.engine.canvas import Prompt
+from archer.engine.loop import Loop, Step
+from archer.engine.memory import Memory
 from archer.model import Model, load
 from archer.policies.prompt_cache import Archer, Eager
 from archer.studies.relaxed import along

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from archer.engine.loop import Kind
 from archer.errors import ArcherError
-from archer.generation import Kind
 from archer.runs.verdicts import Grader
 from archer.studies import feedback, theory, validity
 from archer.studies.branches import Branch, Event, branch, find_event
-from archer.studies.lab import Arm, Lab
 from archer.studies.registry import STUDIES
+from archer.studies.shadow_passes import divergence, loop_of, require_unchanged, walk
 from archer.studies.study import Row, Study, result_of
-from archer.studies.walking import divergence, loop_of, require_unchanged, walk
-from studies.probing import make_lab
+from archer.studies.workspace import Arm, Workspace
+from studies.probing import make_workspace
 
 PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
 
@@ -28,19 +28,19 @@ pytestmark = pytest.mark.xdist_group("probe_studies")
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return make_lab(tmp_path_factory.mktemp("probes"))
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return make_workspace(tmp_path_factory.mktemp("probes"))
 
 
 @pytest.fixture(scope="module")
-def arm(lab: Lab) -> Arm:
-    return lab.arm("archer", radius=validity.RADIUS)
+def arm(workspace: Workspace) -> Arm:
+    return workspace.arm("archer", radius=validity.RADIUS)
 
 
 @pytest.fixture(scope="module")
-def results(lab: Lab) -> dict[str, dict[str, Any]]:
+def results(workspace: Workspace) -> dict[str, dict[str, Any]]:
     """Every probing study, as it is kept."""
-    made = {study.name: result_of(study, lab) for study in PROBING}
+    made = {study.name: result_of(study, workspace) for study in PROBING}
     kept: dict[str, dict[str, Any]] = json.loads(json.dumps(made, allow_nan=False))
     assert kept == made
     return kept
@@ -50,9 +50,9 @@ def parts(result: dict[str, Any], name: str) -> list[Row]:
     return [row for row in result["rows"] if row["part"] == name]
 
 
-def an_event(lab: Lab) -> tuple[Event, Any, int]:
-    request = lab.request("archer", radius=validity.RADIUS)
-    prompt = next(iter(lab.prompts(request).values()))
+def an_event(workspace: Workspace) -> tuple[Event, Any, int]:
+    request = workspace.request("archer", radius=validity.RADIUS)
+    prompt = next(iter(workspace.prompts(request).values()))
     stream = walk(request, prompt)
     event = find_event(stream, 0.0)
     assert event is not None
@@ -71,9 +71,11 @@ def test_a_result_is_presented_from_what_is_kept(
     assert all(json.loads(table.json())["rows"] for table in presented.tables)
 
 
-def test_without_the_intervention_both_branches_are_one(lab: Lab, arm: Arm) -> None:
-    event, method, prompt = an_event(lab)
-    first, second = (branch(lab.model, method, event, prompt, refresh=False) for _ in range(2))
+def test_without_the_intervention_both_branches_are_one(workspace: Workspace, arm: Arm) -> None:
+    event, method, prompt = an_event(workspace)
+    first, second = (
+        branch(workspace.model, method, event, prompt, refresh=False) for _ in range(2)
+    )
     assert first.tokens == second.tokens
     assert first.completion.tokens == second.completion.tokens
     record = arm.run.recorded.samples["0"]
@@ -81,33 +83,35 @@ def test_without_the_intervention_both_branches_are_one(lab: Lab, arm: Arm) -> N
     assert first.completion.full_passes == record["full_passes"]
 
 
-def test_the_fresh_branch_differs_in_its_first_pass_alone(lab: Lab) -> None:
-    event, method, _ = an_event(lab)
+def test_the_fresh_branch_differs_in_its_first_pass_alone(workspace: Workspace) -> None:
+    event, method, _ = an_event(workspace)
     calls = []
     for refresh in (False, True):
         memory = event.memory.clone()
         if refresh:
             memory.forget()
-        step = next(loop_of(lab.model, method, method.policy).steps(event.state, memory))
+        step = next(loop_of(workspace.model, method, method.policy).steps(event.state, memory))
         assert np.array_equal(step.before.response, event.state.response)
         calls.append(step.calls[0].kind)
     assert event.distance < validity.RADIUS
     assert calls == [Kind.CACHED, Kind.FULL]
 
 
-def test_an_event_is_kept_and_sure(lab: Lab) -> None:
-    event, _, _ = an_event(lab)
-    assert int(event.state.response[0, event.position]) == event.token != lab.model.folder.mask
+def test_an_event_is_kept_and_sure(workspace: Workspace) -> None:
+    event, _, _ = an_event(workspace)
+    assert (
+        int(event.state.response[0, event.position]) == event.token != workspace.model.folder.mask
+    )
     assert set(event.as_dict()) == {"update", "position", "token", "confidence", "distance"}
-    request = lab.request("archer", radius=validity.RADIUS)
-    prompt = next(iter(lab.prompts(request).values()))
+    request = workspace.request("archer", radius=validity.RADIUS)
+    prompt = next(iter(workspace.prompts(request).values()))
     assert find_event(walk(request, prompt), 1.1) is None
 
 
-def test_a_revision_is_the_first_other_token(lab: Lab) -> None:
-    event, method, prompt = an_event(lab)
-    made = branch(lab.model, method, event, prompt, refresh=False)
-    mask = lab.model.folder.mask
+def test_a_revision_is_the_first_other_token(workspace: Workspace) -> None:
+    event, method, prompt = an_event(workspace)
+    made = branch(workspace.model, method, event, prompt, refresh=False)
+    mask = workspace.model.folder.mask
     assert Branch(made.completion, (event.token,) * 5).revised_at(event) is None
     assert Branch(made.completion, (event.token, mask, event.token)).revised_at(event) == 2
     assert len(made.tokens) == 5
@@ -127,18 +131,18 @@ def test_the_feedback_study_counts_every_problem(results: dict[str, dict[str, An
             )
 
 
-def test_a_judge_that_fails_ends_the_study(lab: Lab) -> None:
-    event, method, prompt = an_event(lab)
-    made = branch(lab.model, method, event, prompt, refresh=True)
+def test_a_judge_that_fails_ends_the_study(workspace: Workspace) -> None:
+    event, method, prompt = an_event(workspace)
+    made = branch(workspace.model, method, event, prompt, refresh=True)
     broken = Grader(lambda sample, text: {}, 1, None)
     object.__setattr__(broken, "record", lambda sample, text: None)
     with pytest.raises(ArcherError, match="Problem 0: the judge failed on the fresh branch"):
-        feedback._graded(broken, lab.samples()[0], made)
+        feedback._graded(broken, workspace.samples()[0], made)
 
 
-def test_a_watched_run_must_be_the_run(lab: Lab, arm: Arm) -> None:
-    request = lab.request("archer", radius=validity.RADIUS)
-    done = walk(request, lab.prompts(request)["1"]).completions[0]
+def test_a_watched_run_must_be_the_run(workspace: Workspace, arm: Arm) -> None:
+    request = workspace.request("archer", radius=validity.RADIUS)
+    done = walk(request, workspace.prompts(request)["1"]).completions[0]
     require_unchanged(arm, "1", done)
     with pytest.raises(
         ArcherError, match="Problem 1: watching the run changed its updates, tokens"
@@ -180,10 +184,10 @@ def test_the_feedback_term_is_there(results: dict[str, dict[str, Any]]) -> None:
     assert all(0 < row["feedback"] < 2 * row["fresh"] for row in events)
 
 
-def test_runs_part_where_their_states_do(lab: Lab) -> None:
-    request = lab.request("archer", radius=validity.RADIUS)
-    eager = lab.request("saber")
-    prompt = lab.prompts(request)["2"]
+def test_runs_part_where_their_states_do(workspace: Workspace) -> None:
+    request = workspace.request("archer", radius=validity.RADIUS)
+    eager = workspace.request("saber")
+    prompt = workspace.prompts(request)["2"]
     assert divergence(walk(request, prompt), walk(request, prompt)) is None
     states = [
         [step.after.response[0].tolist() for step in walk(each, prompt)]
@@ -196,8 +200,10 @@ def test_runs_part_where_their_states_do(lab: Lab) -> None:
     assert states[0][parted - 1 : parted] != states[1][parted - 1 : parted]
 
 
-def test_probing_needs_no_folder_of_its_own(lab: Lab, results: dict[str, dict[str, Any]]) -> None:
+def test_probing_needs_no_folder_of_its_own(
+    workspace: Workspace, results: dict[str, dict[str, Any]]
+) -> None:
     """Radii 11 and 15: each arm was run once."""
-    arms = sorted(path.name for path in Path(lab.out / "arms").iterdir())
+    arms = sorted(path.name for path in Path(workspace.out / "arms").iterdir())
     assert len(arms) == 2
     assert set(results) == {"feedback", "validity", "theory"}

@@ -22,7 +22,7 @@ from archer.studies.rollback import activity, revisions
 from archer.studies.trajectories import Told, first_divergence, revised_between, taken_back
 from archer.tasks import Sample
 from archer.trace import Placed, Start, Update
-from studies.tiny_lab import made_arm
+from studies.tiny_workspace import made_arm
 
 MASK = 9
 

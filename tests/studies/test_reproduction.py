@@ -13,7 +13,7 @@ from archer.errors import ArcherError
 from archer.studies import registry, reproduction
 from archer.studies.output import files_of
 from archer.studies.study import Measured, Presented, Study
-from studies.tiny_lab import tiny_lab
+from studies.tiny_workspace import tiny_workspace
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 Capture = pytest.CaptureFixture[str]
@@ -50,18 +50,18 @@ def made(name: str, measure: Any) -> Study:
 
 
 def test_a_failing_study_is_named_and_the_others_go_on(tmp_path: Path) -> None:
-    def fail(lab: object) -> Measured:
+    def fail(workspace: object) -> Measured:
         raise ArcherError("it broke")
 
-    good = made("good", lambda lab: Measured(1, [{"x": 1}], {}))
+    good = made("good", lambda workspace: Measured(1, [{"x": 1}], {}))
     said: list[str] = []
-    lab = tiny_lab(tmp_path)
-    failed = reproduction.reproduce(lab, [made("bad", fail), good], said.append)
+    workspace = tiny_workspace(tmp_path)
+    failed = reproduction.reproduce(workspace, [made("bad", fail), good], said.append)
     assert failed == {"bad": "it broke"}
-    assert (lab.out / "good.json").is_file()
-    assert not (lab.out / "bad.json").exists()
+    assert (workspace.out / "good.json").is_file()
+    assert not (workspace.out / "bad.json").exists()
     assert said == ["bad: failed: it broke", "good: done in 0 s."]
-    assert b"Good" in (lab.out / "report.html").read_bytes()
+    assert b"Good" in (workspace.out / "report.html").read_bytes()
 
 
 def test_a_report_without_results_says_so(tmp_path: Path) -> None:

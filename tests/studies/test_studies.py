@@ -1,4 +1,4 @@
-"""Every study on a tiny lab: it measures, its result survives JSON, and its tables follow from that alone."""
+"""Every study on a tiny workspace: it measures, its result survives JSON, its tables follow from that."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 
 from archer.errors import ArcherError, BadRequest
 from archer.runs.folder import Recorded
-from archer.studies.lab import Lab
 from archer.studies.output import section_of
 from archer.studies.registry import STUDIES, find_study
 from archer.studies.study import result_of
 from archer.studies.trajectories import retell
-from studies.tiny_lab import PROBLEMS, Hopeless, tiny_lab
+from archer.studies.workspace import Workspace
+from studies.tiny_workspace import PROBLEMS, Hopeless, tiny_workspace
 
 OURS = (
     "main",
@@ -38,14 +38,14 @@ pytestmark = pytest.mark.xdist_group("studies")
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Shared, so that each arm runs once."""
-    return tiny_lab(tmp_path_factory.mktemp("lab"))
+    return tiny_workspace(tmp_path_factory.mktemp("workspace"))
 
 
 @pytest.fixture(scope="module")
-def results(lab: Lab) -> dict[str, dict[str, Any]]:
-    return {name: result_of(find_study(name), lab) for name in OURS}
+def results(workspace: Workspace) -> dict[str, dict[str, Any]]:
+    return {name: result_of(find_study(name), workspace) for name in OURS}
 
 
 def numbers(value: Any) -> Iterator[float]:
@@ -85,10 +85,12 @@ def _has_n(columns: Any) -> bool:
     return "n" in [column.name for column in columns]
 
 
-def test_arms_are_shared_between_studies(lab: Lab, results: dict[str, dict[str, Any]]) -> None:
+def test_arms_are_shared_between_studies(
+    workspace: Workspace, results: dict[str, dict[str, Any]]
+) -> None:
     """Saber ran once on each task, whatever asked for it."""
     assert results
-    folders = [path.name for path in (lab.out / "arms").iterdir()]
+    folders = [path.name for path in (workspace.out / "arms").iterdir()]
     assert (
         sum(name.startswith("tiny-saber-") for name in folders)
         - sum(name.startswith("tiny-saber-age-") for name in folders)
@@ -112,13 +114,17 @@ def test_main_has_every_method_on_every_task_and_overall(
     assert all(by_method[name]["speedup_predicted"] >= 1.0 for name in ("dkv-decode", "dllm-cache"))
 
 
-def test_nothing_is_revised_without_rollback(lab: Lab, results: dict[str, dict[str, Any]]) -> None:
+def test_nothing_is_revised_without_rollback(
+    workspace: Workspace, results: dict[str, dict[str, Any]]
+) -> None:
     """And with it as much as the runs themselves have counted."""
     none, *others = results["rollback"]["rows"]
     assert (none["revised"], none["revised_ever"], none["remasks"]) == (0.0, 0.0, 0)
     assert none["changed"] is None
-    for row, arm in zip(others, (lab.arm("saber"), lab.arm("archer", radius=8)), strict=True):
-        counted = arm.summary["per_problem"]["revised_positions"] / lab.open().length
+    for row, arm in zip(
+        others, (workspace.arm("saber"), workspace.arm("archer", radius=8)), strict=True
+    ):
+        counted = arm.summary["per_problem"]["revised_positions"] / workspace.open().length
         assert row["revised"] == pytest.approx(100.0 * counted)
         assert row["revised"] <= row["revised_ever"] <= 100.0
 
@@ -171,19 +177,19 @@ def test_the_limit_of_a_cached_update_grows_with_the_prompt(
 
 
 @pytest.fixture(scope="module")
-def hopeless(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return tiny_lab(tmp_path_factory.mktemp("hopeless"), Hopeless)
+def hopeless(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return tiny_workspace(tmp_path_factory.mktemp("hopeless"), Hopeless)
 
 
 @pytest.mark.parametrize("name", ["cross-domain", "rollback"])
-def test_a_model_that_solves_nothing_is_presented(name: str, hopeless: Lab) -> None:
+def test_a_model_that_solves_nothing_is_presented(name: str, hopeless: Workspace) -> None:
     result = result_of(find_study(name), hopeless)
     presented = find_study(name).present(json.loads(json.dumps(result)))
     assert presented.tables[0].rows
     assert all(row.get("base", 0.0) == 0.0 for row in result["rows"])
 
 
-def test_without_exclusive_problems_there_are_no_cases(hopeless: Lab) -> None:
+def test_without_exclusive_problems_there_are_no_cases(hopeless: Workspace) -> None:
     result = result_of(find_study("cases"), hopeless)
     assert result["rows"] == [{"kind": "counts", "only_saber": 0, "only_archer": 0, "p": 1.0}]
     presented = find_study("cases").present(result)
@@ -191,14 +197,14 @@ def test_without_exclusive_problems_there_are_no_cases(hopeless: Lab) -> None:
     assert (list(presented.tables[0].rows), presented.players) == ([], {})
 
 
-def test_a_trajectory_that_differs_from_its_run_is_refused(lab: Lab) -> None:
-    arm = lab.arm("saber")
+def test_a_trajectory_that_differs_from_its_run_is_refused(workspace: Workspace) -> None:
+    arm = workspace.arm("saber")
     key, recorded = arm.keys[0], arm.run.recorded
     samples = {**recorded.samples, key: {**recorded.samples[key], "updates": -1, "tokens": [0]}}
     other = replace(arm.run, recorded=Recorded(samples, recorded.grades))
-    assert next(retell(lab, arm))[0] == key
+    assert next(retell(workspace, arm))[0] == key
     with pytest.raises(ArcherError, match=f"Problem {key}: .* changed its updates, tokens"):
-        next(retell(lab, replace(arm, run=other)))
+        next(retell(workspace, replace(arm, run=other)))
 
 
 def test_fewer_updates_for_more_tokens_at_once(results: dict[str, dict[str, Any]]) -> None:

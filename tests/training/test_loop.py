@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 import archer
 from archer.errors import BadRequest
 from archer.pocket import tokenizer as vocabulary
-from archer.training import checkpoint, drill, watch
+from archer.training import checkpoint, trainer, watch
 from archer.training.checkpoint import BadCheckpoint, Progress
-from archer.training.drill import Recipe
 from archer.training.export import export
 from archer.training.learner import Learner
 from archer.training.loop import train
+from archer.training.trainer import Recipe
 
 QUICK = Recipe(pool=8, watch_every=0.0, save_every=0.0)
 PROGRESS = Progress(seed=0, step=7, pool=2, sequences=99, minutes=1.5)
@@ -26,7 +26,7 @@ PROGRESS = Progress(seed=0, step=7, pool=2, sequences=99, minutes=1.5)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that gives every pool a minute."""
     ticks = iter(range(10_000))
-    monkeypatch.setattr(drill, "process_time", lambda: 60.0 * next(ticks))
+    monkeypatch.setattr(trainer, "process_time", lambda: 60.0 * next(ticks))
 
 
 def tensors_of(path: Path) -> dict[str, torch.Tensor]:

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from archer.canvas import Prompt
 from archer.decoders.scheduled import Scheduled
-from archer.generation import Loop
+from archer.engine.canvas import Prompt
+from archer.engine.loop import Loop
+from archer.engine.network import Transformer
 from archer.pocket.tokenizer import MASK, build, token_id, vocabulary
 from archer.policies.prompt_cache import Eager
 from archer.training import objective
@@ -17,7 +18,6 @@ from archer.training.network import first_weights, hidden_states, pocket_shape
 from archer.training.objective import LEAST_RATE, Masked, loss, mask
 from archer.training.optimiser import Optimiser
 from archer.training.samples import LONGEST, RESPONSE, Batch, Samples
-from archer.transformer import Transformer
 from reading import greedy
 
 

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from archer.bench.recorded_state import some_prompt
 from archer.bench.repeating import interleaved, spread
 from archer.bench.shapes import Subject
-from archer.bench.stage import some_prompt
-from archer.generation import Loop
+from archer.engine.loop import Loop
 from archer.methods import Method
 
 

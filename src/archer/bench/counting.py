@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from archer import layout
-from archer.arrays import Flags
 from archer.bench.twin import naive_pass
-from archer.canvas import Canvas, Prompt
-from archer.forward import Work, run
-from archer.memory import Memory, Store
-from archer.transformer import Shape, Transformer
+from archer.engine import layout
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas, Prompt
+from archer.engine.forward import Work, run
+from archer.engine.memory import Memory, Store
+from archer.engine.network import Shape, Transformer
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from typing import Any
 
 from archer.bench import cost
 from archer.bench.counting import operations
+from archer.bench.recorded_state import some_prompt
 from archer.bench.repeating import spread
 from archer.bench.shapes import Subject
-from archer.bench.stage import some_prompt
+from archer.engine.forward import Work
+from archer.engine.loop import Kind, Loop, Step
 from archer.errors import ArcherError
-from archer.forward import Work
-from archer.generation import Kind, Loop, Step
 from archer.methods import Method
 
 REFERENCES = ("saber", "llada-confidence")

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archer.engine.network import Layer, Shape, Transformer
 from archer.errors import BadRequest
-from archer.transformer import Layer, Shape, Transformer
 
 
 def check_library() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch.autograd.profiler import profile
 
-from archer.bench.course import Course
+from archer.bench.alternatives import Alternatives
 from archer.bench.shapes import Subject
 from archer.bench.step import NEVER
 from archer.errors import BadRequest
@@ -69,10 +69,10 @@ def shares(subject: Subject, prompt: int, response: int, repeats: int) -> list[S
             f"Times of operations are told for a processor alone, not for {device}, where they begin before "
             "the last one has ended. Use --device cpu, or archer bench step, which tells layers from head."
         )
-    course = Course.at(subject, prompt, response)
+    alternatives = Alternatives.at(subject, prompt, response)
     found = []
     for name, every in (("full", 1), ("cached", NEVER)):
-        step = course.refreshing(every)
+        step = alternatives.refreshing(every)
         step()
         with profile(use_kineto=False) as watched:
             seconds = [step().seconds for _ in range(repeats)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from archer.bench.counting import count_passes
-from archer.transformer import Shape
+from archer.engine.network import Shape
 
 Limit = Literal["compute", "bandwidth"]
 

@@ -9,11 +9,11 @@ import torch
 
 from archer.bench.repeating import check_counts
 from archer.bench.weights import filled
+from archer.engine.network import Shape, Transformer
 from archer.errors import BadRequest
 from archer.loading.architectures import DREAM, LLADA, Architecture
 from archer.loading.hub import BUNDLED
 from archer.requests import Window
-from archer.transformer import Shape, Transformer
 
 
 @dataclass(frozen=True)

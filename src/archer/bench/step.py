@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from archer.bench.alternatives import Alternatives, Sample
 from archer.bench.counting import Counts, count_passes, operations
-from archer.bench.course import Course, Sample
 from archer.bench.library import library_twin
 from archer.bench.repeating import interleaved, spread
 from archer.bench.shapes import Subject
@@ -119,16 +119,16 @@ def measure(
 ) -> Iterator[Row]:
     """One row per prompt length, as soon as it is measured."""
     for prompt in prompts:
-        course = Course.at(subject, prompt, response)
+        alternatives = Alternatives.at(subject, prompt, response)
         subjects: dict[str, Callable[[], Sample]] = {
-            "full": course.refreshing(1),
-            "cached": course.refreshing(NEVER),
-            "naive": course.naive_step,
+            "full": alternatives.refreshing(1),
+            "cached": alternatives.refreshing(NEVER),
+            "naive": alternatives.naive_step,
         }
         if library:
             twin = library_twin(subject.network)
-            subjects["all"] = partial(course.library_step, twin, 0)
-            subjects["response"] = partial(course.library_step, twin, response)
+            subjects["all"] = partial(alternatives.library_step, twin, 0)
+            subjects["response"] = partial(alternatives.library_step, twin, response)
         yield _row(subject, prompt, response, interleaved(subjects, repeats))
 
 

@@ -85,12 +85,12 @@ def _solve(model: Model) -> None:
 
 def _summary(model: Model, task: CodeTask, method: str, problems: int) -> Mapping[str, Any]:
     from archer.runs.evaluation import evaluate
-    from archer.runs.manifest import Request
+    from archer.runs.manifest import RunRequest
     from archer.runs.selection import Selection
     from archer.view.run_progress import RunProgress
 
     selection = Selection(limit=problems)
-    request = Request(model, task, method, {"length": task.length}, selection=selection)
+    request = RunRequest(model, task, method, {"length": task.length}, selection=selection)
     console = Console(stderr=True, highlight=False)
     with TemporaryDirectory() as folder, RunProgress(method, console, complain) as progress:
         return evaluate(request, Path(folder) / "run", progress).summary

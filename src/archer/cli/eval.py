@@ -120,7 +120,7 @@ def _run(
     unsafe_no_sandbox: bool,
 ) -> dict[str, Outcome]:
     from archer.runs.evaluation import evaluate as run
-    from archer.runs.manifest import Request
+    from archer.runs.manifest import RunRequest
     from archer.view.run_progress import RunProgress
 
     loaded = model.load()
@@ -130,7 +130,7 @@ def _run(
         settings = method.settings()
         if method.preset is None:
             settings = {"length": task.length} | settings
-        asked = Request(loaded, task, method.method, settings, method.preset, **request)
+        asked = RunRequest(loaded, task, method.method, settings, method.preset, **request)
         with RunProgress(name, console, complain) as progress:
             done[name] = run(asked, folders[name], progress, unsafe_no_sandbox=unsafe_no_sandbox)
     return done

@@ -15,7 +15,7 @@ from archer.cli.output import write_json, write_line
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
-    from archer.studies.lab import Lab
+    from archer.studies.workspace import Workspace
 
 FAILED = 1
 DEFAULT_MODEL = ModelOptions()
@@ -37,9 +37,9 @@ class StudyOptions:
     unsafe_no_sandbox: bool = False
     """Run programs even if this machine cannot confine them."""
 
-    def lab(self, out: Path, model: ModelOptions, *, bars: bool = True) -> Lab:
+    def workspace(self, out: Path, model: ModelOptions, *, bars: bool = True) -> Workspace:
         """Everything the studies share; whatever can be refused is refused first."""
-        from archer.studies.lab import FULL, QUICK, Lab
+        from archer.studies.workspace import FULL, QUICK, Workspace
         from archer.tasks import open_task
         from archer.view.run_progress import RunProgress
 
@@ -51,7 +51,7 @@ class StudyOptions:
             scale = scale.limited(self.problems)
         console = Console(stderr=True, highlight=False, force_terminal=None if bars else False)
         own = self.task == "pocket"
-        return Lab(
+        return Workspace(
             model=model.load(),
             out=out,
             scale=scale,
@@ -75,8 +75,8 @@ class Place:
     model: ModelOptions
     options: StudyOptions
 
-    def lab(self) -> Lab:
-        return self.options.lab(self.out, self.model, bars=False)
+    def workspace(self) -> Workspace:
+        return self.options.workspace(self.out, self.model, bars=False)
 
 
 def study(
@@ -103,7 +103,7 @@ def study(
     from archer.studies.study import result_of
 
     chosen = find_study(name)
-    result = result_of(chosen, options.lab(out, model))
+    result = result_of(chosen, options.workspace(out, model))
     presented = write_result(out, chosen, result)
     if json:
         write_json(result)
@@ -131,18 +131,18 @@ def reproduce(
         Processes that work side by side, each with a model of its own and a share of the threads.
     """
     from archer.judge.judge import usable_cores
-    from archer.studies.crew import reproduce_together
     from archer.studies.registry import STUDIES
     from archer.studies.reproduction import reproduce as reproduced
+    from archer.studies.side_by_side import reproduce_together
 
     if workers < 1:
         raise BadRequest(f"--workers takes a number above 0, not {workers}.")
     if workers == 1:
-        failed = reproduced(options.lab(out, model), list(STUDIES.values()), complain)
+        failed = reproduced(options.workspace(out, model), list(STUDIES.values()), complain)
     else:
         shared = replace(model, threads=model.threads or max(1, usable_cores() // workers))
         place = Place(out, shared, options)
-        failed = reproduce_together(place, place.lab(), list(STUDIES), workers, complain)
+        failed = reproduce_together(place, place.workspace(), list(STUDIES), workers, complain)
     write_line(f"The report is {out / 'report.html'}.")
     if failed:
         complain(f"These studies failed: {', '.join(failed)}. The same command tries them again.")

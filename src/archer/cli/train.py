@@ -44,9 +44,9 @@ def train(
     export
         Write the model to this new folder at the end, for --model.
     """
-    from archer.training.drill import Recipe
     from archer.training.export import export as exported
     from archer.training.loop import train as trained
+    from archer.training.trainer import Recipe
 
     if model not in MODELS:
         raise BadRequest(f"There is no recipe for {model!r}, only for {', '.join(MODELS)}.")

@@ -10,9 +10,9 @@ from typing import Self
 
 import numpy as np
 
-from archer.arrays import Flags, Ints
-from archer.canvas import Canvas, Prompt
 from archer.decoders.base import DecodeState, blank, grow, whole_block
+from archer.engine.arrays import Flags, Ints
+from archer.engine.canvas import Canvas, Prompt
 
 
 @dataclass(frozen=True)

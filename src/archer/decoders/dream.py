@@ -14,11 +14,11 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Flags, Reals
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, chance, ended, leading, one_block
 from archer.decoders.nucleus import drawn, truncated
-from archer.logits import Logits
+from archer.engine.arrays import Flags, Reals
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Logits
 
 
 @dataclass(frozen=True)

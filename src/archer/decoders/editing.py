@@ -12,10 +12,10 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, leading
 from archer.decoders.blocks import BlockState
-from archer.logits import Logits
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Logits
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from archer.decoders.base import DecodeState
-from archer.logits import Answers, Logits, RowLogits
+from archer.engine.logits import Answers, Logits, RowLogits
 
 
 def truncated(logits: Logits, temperature: float, top_p: float | None, top_k: int | None) -> Logits:

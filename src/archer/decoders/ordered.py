@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Flags
-from archer.canvas import Prompt
 from archer.decoders.base import DecodeState, whole_block
 from archer.decoders.scheduled import Scheduled, share_of
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Prompt
 from archer.errors import BadRequest
 
 

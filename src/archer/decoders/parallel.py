@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Flags, Ints
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, leading
 from archer.decoders.blocks import BlockState
-from archer.logits import Answers, Candidates, Logits
+from archer.engine.arrays import Flags, Ints
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Answers, Candidates, Logits
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Reals
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders import nucleus
 from archer.decoders.base import Decision, DecodeState, blank, chance, ended, grow, one_block
-from archer.logits import Logits
+from archer.engine.arrays import Reals
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Logits
 
 LAST_TIME = 1e-5
 LEAST_WEIGHT = 1e-300

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Flags, Ints, Reals
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, grow, leading, trailing, whole_block
+from archer.engine.arrays import Flags, Ints, Reals
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Candidates, Logits
 from archer.errors import BadRequest
-from archer.logits import Candidates, Logits
 
 Number = TypeVar("Number", bound=np.generic)
 

@@ -15,10 +15,10 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Reals
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, grow, leading, one_block, trailing
-from archer.logits import Logits
+from archer.engine.arrays import Reals
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Logits
 
 EPS = 1e-3
 """Where Dream's time ends."""

@@ -12,12 +12,12 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Flags, Ints
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, DecodeState, blank, ended, leading, whole_block
 from archer.decoders.scores import Score, scored
+from archer.engine.arrays import Flags, Ints
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Logits
 from archer.errors import BadRequest
-from archer.logits import Logits
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from archer.arrays import Reals
 from archer.decoders.base import DecodeState, chance
-from archer.logits import Answers, Candidates, Logits
+from archer.engine.arrays import Reals
+from archer.engine.logits import Answers, Candidates, Logits
 
 Score = Literal["confidence", "entropy", "margin", "random"]
 

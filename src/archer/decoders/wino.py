@@ -17,11 +17,11 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Flags, Ints, Reals
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, grow, leading, trailing
 from archer.decoders.blocks import BlockState
-from archer.logits import Candidates, Logits
+from archer.engine.arrays import Flags, Ints, Reals
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Candidates, Logits
 
 FEWEST, MOST, SHARE = 5, 20, 0.7
 """At most clamp(SHARE * masks, FEWEST, MOST) positions are accepted per update."""

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from archer.canvas import Canvas, Prompt, Scope
 from archer.decoders.base import Decision, Decoder, DecodeState
-from archer.logits import Answers, Logits, RowLogits
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Answers, Logits, RowLogits
 
 
 @dataclass(frozen=True)

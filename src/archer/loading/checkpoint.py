@@ -12,13 +12,13 @@ from pathlib import Path
 
 import torch
 
+from archer.engine.network import Shape, Transformer
 from archer.errors import BadModel
 from archer.loading.architectures import Architecture, Part
 from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
 from archer.loading.shards import Stored, read_tensors
 from archer.loading.weights import Copy, stream
-from archer.transformer import Shape, Transformer
 
 CONFIG = "config.json"
 GENERATION = "generation_config.json"

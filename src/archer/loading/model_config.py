@@ -7,10 +7,10 @@ refused; the defaults that other libraries would fill in are those of a differen
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from archer.engine.network import Shape
 from archer.errors import BadModel
 from archer.loading.architectures import ARCHITECTURES, Architecture
 from archer.loading.model_files import Json, kind_of
-from archer.transformer import Shape
 
 LARGEST_LAYERS = 1 << 10
 LARGEST_SIZE = 1 << 24

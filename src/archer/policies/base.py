@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from archer.arrays import Flags
-from archer.canvas import Canvas, Scope
-from archer.memory import Memory
-from archer.seam import Ruled
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas, Scope
+from archer.engine.layer_rule import Ruled
+from archer.engine.memory import Memory
 
 
 class Policy:

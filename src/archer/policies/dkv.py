@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Flags, Ints
-from archer.canvas import Canvas, Scope
-from archer.memory import Memory
+from archer.engine.arrays import Flags, Ints
+from archer.engine.canvas import Canvas, Scope
+from archer.engine.memory import Memory
 from archer.policies.base import Policy
 
 

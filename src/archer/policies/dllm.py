@@ -16,11 +16,11 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.arrays import Flags
-from archer.canvas import Canvas, Scope
-from archer.memory import Memory
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas, Scope
+from archer.engine.layer_rule import LayerPieces, Local, RowInPass, Ruled
+from archer.engine.memory import Memory
 from archer.policies.base import Policy
-from archer.seam import LayerPieces, Local, Ruled, Sequence
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Rule:
         self.ratio = ratio
         self.due = due
 
-    def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: Sequence) -> Tensor:
+    def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: RowInPass) -> Tensor:
         prompt, response = (index == 0 or due for due in self.due[at.row])
         normed = layer.normed(hidden)
         rows = self._rows(index, layer, normed, at, prompt, response)
@@ -72,7 +72,7 @@ class _Rule:
         index: int,
         layer: LayerPieces,
         normed: Tensor,
-        at: Sequence,
+        at: RowInPass,
         prompt: bool,
         response: bool,
     ) -> Local:
@@ -91,7 +91,7 @@ class _Rule:
             at.write_keys(index, fresh, layer.keys(normed[fresh]))
         return fresh
 
-    def _moved(self, index: int, layer: LayerPieces, normed: Tensor, at: Sequence) -> Tensor:
+    def _moved(self, index: int, layer: LayerPieces, normed: Tensor, at: RowInPass) -> Tensor:
         """Long[k]: response rows whose values are least like those of the last pass; writes all values."""
         response = torch.arange(at.prompt, normed.shape[0], device=normed.device)
         if self.ratio == 0:

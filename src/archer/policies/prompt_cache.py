@@ -11,9 +11,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from archer.arrays import Flags
-from archer.canvas import Canvas, Scope
-from archer.memory import Memory
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas, Scope
+from archer.engine.memory import Memory
 from archer.policies.base import Policy
 
 

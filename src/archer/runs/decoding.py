@@ -8,9 +8,8 @@ from typing import Any
 
 from archer.completion import Completion
 from archer.errors import ArcherError, BadRequest
-from archer.model import Model, Stream
-from archer.model import Request as Asked
-from archer.runs.manifest import Request, digest
+from archer.model import Model, Request, Stream
+from archer.runs.manifest import RunRequest, digest
 from archer.tasks.base import Sample
 from archer.trace import Writer, recorded
 
@@ -20,7 +19,7 @@ WARM_UP = 2
 Prompts = Mapping[str, tuple[int, ...]]
 
 
-def encode(request: Request, samples: Sequence[Sample]) -> Prompts:
+def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
     """The prompt of every problem as ids; refuses what the model cannot take, before any work."""
     text = request.model.text
     if text is None:
@@ -41,14 +40,14 @@ def encode(request: Request, samples: Sequence[Sample]) -> Prompts:
     return {str(sample.id): tuple(prompt) for sample, prompt in zip(samples, ids, strict=True)}
 
 
-def shown_prompt(request: Request, prompt: Sequence[int]) -> str:
+def shown_prompt(request: RunRequest, prompt: Sequence[int]) -> str:
     """A prompt as the model was given it, with the marks of the chat template."""
     assert request.model.text is not None
     return request.model.text.tokenizer.decode(list(prompt), skip_special_tokens=False)
 
 
 def decode(
-    request: Request,
+    request: RunRequest,
     samples: Sequence[Sample],
     prompts: Prompts,
     traces: Mapping[str, Path] | None = None,
@@ -65,7 +64,7 @@ def decode(
             yield sample, _record(sample, prompts[str(sample.id)], completion)
 
 
-def _completed(model: Model, asked: Asked, trace: Path | None) -> list[Completion]:
+def _completed(model: Model, asked: Request, trace: Path | None) -> list[Completion]:
     stream = Stream(model, asked)
     if trace is not None:
         with Writer(trace) as writer:
@@ -90,13 +89,13 @@ def _record(sample: Sample, prompt: Sequence[int], completion: Completion) -> di
     }
 
 
-def _warm_up(request: Request, prompt: Sequence[int]) -> None:
+def _warm_up(request: RunRequest, prompt: Sequence[int]) -> None:
     stream = Stream(request.model, _ask(request, [prompt]))
     for _ in range(WARM_UP):
         next(stream, None)
 
 
-def _ask(request: Request, prompts: Sequence[Sequence[int]]) -> Asked:
+def _ask(request: RunRequest, prompts: Sequence[Sequence[int]]) -> Request:
     model: Model = request.model
     return model.request(
         [list(prompt) for prompt in prompts],

@@ -13,7 +13,7 @@ from archer.runs.decoding import decode, encode, shown_prompt
 from archer.runs.folder import Recorded, RunFolder
 from archer.runs.harness import harness_lines
 from archer.runs.journal import Journal, Record
-from archer.runs.manifest import Request, circumstances, identity
+from archer.runs.manifest import RunRequest, circumstances, identity
 from archer.runs.summary import summarise
 from archer.runs.verdicts import Grader, open_grader
 from archer.tasks.base import VARIANTS, CodeTask, Sample, Task
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def evaluate(
-    request: Request,
+    request: RunRequest,
     out: Path,
     listener: Listener,
     *,

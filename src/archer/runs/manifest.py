@@ -32,7 +32,7 @@ CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """One run as it was asked for, with a model and a task at hand."""
 
     model: Model
@@ -58,7 +58,7 @@ def check_numbers(batch: int, traces: int) -> None:
         raise BadRequest("Traces of a run are recorded one problem at a time: use --batch 1.")
 
 
-def identity(request: Request, samples: Sequence[Sample]) -> dict[str, Any]:
+def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
     """Whatever could change a completion or its grade."""
     model, task = request.model, request.task
     method = build(request.method, request.settings, request.preset)
@@ -82,7 +82,7 @@ def identity(request: Request, samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def circumstances(request: Request, judge: Mapping[str, Any] | None) -> dict[str, Any]:
+def circumstances(request: RunRequest, judge: Mapping[str, Any] | None) -> dict[str, Any]:
     """Where and when, and what was given rather than defaulted."""
     import torch
 

@@ -14,8 +14,8 @@ from archer.report.tables import Column, Table
 from archer.runs.statistics import mcnemar, wilson
 from archer.studies.arms import PERCENT, against, described, value
 from archer.studies.in_turn import in_turn
-from archer.studies.lab import Arm, Lab
 from archer.studies.study import Measured, Presented, Row, Study
+from archer.studies.workspace import Arm, Workspace
 
 RADII = (4, 8, 16)
 PAPER = {"where": "The paper has no run with a refresh by age; see its Table 4 for correlations."}
@@ -43,29 +43,29 @@ def nearest_age(updates: Sequence[int], fraction: float) -> int:
     return min(range(1, max(updates) + 1), key=miss)
 
 
-def measure(lab: Lab) -> Measured:
+def measure(workspace: Workspace) -> Measured:
     rows: list[Row] = []
-    decoders = ["saber"] if lab.model.folder.architecture.shift else ["saber", "wino"]
+    decoders = ["saber"] if workspace.model.folder.architecture.shift else ["saber", "wino"]
     for decoder in decoders:
-        rows += _decoder(lab, decoder)
+        rows += _decoder(workspace, decoder)
     return Measured(rows[0]["n"], rows, {"radii": list(RADII), "decoders": decoders})
 
 
-def _decoder(lab: Lab, decoder: str) -> list[Row]:
+def _decoder(workspace: Workspace, decoder: str) -> list[Row]:
     """Without a cache, then each radius and the age which refreshes as often."""
     named: list[tuple[str, int | None]] = [("eager", None)]
-    few = lab.scale.probed
-    arms = [lab.arm(decoder, problems=few)]
+    few = workspace.scale.probed
+    arms = [workspace.arm(decoder, problems=few)]
     for radius in RADII:
         cached = "archer" if decoder == "saber" else f"{decoder}+archer"
-        by_distance = lab.arm(cached, problems=few, radius=radius)
+        by_distance = workspace.arm(cached, problems=few, radius=radius)
         updates = [by_distance.run.recorded.samples[key]["updates"] for key in by_distance.keys]
         age = nearest_age(updates, by_distance.summary["refresh_fraction"])
         named += [(f"distance {radius}", radius), (f"age {age}", radius)]
-        arms += [by_distance, lab.arm(f"{decoder}+age", problems=few, every=age)]
-    timed = list(in_turn(lab, {str(number): arm for number, arm in enumerate(arms)}).values())
+        arms += [by_distance, workspace.arm(f"{decoder}+age", problems=few, every=age)]
+    timed = list(in_turn(workspace, {str(number): arm for number, arm in enumerate(arms)}).values())
     rows = [
-        {"decoder": decoder, "rule": rule, "radius": radius, **_row(lab, arm, timed[0])}
+        {"decoder": decoder, "rule": rule, "radius": radius, **_row(workspace, arm, timed[0])}
         for (rule, radius), arm in zip(named, timed, strict=True)
     ]
     for at in range(1, len(rows), 2):
@@ -73,10 +73,10 @@ def _decoder(lab: Lab, decoder: str) -> list[Row]:
     return rows
 
 
-def _row(lab: Lab, arm: Arm, eager: Arm) -> Row:
+def _row(workspace: Workspace, arm: Arm, eager: Arm) -> Row:
     wrong = sum(parted(arm, eager).values())
     n = len(arm.keys)
-    row = described(arm, arm.run.label, lab.model) | against(arm, eager, lab.model)
+    row = described(arm, arm.run.label, workspace.model) | against(arm, eager, workspace.model)
     return row | {
         "parted": PERCENT * wrong / n,
         "parted_interval": [PERCENT * end for end in wilson(wrong, n)],

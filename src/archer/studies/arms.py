@@ -11,7 +11,7 @@ from archer.report.figures import Series
 from archer.report.tables import Value
 from archer.runs.statistics import bootstrap, mcnemar, mean, ratio_of_sums, wilson
 from archer.studies.clusters import cell
-from archer.studies.lab import Arm
+from archer.studies.workspace import Arm
 
 Row = dict[str, Any]
 PERCENT = 100.0

@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from archer.bench.weights import filled
+from archer.engine.network import Transformer
 from archer.loading.architectures import DREAM, LLADA, Architecture
 from archer.model import Model
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, value
 from archer.studies.in_turn import in_turn
-from archer.studies.lab import Lab
 from archer.studies.samples import compared, timed
 from archer.studies.study import Measured, Presented, Row, Study
-from archer.transformer import Transformer
+from archer.studies.workspace import Workspace
 
 RADII = {"mbpp": 11, "humaneval": 15}
 RADIUS = 8
@@ -62,32 +62,35 @@ COLUMNS = (
 )
 
 
-def measure(lab: Lab) -> Measured:
-    radius = RADII.get(lab.task, RADIUS)
-    rows = [*_loaded(lab, radius)]
+def measure(workspace: Workspace) -> Measured:
+    radius = RADII.get(workspace.task, RADIUS)
+    rows = [*_loaded(workspace, radius)]
     for architecture in (LLADA, DREAM):
-        rows += _random(lab, architecture, radius)
+        rows += _random(workspace, architecture, radius)
     return Measured(rows[0]["n"], rows, {"radius": radius})
 
 
-def _loaded(lab: Lab, radius: int) -> list[Row]:
-    arms = in_turn(lab, {"saber": lab.arm("saber"), "archer": lab.arm("archer", radius=radius)})
-    backbone = f"{lab.model.folder.architecture.name}, loaded"
+def _loaded(workspace: Workspace, radius: int) -> list[Row]:
+    arms = in_turn(
+        workspace,
+        {"saber": workspace.arm("saber"), "archer": workspace.arm("archer", radius=radius)},
+    )
+    backbone = f"{workspace.model.folder.architecture.name}, loaded"
     return [
         {
             "backbone": backbone,
             "method": method,
-            **described(arms[method], label, lab.model),
-            **against(arms[method], arms["saber"], lab.model),
+            **described(arms[method], label, workspace.model),
+            **against(arms[method], arms["saber"], workspace.model),
         }
         for method, label in (("saber", "Saber"), ("archer", "Archer"))
     ]
 
 
-def _random(lab: Lab, architecture: Architecture, radius: int) -> list[Row]:
-    twin = random_twin(lab.model, architecture)
-    length = lab.open().length
-    prompts = list(lab.prompts(lab.request("saber")).values())[:MOST_PROMPTS]
+def _random(workspace: Workspace, architecture: Architecture, radius: int) -> list[Row]:
+    twin = random_twin(workspace.model, architecture)
+    length = workspace.open().length
+    prompts = list(workspace.prompts(workspace.request("saber")).values())[:MOST_PROMPTS]
     told = timed(
         twin, prompts, {"saber": {"length": length}, "archer": {"length": length, "radius": radius}}
     )

@@ -13,18 +13,18 @@ from typing import Any
 from torch import Tensor
 
 from archer.decoders.saber import Saber
-from archer.generation import Kind, Step
-from archer.runs.manifest import Request
+from archer.engine.loop import Kind, Step
+from archer.runs.manifest import RunRequest
 from archer.studies.clusters import average, by_problem, clustered_interval
-from archer.studies.lab import Arm
 from archer.studies.margin import saber_margin
+from archer.studies.shadow_passes import logit_error, require_unchanged, same_action, shadow, walk
 from archer.studies.study import Row
-from archer.studies.walking import logit_error, require_unchanged, same_action, shadow, walk
+from archer.studies.workspace import Arm
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def observe(request: Request, arm: Arm, key: str, prompt: Sequence[int]) -> list[Row]:
+def observe(request: RunRequest, arm: Arm, key: str, prompt: Sequence[int]) -> list[Row]:
     """Every cached call of a problem with the full pass it stands for."""
     stream = walk(request, prompt)
     method, model = stream.request.method, request.model

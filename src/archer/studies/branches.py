@@ -11,12 +11,12 @@ import numpy as np
 
 from archer.completion import Completion, Tally, add
 from archer.decoders.base import DecodeState
+from archer.engine.loop import Step
+from archer.engine.memory import Memory
 from archer.errors import ArcherError
-from archer.generation import Step
-from archer.memory import Memory
 from archer.methods import Method
 from archer.model import Model
-from archer.studies.walking import loop_of
+from archer.studies.shadow_passes import loop_of
 
 HORIZON = 5
 """Updates for which the token of an event is followed."""

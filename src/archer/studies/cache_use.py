@@ -9,9 +9,9 @@ from archer.report.figures import Figure, Labels, lines
 from archer.report.tables import Column, Table
 from archer.runs.statistics import bootstrap, ratio_of_sums
 from archer.studies.arms import PERCENT, published, series, value
-from archer.studies.lab import Arm, Lab
 from archer.studies.radius import RADII
 from archer.studies.study import Measured, Presented, Row, Study
+from archer.studies.workspace import Arm, Workspace
 
 LONG_RADII = (4, 8, 16)
 KINDS = ("full", "cached", "reused")
@@ -31,14 +31,18 @@ COLUMNS = (
 )
 
 
-def measure(lab: Lab) -> Measured:
+def measure(workspace: Workspace) -> Measured:
     asked = [
         (task, radius, few)
-        for task, few in lab.sizes().items()
-        for radius in (RADII if task == lab.task else LONG_RADII)
+        for task, few in workspace.sizes().items()
+        for radius in (RADII if task == workspace.task else LONG_RADII)
     ]
     rows = [
-        {"task": task, "radius": str(radius), **use(lab.arm("archer", task, few, radius=radius))}
+        {
+            "task": task,
+            "radius": str(radius),
+            **use(workspace.arm("archer", task, few, radius=radius)),
+        }
         for task, radius, few in asked
     ]
     return Measured(rows[0]["n"], rows, {"radii": list(RADII), "long_radii": list(LONG_RADII)})

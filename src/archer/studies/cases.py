@@ -9,9 +9,9 @@ from typing import Any
 from archer.report.player import player_data
 from archer.report.tables import Column, Table
 from archer.runs.statistics import mcnemar
-from archer.studies.lab import Arm, Lab
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.trajectories import first_divergence, retell
+from archer.studies.workspace import Arm, Workspace
 
 RADIUS = 8
 MOST = 6
@@ -34,13 +34,13 @@ COLUMNS = (
 )
 
 
-def measure(lab: Lab) -> Measured:
-    arms = {"saber": lab.arm("saber"), "archer": lab.arm("archer", radius=RADIUS)}
+def measure(workspace: Workspace) -> Measured:
+    arms = {"saber": workspace.arm("saber"), "archer": workspace.arm("archer", radius=RADIUS)}
     only = {method: exclusive(arms, method) for method in METHODS}
     counts = {f"only_{method}": len(found) for method, found in only.items()}
     chosen = alternating(only["saber"], only["archer"], MOST)
-    told = {method: dict(retell(lab, arms[method], chosen)) for method in METHODS}
-    task, samples = lab.open(), {str(each.id): each for each in lab.samples()}
+    told = {method: dict(retell(workspace, arms[method], chosen)) for method in METHODS}
+    task, samples = workspace.open(), {str(each.id): each for each in workspace.samples()}
     rows: list[Row] = [{"kind": "counts", **counts, "p": mcnemar(*counts.values())}]
     for key in chosen:
         both = [told[method][key] for method in METHODS]

@@ -15,8 +15,8 @@ from archer.report.tables import Column, Table
 from archer.runs.statistics import mean
 from archer.studies.arms import against, described, series, value
 from archer.studies.in_turn import in_turn
-from archer.studies.lab import Lab
 from archer.studies.study import Measured, Presented, Study
+from archer.studies.workspace import Workspace
 from archer.tasks.base import Sample
 
 RADII = {"math500": 16, "finqa": 16, "pubmedqa": 4}
@@ -58,20 +58,22 @@ def domain_of(sample: Sample, task: str) -> str:
     return next((name for name, families in DOMAINS.items() if family in families), str(family))
 
 
-def measure(lab: Lab) -> Measured:
-    radius = RADII.get(lab.task, RADIUS)
-    arms = {"Saber": lab.arm("saber"), "Archer": lab.arm("archer", radius=radius)}
+def measure(workspace: Workspace) -> Measured:
+    radius = RADII.get(workspace.task, RADIUS)
+    arms = {"Saber": workspace.arm("saber"), "Archer": workspace.arm("archer", radius=radius)}
     domains: dict[str, list[str]] = defaultdict(list)
-    for sample in lab.samples():
-        domains[domain_of(sample, lab.task)].append(str(sample.id))
+    for sample in workspace.samples():
+        domains[domain_of(sample, workspace.task)].append(str(sample.id))
     rows = []
-    few = max(2, lab.scale.timed // len(domains))
+    few = max(2, workspace.scale.timed // len(domains))
     for domain, keys in sorted(domains.items()):
         parts = {label: arm.part(keys) for label, arm in arms.items()}
-        parts = in_turn(lab, parts, keys[:few])
+        parts = in_turn(workspace, parts, keys[:few])
         for label, arm in parts.items():
-            named = described(arm, label, lab.model)
-            rows.append({"domain": domain, **named, **against(arm, parts["Saber"], lab.model)})
+            named = described(arm, label, workspace.model)
+            rows.append(
+                {"domain": domain, **named, **against(arm, parts["Saber"], workspace.model)}
+            )
     return Measured(len(arms["Saber"].keys), rows, {"radius": radius, "domains": sorted(domains)})
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from archer.errors import ArcherError
 from archer.report.tables import Column, Table
-from archer.runs.manifest import Request
+from archer.runs.manifest import RunRequest
 from archer.runs.statistics import mcnemar, wilson
 from archer.runs.verdicts import Grader, open_grader
 from archer.studies.branches import HORIZON, Branch, Event, branch, find_event
 from archer.studies.clusters import average, cell, clustered_interval
-from archer.studies.lab import Arm, Lab
+from archer.studies.shadow_passes import require_unchanged, walk
 from archer.studies.study import Measured, Presented, Row, Study
-from archer.studies.walking import require_unchanged, walk
+from archer.studies.workspace import Arm, Workspace
 from archer.tasks.base import Sample
 
 RADIUS = 11
@@ -35,14 +35,14 @@ PAPER = {
 """The paper gives no p; this is the exact McNemar p of its exclusive passes."""
 
 
-def measure(lab: Lab) -> Measured:
-    few = lab.scale.probed
-    arm = lab.arm("archer", problems=few, radius=RADIUS)
-    request = lab.request("archer", problems=few, radius=RADIUS)
-    prompts = lab.prompts(request)
+def measure(workspace: Workspace) -> Measured:
+    few = workspace.scale.probed
+    arm = workspace.arm("archer", problems=few, radius=RADIUS)
+    request = workspace.request("archer", problems=few, radius=RADIUS)
+    prompts = workspace.prompts(request)
     rows: list[Row] = []
-    with open_grader(request.task, unsafe_no_sandbox=lab.unsafe_no_sandbox) as grader:
-        for sample in lab.samples(problems=few):
+    with open_grader(request.task, unsafe_no_sandbox=workspace.unsafe_no_sandbox) as grader:
+        for sample in workspace.samples(problems=few):
             rows.append(pair(request, arm, grader, sample, prompts[str(sample.id)]))
     pairs = [row for row in rows if row["event"] is not None]
     settings = {
@@ -60,7 +60,9 @@ def _suites(arm: Arm) -> list[str]:
     return list(arm.run.recorded.grades[arm.keys[0]]["suites"])
 
 
-def pair(request: Request, arm: Arm, grader: Grader, sample: Sample, prompt: Sequence[int]) -> Row:
+def pair(
+    request: RunRequest, arm: Arm, grader: Grader, sample: Sample, prompt: Sequence[int]
+) -> Row:
     """One problem: its event, both branches, both graded."""
     key = str(sample.id)
     stream = walk(request, prompt)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
-from archer.runs.manifest import Request
+from archer.runs.manifest import RunRequest
 from archer.studies.branches import find_event
 from archer.studies.relaxed import Derivatives, along
+from archer.studies.shadow_passes import walk
 from archer.studies.study import Row
-from archer.studies.walking import walk
 
 
 def feedback_term(
-    request: Request, key: str, prompt: Sequence[int], confidence: float
+    request: RunRequest, key: str, prompt: Sequence[int], confidence: float
 ) -> Row | None:
     """At the state after a problem's first confident token; None for a problem without one."""
     event = find_event(walk(request, prompt), confidence)

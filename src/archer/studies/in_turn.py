@@ -12,20 +12,22 @@ from itertools import islice
 from archer.completion import Completion
 from archer.model import Stream
 from archer.runs.decoding import encode
-from archer.studies.lab import Arm, Lab
-from archer.studies.walking import require_unchanged, walk
+from archer.studies.shadow_passes import require_unchanged, walk
+from archer.studies.workspace import Arm, Workspace
 
 WARM_UP = 8
 """Updates: enough for passes of both kinds."""
 
 
-def in_turn(lab: Lab, arms: Mapping[str, Arm], keys: Sequence[str] | None = None) -> dict[str, Arm]:
+def in_turn(
+    workspace: Workspace, arms: Mapping[str, Arm], keys: Sequence[str] | None = None
+) -> dict[str, Arm]:
     """The arms, which share their problems, with times of some of these, the first ones by default.
 
     Every arm makes a few updates beforehand. Whatever differs from the runs is refused.
     """
-    chosen = list(next(iter(arms.values())).keys[: lab.scale.timed] if keys is None else keys)
-    decoders = {label: _Decoder(lab, arm, chosen) for label, arm in arms.items()}
+    chosen = list(next(iter(arms.values())).keys[: workspace.scale.timed] if keys is None else keys)
+    decoders = {label: _Decoder(workspace, arm, chosen) for label, arm in arms.items()}
     for decoder in decoders.values():
         decoder.warm_up(chosen[0])
     times: dict[str, dict[str, float]] = {label: {} for label in arms}
@@ -40,8 +42,8 @@ def in_turn(lab: Lab, arms: Mapping[str, Arm], keys: Sequence[str] | None = None
 class _Decoder:
     """Decodes some problems of an arm by their keys."""
 
-    def __init__(self, lab: Lab, arm: Arm, keys: Sequence[str]) -> None:
-        self._request = lab.again(arm)
+    def __init__(self, workspace: Workspace, arm: Arm, keys: Sequence[str]) -> None:
+        self._request = workspace.again(arm)
         samples = self._request.task.samples()
         self._prompts = encode(self._request, [each for each in samples if str(each.id) in keys])
 

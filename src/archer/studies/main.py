@@ -10,11 +10,11 @@ from archer.report.figures import Labels, frontier
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, operations_of, published, series, value
 from archer.studies.in_turn import in_turn
-from archer.studies.lab import Arm, Lab, Wanted
 from archer.studies.main_paper import PAPER
 from archer.studies.overall import overall
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.trajectories import retell
+from archer.studies.workspace import Arm, Wanted, Workspace
 
 REFERENCE = "llada-confidence"
 ROLLBACK = "saber"
@@ -54,14 +54,14 @@ COLUMNS = (
 )
 
 
-def measure(lab: Lab) -> Measured:
-    sizes = lab.sizes()
+def measure(workspace: Workspace) -> Measured:
+    sizes = workspace.sizes()
     arms: dict[str, dict[str, Arm]] = {task: {} for task in sizes}
-    for each in wanted(lab):
-        arms[each.task or lab.task][each.method] = lab.run(each)
-    arms = {task: in_turn(lab, found) for task, found in arms.items()}
+    for each in wanted(workspace):
+        arms[each.task or workspace.task][each.method] = workspace.run(each)
+    arms = {task: in_turn(workspace, found) for task, found in arms.items()}
     rows = [
-        {"task": task, "method": method, **_row(lab, method, arm, arms[task])}
+        {"task": task, "method": method, **_row(workspace, method, arm, arms[task])}
         for task in sizes
         for method, arm in arms[task].items()
     ]
@@ -72,7 +72,7 @@ def measure(lab: Lab) -> Measured:
         task: {method: arm.run.identity["method"]["settings"] for method, arm in found.items()}
         for task, found in arms.items()
     }
-    n = len(arms[lab.task][REFERENCE].keys)
+    n = len(arms[workspace.task][REFERENCE].keys)
     return Measured(n, rows, {"tasks": list(sizes), "methods": used})
 
 
@@ -82,25 +82,27 @@ def settings_of(method: str, task: str) -> dict[str, Any]:
     return {name: preset[name] for name in TAKES.get(method, ())}
 
 
-def wanted(lab: Lab) -> list[Wanted]:
+def wanted(workspace: Workspace) -> list[Wanted]:
     """Every arm of the table, in its order."""
     return [
         Wanted(method, settings_of(method, task), task, problems)
-        for task, problems in lab.sizes().items()
+        for task, problems in workspace.sizes().items()
         for method in METHODS
     ]
 
 
-def _row(lab: Lab, method: str, arm: Arm, arms: Mapping[str, Arm]) -> Row:
-    row = described(arm, METHODS[method], lab.model) | against(arm, arms[REFERENCE], lab.model)
-    rollback = against(arm, arms[ROLLBACK], lab.model)
+def _row(workspace: Workspace, method: str, arm: Arm, arms: Mapping[str, Arm]) -> Row:
+    row = described(arm, METHODS[method], workspace.model) | against(
+        arm, arms[REFERENCE], workspace.model
+    )
+    rollback = against(arm, arms[ROLLBACK], workspace.model)
     row |= {f"saber_{name}": rollback[name] for name in rollback if name.startswith("base_")}
     if method not in PROMPT_CACHES:
-        told = [found for _, found in retell(lab, arm, arm.keys[:COUNTED])]
+        told = [found for _, found in retell(workspace, arm, arm.keys[:COUNTED])]
         updates = sum(found.completion.updates for found in told)
         each = sum(found.operations for found in told) / updates
         row["operations"] = each * row["updates"]
-        reference = operations_of(arms[REFERENCE], lab.model) / row["n"]
+        reference = operations_of(arms[REFERENCE], workspace.model) / row["n"]
         row["speedup_predicted"] = reference / row["operations"]
     return row
 

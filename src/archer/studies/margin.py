@@ -24,12 +24,12 @@ import math
 import numpy as np
 import torch
 
-from archer.arrays import Flags, Reals
 from archer.decoders.base import Decision
 from archer.decoders.saber import Saber, SaberState
+from archer.engine.arrays import Flags, Reals
+from archer.engine.logits import Logits
+from archer.engine.transfer import to_host
 from archer.errors import BadRequest
-from archer.logits import Logits
-from archer.transfer import to_host
 
 STEEPEST = 300.0
 """Log-odds are cut off here, far behind what float64 tells from certainty and before exp overflows."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums
 from archer.studies.arms import PERCENT
-from archer.studies.lab import Arm
 from archer.studies.study import Row
+from archer.studies.workspace import Arm
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 from archer.report.figures import Labels, frontier
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, series, value
-from archer.studies.lab import Lab
 from archer.studies.study import Measured, Presented, Row, Study
+from archer.studies.workspace import Workspace
 
 ONE_BY_ONE = "llada-confidence"
 TOGETHER = (2, 4, 8)
@@ -31,8 +31,8 @@ COLUMNS = (
 )
 
 
-def measure(lab: Lab) -> Measured:
-    length = lab.open().length
+def measure(workspace: Workspace) -> Measured:
+    length = workspace.open().length
     asked: list[tuple[str, str, Mapping[str, Any]]] = [(ONE_BY_ONE, "1 token per update", {})]
     asked += [
         (ONE_BY_ONE, f"{together} tokens per update", {"steps": length // together})
@@ -40,14 +40,14 @@ def measure(lab: Lab) -> Measured:
         if together < length
     ]
     asked += [(ONE_BY_ONE, "all tokens at once", {"steps": 1}), *ADAPTIVE]
-    arms = {label: lab.arm(method, **settings) for method, label, settings in asked}
+    arms = {label: workspace.arm(method, **settings) for method, label, settings in asked}
     reference = arms["1 token per update"]
     rows: list[Row] = []
     for method, label, settings in asked:
         arm = arms[label]
         records = arm.run.recorded.samples.values()
         revised = sum(record["revised_positions"] for record in records) / len(records)
-        row = described(arm, label, lab.model) | against(arm, reference, lab.model)
+        row = described(arm, label, workspace.model) | against(arm, reference, workspace.model)
         rows.append({"method": method, "settings": dict(settings), "revised": revised, **row})
     return Measured(rows[0]["n"], rows, {"length": length, "radius": RADIUS})
 

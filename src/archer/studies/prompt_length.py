@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from archer.bench.alternatives import Alternatives
 from archer.bench.counting import operations
-from archer.bench.course import Course
 from archer.bench.repeating import interleaved
 from archer.bench.shapes import Subject
 from archer.bench.step import NEVER
@@ -19,8 +19,8 @@ from archer.report.figures import Figure, Labels, Series, lines
 from archer.report.tables import Column, Table
 from archer.runs.statistics import bootstrap, mean
 from archer.studies.arms import series, value
-from archer.studies.lab import Lab
 from archer.studies.study import Measured, Presented, Row, Study
+from archer.studies.workspace import Workspace
 
 RATIOS = (0.5, 1, 2, 4, 8)
 """P / G as in the paper: 128 to 2048 for a response of 256."""
@@ -46,9 +46,9 @@ COLUMNS = (
 )
 
 
-def measure(lab: Lab) -> Measured:
-    response = lab.open().length
-    model = lab.model
+def measure(workspace: Workspace) -> Measured:
+    response = workspace.open().length
+    model = workspace.model
     subject = Subject(
         model.name,
         model.network,
@@ -59,9 +59,9 @@ def measure(lab: Lab) -> Measured:
     rows, samples = [], []
     for ratio in fitting(model, response):
         prompt = max(1, round(ratio * response))
-        course = Course.at(subject, prompt, response)
-        steps = {"full": course.refreshing(1), "cached": course.refreshing(NEVER)}
-        taken = interleaved(steps, lab.scale.repeats)
+        alternatives = Alternatives.at(subject, prompt, response)
+        steps = {"full": alternatives.refreshing(1), "cached": alternatives.refreshing(NEVER)}
+        taken = interleaved(steps, workspace.scale.repeats)
         pairs = [(a.seconds, b.seconds) for a, b in zip(*taken.values(), strict=True)]
         counted = [operations(each[0].work, model.folder.shape) for each in taken.values()]
         rows.append(
@@ -74,7 +74,7 @@ def measure(lab: Lab) -> Measured:
         )
         samples.append(pairs)
     rows.append({"ratio": "overall", "prompt": None, **averaged(rows, samples)})
-    return Measured(lab.scale.repeats, rows, {"response": response})
+    return Measured(workspace.scale.repeats, rows, {"response": response})
 
 
 def fitting(model: Model, response: int) -> list[float]:

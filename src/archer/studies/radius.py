@@ -9,8 +9,8 @@ from archer.report.figures import Figure, Labels, frontier, lines
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, published, series, value
 from archer.studies.in_turn import in_turn
-from archer.studies.lab import Lab, Wanted
 from archer.studies.study import Measured, Presented, Row, Study
+from archer.studies.workspace import Wanted, Workspace
 
 RADII: tuple[int | str, ...] = (1, 2, 4, 8, 16, 32, "inf")
 PAPER = {
@@ -51,49 +51,49 @@ NOTHING = (None, None)
 DEV = "dev"
 
 
-def measure(lab: Lab) -> Measured:
-    sizes = lab.sizes()
-    rows = [row for task, problems in sizes.items() for row in _measured(lab, task, problems)]
-    for each in _dev_arms(lab):
+def measure(workspace: Workspace) -> Measured:
+    sizes = workspace.sizes()
+    rows = [row for task, problems in sizes.items() for row in _measured(workspace, task, problems)]
+    for each in _dev_arms(workspace):
         radius = each.settings["radius"]
-        named = described(lab.run(each), f"Archer K={radius}", lab.model)
+        named = described(workspace.run(each), f"Archer K={radius}", workspace.model)
         rows.append({"split": DEV, "radius": str(radius), **named})
-    settings = {"radii": list(RADII), "tasks": list(sizes), "dev_task": lab.dev_task}
+    settings = {"radii": list(RADII), "tasks": list(sizes), "dev_task": workspace.dev_task}
     return Measured(rows[0]["n"], rows, settings)
 
 
-def _measured(lab: Lab, task: str, problems: int) -> list[Row]:
+def _measured(workspace: Workspace, task: str, problems: int) -> list[Row]:
     """Saber and every radius on one task."""
-    arms = {"saber": lab.arm("saber", task, problems)}
+    arms = {"saber": workspace.arm("saber", task, problems)}
     for radius in RADII:
-        arms[str(radius)] = lab.arm("archer", task, problems, radius=radius)
-    arms = in_turn(lab, arms)
+        arms[str(radius)] = workspace.arm("archer", task, problems, radius=radius)
+    arms = in_turn(workspace, arms)
     labels = {"saber": "Saber"} | {str(radius): f"Archer K={radius}" for radius in RADII}
     return [
         {
             "split": task,
             "radius": name,
-            **described(arm, labels[name], lab.model),
-            **against(arm, arms["saber"], lab.model),
+            **described(arm, labels[name], workspace.model),
+            **against(arm, arms["saber"], workspace.model),
         }
         for name, arm in arms.items()
     ]
 
 
-def _dev_arms(lab: Lab) -> list[Wanted]:
-    if lab.dev_task is None:
+def _dev_arms(workspace: Workspace) -> list[Wanted]:
+    if workspace.dev_task is None:
         return []
-    few = lab.scale.probed
-    return [Wanted("archer", {"radius": radius}, lab.dev_task, few) for radius in RADII]
+    few = workspace.scale.probed
+    return [Wanted("archer", {"radius": radius}, workspace.dev_task, few) for radius in RADII]
 
 
-def wanted(lab: Lab) -> list[Wanted]:
+def wanted(workspace: Workspace) -> list[Wanted]:
     """Every arm of the tables."""
-    sizes = lab.sizes().items()
+    sizes = workspace.sizes().items()
     swept = [
         Wanted("archer", {"radius": radius}, task, few) for task, few in sizes for radius in RADII
     ]
-    return [*(Wanted("saber", {}, task, few) for task, few in sizes), *swept, *_dev_arms(lab)]
+    return [*(Wanted("saber", {}, task, few) for task, few in sizes), *swept, *_dev_arms(workspace)]
 
 
 def selected(dev: Sequence[Row]) -> str:

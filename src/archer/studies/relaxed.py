@@ -2,9 +2,9 @@
 
 Axes: L columns, P prompt columns, G response columns, d width, H / KV heads, D head size, V vocabulary.
 
-The paper's continuous relaxation y = E(g). One plain pass over the weights of `Transformer`, equal to a full
-pass of `archer.forward`, which is neither differentiated nor free of writes. With the prompt's keys and
-values held it is the anchored map, whose derivative lacks the path through the prompt.
+The paper's continuous relaxation y = E(g). One plain pass over the weights of `Transformer`, equal to a
+full pass of `archer.engine.forward`, which is neither differentiated nor free of writes. With the prompt's
+keys and values held it is the anchored map, whose derivative lacks the path through the prompt.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from archer.engine.network import Layer, Transformer
 from archer.model import Model
-from archer.transformer import Layer, Transformer
 
 Held = Sequence[tuple[Tensor, Tensor]]
 """Per layer the prompt's keys (rotated) and values, [P, KV, D]."""

@@ -9,32 +9,34 @@ from typing import Any
 from archer.errors import ArcherError
 from archer.report.page import page
 from archer.runs.files import read_json, replace_file
-from archer.studies.lab import Lab
 from archer.studies.output import section_of, write_presented, write_result
 from archer.studies.study import Study, result_of
+from archer.studies.workspace import Workspace
 
 TITLE = "Archer, reproduced"
 
 
-def reproduce(lab: Lab, studies: Sequence[Study], say: Callable[[str], None]) -> dict[str, str]:
+def reproduce(
+    workspace: Workspace, studies: Sequence[Study], say: Callable[[str], None]
+) -> dict[str, str]:
     """Run every study; the names of those that failed, with the reason. Then write the report."""
     failed: dict[str, str] = {}
     for study in studies:
-        if result_path(lab.out, study.name).exists():
+        if result_path(workspace.out, study.name).exists():
             say(f"{study.name}: done already.")
             continue
-        error = keep(lab, study, say)
+        error = keep(workspace, study, say)
         if error is not None:
             failed[study.name] = error
-    write_report(lab.out, studies)
+    write_report(workspace.out, studies)
     return failed
 
 
-def keep(lab: Lab, study: Study, say: Callable[[str], None]) -> str | None:
+def keep(workspace: Workspace, study: Study, say: Callable[[str], None]) -> str | None:
     """Run one study and write down what it found; the reason if it failed."""
     try:
-        result = result_of(study, lab)
-        write_result(lab.out, study, result)
+        result = result_of(study, workspace)
+        write_result(workspace.out, study, result)
     except ArcherError as error:
         say(f"{study.name}: failed: {error}")
         return str(error)

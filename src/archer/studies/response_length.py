@@ -12,9 +12,9 @@ from typing import Any
 from archer.report.figures import Figure, Labels, lines
 from archer.report.tables import Column, Table
 from archer.studies.arms import series, value
-from archer.studies.lab import Lab
 from archer.studies.samples import compared, timed
 from archer.studies.study import Measured, Presented, Row, Study
+from archer.studies.workspace import Workspace
 
 PROMPT = 2
 """P as a multiple of the task's response length: 512 in the paper's setting."""
@@ -38,17 +38,17 @@ COLUMNS = (
 )
 
 
-def measure(lab: Lab) -> Measured:
-    usual, room = lab.open().length, lab.model.folder.shape.max_positions
+def measure(workspace: Workspace) -> Measured:
+    usual, room = workspace.open().length, workspace.model.folder.shape.max_positions
     prompt = PROMPT * usual
-    found = lab.prompts(lab.request("saber")).values()
+    found = workspace.prompts(workspace.request("saber")).values()
     prompts = [tiled(each, prompt) for each in list(found)[:MOST_PROMPTS]]
     rows: list[Row] = []
     for length in (max(1, round(each * usual)) for each in LENGTHS):
         if prompt + length > room:
             continue
         told = timed(
-            lab.model,
+            workspace.model,
             prompts,
             {"saber": {"length": length}, "archer": {"length": length, "radius": RADIUS}},
         )

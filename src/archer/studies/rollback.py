@@ -9,9 +9,9 @@ from archer.report.figures import Labels, bars
 from archer.report.tables import Column, Table
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums
 from archer.studies.arms import PERCENT, published, series, value
-from archer.studies.lab import Lab
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.trajectories import Told, retell, revised_between, revised_ever, taken_back
+from archer.studies.workspace import Workspace
 
 RADIUS = 8
 NONE = (None, None)
@@ -48,11 +48,11 @@ COLUMNS = (
 )
 
 
-def measure(lab: Lab) -> Measured:
+def measure(workspace: Workspace) -> Measured:
     rows = []
     for method, label, settings in ARMS:
-        arm = lab.arm(method, **settings)
-        told = [found for _, found in retell(lab, arm, arm.keys[: lab.scale.probed])]
+        arm = workspace.arm(method, **settings)
+        told = [found for _, found in retell(workspace, arm, arm.keys[: workspace.scale.probed])]
         rows.append({"method": method, "arm": label, **activity(told)})
     return Measured(rows[0]["n"], rows, {"radius": RADIUS})
 

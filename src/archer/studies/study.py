@@ -9,7 +9,7 @@ from typing import Any
 
 from archer.report.figures import Figure
 from archer.report.tables import Table
-from archer.studies.lab import Lab, Wanted
+from archer.studies.workspace import Wanted, Workspace
 
 Row = dict[str, Any]
 
@@ -43,22 +43,22 @@ class Study:
     title: str
     paper: Mapping[str, Any]
     """The paper's figures, with where they stand."""
-    measure: Callable[[Lab], Measured]
+    measure: Callable[[Workspace], Measured]
     present: Callable[[Mapping[str, Any]], Presented]
     """From the result as it is kept."""
-    arms: Callable[[Lab], Sequence[Wanted]] = lambda lab: ()
+    arms: Callable[[Workspace], Sequence[Wanted]] = lambda workspace: ()
     """Arms that other studies may want, too, so that they can be run ahead and side by side."""
 
 
-def result_of(study: Study, lab: Lab) -> dict[str, Any]:
+def result_of(study: Study, workspace: Workspace) -> dict[str, Any]:
     """Measure, and put everything into one object."""
     started = monotonic()
-    found = study.measure(lab)
+    found = study.measure(workspace)
     return {
         "study": study.name,
         "title": study.title,
         "n": found.n,
-        "settings": {"model": lab.model.name, "task": lab.task, **found.settings},
+        "settings": {"model": workspace.model.name, "task": workspace.task, **found.settings},
         "rows": list(found.rows),
         "paper": dict(study.paper),
         "seconds": monotonic() - started,

@@ -24,10 +24,10 @@ from archer.runs.statistics import wilson
 from archer.studies import bounds
 from archer.studies.clusters import average, clustered_interval
 from archer.studies.feedback_term import feedback_term
-from archer.studies.lab import Lab
+from archer.studies.shadow_passes import divergence, walk
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.theory_tables import tables
-from archer.studies.walking import divergence, walk
+from archer.studies.workspace import Workspace
 
 RADIUS = 15
 BINS = ((1, 3), (4, 7), (8, 11), (12, 14))
@@ -37,11 +37,14 @@ EVENTS = 16
 PAPER = {"where": "Theoretical Analysis and the appendix's Formal Analysis; no numbers are given."}
 
 
-def measure(lab: Lab) -> Measured:
-    few = lab.scale.probed
-    arm = lab.arm("archer", problems=few, radius=RADIUS)
-    request, eager = lab.request("archer", problems=few, radius=RADIUS), lab.request("saber")
-    prompts = lab.prompts(request)
+def measure(workspace: Workspace) -> Measured:
+    few = workspace.scale.probed
+    arm = workspace.arm("archer", problems=few, radius=RADIUS)
+    request, eager = (
+        workspace.request("archer", problems=few, radius=RADIUS),
+        workspace.request("saber"),
+    )
+    prompts = workspace.prompts(request)
     seen = {key: bounds.observe(request, arm, key, prompt) for key, prompt in prompts.items()}
     calls = [row for rows in seen.values() for row in rows]
     constant = bounds.gamma(calls)

@@ -13,12 +13,12 @@ from typing import Any
 from archer import trace
 from archer.bench.counting import operations
 from archer.completion import Completion
+from archer.engine.forward import Work
 from archer.errors import ArcherError
-from archer.forward import Work
 from archer.model import Model, Stream
 from archer.report.trajectory import Trajectory, rows
-from archer.studies.lab import Arm, Lab
-from archer.studies.walking import require_unchanged
+from archer.studies.shadow_passes import require_unchanged
+from archer.studies.workspace import Arm, Workspace
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,14 @@ def tell(model: Model, prompt: Sequence[int], method: str, settings: Mapping[str
     return Told(trajectory, completion, operations(work, model.folder.shape))
 
 
-def retell(lab: Lab, arm: Arm, keys: Sequence[str] | None = None) -> Iterator[tuple[str, Told]]:
+def retell(
+    workspace: Workspace, arm: Arm, keys: Sequence[str] | None = None
+) -> Iterator[tuple[str, Told]]:
     """Problems of an arm, all by default, decoded once more; refuses anything that differs from the run."""
-    request = lab.again(arm)
-    prompts = lab.prompts(request)
+    request = workspace.again(arm)
+    prompts = workspace.prompts(request)
     for key in arm.keys if keys is None else keys:
-        found = tell(lab.model, prompts[key], request.method, request.settings)
+        found = tell(workspace.model, prompts[key], request.method, request.settings)
         require_unchanged(arm, key, found.completion)
         yield key, found
 

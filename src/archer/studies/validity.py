@@ -11,15 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.generation import Kind, Step
+from archer.engine.loop import Kind, Step
 from archer.report.figures import Figure, Labels, Series, lines
 from archer.report.tables import Column, Table
-from archer.runs.manifest import Request
+from archer.runs.manifest import RunRequest
 from archer.studies.clusters import average, by_problem, cell, clustered_interval
-from archer.studies.lab import Arm, Lab, Wanted
 from archer.studies.rank_correlation import partial_spearman
-from archer.studies.study import Measured, Presented, Row, Study
-from archer.studies.walking import (
+from archer.studies.shadow_passes import (
     at_anchor,
     logit_error,
     require_unchanged,
@@ -27,6 +25,8 @@ from archer.studies.walking import (
     shadow,
     walk,
 )
+from archer.studies.study import Measured, Presented, Row, Study
+from archer.studies.workspace import Arm, Wanted, Workspace
 
 RADIUS = 15
 """The smallest radius with which a cached call can be 14 tokens away from its anchor."""
@@ -49,19 +49,19 @@ PAPER = {
 }
 
 
-def measure(lab: Lab) -> Measured:
-    arm = lab.arm("archer", problems=lab.scale.probed, radius=RADIUS)
-    request = lab.request("archer", problems=lab.scale.probed, radius=RADIUS)
+def measure(workspace: Workspace) -> Measured:
+    arm = workspace.arm("archer", problems=workspace.scale.probed, radius=RADIUS)
+    request = workspace.request("archer", problems=workspace.scale.probed, radius=RADIUS)
     found: list[Row] = []
-    for key, prompt in lab.prompts(request).items():
-        found += probe(request, arm, key, prompt, lab.scale.stride)
+    for key, prompt in workspace.prompts(request).items():
+        found += probe(request, arm, key, prompt, workspace.scale.stride)
     probes = [row for row in found if row["part"] == "probe"]
     rows = [*binned(found), *correlations(probes), *found]
-    settings = {"radius": RADIUS, "stride": lab.scale.stride, "problems": len(arm.keys)}
+    settings = {"radius": RADIUS, "stride": workspace.scale.stride, "problems": len(arm.keys)}
     return Measured(len(probes), rows, settings)
 
 
-def probe(request: Request, arm: Arm, key: str, prompt: Sequence[int], stride: int) -> list[Row]:
+def probe(request: RunRequest, arm: Arm, key: str, prompt: Sequence[int], stride: int) -> list[Row]:
     """Every `stride`-th cached call of a problem, and every `stride`-th full call as a control."""
     stream = walk(request, prompt)
     method, model = stream.request.method, request.model
@@ -226,5 +226,5 @@ STUDY = Study(
     paper=PAPER,
     measure=measure,
     present=present,
-    arms=lambda lab: [Wanted("archer", {"radius": RADIUS}, problems=lab.scale.probed)],
+    arms=lambda workspace: [Wanted("archer", {"radius": RADIUS}, problems=workspace.scale.probed)],
 )

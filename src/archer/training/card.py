@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from archer.engine.network import Shape
 from archer.training.checkpoint import Progress
-from archer.transformer import Shape
 
 _TEXT = """\
 ---

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from archer.engine.network import Shape, Transformer
 from archer.errors import BadRequest
 from archer.pocket import tokenizer as vocabulary
 from archer.training import checkpoint
@@ -17,7 +18,6 @@ from archer.training.card import card
 from archer.training.learner import restore_weights
 from archer.training.network import first_weights, pocket_shape
 from archer.training.samples import RESPONSE
-from archer.transformer import Shape, Transformer
 
 
 def export(source: Path, folder: Path) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from archer.engine.network import Transformer
 from archer.errors import ArcherError
 from archer.training.network import first_weights, hidden_states, pocket_shape
 from archer.training.objective import Masked, loss
 from archer.training.optimiser import Optimiser
-from archer.transformer import Transformer
 
 AVERAGING = 0.998
 """Share of the old average that is kept at a step."""

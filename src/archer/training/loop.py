@@ -16,9 +16,9 @@ from archer.errors import BadRequest
 from archer.pocket import frozen
 from archer.training import checkpoint
 from archer.training.checkpoint import Progress
-from archer.training.drill import Drill, Effort, Recipe
-from archer.training.team import Team
+from archer.training.trainer import Effort, Recipe, Trainer
 from archer.training.watch import score
+from archer.training.workers import Workers
 
 
 def train(
@@ -62,21 +62,21 @@ class _Run:
     ) -> None:
         self.out, self.minutes, self.threads = out, minutes, threads
         self.recipe, self.report = recipe, report
-        self.drill = Drill(recipe, threads)
+        self.trainer = Trainer(recipe, threads)
         self.progress = Progress(recipe.seed, 0, 0, 0, 0.0)
         self.problems = frozen.load("dev")[: recipe.watched] if recipe.watch_every else []
-        self.team: Team | None = None
+        self.workers: Workers | None = None
         found = checkpoint.existing(out)
         if found:
             self.progress, tensors = checkpoint.load(found[-1])
-            self.drill.learner.restore(tensors)
+            self.trainer.learner.restore(tensors)
 
     def train(self) -> Path:
         """Round after round, until the time is up."""
         saved = watched = self.progress.minutes
         path = self._save()
         if self.recipe.workers > 1:
-            self.team = Team(self.recipe, self.threads)
+            self.workers = Workers(self.recipe, self.threads)
         try:
             while self.progress.minutes < self.minutes:
                 self._log(**self._round())
@@ -87,27 +87,27 @@ class _Run:
                     self._watch()
                     watched = now
         finally:
-            if self.team is not None:
-                self.team.close()
+            if self.workers is not None:
+                self.workers.close()
         return path
 
     def _round(self) -> dict[str, Any]:
-        """Train on one pool, or each process of a team on several, and describe it."""
+        """Train on one pool, or each worker on several, and describe it."""
         done, now = self.progress.minutes / self.minutes, self.progress
-        if self.team is None:
-            pools, effort = 1, self.drill.train([now.pool], now.step, done)
+        if self.workers is None:
+            pools, effort = 1, self.trainer.train([now.pool], now.step, done)
         else:
             pools = self.recipe.workers * self.recipe.round_pools
-            effort = self.team.round(self.drill.learner, now.pool, now.step, done)
+            effort = self.workers.round(self.trainer.learner, now.pool, now.step, done)
         self.progress = _advanced(now, pools, effort)
         speed = effort.sequences / effort.seconds
         return {"loss": round(effort.loss, 5), "speed": round(speed, 1)}
 
     def _save(self) -> Path:
-        return checkpoint.save(self.out, self.progress, self.drill.learner.tensors())
+        return checkpoint.save(self.out, self.progress, self.trainer.learner.tensors())
 
     def _watch(self) -> None:
-        measured = score(self.drill.learner.average, self.drill.tokenizer, self.problems)
+        measured = score(self.trainer.learner.average, self.trainer.tokenizer, self.problems)
         self._log(base=measured.base, extended=measured.extended, failed=measured.failed)
         shown = [
             {"name": task.name, "statement": task.statement, "reference": task.body, "body": body}

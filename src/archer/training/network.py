@@ -2,8 +2,8 @@
 
 Axes: B rows, L columns, H heads, D head size, d width, V vocabulary.
 
-The pass uses the weights of `archer.transformer.Transformer` and is equal to a full pass of
-`archer.forward`; it exists because that one is not differentiated and keeps a store of keys and values.
+The pass uses the weights of `archer.engine.network.Transformer` and is equal to a full pass of
+`archer.engine.forward`; it exists because that one is not differentiated and keeps a store.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.transformer import Angles, Layer, Shape, Transformer
+from archer.engine.network import Angles, Layer, Shape, Transformer
 
 
 def pocket_shape(vocabulary: int) -> Shape:

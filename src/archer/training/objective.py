@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from archer.engine.network import Transformer
 from archer.training.network import hidden_states
 from archer.training.samples import Batch
-from archer.transformer import Transformer
 
 LEAST_RATE = 0.02
 TAILED = 0.3

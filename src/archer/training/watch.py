@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import torch
 from tokenizers import Tokenizer
 
-from archer.canvas import Prompt
 from archer.decoders.scheduled import Scheduled
-from archer.generation import Loop
+from archer.engine.canvas import Prompt
+from archer.engine.loop import Loop
+from archer.engine.network import Transformer
 from archer.judge import FunctionCheck, Judge
 from archer.pocket import prompts
 from archer.pocket.problems import Problem
@@ -19,7 +20,6 @@ from archer.pocket.tokenizer import END, MASK, token_id
 from archer.policies.prompt_cache import Eager
 from archer.tasks.pocket import Pocket, function_name
 from archer.training.samples import RESPONSE
-from archer.transformer import Transformer
 
 
 @dataclass(frozen=True)

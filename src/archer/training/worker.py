@@ -13,19 +13,19 @@ from typing import IO
 
 from safetensors.torch import load_file, save_file
 
-from archer.training.drill import Drill, Recipe
+from archer.training.trainer import Recipe, Trainer
 
 
-def work(drill: Drill, orders: IO[str], answers: IO[str]) -> None:
+def work(trainer: Trainer, orders: IO[str], answers: IO[str]) -> None:
     """Carry out orders until there are no more."""
     for line in orders:
         order = json.loads(line)
-        drill.learner.restore(load_file(Path(order["state"])))
-        effort = drill.train(order["pools"], order["step"], order["done"])
-        save_file(drill.learner.tensors(), Path(order["result"]))
+        trainer.learner.restore(load_file(Path(order["state"])))
+        effort = trainer.train(order["pools"], order["step"], order["done"])
+        save_file(trainer.learner.tensors(), Path(order["result"]))
         answers.write(json.dumps(effort.as_dict()) + "\n")
         answers.flush()
 
 
 if __name__ == "__main__":
-    work(Drill(Recipe(**json.loads(sys.argv[1])), int(sys.argv[2])), sys.stdin, sys.stdout)
+    work(Trainer(Recipe(**json.loads(sys.argv[1])), int(sys.argv[2])), sys.stdin, sys.stdout)

@@ -1,4 +1,4 @@
-"""A lab in which every arm takes a moment: a random network, three problems, answers that need no judge."""
+"""A workspace in which every arm takes a moment: a random network, three problems, no judge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archer.model import load
 from archer.runs.comparison import Run
 from archer.runs.folder import Recorded
 from archer.runs.summary import costs
-from archer.studies.lab import Arm, Lab, Scale
+from archer.studies.workspace import Arm, Scale, Workspace
 from archer.tasks import Data, Reference, Sample
 from archer.tasks.base import AnswerTask, Variant, user
 from archer.tasks.sources import DataFile
@@ -67,10 +67,10 @@ class Hopeless(Tiny):
         return Verdict("fail")
 
 
-def tiny_lab(folder: Path, task: type[Tiny] = Tiny) -> Lab:
+def tiny_workspace(folder: Path, task: type[Tiny] = Tiny) -> Workspace:
     model = load(make_llada(folder / "model", tokenizer=True), device="cpu", dtype="float32")
     tasks = {each.name: each(Data()) for each in (task, TinyLong, TinyDev)}
-    return Lab(
+    return Workspace(
         model,
         folder / "out",
         TINY,

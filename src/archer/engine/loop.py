@@ -17,18 +17,18 @@ from typing import Generic
 import numpy as np
 import torch
 
-from archer import layout
-from archer.arrays import Flags
-from archer.canvas import Canvas
 from archer.decoders.base import Decision, Decoder, State
+from archer.engine import layout
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas
+from archer.engine.forward import Work, compute, run
+from archer.engine.logits import Logits, RowLogits
+from archer.engine.memory import Memory, Store
+from archer.engine.network import Transformer
+from archer.engine.pending import Pending
+from archer.engine.timing import Clock
 from archer.errors import Incompatible, NonFinite, Stuck
-from archer.forward import Work, compute, run
-from archer.logits import Logits, RowLogits
-from archer.memory import Memory, Store
 from archer.policies.base import Policy
-from archer.question import Question
-from archer.timing import Clock
-from archer.transformer import Transformer
 
 
 class Kind(StrEnum):
@@ -159,9 +159,9 @@ class Loop(Generic[State]):
         )
         return Memory.blank(store, canvas)
 
-    def _question(self, state: State, canvas: Canvas, memory: Memory, sound: Flags) -> Question:
+    def _question(self, state: State, canvas: Canvas, memory: Memory, sound: Flags) -> Pending:
         """Ask the policy; `sound` says of each row of the canvas, or of the state, that it may go on."""
-        return Question(
+        return Pending(
             canvas=canvas,
             lanes=canvas.rows // len(state.updates),
             asked=self.policy.recompute(canvas, memory),
@@ -171,7 +171,7 @@ class Loop(Generic[State]):
             finite=np.asarray(sound.reshape(len(state.updates), -1).all(axis=1)),
         )
 
-    def _check(self, question: Question, state: State, limit: int) -> None:
+    def _check(self, question: Pending, state: State, limit: int) -> None:
         if self.shift and question.canvas.columns > question.canvas.response.stop:
             raise Incompatible(
                 f"{type(self.decoder).__name__} asks about extra columns at repeated positions, which has "
@@ -191,7 +191,7 @@ class Loop(Generic[State]):
             )
 
     def _answer(
-        self, question: Question, memory: Memory, twins: Mapping[int, int]
+        self, question: Pending, memory: Memory, twins: Mapping[int, int]
     ) -> tuple[Logits, layout.Layout, Work]:
         """Run the rows that need a pass; the others get the logits they had, `twins` all of another row."""
         canvas = question.canvas
@@ -220,7 +220,7 @@ class Loop(Generic[State]):
         answers = canvas.columns - canvas.response.start
         return Logits([row for row in rows if row is not None], answers, canvas.mask), plan, work
 
-    def _can_reuse(self, row: int, question: Question, memory: Memory) -> bool:
+    def _can_reuse(self, row: int, question: Pending, memory: Memory) -> bool:
         """Same question, same anchor, and the logits at hand cover what is read now."""
         kept = memory.logits[row]
         if self.policy.counts_passes or not question.same[row] or kept is None:
@@ -228,7 +228,7 @@ class Loop(Generic[State]):
         read = np.flatnonzero(question.canvas.reads[row]) - question.canvas.response.start
         return set(kept.places).issuperset(read.tolist())
 
-    def _calls(self, question: Question, plan: layout.Layout, seconds: float) -> tuple[Call, ...]:
+    def _calls(self, question: Pending, plan: layout.Layout, seconds: float) -> tuple[Call, ...]:
         """One call per row of the state; its lanes refresh together and count as one."""
         total = max(1, sum(plan.fed))
         calls = []

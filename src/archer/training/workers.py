@@ -20,11 +20,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from archer.errors import ArcherError
-from archer.training.drill import Effort, Recipe
 from archer.training.learner import Learner
+from archer.training.trainer import Effort, Recipe
 
 
-class Team:
+class Workers:
     """Starts the processes; `round` sends each of them its part."""
 
     def __init__(self, recipe: Recipe, threads: int) -> None:

@@ -29,7 +29,7 @@ class LayerPieces(Protocol):
     def feed_forward(self, hidden: Tensor) -> Tensor: ...
 
 
-class Sequence(Protocol):
+class RowInPass(Protocol):
     """One row of the batch inside a pass that computes all its columns."""
 
     @property
@@ -64,7 +64,7 @@ class Sequence(Protocol):
 class RowRule(Protocol):
     """How one layer turns the hidden states [columns, d] of one sequence into the next ones."""
 
-    def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: Sequence) -> Tensor: ...
+    def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: RowInPass) -> Tensor: ...
 
 
 @dataclass(frozen=True)

@@ -12,36 +12,36 @@ import pytest
 
 from archer.cli import main
 from archer.errors import ArcherError
-from archer.studies import crew
-from archer.studies.lab import Lab, Wanted
+from archer.studies import side_by_side
 from archer.studies.registry import STUDIES
 from archer.studies.study import Measured, Presented, Study
-from studies.tiny_lab import PROBLEMS, tiny_lab
+from archer.studies.workspace import Wanted, Workspace
+from studies.tiny_workspace import PROBLEMS, tiny_workspace
 
 
 @dataclass(frozen=True)
 class Tiny:
-    """Where the lab of a test is."""
+    """Where the workspace of a test is."""
 
     folder: Path
 
-    def lab(self) -> Lab:
-        return tiny_lab(self.folder)
+    def workspace(self) -> Workspace:
+        return tiny_workspace(self.folder)
 
 
 @contextmanager
 def threads(workers: int) -> Iterator[Executor]:
-    """In this process, so that the studies of a test are known in it; one by one, as labs are not shared."""
+    """In this process, so that a test's studies are known in it; one by one: workspaces are not shared."""
     with ThreadPoolExecutor(1) as pool:
         yield pool
 
 
-def counted(lab: Lab) -> Measured:
+def counted(workspace: Workspace) -> Measured:
     """What arms there are when the study begins."""
-    return Measured(1, [{"arms": len(list((lab.out / "arms").iterdir()))}], {})
+    return Measured(1, [{"arms": len(list((workspace.out / "arms").iterdir()))}], {})
 
 
-def fail(lab: Lab) -> Measured:
+def fail(workspace: Workspace) -> Measured:
     raise ArcherError("it broke")
 
 
@@ -49,13 +49,13 @@ def nothing(result: object) -> Presented:
     return Presented([])
 
 
-def wanted(lab: Lab) -> list[Wanted]:
+def wanted(workspace: Workspace) -> list[Wanted]:
     return [Wanted("saber"), Wanted("saber", task="tiny-long", problems=2)]
 
 
 GOOD = Study("good", "Good", {}, counted, nothing, arms=wanted)
 ALSO = Study("also", "Also", {}, counted, nothing, arms=wanted)
-BAD = Study("bad", "Bad", {}, fail, nothing, arms=lambda lab: [Wanted("no such method")])
+BAD = Study("bad", "Bad", {}, fail, nothing, arms=lambda workspace: [Wanted("no such method")])
 
 
 def test_shared_arms_come_first_and_failures_are_named(
@@ -63,33 +63,37 @@ def test_shared_arms_come_first_and_failures_are_named(
 ) -> None:
     for study in (GOOD, ALSO, BAD):
         monkeypatch.setitem(STUDIES, study.name, study)
-    monkeypatch.setattr(crew, "_pool", threads)
+    monkeypatch.setattr(side_by_side, "_pool", threads)
     place, said = Tiny(tmp_path), list[str]()
-    lab = place.lab()
-    failed = crew.reproduce_together(place, lab, ["good", "also", "bad"], 2, said.append)
+    workspace = place.workspace()
+    failed = side_by_side.reproduce_together(
+        place, workspace, ["good", "also", "bad"], 2, said.append
+    )
     assert failed == {"bad": "it broke"}
     assert f"1 of 3 shared arms: saber on tiny, {PROBLEMS} problems." in said
     assert "2 of 3 shared arms: saber on tiny-long, 2 problems." in said
     assert any("3 of 3 shared arms: no such method on tiny: " in line for line in said)
     assert sorted(said[3:]) == ["also: done in 0 s.", "bad: failed: it broke", "good: done in 0 s."]
-    assert '"arms": 2' in (lab.out / "good.json").read_text()
-    assert b"Also" in (lab.out / "report.html").read_bytes()
+    assert '"arms": 2' in (workspace.out / "good.json").read_text()
+    assert b"Also" in (workspace.out / "report.html").read_bytes()
     again: list[str] = []
-    assert crew.reproduce_together(place, lab, ["good", "also"], 2, again.append) == {}
+    assert (
+        side_by_side.reproduce_together(place, workspace, ["good", "also"], 2, again.append) == {}
+    )
     assert again == ["good: done already.", "also: done already."]
 
 
 def test_every_declared_arm_is_one_that_the_study_asks_for(tmp_path: Path) -> None:
     """Running them ahead leaves nothing that two studies would run at once."""
-    lab = tiny_lab(tmp_path)
-    declaring = [study for study in STUDIES.values() if study.arms(lab)]
+    workspace = tiny_workspace(tmp_path)
+    declaring = [study for study in STUDIES.values() if study.arms(workspace)]
     assert {study.name for study in declaring} == {"main", "radius", "validity"}
     for study in declaring:
-        for each in study.arms(lab):
-            lab.run(each)
-        before = set((lab.out / "arms").iterdir())
-        study.measure(lab)
-        assert set((lab.out / "arms").iterdir()) == before, study.name
+        for each in study.arms(workspace):
+            workspace.run(each)
+        before = set((workspace.out / "arms").iterdir())
+        study.measure(workspace)
+        assert set((workspace.out / "arms").iterdir()) == before, study.name
 
 
 def test_no_workers_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.canvas import Canvas
-from archer.layout import Layout, Run, columns_of
-from archer.logits import RowLogits
-from archer.memory import Memory, Store
-from archer.seam import Local, RowRule
-from archer.transformer import Angles, Layer, Transformer, rotate
+from archer.engine.canvas import Canvas
+from archer.engine.layer_rule import Local, RowRule
+from archer.engine.layout import Layout, Run, columns_of
+from archer.engine.logits import RowLogits
+from archer.engine.memory import Memory, Store
+from archer.engine.network import Angles, Layer, Transformer, rotate
 
 
 @dataclass

@@ -11,20 +11,20 @@ import numpy as np
 
 from archer.completion import Completion
 from archer.decoders.base import Decision
+from archer.engine.logits import Logits
+from archer.engine.loop import Loop, Step
 from archer.errors import ArcherError
-from archer.generation import Loop, Step
-from archer.logits import Logits
 from archer.methods import Method
 from archer.model import Model, Stream
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import Archer, Eager
-from archer.runs.manifest import Request
-from archer.studies.lab import Arm
+from archer.runs.manifest import RunRequest
+from archer.studies.workspace import Arm
 
 COUNTED = ("updates", "full_passes", "cached_passes", "reused_passes")
 
 
-def walk(request: Request, prompt: Sequence[int]) -> Stream:
+def walk(request: RunRequest, prompt: Sequence[int]) -> Stream:
     """The steps of an arm on one problem, made again."""
     return request.model.stream(
         [list(prompt)],

@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from archer.errors import ArcherError
-from archer.training.drill import Drill, Recipe
-from archer.training.team import Team, averaged
+from archer.training.trainer import Recipe, Trainer
 from archer.training.worker import work
+from archer.training.workers import Workers, averaged
 
 RECIPE = Recipe(workers=2, round_pools=2, warmup=1, pool=8)
 
@@ -27,16 +27,16 @@ def ordered(folder: Path, pools: list[int]) -> str:
 
 
 def test_a_worker_does_what_a_drill_does(tmp_path: Path) -> None:
-    drill = Drill(RECIPE, 1)
-    save_file(drill.learner.tensors(), tmp_path / "state")
+    trainer = Trainer(RECIPE, 1)
+    save_file(trainer.learner.tensors(), tmp_path / "state")
     answers = io.StringIO()
-    work(Drill(RECIPE, 1), io.StringIO(ordered(tmp_path, [3, 4])), answers)
-    expected = drill.train([3, 4], 0, 0.5)
+    work(Trainer(RECIPE, 1), io.StringIO(ordered(tmp_path, [3, 4])), answers)
+    expected = trainer.train([3, 4], 0, 0.5)
     found = json.loads(answers.getvalue())
     assert found["loss"] == expected.loss
     assert found["sequences"] == expected.sequences == 16
     stored = load_file(tmp_path / "result")
-    assert all(torch.equal(stored[name], each) for name, each in drill.learner.tensors().items())
+    assert all(torch.equal(stored[name], each) for name, each in trainer.learner.tensors().items())
 
 
 class Inline:
@@ -45,14 +45,14 @@ class Inline:
     def __init__(self, command: list[str], **_: object) -> None:
         recipe = Recipe(**json.loads(command[3]))
         assert asdict(recipe) == asdict(RECIPE)
-        self.drill = Drill(recipe, int(command[4]))
+        self.trainer = Trainer(recipe, int(command[4]))
         self.stdin = io.StringIO()
         self.stdout = self
 
     def readline(self) -> str:
         answers = io.StringIO()
         self.stdin.seek(0)
-        work(self.drill, self.stdin, answers)
+        work(self.trainer, self.stdin, answers)
         self.stdin.truncate(0)
         return answers.getvalue()
 
@@ -65,18 +65,18 @@ class Inline:
 
 def test_a_round_is_the_average_of_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", Inline)
-    drill = Drill(RECIPE, 1)
+    trainer = Trainer(RECIPE, 1)
     states = []
     for pools in ([6, 7], [8, 9]):
-        alone = Drill(RECIPE, 1)
+        alone = Trainer(RECIPE, 1)
         alone.train(pools, 0, 0.5)
         states.append(alone.learner.tensors())
-    group = Team(RECIPE, 1)
-    effort = group.round(drill.learner, 6, 0, 0.5)
+    group = Workers(RECIPE, 1)
+    effort = group.round(trainer.learner, 6, 0, 0.5)
     group.close()
     assert effort.sequences == 32
     expected = averaged(states)
-    found = drill.learner.tensors()
+    found = trainer.learner.tensors()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     assert not torch.equal(expected["weight.embedding"], states[0]["weight.embedding"])
 
@@ -91,16 +91,16 @@ def test_counts_are_averaged_to_counts() -> None:
 
 def test_a_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    group = Team(RECIPE, 1)
+    group = Workers(RECIPE, 1)
     with pytest.raises(ArcherError, match="ended with exit code 1"):
-        group.round(Drill(RECIPE, 1).learner, 0, 0, 0.0)
+        group.round(Trainer(RECIPE, 1).learner, 0, 0, 0.0)
     group.close()
 
 
 def test_real_processes_train() -> None:
-    drill, group = Drill(RECIPE, 1), Team(RECIPE, 1)
-    before = drill.learner.tensors()["weight.embedding"].clone()
-    effort = group.round(drill.learner, 0, 0, 0.5)
+    trainer, group = Trainer(RECIPE, 1), Workers(RECIPE, 1)
+    before = trainer.learner.tensors()["weight.embedding"].clone()
+    effort = group.round(trainer.learner, 0, 0, 0.5)
     group.close()
     assert effort.sequences == 32
-    assert not torch.equal(drill.learner.tensors()["weight.embedding"], before)
+    assert not torch.equal(trainer.learner.tensors()["weight.embedding"], before)

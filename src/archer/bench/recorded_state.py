@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from archer.bench.shapes import Subject
-from archer.canvas import Prompt
 from archer.decoders.saber import Saber, SaberState
+from archer.engine.canvas import Prompt
 
 
 def some_ids(subject: Subject, count: int, seed: int) -> Tensor:

@@ -8,8 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from archer.timing import Clock
-from archer.transformer import Layer, Transformer
+from archer.engine.network import Layer, Transformer
+from archer.engine.timing import Clock
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Parts:
         return self.entry + sum(self.layers) + self.head
 
 
-class Marked(Transformer):
+class TimedNetwork(Transformer):
     """The same weights and the same results as `network`; `take` tells the times of the latest pass."""
 
     def __init__(self, network: Transformer) -> None:

@@ -14,18 +14,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archer.bench.layer_timing import Parts, TimedNetwork
 from archer.bench.library import library_pass
-from archer.bench.marks import Marked, Parts
+from archer.bench.recorded_state import half_placed
 from archer.bench.shapes import Subject
-from archer.bench.stage import half_placed
 from archer.bench.twin import Past, naive_layers, naive_pass
 from archer.decoders.saber import Saber, SaberState
-from archer.forward import Work
-from archer.generation import Loop
-from archer.logits import Logits, RowLogits
-from archer.memory import Memory
+from archer.engine.forward import Work
+from archer.engine.logits import Logits, RowLogits
+from archer.engine.loop import Loop
+from archer.engine.memory import Memory
+from archer.engine.timing import Clock
 from archer.policies.prompt_cache import Age
-from archer.timing import Clock
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Course:
+class Alternatives:
     """All that is measured at one prompt length: the same state, three ways to take the next step."""
 
-    network: Marked
+    network: TimedNetwork
     shift: bool
     state: SaberState
     memory: Memory
@@ -59,8 +59,8 @@ class Course:
     """What the naive twin keeps of the prompt."""
 
     @classmethod
-    def at(cls, subject: Subject, prompt: int, response: int) -> Course:
-        network = Marked(subject.network)
+    def at(cls, subject: Subject, prompt: int, response: int) -> Alternatives:
+        network = TimedNetwork(subject.network)
         state = half_placed(subject, prompt, response)
         loop = Loop(network, subject.shift, Saber(), Age(1))
         memory = next(loop.steps(state)).memory

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archer.arrays import Flags, Ints
-from archer.canvas import Canvas
-from archer.logits import RowLogits
+from archer.engine.arrays import Flags, Ints
+from archer.engine.canvas import Canvas
+from archer.engine.logits import RowLogits
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from archer.arrays import Flags, Ints
-from archer.canvas import Canvas
+from archer.engine.arrays import Flags, Ints
+from archer.engine.canvas import Canvas
 
 
 @dataclass(frozen=True)
-class Question:
+class Pending:
     """What the next pass is to answer, and the flags of the state that asks.
 
     A decoder may ask several things about a row at once (guidance does): its lanes are neighbouring rows
@@ -29,9 +29,9 @@ class Question:
     """Of each row of the state, as `finite` is; the fields above are of each row of the canvas."""
     finite: Flags
 
-    def select(self, rows: Sequence[int]) -> Question:
+    def select(self, rows: Sequence[int]) -> Pending:
         lanes = self.lanes_of(rows)
-        return Question(
+        return Pending(
             canvas=self.canvas.select(lanes),
             lanes=self.lanes,
             asked=self.asked[lanes],

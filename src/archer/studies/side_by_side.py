@@ -15,17 +15,17 @@ from multiprocessing import get_context
 from typing import Protocol
 
 from archer.errors import ArcherError
-from archer.studies.lab import Lab, Wanted
 from archer.studies.registry import STUDIES
 from archer.studies.reproduction import keep, result_path, write_report
+from archer.studies.workspace import Wanted, Workspace
 
 Say = Callable[[str], None]
 
 
 class Place(Hashable, Protocol):
-    """Plain data from which every process makes its lab."""
+    """Plain data from which every process makes its workspace."""
 
-    def lab(self) -> Lab: ...
+    def workspace(self) -> Workspace: ...
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Report:
 
 
 def reproduce_together(
-    place: Place, lab: Lab, studies: Sequence[str], workers: int, say: Say
+    place: Place, workspace: Workspace, studies: Sequence[str], workers: int, say: Say
 ) -> dict[str, str]:
     """Run every study that has no result yet; the names of those that failed, with the reason."""
-    missing = [name for name in studies if not result_path(lab.out, name).exists()]
+    missing = [name for name in studies if not result_path(workspace.out, name).exists()]
     for name in studies:
         if name not in missing:
             say(f"{name}: done already.")
-    arms = _arms(lab, missing)
+    arms = _arms(workspace, missing)
     failed: dict[str, str] = {}
     with _pool(workers) as pool:
         ahead = [pool.submit(_run_arm, place, wanted) for wanted in arms]
@@ -56,15 +56,15 @@ def reproduce_together(
             say(report.line)
             if report.error is not None:
                 failed[running[ended]] = report.error
-    write_report(lab.out, [STUDIES[name] for name in studies])
+    write_report(workspace.out, [STUDIES[name] for name in studies])
     return failed
 
 
-def _arms(lab: Lab, studies: Sequence[str]) -> list[Wanted]:
+def _arms(workspace: Workspace, studies: Sequence[str]) -> list[Wanted]:
     """Arms that some studies want, each once."""
     found: list[Wanted] = []
     for name in studies:
-        found += [wanted for wanted in STUDIES[name].arms(lab) if wanted not in found]
+        found += [wanted for wanted in STUDIES[name].arms(workspace) if wanted not in found]
     return found
 
 
@@ -79,9 +79,9 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 @cache
-def _opened(place: Place) -> Lab:
-    """The one lab of this process."""
-    return place.lab()
+def _opened(place: Place) -> Workspace:
+    """The one workspace of this process."""
+    return place.workspace()
 
 
 def _run_arm(place: Place, wanted: Wanted) -> Report:

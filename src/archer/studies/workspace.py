@@ -14,7 +14,7 @@ from archer.runs.decoding import Prompts, encode
 from archer.runs.evaluation import Listener, evaluate
 from archer.runs.files import read_json
 from archer.runs.folder import SUMMARY, Recorded, read_manifest
-from archer.runs.manifest import Request, differences, digest, identity
+from archer.runs.manifest import RunRequest, differences, digest, identity
 from archer.runs.selection import Selection
 from archer.runs.summary import costs
 from archer.tasks import Data, open_task
@@ -54,7 +54,7 @@ FULL = Scale(problems=400, long_problems=150, probed=120, timed=24, repeats=9, s
 
 @dataclass(frozen=True)
 class Wanted:
-    """An arm that a study will ask for; the task and the number of problems of the lab by default."""
+    """An arm that a study will ask for; the task and the number of problems of the workspace by default."""
 
     method: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Lab:
+class Workspace:
     """Runs arms in folders of their own below `out`; an arm that is there already is read, not run."""
 
     model: Model
@@ -131,10 +131,10 @@ class Lab:
 
     def request(
         self, method: str, task: str | None = None, problems: int | None = None, **settings: Any
-    ) -> Request:
+    ) -> RunRequest:
         """An arm as it is asked for."""
         opened = self.open(task)
-        return Request(
+        return RunRequest(
             self.model,
             opened,
             method,
@@ -142,12 +142,12 @@ class Lab:
             selection=Selection(limit=problems or self.scale.problems),
         )
 
-    def again(self, arm: Arm) -> Request:
+    def again(self, arm: Arm) -> RunRequest:
         """A finished arm as it was asked for."""
         task, method = arm.run.identity["task"]["name"], arm.run.identity["method"]
         return self.request(method["name"], task, len(arm.keys), **method["settings"])
 
-    def prompts(self, request: Request) -> Prompts:
+    def prompts(self, request: RunRequest) -> Prompts:
         """The prompts of an arm's problems as ids."""
         return encode(request, request.selection.of(request.task.samples()))
 
@@ -169,7 +169,7 @@ class Lab:
             self._arms[folder] = Arm(open_run(folder), read_json(folder / SUMMARY))
         return self._arms[folder]
 
-    def _folder(self, request: Request) -> Path:
+    def _folder(self, request: RunRequest) -> Path:
         return self.out / "arms" / _name(request)
 
     def run(self, wanted: Wanted) -> Arm:
@@ -177,7 +177,7 @@ class Lab:
         return self.arm(wanted.method, wanted.task, wanted.problems, **wanted.settings)
 
 
-def _finished(folder: Path, request: Request) -> bool:
+def _finished(folder: Path, request: RunRequest) -> bool:
     """Whether the very run that is asked for is there and complete: then no judge has to be started."""
     if not (folder / SUMMARY).exists() or not read_json(folder / SUMMARY)["complete"]:
         return False
@@ -185,7 +185,7 @@ def _finished(folder: Path, request: Request) -> bool:
     return not differences(read_manifest(folder)["identity"], asked)
 
 
-def _name(request: Request) -> str:
+def _name(request: RunRequest) -> str:
     """A folder name that tells arms apart and can be read."""
     asked = {"settings": plain(request.settings), "limit": request.selection.limit}
     short = digest(asked)[:8]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.arrays import Flags, Ints
+from archer.engine.arrays import Flags, Ints
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from archer.arrays import Flags, Ints
+from archer.engine.arrays import Flags, Ints
 
 
 class Scope(IntEnum):

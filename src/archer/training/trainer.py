@@ -63,7 +63,7 @@ class Effort:
         return asdict(self)
 
 
-class Drill:
+class Trainer:
     """A learner with its source of problems."""
 
     def __init__(self, recipe: Recipe, threads: int) -> None:

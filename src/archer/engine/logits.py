@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archer import noise
-from archer.arrays import Flags, Ints, Reals
-from archer.transfer import to_host
+from archer.engine import noise
+from archer.engine.arrays import Flags, Ints, Reals
+from archer.engine.transfer import to_host
 
 CHUNK = 1 << 22
 """Logits looked at together: bounds the temporary of the reduction."""
