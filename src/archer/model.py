@@ -16,8 +16,9 @@ from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
 from archer.doctor import bf16_refusal, default_device, default_dtype
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Loop, Step
+from archer.engine.loop import Loop
 from archer.engine.network import Transformer
+from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import locate
