@@ -14,7 +14,7 @@ import torch
 
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
-from archer.doctor import bf16_refusal, default_device, default_dtype
+from archer.devices import bf16_refusal, default_device, default_dtype
 from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop, Step
 from archer.engine.network import Transformer
