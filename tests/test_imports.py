@@ -237,6 +237,20 @@ def test_importing_the_package_does_no_work() -> None:
     assert run(f"import archer; print(sorted({heavy} & set(sys.modules)))") == "[]"
 
 
+@pytest.mark.parametrize("module", ["archer", "archer.model"])
+def test_decoding_loads_nothing_that_judges_studies_or_measures(module: str) -> None:
+    """Nor trains, draws reports, or is the command line."""
+    apart = (
+        "bench cli doctor integrations judge pocket replay report runs studies tasks training view"
+    )
+    loaded = run(
+        f"import {module}\n"
+        "names = {name.split('.')[1] for name in sys.modules if name.startswith('archer.')}\n"
+        f"print(sorted(names & set({apart.split()!r})))"
+    )
+    assert loaded == "[]"
+
+
 def test_every_public_name_can_be_reached() -> None:
     assert (
         run("import archer; print([n for n in archer.__all__ if not getattr(archer, n)])") == "[]"

@@ -16,6 +16,7 @@ from archer.completion import Tally
 from archer.engine.pieces import compiled as compiled_pieces
 from archer.engine.step import Kind
 from archer.errors import ArcherError, BadModel, BadRequest
+from archer.methods import build
 from archer.model import Model, load
 from archer.requests import LongerThanTrained
 from folders import make_dream, make_llada
@@ -64,6 +65,68 @@ def test_texts_go_through_the_chat_template_unless_raw(llada: Model, dream: Mode
     assert bytes_of(llada, raw) == "hi"
     assert "<|start_header_id|>user" in bytes_of(llada, chat)
     assert bytes_of(dream, dream.request("hi", length=LENGTH).prompts[0]).startswith("<|im_start|>")
+
+
+SYSTEM = {"role": "system", "content": "Be brief."}
+TURNS = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "ho"},
+    {"role": "user", "content": "so?"},
+]
+
+
+def test_messages_go_wherever_a_prompt_goes(llada: Model) -> None:
+    (one,) = llada.request([SYSTEM, *TURNS], length=LENGTH).prompts
+    said = bytes_of(llada, one)
+    assert said.count("<|start_header_id|>") == 5
+    assert said.index("Be brief.") < said.index("hi") < said.index("ho") < said.index("so?")
+    several: list[Any] = [[SYSTEM, *TURNS], "hi", [1, 2, 3], TURNS[:1]]
+    together = llada.request(several, length=LENGTH).prompts
+    assert together[0] == one
+    assert together[1] == together[3] == llada.request("hi", length=LENGTH).prompts[0]
+    assert together[2] == (1, 2, 3)
+    assert llada.encode([SYSTEM, *TURNS]) == list(one)
+    (done,) = llada.generate([SYSTEM, *TURNS], length=LENGTH)
+    assert done.tokens == llada.generate(list(one), length=LENGTH)[0].tokens
+    assert done.tokens == llada.stream([[SYSTEM, *TURNS]], length=LENGTH).completions[0].tokens
+
+
+BAD_CHATS: list[tuple[Any, str]] = [
+    ({"role": "user", "content": "hi"}, "A chat is a list of messages: put the message in a list"),
+    ([*TURNS, "hi"], "A list holds chat messages and other things"),
+    ([1, *TURNS], "A list holds chat messages and other things"),
+    ([[*TURNS, 5]], "A list holds chat messages and other things"),
+    ([{"role": "user"}], "must have a role and a content"),
+    ([{"role": "user", "content": "x", "name": "y"}], "must have a role and a content"),
+    ([{"role": "user", "content": " "}], "The prompt is empty"),
+    ([{"role": "user", "content": "<|eot_id|>"}], "special token"),
+    (["fine", [{"role": 3, "content": "x"}]], "must have a role and a content"),
+]
+
+
+@pytest.mark.usefixtures("no_pass")
+@pytest.mark.parametrize(("prompts", "cause"), BAD_CHATS)
+def test_a_bad_chat_is_refused_before_any_pass(llada: Model, prompts: Any, cause: str) -> None:
+    with pytest.raises(BadRequest, match=cause):
+        llada.stream(prompts, length=LENGTH)
+
+
+def test_messages_need_a_template(llada: Model, bare: Model) -> None:
+    with pytest.raises(BadRequest, match=r"Chat messages need the chat template.*--raw"):
+        llada.request(TURNS, chat=False, length=LENGTH)
+    with pytest.raises(BadRequest, match="has no tokenizer"):
+        bare.request(TURNS, length=LENGTH)
+
+
+def test_a_method_may_be_given_ready_made(llada: Model) -> None:
+    made = build("llada-confidence", {"length": LENGTH, "steps": 4})
+    named = llada.generate([1, 2, 3], "llada-confidence", length=LENGTH, steps=4)
+    assert llada.request([1, 2, 3], made).method is made
+    assert llada.generate([1, 2, 3], made)[0].tokens == named[0].tokens
+    assert llada.stream([1, 2, 3], made).completions[0].updates == 4
+    for more in ({"length": 8}, {"preset": "paper"}):
+        with pytest.raises(BadRequest, match="'llada-confidence' is given with its settings"):
+            llada.request([1, 2, 3], made, **more)
 
 
 def bytes_of(model: Model, ids: tuple[int, ...]) -> str:
