@@ -88,7 +88,7 @@ def test_messages_go_wherever_a_prompt_goes(llada: Model) -> None:
     assert llada.encode([SYSTEM, *TURNS]) == list(one)
     (done,) = llada.generate([SYSTEM, *TURNS], length=LENGTH)
     assert done.tokens == llada.generate(list(one), length=LENGTH)[0].tokens
-    assert done.tokens == llada.stream([[SYSTEM, *TURNS]], length=LENGTH).completions[0].tokens
+    assert done.tokens == llada.stream([[SYSTEM, *TURNS]], length=LENGTH).finish()[0].tokens
 
 
 BAD_CHATS: list[tuple[Any, str]] = [
@@ -123,7 +123,7 @@ def test_a_method_may_be_given_ready_made(llada: Model) -> None:
     named = llada.generate([1, 2, 3], "llada-confidence", length=LENGTH, steps=4)
     assert llada.request([1, 2, 3], made).method is made
     assert llada.generate([1, 2, 3], made)[0].tokens == named[0].tokens
-    assert llada.stream([1, 2, 3], made).completions[0].updates == 4
+    assert llada.stream([1, 2, 3], made).finish()[0].updates == 4
     for more in ({"length": 8}, {"preset": "paper"}):
         with pytest.raises(BadRequest, match="'llada-confidence' is given with its settings"):
             llada.request([1, 2, 3], made, **more)
@@ -153,7 +153,7 @@ def test_a_model_that_loves_its_mask_still_writes_none(tmp_path: Path) -> None:
     stream = model.stream([1, 2, 3], length=LENGTH)
     tops = [step.logits.rows[0].values.argmax(dim=1).tolist() for step in stream]
     assert any(LLADA_MASK in row for row in tops)
-    assert LLADA_MASK not in stream.completions[0].tokens
+    assert LLADA_MASK not in stream.finish()[0].tokens
 
 
 def finished(model: Model, tokens: list[int]) -> Any:
@@ -281,7 +281,7 @@ def test_a_failure_of_every_row_still_ends_the_stream(tmp_path: Path) -> None:
     model.network.head.data.fill_(torch.nan)
     steps = list(stream := model.stream([[1], [2]], length=LENGTH))
     assert [step.rows for step in steps] == [()]
-    assert {done.finish_reason for done in stream.completions} == {"error"}
+    assert {done.finish_reason for done in stream.finish()} == {"error"}
 
 
 def test_completions_run_what_is_left(llada: Model) -> None:
@@ -292,10 +292,10 @@ def test_completions_run_what_is_left(llada: Model) -> None:
     for step in stream:
         if step.index == 2:
             break
-    (done,) = stream.completions
+    (done,) = stream.finish()
     assert (done.tokens, done.updates) == (whole.tokens, whole.updates)
     assert list(stream) == []
-    assert stream.completions[0].updates == whole.updates
+    assert stream.finish()[0].updates == whole.updates
 
 
 def test_nothing_runs_before_the_first_step_is_asked_for(

@@ -98,7 +98,7 @@ class Request:
 
 
 class Stream:
-    """The steps of a request, one by one; afterwards `completions` holds the results."""
+    """The steps of a request, one by one; `finish` returns the results."""
 
     def __init__(self, model: Model, request: Request) -> None:
         self.request = request
@@ -112,9 +112,8 @@ class Stream:
     def __next__(self) -> Step[Any]:
         return next(self._steps)
 
-    @property
-    def completions(self) -> list[Completion]:
-        """One per prompt, in order.  Runs what is left to run."""
+    def finish(self) -> list[Completion]:
+        """Run what is left to run; one completion per prompt, in order."""
         for _ in self._steps:
             pass
         return [

@@ -56,7 +56,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 def alone(model: Model, prompt: Any, method: str, **options: Any) -> Completion:
-    return model.stream(prompt, method, **options).completions[0]
+    return model.stream(prompt, method, **options).finish()[0]
 
 
 def same(found: Completion, wanted: Completion) -> bool:
@@ -135,7 +135,7 @@ def test_a_thread_of_its_own_serves_many_threads(model: Model) -> None:
 def test_samples_are_those_of_a_batch_and_need_one_row_when_nothing_is_drawn(model: Model) -> None:
     prompt = ids(6, 4)
     hot: dict[str, Any] = {"length": 8, "temperature": 0.8, "seed": 3}
-    wanted = model.stream([prompt] * 3, "saber", **hot).completions
+    wanted = model.stream([prompt] * 3, "saber", **hot).finish()
     engine = model.engine()
     found = engine.submit(prompt, "saber", n=3, **hot).results()
     assert [each.tokens for each in found] == [each.tokens for each in wanted]
@@ -147,12 +147,12 @@ def test_samples_are_those_of_a_batch_and_need_one_row_when_nothing_is_drawn(mod
 def test_generate_numbers_samples_as_a_batch_of_all_prompts_would(model: Model) -> None:
     prompts = [ids(7, 3), ids(8, 4), ids(7, 3)]
     hot: dict[str, Any] = {"length": 8, "temperature": 0.8, "seed": 1}
-    wanted = model.stream(prompts, "saber", **hot).completions
+    wanted = model.stream(prompts, "saber", **hot).finish()
     for batch in (None, 1, 2):
         found = model.generate(prompts, "saber", batch=batch, **hot)
         assert [each.tokens for each in found] == [each.tokens for each in wanted]
     twice = model.generate(prompts[:2], "saber", n=2, **hot)
-    again = model.stream([prompts[0]] * 2 + [prompts[1]] * 2, "saber", **hot).completions
+    again = model.stream([prompts[0]] * 2 + [prompts[1]] * 2, "saber", **hot).finish()
     assert [each.tokens for each in twice] == [each.tokens for each in again]
     with pytest.raises(BadRequest, match="at least 1, not 0"):
         model.generate(prompts, batch=0)
