@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from archer.catalogue import DECODERS, POLICIES
-from archer.cli import COMMANDS, _app
+from archer.cli import COMMANDS, app
 from archer.compatibility import as_markdown, matrix
 from conftest import REPOSITORY
 
@@ -173,7 +173,7 @@ def test_commands_in_blocks_are_understood(page: Path) -> None:
     """Parsed as the command line would, options included; nothing is run."""
     for words in command_lines(page):
         assert words[0] in COMMANDS or words[0].startswith("--"), words
-        _app().parse_args(words, exit_on_error=False, print_error=False)
+        app().parse_args(words, exit_on_error=False, print_error=False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

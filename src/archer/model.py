@@ -22,8 +22,9 @@ from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import locate
 from archer.loading.text import Text, read_text
-from archer.methods import Method, build
+from archer.methods import Method, adopt, build
 from archer.requests import Prompts, Window, as_list, check_device, check_ids
+from archer.threads import computing, fitting
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -35,19 +36,24 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    threads: int | None = None,
     compiled: bool = False,
 ) -> Model:
     """Load a checkpoint from a folder or from the hub.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
+    `threads` are the processor threads it computes with; without, as many as the network is worth, unless
+    OMP_NUM_THREADS says otherwise.
     `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
     No code of the checkpoint is ever run.
     """
     where, kind = place(device, dtype)
+    if threads is not None and threads < 1:
+        raise BadRequest(f"threads must be a whole number, at least 1, not {threads}.")
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
     network = load_network(folder, device=where, dtype=kind)
-    return Model(str(model), folder, network, text, compiled=compiled)
+    return Model(str(model), folder, network, text, threads=threads, compiled=compiled)
 
 
 def place(
@@ -121,7 +127,12 @@ class Stream:
             method.policy,
             compiled=model.compiled,
         )
-        for step in loop.steps(state):
+        steps = loop.steps(state)
+        while True:
+            with computing(model.threads):
+                step = next(steps, None)
+            if step is None:
+                return
             add(self._tallies, step)
             yield step
 
@@ -136,28 +147,31 @@ class Model:
         network: Transformer,
         text: Text | None,
         *,
+        threads: int | None = None,
         compiled: bool = False,
     ) -> None:
         self.name = name
+        on_processor = network.device.type == "cpu"
+        self.threads = threads or (fitting(folder.parameters) if on_processor else None)
         self.compiled = compiled
         self.folder = folder
         self.network = network
         self.text = text
 
     def generate(
-        self, prompts: Prompts, method: str = "archer", **options: Any
+        self, prompts: Prompts, method: str | Method = "archer", **options: Any
     ) -> list[Completion]:
         """Decode every prompt to the end; one Completion each, in order.  Options as for `request`."""
         return self.stream(prompts, method, **options).completions
 
-    def stream(self, prompts: Prompts, method: str = "archer", **options: Any) -> Stream:
+    def stream(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Stream:
         """The same, update by update."""
         return Stream(self, self.request(prompts, method, **options))
 
     def request(
         self,
         prompts: Prompts,
-        method: str = "archer",
+        method: str | Method = "archer",
         *,
         seed: int = 0,
         chat: bool = True,
@@ -167,14 +181,18 @@ class Model:
     ) -> Request:
         """Check everything before any work.
 
-        `settings` are those of the method: length, block, steps, radius, threshold, temperature, ...
+        `method` is a name or a `Method` made of objects.  `settings` are those of the method: length, block,
+        steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.
         Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
-        recommended = self.folder.length
-        if recommended is not None and preset is None and not settings.keys() & LENGTHS:
-            settings["length"] = recommended
-        chosen = build(method, settings, preset)
+        if isinstance(method, Method):
+            chosen = adopt(method, settings, preset)
+        else:
+            recommended = self.folder.length
+            if recommended is not None and preset is None and not settings.keys() & LENGTHS:
+                settings["length"] = recommended
+            chosen = build(method, settings, preset)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:

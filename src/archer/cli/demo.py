@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,8 +25,6 @@ assert solve([1, 7, 9]) == 2
 assert solve([2]) == 0
 def solve(nums):"""
 """The problem that is solved live."""
-THREADS = 2
-"""More do not help a model this small."""
 METHODS = ("llada-confidence", "saber", "archer")
 PROBLEMS = 20
 PAUSE = 0.12
@@ -42,13 +39,11 @@ def demo(*, problems: int = PROBLEMS) -> int:
     problems
         How many problems the comparison takes.
     """
-    from archer.cli.options import use_threads
     from archer.model import load
     from archer.tasks import CodeTask, open_task
 
     if problems < 1:
         raise BadRequest(f"--problems takes a number above 0, not {problems}.")
-    use_threads(min(THREADS, os.cpu_count() or 1))
     model = load("pocket", device="cpu", dtype="float32")
     task = open_task("pocket-dev")
     assert isinstance(task, CodeTask)

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from archer.view.glyphs import QUIET, Line, Look, fill, printable
+from archer.view.glyphs import QUIET, Line, Look, fill, folded, printable
 from archer.view.progress import RowView, flow, history_line, legend_parts, one_line, status_parts
 
 if TYPE_CHECKING:
@@ -72,10 +72,8 @@ class View:
         self, row: RowView, label: str | None, width: int, height: int, bracketed: bool
     ) -> Iterator[Text]:
         """Status, history and response of one row in `height` lines."""
-        spelled = (
-            (self._look.spelled(token, mark, bracketed), mark)
-            for token, mark in ((token, row.mark(at)) for at, token in enumerate(row.tokens))
-        )
+        marked = folded(((token, row.mark(at)) for at, token in enumerate(row.tokens)), self._look)
+        spelled = ((self._look.spelled(token, mark, bracketed), mark) for token, mark in marked)
         lines = fill(spelled, width)
         status = flow(status_parts(row, label, self._radius), width)
         around = [one_line(), *status, history_line(row.calls, width), one_line()]
