@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import shlex
@@ -90,6 +91,20 @@ def test_the_worked_examples_are_among_what_runs() -> None:
         code = "".join(b.code for b in blocks(REPOSITORY / "docs" / page) if b.runs)
         assert part in code
         assert code.count("\nassert ") + code.count("    assert ") >= 4
+
+
+def test_pages_import_only_what_a_user_has_installed() -> None:
+    have = {"archer", "numpy", "torch", "pydantic", *sys.stdlib_module_names}
+    for block in python_blocks():
+        for node in ast.walk(ast.parse(block.code)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = (
+                    [node.module]
+                    if isinstance(node, ast.ImportFrom)
+                    else [a.name for a in node.names]
+                )
+                roots = {str(name).partition(".")[0] for name in names}
+                assert roots <= have, (block.page.name, roots)
 
 
 def test_every_python_block_says_whether_it_runs_and_can_be_parsed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def test_a_pair_of_objects_that_does_not_go_together_is_refused(pocket: Model) -
 class Bare:
     """A decoder without settings of its own, around another: no pydantic, no base class."""
 
-    inner: Scheduled = Scheduled()
+    inner: Scheduled = field(default_factory=Scheduled)
 
     reads = Scheduled().reads
 

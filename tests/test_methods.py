@@ -240,7 +240,8 @@ def test_the_settings_of_a_method_make_the_same_method(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("misspelled", "meant"), [("raduis", "radius"), ("lenght", "length"), ("temprature", "temperature")]
+    ("misspelled", "meant"),
+    [("raduis", "radius"), ("lenght", "length"), ("temprature", "temperature")],
 )
 def test_a_misspelled_setting_is_met_with_a_suggestion(misspelled: str, meant: str) -> None:
     assert f"Did you mean {meant!r}?" in refusal("archer", {misspelled: 3})

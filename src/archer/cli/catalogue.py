@@ -80,11 +80,12 @@ def tasks(*, json: bool = False) -> int:
         Print one JSON object instead of a table.
     """
     from archer.tasks import ALL_TASKS, Data
+    from archer.tasks.registry import ABOUT
 
     data = Data()
     rows: dict[str, dict[str, Any]] = {
         name: {
-            "what": (inspect.getdoc(task) or "").partition("\n")[0].rstrip("."),
+            "what": ABOUT.get(name) or (inspect.getdoc(task) or "").partition("\n")[0].rstrip("."),
             "metric": task.metric,
             "length": task.length,
             "data": data.whereabouts(task.files),
@@ -98,6 +99,7 @@ def tasks(*, json: bool = False) -> int:
         ("task", "what it is", "score", "data"),
         [(name, row["what"], row["metric"], row["data"]) for name, row in rows.items()],
     )
+    write_line("")
     write_line("archer eval TASK scores a model; archer grade TASK judges given completions.")
     return 0
 
@@ -158,7 +160,7 @@ def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:
         write_line(as_markdown(table))
         return
     head = ("decoder", *next(iter(table.values())))
-    write_grid(head, [(name, *verdicts.values()) for name, verdicts in table.items()])
+    write_grid(head, [(name, *verdicts.values()) for name, verdicts in table.items()], gap=1)
 
 
 def _described(part: Part) -> dict[str, Any]:

@@ -10,12 +10,17 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rich.cells import cell_len
+
 from archer.view.glyphs import printable
 
 if TYPE_CHECKING:
     from archer.report.tables import Table
 
 NARROWEST = 20
+UNBROKEN = 10_000
+LIST_MARGIN = 4
+"""Lists of names are indented by no more."""
 
 
 def write_line(text: str) -> None:
@@ -48,23 +53,55 @@ def write_table(table: Table) -> None:
 
 
 def write_grid(
-    head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Sequence[bool] = (),
+    *,
+    gap: int = 2,
 ) -> None:
-    """Columns side by side, in a terminal no wider than it."""
-    from rich import box
+    """Columns side by side, in a terminal no wider than it; words are broken only if nothing else helps."""
     from rich.console import Console
     from rich.table import Table as Grid
 
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    numeric = numeric or [False] * len(head)
-    for name, right in zip(head, numeric, strict=True):
-        grid.add_column(printable(name), justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(printable(cell) for cell in row))
     console = Console(file=sys.stdout, highlight=False, markup=False)
     if not sys.stdout.isatty():
-        console.width = 10_000
+        console.width = UNBROKEN
+    columns = list(zip(head, *rows, strict=True))
+    widths = allotted(
+        [max(map(_longest_word, column)) for column in columns],
+        [max(map(cell_len, column)) for column in columns],
+        console.width - gap * (len(head) - 1),
+    )
+    grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    for place, name in enumerate(head):
+        grid.add_column(
+            printable(name),
+            justify="right" if numeric and numeric[place] else "left",
+            overflow="fold",
+            width=widths[place] if widths else None,
+        )
+    for row in rows:
+        grid.add_row(*(printable(cell) for cell in row))
     console.print(grid)
+
+
+def allotted(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+    """A width for every column: enough for its longest word, the rest shared by those that want more.
+
+    Empty where even the words do not fit side by side.
+    """
+    widths, left = list(least), room - sum(least)
+    if left < 0:
+        return []
+    while left and (hungry := [at for at, width in enumerate(widths) if width < most[at]]):
+        for at in hungry[:left]:
+            widths[at] += 1
+        left -= min(left, len(hungry))
+    return widths
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(cell_len, cell.split()), default=0)
 
 
 def fitted(text: str, stream: TextIO) -> str:
@@ -100,6 +137,6 @@ def _hanging(line: str) -> int:
     """Where the text of a line starts: behind its margin and, in a list of names, behind the name."""
     margin = len(line) - len(line.lstrip())
     name, gap, rest = line.lstrip().partition("  ")
-    if margin and gap and " " not in name:
+    if 0 < margin <= LIST_MARGIN and gap and " " not in name:
         return len(line) - len(rest.lstrip())
     return margin

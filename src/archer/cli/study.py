@@ -123,8 +123,9 @@ def _list(*, json: bool) -> int:
         write_json({name: each.title for name, each in STUDIES.items()})
         return 0
     write_grid(("study", "what it measures"), [(n, each.title) for n, each in STUDIES.items()])
-    write_line("archer study NAME measures one of them, archer study NAME --quick a little of it,")
-    write_line("archer reproduce all.")
+    write_line("")
+    write_line("archer study NAME measures one of them (--quick: a little of it).")
+    write_line("archer reproduce measures all.")
     return 0
 
 

@@ -32,6 +32,23 @@ TASKS: dict[str, type[Task]] = {
 }
 
 
+ABOUT = {
+    "humaneval": "164 Python functions from their docstrings",
+    "humaneval-et": "the same, graded on the extended tests",
+    "mbpp": "427 small Python functions from a sentence and asserts",
+    "mbpp-et": "the same, graded on the extended tests",
+    "livecodebench": "contest problems, graded on hidden tests",
+    "livecodebench-samples": "the same, graded on the samples of the statement only",
+    "math500": "500 competition problems with one answer each",
+    "finqa": "questions about tables in financial reports",
+    "pubmedqa": "yes, no or maybe, from an abstract",
+    "pocket": "400 tiny Python functions for the bundled model",
+    "pocket-long": "the same behind a page of instructions and examples",
+    "pocket-dev": "other problems of that kind, to choose settings on",
+}
+"""A line about each for `archer tasks`."""
+
+
 def _adopted(found: object) -> type[Task]:
     if not isinstance(found, type) or not issubclass(found, Task):
         raise TypeError("it must be a subclass of archer.tasks.Task")
