@@ -19,6 +19,7 @@ import pytest
 from archer.catalogue import DECODERS, POLICIES
 from archer.cli import COMMANDS, app
 from archer.compatibility import as_markdown, matrix
+from archer.pocket import results
 from conftest import REPOSITORY
 
 PAGES = [
@@ -215,6 +216,11 @@ def generator() -> dict[str, Any]:
 def test_generated_parts_are_current(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert generator()["refreshed"](text) == text, "run `make docs`"
+
+
+def test_the_scores_in_the_package_are_those_of_the_results() -> None:
+    kept = Path(results.__file__).with_name(results.FILE).read_text(encoding="utf-8")
+    assert generator()["bundled"]() == kept, "run `make docs`"
 
 
 def test_the_matrix_is_on_its_page() -> None:

@@ -19,6 +19,7 @@ from archer.cli import main
 from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
 from archer.errors import BadRequest, Incompatible
+from archer.extensions import Extended
 from archer.methods import build
 from archer.model import Model, load
 from archer.parts import DECODERS, POLICIES
@@ -177,7 +178,7 @@ def test_a_broken_package_is_named_and_harms_nobody_else(
     install: Installer, capsys: Capture, group: str, value: str, reason: str
 ) -> None:
     install({group: {"bad": value}})
-    table = {"archer.decoders": DECODERS, "archer.policies": POLICIES, "archer.tasks": ALL_TASKS}
+    table: dict[str, Extended[Any]] = {each.group: each for each in (DECODERS, POLICIES, ALL_TASKS)}
     with pytest.raises(BadRequest, match=f"'bad' of the package 'foreign-parts' .*{reason}"):
         table[group]["bad"]
     assert main(["tasks" if group == "archer.tasks" else "methods"]) == 0

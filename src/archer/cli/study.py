@@ -97,6 +97,7 @@ def study(
     json
         Print the result as one JSON object.
     """
+    from archer.report.figures import REMEDY, can_draw
     from archer.studies.output import write_result
     from archer.studies.registry import find_study
     from archer.studies.study import result_of
@@ -112,7 +113,10 @@ def study(
         return 0
     for table in presented.tables:
         write_table(table)
-    write_line(f"In {out}: {name}.json, tables as .md, .csv and .tex, figures as .svg and .png.")
+    drawn = ", figures as .svg and .png" if can_draw() else ""
+    write_line(f"In {out}: {name}.json, tables as .md, .csv and .tex{drawn}.")
+    if not can_draw():
+        complain(REMEDY)
     return 0
 
 

@@ -34,6 +34,8 @@ def files_of(study: Study, presented: Presented) -> Iterator[tuple[str, bytes]]:
         yield f"{stem}.csv", table.csv().encode()
         yield f"{stem}.tex", table.latex().encode()
     for name, figure in presented.figures.items():
+        if not figure.svg:
+            continue
         yield f"{study.name}-{name}.svg", figure.svg.encode()
         yield f"{study.name}-{name}.png", figure.png
 
