@@ -175,7 +175,8 @@ def _show(seconds: Mapping[str, float], problems: int) -> None:
         f"`{known['command']}`. Full and cached: passes per problem, from there too."
     )
     write_line(
-        f"Seconds and speed: measured just now, the mean of {problems} problem{"s" if problems > 1 else ""}, on this machine."
+        f"Seconds and speed: measured just now, the mean of {problems} "
+        f"problem{'s' if problems > 1 else ''}, on this machine."
     )
     write_line("A full pass computes prompt and response, a cached pass the response alone.")
     write_line("Archer is Saber with cached passes: faster, at the price of some solved problems.")

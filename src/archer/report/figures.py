@@ -122,8 +122,12 @@ def frontier(points: Sequence[Series], labels: Labels) -> Figure:
         return Figure(labels.title, "", b"")
     with _drawing(labels) as (drawing, axes):
         pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
-        x, y = zip(*undominated(pairs), strict=True)
-        axes.step(x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost")
+        best = undominated(pairs)
+        if len(best) > 1:
+            x, y = zip(*best, strict=True)
+            axes.step(
+                x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost"
+            )
         for number, each in enumerate(points):
             _plot(axes, each, each.x, number, linestyle="", markersize=7)
         _legend(drawing, axes)

@@ -44,4 +44,4 @@ def section_of(study: Study, presented: Presented) -> Section:
     """The study's part of the report."""
     parts: list[Part] = [*presented.notes, *presented.tables, *presented.figures.values()]
     parts += [Player(title, runs) for title, runs in presented.players.items()]
-    return Section(f"{study.title} ({study.name})", parts)
+    return Section(f"{study.title} ({study.name})", parts, folded=True)
