@@ -77,7 +77,7 @@ def test_a_method_names_and_tells_itself() -> None:
         (Method(Saber()), {"radius": 3}, "cannot be given the setting 'radius' as well"),
         (Method(Saber()), {"preset": "paper"}, "cannot be given a preset as well"),
         (Method(Saber()), {"length": 0}, "length must be a whole number, at least 1"),
-        (Method(object()), {}, "has no reads, start, limit, canvas, step"),  # type: ignore[arg-type]
+        (Method(object()), {}, "has no reads, draws, check, start, limit, settled, canvas, step"),  # type: ignore[arg-type]
         (Method(Saber, Eager()), {}, "is a class: make one of it"),  # type: ignore[arg-type]
         (Method(Saber(), 8), {}, "The policy of the method .* has no answers"),  # type: ignore[arg-type]
         (Method(Saber(block=5), length=8), {}, "does not divide the length"),
@@ -169,7 +169,7 @@ def test_the_command_line_lists_and_uses_them(install: Installer, capsys: Captur
         ("archer.decoders", "foreign_parts:Nothing", "AttributeError"),
         ("archer.decoders", "no_such_module:Thing", "ModuleNotFoundError"),
         ("archer.decoders", "foreign_parts:NOT_A_DECODER", "TypeError: it must be a pydantic"),
-        ("archer.decoders", "foreign_parts:Forgetful", "TypeError: it has no reads, start"),
+        ("archer.decoders", "foreign_parts:Forgetful", "TypeError: it has no reads, draws"),
         ("archer.policies", "foreign_parts:Slow", "TypeError: it has no answers"),
         ("archer.tasks", "foreign_parts:Slow", "TypeError: it must be a subclass"),
     ],

@@ -20,7 +20,6 @@ from archer import compatibility
 from archer.catalogue import ALIASES, COMMON, METHODS, PRESETS, Part, Shared
 from archer.decoders.base import Decoder
 from archer.decoders.wrappers import EndOfText, Guided
-from archer.engine.canvas import Prompt
 from archer.errors import BadRequest
 from archer.parts import (
     DECODER_VERBS,
@@ -68,8 +67,8 @@ def adopt(method: Method, settings: Mapping[str, Any], preset: str | None = None
     if wanted or preset is not None:
         what = "a preset" if preset is not None else f"the setting {next(iter(wanted))!r}"
         raise BadRequest(
-            f"The method is an object, so it cannot be given {what} as well. "
-            "Give settings to its decoder and its policy."
+            f"The method {method.name!r} is given with its settings already; it cannot be given {what} "
+            "as well. Give settings to its decoder and its policy, or give its name."
         )
     for part, verbs, what in (
         (method.decoder, DECODER_VERBS, "decoder"),
@@ -81,8 +80,10 @@ def adopt(method: Method, settings: Mapping[str, Any], preset: str | None = None
             raise BadRequest(f"The {what} of the method {method.name!r} {reason}.")
     shared = _make(COMMON, {"length": length})
     names = (_kebab(type(method.decoder)), _kebab(type(method.policy)))
-    method.decoder.start(Prompt.of([[0]], mask=1), shared.length)
+    method.decoder.check(shared.length)
     compatibility.check(method.decoder, method.policy, names, shared.length)
+    if shared.length == method.length:
+        return method
     complete = {**method.settings, "length": shared.length}
     return dataclasses.replace(method, length=shared.length, settings=complete)
 
@@ -116,7 +117,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     wanted = {k: v for k, v in _preset(preset).items() if k in accepted} | chosen | given
     parts = [_make(part, wanted) for part in (COMMON, decoder, policy)]
     shared, rule, cache = parts
-    rule.start(Prompt.of([[0]], mask=1), shared.length)
+    rule.check(shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)

@@ -17,7 +17,7 @@ from archer import catalogue
 from archer.catalogue import Part
 from archer.extensions import Extended
 
-DECODER_VERBS = ("reads", "start", "limit", "canvas", "step")
+DECODER_VERBS = ("reads", "draws", "check", "start", "limit", "settled", "canvas", "step")
 POLICY_VERBS = ("answers", "recompute", "inside_layers")
 
 

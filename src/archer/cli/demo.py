@@ -80,7 +80,7 @@ class Side:
 
         step = next(self.stream, None)
         if step is None:
-            (self.done,) = self.stream.completions
+            (self.done,) = self.stream.finish()
             return
         self.seconds += step.control + sum(call.seconds for call in step.calls)
         self.updates += updates(step)
