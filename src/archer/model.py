@@ -24,7 +24,7 @@ from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import locate
 from archer.loading.text import Text, read_text
-from archer.methods import Method, build
+from archer.methods import Method, adopt, build
 from archer.requests import (
     Messages,
     OnePrompt,
@@ -38,6 +38,7 @@ from archer.requests import (
 from archer.service.engine import Engine
 from archer.service.generate import generate
 from archer.settled_text import as_stops
+from archer.threads import computing, fitting
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -49,19 +50,24 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    threads: int | None = None,
     compiled: bool = False,
 ) -> Model:
     """Load a checkpoint from a folder or from the hub.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
+    `threads` are the processor threads it computes with; without, as many as the network is worth, unless
+    OMP_NUM_THREADS says otherwise.
     `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
     No code of the checkpoint is ever run.
     """
     where, kind = place(device, dtype)
+    if threads is not None and threads < 1:
+        raise BadRequest(f"threads must be a whole number, at least 1, not {threads}.")
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
     network = load_network(folder, device=where, dtype=kind)
-    return Model(str(model), folder, network, text, compiled=compiled)
+    return Model(str(model), folder, network, text, threads=threads, compiled=compiled)
 
 
 def place(
@@ -131,7 +137,12 @@ class Stream:
             ends=sorted(model.end_ids),
         )
         state = method.decoder.start(prompt, method.length)
-        for step in model.loop(method).steps(state):
+        steps = model.loop(method).steps(state)
+        while True:
+            with computing(model.threads):
+                step = next(steps, None)
+            if step is None:
+                return
             add(self._tallies, step)
             yield step
 
@@ -146,9 +157,12 @@ class Model:
         network: Transformer,
         text: Text | None,
         *,
+        threads: int | None = None,
         compiled: bool = False,
     ) -> None:
         self.name = name
+        on_processor = network.device.type == "cpu"
+        self.threads = threads or (fitting(folder.parameters) if on_processor else None)
         self.compiled = compiled
         self.folder = folder
         self.network = network
@@ -211,7 +225,8 @@ class Model:
 
         A prompt is a text, which a user says to the model; or messages with `role` and `content`, such as a
         system's and several turns; or token ids.  Several prompts are a list of these.
-        `settings` are those of the method: length, block, steps, radius, threshold, temperature, ...
+        `method` is a name or a `Method` made of objects.  `settings` are those of the method: length, block,
+        steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.
         Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
@@ -224,13 +239,8 @@ class Model:
         return Request(chosen, tuple(map(tuple, ids)), seed)
 
     def _method(self, method: str | Method, settings: dict[str, Any], preset: str | None) -> Method:
-        if not isinstance(method, str):
-            if settings or preset is not None:
-                raise BadRequest(
-                    f"The method {method.name!r} is given with its settings already. "
-                    "Give its name to choose others."
-                )
-            return method
+        if isinstance(method, Method):
+            return adopt(method, settings, preset)
         recommended = self.folder.length
         if recommended is not None and preset is None and not settings.keys() & LENGTHS:
             settings["length"] = recommended
