@@ -27,6 +27,7 @@ POLICIES_MAY_USE = (
     ARRAYS,
     "archer.engine.canvas",
     "archer.engine.memory",
+    "archer.engine.foresight",
     "archer.engine.layer_rule",
     BELOW_ALL,
     "archer.policies",
@@ -46,7 +47,14 @@ LAYERS = {
     "engine/logits": (BELOW_ALL, ARRAYS, "archer.engine.noise", "archer.engine.transfer"),
     "engine/layer_rule": (BELOW_ALL,),
     "engine/network": (BELOW_ALL,),
-    "engine/memory": (BELOW_ALL, ARRAYS, "archer.engine.canvas", "archer.engine.logits"),
+    "engine/foresight": (BELOW_ALL, ARRAYS, "archer.engine.logits", "archer.engine.transfer"),
+    "engine/memory": (
+        BELOW_ALL,
+        ARRAYS,
+        "archer.engine.canvas",
+        "archer.engine.foresight",
+        "archer.engine.logits",
+    ),
     "engine/layout": (BELOW_ALL, ARRAYS),
     "engine/timing": (BELOW_ALL,),
 }

@@ -26,6 +26,9 @@ class Policy:
     If not, a row that asks the same question under the same anchor may reuse the logits it has.
     """
 
+    reads_logits: ClassVar[bool] = False
+    """Whether the answer depends on logits of earlier passes, and not on tokens alone."""
+
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         """[B, L]: the columns the next pass computes.  Row i depends on row i alone."""
         raise NotImplementedError
