@@ -116,12 +116,12 @@ def test_a_row_does_the_same_alone_as_in_a_batch(decoder: str, rule: str) -> Non
 
 
 @given(
-    st.lists(
-        st.lists(st.floats(-8, 8, width=32), min_size=6, max_size=6), min_size=1, max_size=4
-    ),
+    st.lists(st.lists(st.floats(-8, 8, width=32), min_size=6, max_size=6), min_size=1, max_size=4),
     st.integers(1, 6),
 )
-def test_what_is_kept_is_true_and_the_bound_is_a_bound(logits: list[list[float]], kept: int) -> None:
+def test_what_is_kept_is_true_and_the_bound_is_a_bound(
+    logits: list[list[float]], kept: int
+) -> None:
     mask = 2
     row = RowLogits(torch.tensor(logits), tuple(range(len(logits))))
     seen = Foresight.of(row, mask, kept, made=1)

@@ -65,9 +65,7 @@ class SaberRow:
             self.response[i] = None
         return sorted(accepted), sorted(remasked), bar
 
-    def _doubted(
-        self, i: int, token: int, sure: float, chances: list[list[float]] | None
-    ) -> bool:
+    def _doubted(self, i: int, token: int, sure: float, chances: list[list[float]] | None) -> bool:
         if self.doubt is None:
             return True
         if self.doubt_by == "confidence":

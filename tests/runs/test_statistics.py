@@ -68,7 +68,11 @@ def likeliest_loss(wins: int, losses: int, n: int, margin: float) -> float:
     low, high = margin, (1 + margin) / 2
 
     def doubt(chance: float) -> float:
-        parts = [(wins, chance - margin), (losses, chance), (n - wins - losses, 1 + margin - 2 * chance)]
+        parts = [
+            (wins, chance - margin),
+            (losses, chance),
+            (n - wins - losses, 1 + margin - 2 * chance),
+        ]
         if any(share <= 0 for count, share in parts if count):
             return math.inf
         return -sum(count * math.log(share) for count, share in parts if count)

@@ -1,7 +1,7 @@
 """The confirmation of the refresh rules, as planned in docs/log.md before its problems were decoded.
 
-Four arms on a thousand problems with short and with long prompts.  A task that is not complete stays out; what is
-there is adjusted for all tests of the plan.  Nothing here chooses anything.
+Four arms on a thousand problems with short and with long prompts.  A result of one of the two tasks alone is adjusted
+for all tests of the plan.  Nothing here chooses anything.
 """
 
 from __future__ import annotations
@@ -40,13 +40,18 @@ def wanted(workspace: Workspace, task: str) -> list[Wanted]:
     return [Wanted(method, settings, task, problems) for method, (_, settings) in ARMS.items()]
 
 
+def tasks(workspace: Workspace) -> tuple[str, ...]:
+    """Both, or the one that is named."""
+    return (workspace.task,) if workspace.task in TASKS else TASKS
+
+
 def all_wanted(workspace: Workspace) -> list[Wanted]:
-    return [each for task in TASKS for each in wanted(workspace, task)]
+    return [each for task in tasks(workspace) for each in wanted(workspace, task)]
 
 
 def measure(workspace: Workspace) -> Measured:
     rows: list[Row] = []
-    for task in TASKS:
+    for task in tasks(workspace):
         arms = {each.method: workspace.run(each) for each in wanted(workspace, task)}
         arms = in_turn(workspace, arms)
         rows += [
@@ -59,7 +64,7 @@ def measure(workspace: Workspace) -> Measured:
             }
             for method, arm in arms.items()
         ]
-    return Measured(rows[0]["n"], rows, {"tasks": list(TASKS)})
+    return Measured(rows[0]["n"], rows, {"tasks": list(tasks(workspace))})
 
 
 def _tested(workspace: Workspace, arm: Arm, arms: Mapping[str, Arm]) -> Row:
@@ -69,9 +74,7 @@ def _tested(workspace: Workspace, arm: Arm, arms: Mapping[str, Arm]) -> Row:
     with_fixed = [_same(fixed, saber, key) for key in arm.keys]
     gain = [PERCENT * (mine - theirs) for mine, theirs in zip(same, with_fixed, strict=True)]
     wins, losses = sum(each > 0 for each in gain), sum(each < 0 for each in gain)
-    answers = [
-        PERCENT * (float(arm.passed(key)) - float(saber.passed(key))) for key in arm.keys
-    ]
+    answers = [PERCENT * (float(arm.passed(key)) - float(saber.passed(key))) for key in arm.keys]
     better, worse = sum(each > 0 for each in answers), sum(each < 0 for each in answers)
     eager = operations_of(saber, workspace.model)
     return {
@@ -121,9 +124,7 @@ def succeeded(rows: Sequence[Row]) -> dict[str, bool]:
     found = judged(rows)
     return {
         method: len(mine := [row for row in found if row["method"] == method]) == len(TASKS)
-        and all(
-            row["identity_holds"] and row["cost_holds"] and row["answers_hold"] for row in mine
-        )
+        and all(row["identity_holds"] and row["cost_holds"] and row["answers_hold"] for row in mine)
         for method in RULES
     }
 
@@ -136,8 +137,13 @@ def present(result: Mapping[str, Any]) -> Presented:
         for method, good in outcome.items()
     ]
     return Presented(
-        [_scores(task, [row for row in rows if row["task"] == task]) for task in TASKS]
-        + [_tests(judged(rows))],
+        [
+            *(
+                _scores(task, [row for row in rows if row["task"] == task])
+                for task in result["settings"]["tasks"]
+            ),
+            _tests(judged(rows)),
+        ],
         notes=told,
     )
 
@@ -179,7 +185,7 @@ def _tests(rows: Sequence[Row]) -> Table:
     columns += [Column("Pass@1 against Saber (points)", 1), Column("p of 2 lower", 4, chance=True)]
     columns += [Column("holds")]
     return Table(
-        "The planned tests",
+        f"The planned tests, n = {rows[0]['n']}",
         columns,
         [
             [
