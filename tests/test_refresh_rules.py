@@ -1,4 +1,4 @@
-"""Refresh rules beyond a fixed radius: each against a naive twin that keeps whole logits and counts by hand."""
+"""Refresh rules beyond a radius: each against a naive twin that keeps whole logits and counts by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from archer.engine.foresight import Foresight, kept_for
 from archer.engine.logits import RowLogits
-from archer.engine.loop import Step
+from archer.engine.step import Step
 from archer.errors import BadRequest
 from archer.methods import build
 from archer.policies.late import Late

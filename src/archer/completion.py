@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from archer.engine.arrays import Flags, Ints
-from archer.engine.loop import Kind, Step
+from archer.engine.step import Kind, Step
 from archer.errors import ArcherError
 
 FinishReason = Literal["stop", "length", "error"]

@@ -14,10 +14,12 @@ import torch
 
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
+from archer.decoders.wrappers import seen_by
 from archer.doctor import bf16_refusal, default_device, default_dtype
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Loop, Step
+from archer.engine.loop import Loop
 from archer.engine.network import Transformer
+from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import locate
@@ -175,12 +177,13 @@ class Model:
         if recommended is not None and preset is None and not settings.keys() & LENGTHS:
             settings["length"] = recommended
         chosen = build(method, settings, preset)
+        decoder = seen_by(self.folder.architecture.blind, chosen.decoder)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
         window.check(max(map(len, ids)), chosen.length)
-        return Request(chosen, tuple(map(tuple, ids)), seed)
+        return Request(replace(chosen, decoder=decoder), tuple(map(tuple, ids)), seed)
 
     def encode(
         self, prompt: str | Sequence[int], chat: bool = True, allow_special: bool = False

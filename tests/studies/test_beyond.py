@@ -69,7 +69,7 @@ def test_the_development_looks_at_so_many_problems(workspace: Workspace) -> None
     assert refresh.sizes(other) == {"tiny": PROBLEMS}
 
 
-def tested(method: str, task: str, **changes: Any) -> dict[str, Any]:
+def planned(method: str, task: str, **changes: Any) -> dict[str, Any]:
     return {
         "method": method,
         "task": task,
@@ -85,8 +85,8 @@ def verdict(**changes: Any) -> bool:
     """Of the first rule, when one of its rows is changed."""
     first, other = confirm.RULES
     short, long = confirm.TASKS
-    rows = [tested(first, short, **changes), tested(first, long)]
-    rows += [tested(other, task) for task in confirm.TASKS]
+    rows = [planned(first, short, **changes), planned(first, long)]
+    rows += [planned(other, task) for task in confirm.TASKS]
     found = confirm.succeeded(rows)
     assert found[other] or changes
     return found[first]
@@ -103,7 +103,7 @@ def test_a_rule_succeeds_when_everything_holds_on_both_tasks() -> None:
 
 
 def test_half_of_the_plan_is_no_success_and_is_adjusted_for_the_whole() -> None:
-    rows = [tested(method, confirm.TASKS[0], not_worse_p=0.015) for method in confirm.RULES]
+    rows = [planned(method, confirm.TASKS[0], not_worse_p=0.015) for method in confirm.RULES]
     assert confirm.succeeded(rows) == dict.fromkeys(confirm.RULES, False)
     assert [row["not_worse_adjusted"] for row in confirm.judged(rows)] == [0.06, 0.06]
 

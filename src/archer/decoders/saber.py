@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, grow, leading, trailing, whole_block
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    blank,
+    finished,
+    grow,
+    kept,
+    leading,
+    trailing,
+    whole_block,
+)
 from archer.engine.arrays import Flags, Ints, Reals
 from archer.engine.canvas import Canvas, Prompt, Scope
 from archer.engine.logits import Candidates, Logits
@@ -60,22 +70,25 @@ class Saber:
     precision: Literal["float64", "bfloat16"] = "float64"
     """bfloat16 rounds confidences and bar as the released code did on bf16 weights."""
     doubt: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Take back only tokens whose sign of doubt is below this; whatever grew least when left out (released)."""
+    """Take back only tokens whose sign is below this; whatever grew least when left out (released)."""
     doubt_by: Literal["confidence", "own", "kept", "lead"] = "confidence"
-    """The sign: the confidence followed, the token's own probability, the share that is left of the confidence
-    at acceptance, or the lead of the likeliest token over the next."""
+    """The sign: the confidence followed, the token's own probability, the share that is left of its
+    confidence at acceptance, or the lead of the likeliest token over the next."""
 
     @property
     def reads(self) -> Scope:
         return Scope.RESPONSE if self.rollback else Scope.MASKS
 
-    def start(self, prompt: Prompt, length: int) -> SaberState:
+    def check(self, length: int) -> None:
         if self.n > length:
             raise BadRequest(
                 f"n = {self.n} positions per update do not fit a response of {length}. "
                 f"Choose n at most {length}, or a longer response."
             )
         whole_block(self.block, length)
+
+    def start(self, prompt: Prompt, length: int) -> SaberState:
+        self.check(length)
         base = blank(prompt, length)
         return grow(
             SaberState,
@@ -88,6 +101,10 @@ class Saber:
     def limit(self, length: int) -> int:
         """Every update but the last leaves at least one token more."""
         return length
+
+    def settled(self, state: SaberState) -> Flags:
+        """Nothing until done, blocks or not: tokens of earlier blocks are taken back, too."""
+        return finished(state) if self.rollback else kept(state)
 
     def canvas(self, state: SaberState) -> Canvas:
         block = whole_block(self.block, state.length)
@@ -174,11 +191,11 @@ class Saber:
 
     def _bar(self, state: SaberState) -> Reals:
         """[B]: mean accept-time confidence, 1 while there is no history."""
-        kept = self._below(state, state.accepted_at, beyond=np.nan)
-        counted = ~np.isnan(kept)
+        known = self._below(state, state.accepted_at, beyond=np.nan)
+        counted = ~np.isnan(known)
         if self.pool == "current":
             counted &= ~state.masked
-        numbers, totals = counted.sum(axis=1), np.where(counted, kept, 0.0).sum(axis=1)
+        numbers, totals = counted.sum(axis=1), np.where(counted, known, 0.0).sum(axis=1)
         sums = zip(totals.tolist(), numbers.tolist(), strict=True)
         return self._round(np.array([total / number if number else 1.0 for total, number in sums]))
 

@@ -28,6 +28,10 @@ class Policy:
 
     reads_logits: ClassVar[bool] = False
     """Whether the answer depends on logits of earlier passes, and not on tokens alone."""
+    rebuilds: ClassVar[bool] = False
+    """Whether all it keeps is a function of the anchor's tokens: one full pass on them makes it again."""
+    features: ClassVar[int] = 0
+    """Tensors as wide as the hidden states that it keeps per layer, beside keys and values."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         """[B, L]: the columns the next pass computes.  Row i depends on row i alone."""

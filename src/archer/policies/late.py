@@ -1,7 +1,7 @@
 """Refresh later at first and earlier towards the end: a radius that shrinks with the masks that are left.
 
-Axes: B rows, L columns.  The first decisions of a rollback decoder are sure ones and hardly move; the uncertain
-tokens come last, when little room is left to correct them.  There a stale prompt changes decisions.
+Axes: B rows, L columns.  The first decisions of a rollback decoder are sure ones and hardly move; the
+uncertain tokens come last, when little room is left to correct them.  There a stale prompt changes decisions.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Late(Policy):
     """Refresh the prompt when the response has moved `share` x masks left tokens from the anchor."""
 
     answers = Scope.RESPONSE
+    rebuilds = True
 
     share: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
     """Of the masks that are left; the radius is at least 1 token, so 0 is eager decoding."""

@@ -29,6 +29,7 @@ class Surprise(Policy):
     """
 
     answers = Scope.RESPONSE
+    rebuilds = True
     reads_logits: ClassVar[bool] = True
 
     nats: Annotated[float, Field(ge=0, le=MOST_NATS)] = 0.3

@@ -1,7 +1,7 @@
 """The confirmation of the refresh rules, as planned in docs/log.md before its problems were decoded.
 
-Four arms on a thousand problems with short and with long prompts.  A result of one of the two tasks alone is adjusted
-for all tests of the plan.  Nothing here chooses anything.
+Four arms on a thousand problems with short and with long prompts.  A result of one of the two tasks alone is
+adjusted for all tests of the plan.  Nothing here chooses anything.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _same(arm: Arm, other: Arm, key: str) -> bool:
 
 
 def judged(rows: Sequence[Row]) -> list[Row]:
-    """The rules' rows with adjusted p values and what the plan says of each; a missing task counts as p = 1."""
+    """The rules' rows, adjusted, with what the plan says of each; a missing task counts as p = 1."""
     tested = [row for row in rows if row["method"] in RULES]
     missing = len(RULES) * len(TASKS) - len(tested)
     adjusted = {

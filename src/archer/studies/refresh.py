@@ -1,7 +1,7 @@
-"""When to refresh: rules that look at more than a fixed radius, and a Saber that takes back only what it doubts.
+"""When to refresh: rules that look at more than a radius, and a Saber that takes back only what it doubts.
 
-On dev problems, for choosing: what is reported elsewhere is measured on others.  Every arm is compared with eager
-Saber: the same completion, the same answers, and what it costs.
+On dev problems, for choosing: what is reported elsewhere is measured on others.  Every arm is compared with
+eager Saber: the same completion, the same answers, and what it costs.
 """
 
 from __future__ import annotations
