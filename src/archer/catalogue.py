@@ -20,6 +20,7 @@ from archer.decoders.remdm import Remdm
 from archer.decoders.remdm_sampling import RemdmSampling
 from archer.decoders.saber import Saber
 from archer.decoders.saber_dream import SaberDream
+from archer.decoders.saber_tail import SaberTail
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wino import Wino
 from archer.policies.blockwise import Dual, Prefix
@@ -104,6 +105,12 @@ DECODERS: Mapping[str, Part] = {
             "doubt_by": "confidence",
         },
         "n",
+    ),
+    "saber-tail": Part(
+        SaberTail,
+        "Saber that lets settled end marks rest between looks",
+        {"rollback": True, "block": None},
+        "rest",
     ),
     "saber-dream": Part(SaberDream, "Saber as released for Dream: another rule", {}, "n"),
     "wino": Part(Wino, "accept boldly, verify each token by a shadow", {}, "threshold"),
