@@ -40,7 +40,7 @@ def run(
         for step in steps:
             for listen in listeners:
                 listen(step)
-    done = stream.completions
+    done = stream.finish()
     if writer is not None:
         for row, completion in enumerate(done):
             writer.ended(row, completion)

@@ -109,6 +109,11 @@ class Decoder(Protocol[State]):
         """The widest set of columns whose logits it looks at; a rule that takes tokens back reads them."""
         ...
 
+    @property
+    def draws(self) -> bool:
+        """Whether anything is left to chance; if not, all samples of a prompt are the same."""
+        ...
+
     def check(self, length: int) -> None:
         """Refuse settings that do not fit a response of this length."""
         ...

@@ -50,6 +50,10 @@ class Dream:
     def reads(self) -> Scope:
         return Scope.MASKS
 
+    @property
+    def draws(self) -> bool:
+        return self.alg == "origin" or self.alg_temp > 0 or self.temperature > 0
+
     def check(self, length: int) -> None:
         """Any length will do."""
 

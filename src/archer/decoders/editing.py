@@ -33,6 +33,10 @@ class Editing:
     def reads(self) -> Scope:
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
     def check(self, length: int) -> None:
         whole_block(self.block, length)
 

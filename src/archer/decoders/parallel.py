@@ -30,6 +30,10 @@ class Parallel:
     def reads(self) -> Scope:
         return Scope.MASKS
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
     def check(self, length: int) -> None:
         whole_block(self.block, length)
 

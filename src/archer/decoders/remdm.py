@@ -44,6 +44,10 @@ class Remdm:
     def reads(self) -> Scope:
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
     def check(self, length: int) -> None:
         """Any length will do."""
 

@@ -73,6 +73,10 @@ class RemdmSampling:
         """Masks only, but also such as were placed a moment ago."""
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return True
+
     def check(self, length: int) -> None:
         """Any length will do."""
 

@@ -79,6 +79,10 @@ class Saber:
     def reads(self) -> Scope:
         return Scope.RESPONSE if self.rollback else Scope.MASKS
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
     def check(self, length: int) -> None:
         if self.n > length:
             raise BadRequest(

@@ -59,6 +59,10 @@ class SaberDream:
     def reads(self) -> Scope:
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
     def check(self, length: int) -> None:
         """Any length will do."""
 

@@ -36,6 +36,10 @@ class Scheduled:
     def reads(self) -> Scope:
         return Scope.MASKS
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0 or self.score == "random"
+
     def check(self, length: int) -> None:
         self._updates_per_block(length)
 

@@ -51,6 +51,10 @@ class Wino:
     def reads(self) -> Scope:
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
     def check(self, length: int) -> None:
         whole_block(self.block, length)
 

@@ -29,6 +29,10 @@ class _Wrapped:
     def reads(self) -> Scope:
         return self.inner.reads
 
+    @property
+    def draws(self) -> bool:
+        return self.inner.draws
+
     def check(self, length: int) -> None:
         self.inner.check(length)
 
