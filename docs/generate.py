@@ -17,7 +17,7 @@ from archer.compatibility import as_markdown, matrix
 from archer.engine.canvas import Scope
 from archer.loading.architectures import ARCHITECTURES
 from archer.pocket import results
-from archer.studies.registry import STUDIES
+from archer.studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -140,7 +140,7 @@ def _studies() -> str:
 
 
 def _reproduced() -> list[str]:
-    return [name for name in STUDIES if (RESULTS / f"{name}.json").exists()]
+    return [name for name in STUDIES | BEYOND if (RESULTS / f"{name}.json").exists()]
 
 
 def _markdown(table: report.Table) -> str:

@@ -123,7 +123,8 @@ def models(*, json: bool = False) -> int:
         write_json({"architectures": rows, "bundled": list(BUNDLED)})
         return 0
     for name, row in ARCHITECTURES.items():
-        _section(name, ((each.id, each.note) for each in row.models))
+        published = [(each.id, each.note) for each in row.models]
+        _section(name, published or [("none", "trained here: archer train pocket-blind")])
     write_line(f"Bundled with this version: {', '.join(BUNDLED)}.")
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
     return 0
