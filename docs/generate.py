@@ -71,6 +71,7 @@ def parts() -> dict[str, str]:
         "profiles": _measured("profile", (report.profiles,)),
         "trajectories": _measured("decode", (report.trajectories,)),
         "batches": _measured("batch", (report.batches,)),
+        "traffics": _measured("traffic", (report.traffics,)),
         "loads": _measured("load", (report.loads,)),
         "encodings": _measured("encode", (report.encodings,)),
         "scores": _scores(),
