@@ -13,6 +13,7 @@ import torch
 
 from archer import model as module
 from archer.completion import Tally
+from archer.engine.pieces import compiled as compiled_pieces
 from archer.engine.step import Kind
 from archer.errors import ArcherError, BadModel, BadRequest
 from archer.methods import build
@@ -87,7 +88,7 @@ def test_messages_go_wherever_a_prompt_goes(llada: Model) -> None:
     assert llada.encode([SYSTEM, *TURNS]) == list(one)
     (done,) = llada.generate([SYSTEM, *TURNS], length=LENGTH)
     assert done.tokens == llada.generate(list(one), length=LENGTH)[0].tokens
-    assert done.tokens == llada.stream([[SYSTEM, *TURNS]], length=LENGTH).completions[0].tokens
+    assert done.tokens == llada.stream([[SYSTEM, *TURNS]], length=LENGTH).finish()[0].tokens
 
 
 BAD_CHATS: list[tuple[Any, str]] = [
@@ -122,8 +123,9 @@ def test_a_method_may_be_given_ready_made(llada: Model) -> None:
     named = llada.generate([1, 2, 3], "llada-confidence", length=LENGTH, steps=4)
     assert llada.request([1, 2, 3], made).method is made
     assert llada.generate([1, 2, 3], made)[0].tokens == named[0].tokens
-    assert llada.stream([1, 2, 3], made).completions[0].updates == 4
-    for more in ({"length": 8}, {"preset": "paper"}):
+    assert llada.stream([1, 2, 3], made).finish()[0].updates == 4
+    assert llada.request([1, 2, 3], made, length=8).method.length == 8
+    for more in ({"steps": 8}, {"preset": "paper"}):
         with pytest.raises(BadRequest, match="'llada-confidence' is given with its settings"):
             llada.request([1, 2, 3], made, **more)
 
@@ -152,7 +154,7 @@ def test_a_model_that_loves_its_mask_still_writes_none(tmp_path: Path) -> None:
     stream = model.stream([1, 2, 3], length=LENGTH)
     tops = [step.logits.rows[0].values.argmax(dim=1).tolist() for step in stream]
     assert any(LLADA_MASK in row for row in tops)
-    assert LLADA_MASK not in stream.completions[0].tokens
+    assert LLADA_MASK not in stream.finish()[0].tokens
 
 
 def finished(model: Model, tokens: list[int]) -> Any:
@@ -280,7 +282,7 @@ def test_a_failure_of_every_row_still_ends_the_stream(tmp_path: Path) -> None:
     model.network.head.data.fill_(torch.nan)
     steps = list(stream := model.stream([[1], [2]], length=LENGTH))
     assert [step.rows for step in steps] == [()]
-    assert {done.finish_reason for done in stream.completions} == {"error"}
+    assert {done.finish_reason for done in stream.finish()} == {"error"}
 
 
 def test_completions_run_what_is_left(llada: Model) -> None:
@@ -291,10 +293,10 @@ def test_completions_run_what_is_left(llada: Model) -> None:
     for step in stream:
         if step.index == 2:
             break
-    (done,) = stream.completions
+    (done,) = stream.finish()
     assert (done.tokens, done.updates) == (whole.tokens, whole.updates)
     assert list(stream) == []
-    assert stream.completions[0].updates == whole.updates
+    assert stream.finish()[0].updates == whole.updates
 
 
 def test_nothing_runs_before_the_first_step_is_asked_for(
@@ -366,8 +368,10 @@ def test_a_model_hands_its_passes_to_the_compiler_if_asked(
         return function
 
     monkeypatch.setattr(torch, "compile", compile_)
+    compiled_pieces.cache_clear()
     plain = load(folder).generate([[5, 7]], length=8)
     assert compiled == []
     same = load(folder, compiled=True).generate([[5, 7]], length=8)
-    assert len(compiled) == 1
+    assert [piece.__name__ for piece in compiled] == ["enter", "enter_last", "leave", "score"]
+    compiled_pieces.cache_clear()
     assert same[0].tokens == plain[0].tokens

@@ -24,10 +24,14 @@ Attention: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Queries [B, L, H, D], keys and values [B, L, H, D] -> [B, L, H, D]."""
 
 
-def fused_attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Torch's own kernel: fast, and differentiated backward only."""
+def fused_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None
+) -> Tensor:
+    """Torch's own kernel: fast, and differentiated backward only; `visible` Bool[B, L, L], query by key."""
     queries, keys, values = (each.transpose(1, 2) for each in (queries, keys, values))
-    return F.scaled_dot_product_attention(queries, keys, values).transpose(1, 2)
+    seen = None if visible is None else visible[:, None]
+    answer = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)
+    return answer.transpose(1, 2)
 
 
 def spelled_attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
