@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
-from archer.studies import confirm, refresh
+from archer.studies import confirm, refresh, tail
 from archer.studies.registry import BEYOND, STUDIES, find_study
 from archer.studies.study import result_of
 from archer.studies.workspace import FULL, Workspace
@@ -54,6 +54,16 @@ def test_every_rule_is_compared_with_saber(workspace: Workspace) -> None:
     assert {name for name, row in rows.items() if "speedup" in row} == {
         rule.name for rule in refresh.RULES if rule.key
     }
+
+
+def test_resting_columns_save_work_and_the_delay_is_bounded(workspace: Workspace) -> None:
+    rows = {row["rule"]: row for row in tail.measure(workspace).rows}
+    assert list(rows) == [rule.name for rule in tail.RULES]
+    assert rows["saber"]["cost"] == 1.0
+    assert rows["saber"]["longest"] == rows["late"]["longest"] == 0
+    assert rows["late"]["cost"] == pytest.approx(1 / rows["late"]["speedup_predicted"], rel=1e-9)
+    for name in ("boundary", "look"):
+        assert rows[name]["longest"] <= 8
 
 
 def test_full_passes_are_counted_by_fifths() -> None:

@@ -18,6 +18,7 @@ from archer.studies import (
     refresh,
     response_length,
     rollback,
+    tail,
     theory,
     validity,
 )
@@ -40,7 +41,7 @@ ORDER = (
     parallel.STUDY,
 )
 STUDIES: dict[str, Study] = {each.name: each for each in ORDER}
-BEYOND: dict[str, Study] = {each.name: each for each in (refresh.STUDY, confirm.STUDY)}
+BEYOND: dict[str, Study] = {each.name: each for each in (refresh.STUDY, tail.STUDY, confirm.STUDY)}
 """Studies that the paper does not have; they are no part of a reproduction."""
 
 
