@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import re
 import runpy
 import shlex
@@ -84,6 +85,20 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     for block in blocks(page):
         if block.runs:
             exec(compile(block.code, f"{page.name}, block {block.number}", "exec"), vars(module))
+
+
+def test_what_a_page_shows_executed_is_what_it_prints() -> None:
+    """All `pycon` blocks of a page, one session."""
+    found = 0
+    for page in PAGES:
+        session = "".join(block.code for block in blocks(page) if block.words == ("pycon",))
+        if session:
+            example = doctest.DocTestParser().get_doctest(session, {}, page.name, str(page), 0)
+            runner = doctest.DocTestRunner(verbose=False)
+            runner.run(example)
+            assert runner.failures == 0, page.name
+            found += len(example.examples)
+    assert found >= 4
 
 
 def test_the_worked_examples_are_among_what_runs() -> None:

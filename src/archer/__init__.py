@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
     from archer.methods import Method, settings
     from archer.model import Model, Stream, load
+    from archer.recording import Trace
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,7 @@ __all__ = [
     "Model",
     "Step",
     "Stream",
+    "Trace",
     "__version__",
     "load",
     "settings",
@@ -44,6 +46,7 @@ _HOME = {
     "Model": "model",
     "Step": "engine.step",
     "Stream": "model",
+    "Trace": "recording",
     "load": "model",
     "settings": "methods",
 }

@@ -5,12 +5,14 @@ It joins the loader, the text codec, the methods and the loop; each of them can 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from tokenizers import Tokenizer
 
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
@@ -23,9 +25,10 @@ from archer.engine.pieces import PLAIN, Pieces, compiled
 from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
-from archer.loading.hub import locate
+from archer.loading.hub import FETCHED, locate
 from archer.loading.text import Text, read_text
 from archer.methods import Method, adopt, build
+from archer.recording import Trace, record
 from archer.requests import (
     Messages,
     OnePrompt,
@@ -42,7 +45,14 @@ from archer.settled_text import as_stops
 from archer.threads import computing, fitting
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
+SPELLINGS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
+"""Short names of dtypes that people use."""
 
 
 def load(
@@ -82,7 +92,7 @@ def place(
 
 def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
     dtype = default_dtype(device.type) if dtype is None else dtype
-    chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    chosen = DTYPES.get(SPELLINGS.get(dtype, dtype)) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
         raise BadRequest(f"There is no dtype {dtype!r} here. Choose one of {', '.join(DTYPES)}.")
     refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
@@ -210,6 +220,44 @@ class Model:
     def stream(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Stream:
         """The same, update by update."""
         return Stream(self, self.request(prompts, method, **options))
+
+    def record(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Trace:
+        """The same with every update kept; a notebook shows the player."""
+        return record(self, self.request(prompts, method, **options))
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.network.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In what it computes."""
+        return self.network.dtype
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of its folder; None where the folder has none."""
+        return None if self.text is None else self.text.tokenizer
+
+    def save(self, folder: Path | str) -> Path:
+        """Copy the checkpoint's own files into a new folder: what `load` reads, as it was read.
+
+        Weights stay in the dtype in which they are stored, whatever this model computes in.
+        """
+        target = Path(folder)
+        if target.exists():
+            raise BadRequest(f"{target} exists already. Name a new folder.")
+        target.mkdir(parents=True)
+        for path in sorted(self.folder.path.iterdir()):
+            if path.is_file() and any(path.match(pattern) for pattern in FETCHED):
+                shutil.copyfile(path, target / path.name)
+        return target
+
+    def __repr__(self) -> str:
+        kind = str(self.dtype).removeprefix("torch.")
+        size = f"{self.folder.parameters / 1e6:,.1f} M parameters"
+        return f"Model({self.name!r}, {self.folder.architecture.name}, {size}, {kind} on {self.device})"
 
     def request(
         self,
