@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 from archer.cli.output import write_json, write_line
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
-
-if TYPE_CHECKING:
-    from archer.catalogue import Part
-
-"""Models that come with the package."""
 
 
 def methods(*, matrix: bool = False, json: bool = False) -> int:
@@ -26,37 +21,25 @@ def methods(*, matrix: bool = False, json: bool = False) -> int:
     json
         Print one JSON object instead of lines.
     """
-    from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS
+    from archer.catalogue import DECODERS, POLICIES
     from archer.compatibility import as_markdown
     from archer.compatibility import matrix as pairs
+    from archer.method_list import method_list
 
     if matrix:
         table = pairs(DECODERS, POLICIES)
         write_json(table) if json else write_line(as_markdown(table))
         return 0
-    common = _described(COMMON)
-    named = {
-        name: {"means": means, "summary": summary} for name, (means, summary) in METHODS.items()
-    }
-    decoders = {name: _described(part) for name, part in DECODERS.items()}
-    policies = {name: _described(part) for name, part in POLICIES.items()}
+    listed = method_list()
     if json:
-        write_json(
-            {
-                "methods": named,
-                "decoders": decoders,
-                "policies": policies,
-                "presets": {name: dict(settings) for name, settings in PRESETS.items()},
-                "aliases": dict(ALIASES),
-                "common": common,
-            }
-        )
+        write_json(listed)
         return 0
-    _section("methods, by name", ((n, f"{m['summary']} ({m['means']})") for n, m in named.items()))
-    _section("decoders, before the +", _lines(decoders))
-    _section("caches, after the +", _lines(policies))
-    _section("presets", ((name, _settings(values)) for name, values in PRESETS.items()))
-    write_line(f"Every method takes {_settings(common['settings'])}.")
+    named = ((n, f"{m['summary']} ({m['means']})") for n, m in listed["methods"].items())
+    _section("methods, by name", named)
+    _section("decoders, before the +", _lines(listed["decoders"]))
+    _section("caches, after the +", _lines(listed["policies"]))
+    _section("presets", ((name, _settings(values)) for name, values in listed["presets"].items()))
+    write_line(f"Every method takes {_settings(listed['common']['settings'])}.")
     write_line("A setting on auto follows the length.")
     return 0
 
@@ -84,13 +67,6 @@ def models(*, json: bool = False) -> int:
     write_line(f"Bundled with this version: {', '.join(BUNDLED)}.")
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
     return 0
-
-
-def _described(part: Part) -> dict[str, Any]:
-    declared = {
-        item.name: item.default for item in fields(part.make) if item.name not in part.fixed
-    }
-    return {"summary": part.summary, "settings": declared}
 
 
 def _lines(parts: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, str]]:

@@ -1,0 +1,255 @@
+"""One model behind the API: from a request's fields to rows in the engine, and back to the client."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archer.catalogue import METHODS
+from archer.completion import Completion
+from archer.engine.loop import Step
+from archer.errors import ArcherError, BadRequest, Closing, Overloaded
+from archer.model import LENGTHS
+from archer.server.encoding import Encoder
+from archer.server.fields import Asked
+from archer.server.limits import Limits
+from archer.server.metrics import Metrics
+from archer.server.outbox import Delta, Failed, Finished, Moment, Outbox
+from archer.server.refusals import Refusal, refusal
+from archer.server.replies import Reply, counted
+from archer.server.watching import Watch, all_rows
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
+    from archer.service import Engine, Handle
+
+DEFAULT_METHOD = "archer"
+NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
+"""Options of `Model.request` itself, which have fields of their own or none."""
+
+
+class Ticket:
+    """One request of the engine: tells the outbox and the metrics what becomes of it."""
+
+    def __init__(
+        self, serving: Serving, outbox: Outbox, request: Request, first: int, watched: bool
+    ) -> None:
+        self._metrics, self._model = serving.metrics, serving.model
+        self._outbox, self._first, self._watched = outbox, first, watched
+        self._length = request.method.length
+        self._born = time.monotonic()
+        self._columns = 0
+        self._silent = True
+
+    def admitted(self) -> None:
+        self._metrics.admitted(self._age)
+
+    def stepped(self, step: Step[Any]) -> None:
+        self._columns += sum(call.fed for call in step.calls)
+        self._metrics.stepped(len(step.rows), self._length)
+        if self._watched:
+            self._outbox.post(Moment.of(step, self._first))
+
+    def settled(self, row: int, text: str) -> None:
+        if self._silent:
+            self._silent = False
+            self._metrics.first_text(self._age)
+        self._outbox.post(Delta(self._first + row, text))
+
+    def finished(self, completions: list[Completion]) -> None:
+        tokens = sum(counted(self._model, each) for each in completions)
+        self._metrics.finished(completions, tokens, self._age)
+        self._outbox.post(Finished(self._first, completions, self._columns))
+
+    def failed(self, error: ArcherError) -> None:
+        self._metrics.failed(error)
+        self._outbox.post(Failed(error))
+
+    @property
+    def _age(self) -> float:
+        return time.monotonic() - self._born
+
+
+class Job:
+    """One HTTP request that the engine works on."""
+
+    def __init__(
+        self, serving: Serving, asked: Asked, requests: list[Request], outbox: Outbox
+    ) -> None:
+        self.asked = asked
+        self.requests = requests
+        self.outbox = outbox
+        self.reply = Reply(
+            id=f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
+            created=int(time.time()),
+            model=asked.model,
+            chat=asked.chat,
+        )
+        self.rows = len(requests) * asked.n
+        self.watch = (
+            Watch(serving.model, serving.name, all_rows(requests, asked.n))
+            if asked.provisional
+            else None
+        )
+        self.handles: list[Handle] = []
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(len(prompt) for request in self.requests for prompt in request.prompts)
+
+    def cancel(self) -> None:
+        """Free what it holds; harmless where it is over."""
+        for handle in self.handles:
+            handle.cancel()
+
+
+class Serving:
+    """The model, its engine and its encoder, and the rules by which requests get to them."""
+
+    def __init__(self, model: Model, engine: Engine, metrics: Metrics, limits: Limits) -> None:
+        if model.text is None:
+            raise BadRequest(
+                f"{model.name!r} has no tokenizer, so it cannot be served: clients send texts. "
+                "Add a tokenizer.json to its folder."
+            )
+        self.model, self.engine, self.metrics, self.limits = model, engine, metrics, limits
+        self.name = public_name(model.name)
+        self.created = int(time.time())
+        self.stopping = False
+        self.jobs: set[Job] = set()
+        self._entering = 0
+        self._encoder = Encoder(model.text)
+        self._path = str(model.folder.path)
+
+    @property
+    def ids(self) -> list[str]:
+        """Names by which the model can be asked for: its own, and one with each method."""
+        return [self.name, *(f"{self.name}@{method}" for method in METHODS)]
+
+    def method(self, name: str) -> str | None:
+        """The method that a model id names, None where it names none; refuses other models."""
+        if name == self.name:
+            return None
+        own, at, method = name.rpartition("@")
+        if own == self.name and at and method:
+            return method
+        raise Refusal(
+            404,
+            f"There is no model {name[:100]!r} here. The model is {self.name!r}, "
+            f"and {self.name + '@METHOD'!r} decodes it by another method.",
+            param="model",
+            code="model_not_found",
+        )
+
+    async def submit(self, asked: Asked, owner: str | None) -> Job:
+        """Check, encode and enqueue; everything that can be refused is refused here."""
+        if self.stopping:
+            raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
+        method, settings = self._chosen(asked)
+        status = self.engine.status()
+        if status.waiting + self._entering >= self.limits.queue:
+            rate = status.columns_per_second
+            raise refusal(Overloaded(status.queued_columns / rate if rate else 1.0))
+        self._entering += 1
+        try:
+            requests = await self._encoder.requests(
+                asked.prompts, lambda ids: self._requests(asked, method, settings, ids)
+            )
+            return self._enqueue(asked, requests, owner)
+        except ArcherError as error:
+            raise self.told(error) from error
+        finally:
+            self._entering -= 1
+
+    def told(self, error: ArcherError) -> Refusal:
+        """The refusal, without the place of the model's folder."""
+        made = refusal(error)
+        made.message = made.message.replace(self._path, self.name)
+        return made
+
+    def over(self, job: Job) -> None:
+        """The client has its answer or is gone."""
+        job.cancel()
+        self.jobs.discard(job)
+
+    def close(self) -> None:
+        self.engine.close()
+        self._encoder.close()
+
+    def _chosen(self, asked: Asked) -> tuple[str, dict[str, Any]]:
+        """The method, and its settings from wherever they stand in the request."""
+        named, own = self.method(asked.model), asked.extension.method
+        if named is not None and own is not None:
+            sentence = "The method is given twice, in the model's name and as archer.method."
+            raise Refusal(400, sentence, param="archer.method")
+        settings = dict(asked.extension.settings or {})
+        for name in settings.keys() & NOT_SETTINGS:
+            raise refusal(BadRequest(f"{name!r} is no setting of a method."))
+        for field, value in (("length", asked.length), ("temperature", asked.temperature)):
+            if value is None:
+                continue
+            if field in settings or (field == "length" and settings.keys() & LENGTHS):
+                sentence = f"The {field} is given twice, as a field and in archer.settings."
+                raise Refusal(400, sentence, param=f"archer.settings.{field}")
+            settings[field] = value
+        for name in LENGTHS & settings.keys():
+            self._check_length(settings[name])
+        return named or own or DEFAULT_METHOD, settings
+
+    def _requests(
+        self, asked: Asked, method: str, settings: dict[str, Any], prompts: Sequence[Sequence[int]]
+    ) -> list[Request]:
+        """Runs on the encoder's thread."""
+        made = []
+        for ids in prompts:
+            request = self.model.request(
+                ids, method, seed=asked.seed, preset=asked.extension.preset, **settings
+            )
+            self._check_length(request.method.length)
+            made.append(request)
+        return made
+
+    def _check_length(self, length: Any) -> None:
+        if isinstance(length, int) and length > self.limits.length:
+            raise Refusal(
+                400,
+                f"A response of {length} tokens is longer than this server allows, "
+                f"which is {self.limits.length}.",
+                param="max_tokens",
+                code="context_length_exceeded",
+            )
+
+    def _enqueue(self, asked: Asked, requests: list[Request], owner: str | None) -> Job:
+        outbox = Outbox(self.limits.backlog)
+        job = Job(self, asked, requests, outbox)
+        try:
+            for place, request in enumerate(requests):
+                ticket = Ticket(self, outbox, request, place * asked.n, job.watch is not None)
+                job.handles.append(
+                    self.engine.enqueue(
+                        request,
+                        n=asked.n,
+                        stop=asked.stop,
+                        priority=asked.extension.priority or "interactive",
+                        isolated=asked.extension.isolated is True,
+                        timeout=self.limits.seconds,
+                        queue_timeout=self.limits.queue_seconds,
+                        owner=owner,
+                        listener=ticket,
+                    )
+                )
+                self.metrics.accepted(len(request.prompts[0]))
+        except ArcherError:
+            job.cancel()
+            raise
+        self.jobs.add(job)
+        return job
+
+
+def public_name(name: str) -> str:
+    """A hub id as it is; of a folder the last part only, which tells nobody where it lies."""
+    path = Path(name)
+    return path.resolve().name if path.is_dir() else name
