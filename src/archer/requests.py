@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, TooLong
 
 Prompts: TypeAlias = str | Sequence[int] | Sequence[str | Sequence[int]]
 """A text, a list of ids, or a list of either."""
@@ -28,7 +28,7 @@ class Window:
         """Refuse what does not fit; warn about what was never trained."""
         total = prompt + length
         if total > self.maximum:
-            raise BadRequest(
+            raise TooLong(
                 f"A prompt of {prompt} tokens and a response of {length} need {total} positions, "
                 f"but the model has {self.maximum}. Shorten the prompt or the length."
             )

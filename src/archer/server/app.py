@@ -27,7 +27,7 @@ from archer.server.fields import (
 )
 from archer.server.metrics import Metrics
 from archer.server.page import HEADERS, page
-from archer.server.refusals import Refusal
+from archer.server.refusals import Refusal, unexpected
 from archer.server.serving import Serving
 from archer.server.streaming import EventStream, plain
 
@@ -153,6 +153,7 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
 
     app.add_exception_handler(Refusal, _refuse)
     app.add_exception_handler(HTTPException, _other)
+    app.add_exception_handler(Exception, _mistake)
     return app
 
 
@@ -169,6 +170,11 @@ async def _other(_: Request, error: Exception) -> Response:
     made = refused(Refusal(error.status_code, message))
     made.headers.update(error.headers or {})
     return made
+
+
+async def _mistake(_: Request, __: Exception) -> Response:
+    """The framework raises the error again for `Access` to log."""
+    return refused(unexpected())
 
 
 def _model(serving: Serving, id: str) -> dict[str, Any]:

@@ -37,6 +37,8 @@ FLUSH_SECONDS = 2.0
 """For the last bytes of answers, after the engine has ended."""
 UNREAD_MILLISECONDS = 60_000
 """After so long without a sign from the other side the kernel gives a connection up."""
+UNREAD_BYTES = 128 << 10
+"""What the kernel keeps for a reader that is slow."""
 CUT = 1
 """Exit code where a request was cut off."""
 
@@ -135,15 +137,15 @@ class Server:
             return False
         serving.stopping = True
         last = time.monotonic() + self._setup.limits.drain_seconds
-        if serving.jobs:
-            log.warning("Stopping: %d requests may finish.", len(serving.jobs))
-        while serving.jobs and time.monotonic() < last and not self._now.is_set():
+        if serving.busy:
+            log.warning("Stopping: %d requests may finish.", serving.busy)
+        while serving.busy and time.monotonic() < last and not self._now.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await self._now.wait()
-        if serving.jobs:
-            log.warning("Stopped: %d requests were cut off.", len(serving.jobs))
-        return bool(serving.jobs)
+        if serving.busy:
+            log.warning("Stopped: %d requests were cut off.", serving.busy)
+        return bool(serving.busy)
 
     def _close(self) -> None:
         if self.state.serving is not None:
@@ -214,13 +216,14 @@ class _FirstUpdate:
     """Listens to the request that shows that the engine works."""
 
     def __init__(self) -> None:
+        self.made = threading.Event()
         self.over = threading.Event()
         self.error: ArcherError | None = None
 
     def admitted(self) -> None: ...
 
     def stepped(self, step: Step[Any]) -> None:
-        self.over.set()
+        self.made.set()
 
     def settled(self, row: int, text: str) -> None: ...
 
@@ -228,7 +231,9 @@ class _FirstUpdate:
         self.over.set()
 
     def failed(self, error: ArcherError) -> None:
-        self.error = self.error if self.over.is_set() else error
+        """An error before the first update is one; afterwards it is the cancellation."""
+        self.error = None if self.made.is_set() else error
+        self.made.set()
         self.over.set()
 
 
@@ -237,8 +242,9 @@ def first_update(model: Model, engine: Engine) -> None:
     token = next(id for id in range(model.folder.shape.vocabulary) if id != model.folder.mask)
     heard = _FirstUpdate()
     handle = engine.enqueue(model.request([token]), listener=heard)
-    heard.over.wait()
+    heard.made.wait()
     handle.cancel()
+    heard.over.wait()
     if heard.error is not None:
         raise heard.error
 
@@ -247,6 +253,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
     try:

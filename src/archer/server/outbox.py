@@ -104,8 +104,9 @@ class Outbox:
 
 
 def merged(items: Iterable[Item]) -> list[Item]:
-    """The same with one item per row in the place of all its updates."""
+    """The same with one item per row in the place of all its updates, and one of all its text."""
     skipped: dict[int, Skipped] = {}
+    deltas: dict[int, Delta] = {}
     rest: list[Item] = []
     for item in items:
         match item:
@@ -116,6 +117,9 @@ def merged(items: Iterable[Item]) -> list[Item]:
                     skipped[row] = Skipped(row, count, item.after.updates[place], response)
             case Skipped():
                 skipped[item.row] = item
+            case Delta(row, text):
+                before = deltas[row].text if row in deltas else ""
+                deltas[row] = Delta(row, before + text)
             case _:
                 rest.append(item)
-    return [*skipped.values(), *rest]
+    return [*skipped.values(), *deltas.values(), *rest]

@@ -17,6 +17,7 @@ from archer.errors import (
     NonFinite,
     OutOfMemory,
     Overloaded,
+    TooLong,
 )
 
 INVALID = "invalid_request_error"
@@ -74,6 +75,8 @@ def refusal(error: ArcherError) -> Refusal:
             return Refusal(500, message, kind="numerical_error", code="not_finite")
         case OutOfMemory():
             return Refusal(400, message, code="out_of_memory")
+        case TooLong():
+            return Refusal(400, message, param="max_tokens", code="context_length_exceeded")
         case BadRequest():
             return Refusal(400, message)
         case _:

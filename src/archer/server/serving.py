@@ -125,6 +125,11 @@ class Serving:
         self._path = str(model.folder.path)
 
     @property
+    def busy(self) -> int:
+        """Clients that wait for an answer."""
+        return len(self.jobs) + self._entering
+
+    @property
     def ids(self) -> list[str]:
         """Names by which the model can be asked for: its own, and one with each method."""
         return [self.name, *(f"{self.name}@{method}" for method in METHODS)]
