@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
 from archer.decoders.base import Decision
-from archer.engine.loop import Call, Step
+from archer.engine.step import Call, Step
 from archer.errors import ArcherError, BadRequest, BadTrace
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ JSON = st.recursive(
     | st.booleans()
     | st.integers(-(1 << 63), (1 << 63) - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")),
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
     lambda inner: st.lists(inner) | st.dictionaries(st.text("abc"), inner),
     max_leaves=20,
 )

@@ -47,7 +47,11 @@ def test_what_is_left_out_has_a_meaning() -> None:
 
 
 def test_every_field_arrives() -> None:
-    extension = {"method": "wino", "settings": {"block": 4, "order": [[1, 0]]}, "preset": "paper"}
+    extension: dict[str, Any] = {
+        "method": "wino",
+        "settings": {"block": 4, "order": [[1, 0]]},
+        "preset": "paper",
+    }
     extension |= {"stream_mode": "provisional", "priority": "batch", "isolated": True}
     asked = chat_asked(
         chat(

@@ -79,8 +79,7 @@ def bytes_for(model: Model, length: int) -> int:
     """Memory for one row of this length and not for two."""
     shape = model.network.shape
     columns = len(model.encode(PROBLEM)) + length
-    kept = columns * 2 * shape.layers * shape.kv_heads * shape.head_dim
-    return 4 * (kept + length * shape.vocabulary) * 3 // 2
+    return 4 * columns * 2 * shape.layers * shape.kv_heads * shape.head_dim * 3 // 2
 
 
 def test_a_full_queue_refuses_at_once_and_says_when_to_come_again(pocket: Model) -> None:
@@ -120,9 +119,7 @@ def test_deadlines_in_the_queue_and_while_running(pocket: Model) -> None:
 
 def test_a_reader_that_does_not_read_is_left_behind(pocket: Model) -> None:
     limits = Limits(slow_seconds=0.5, backlog=16)
-    body = slow(
-        900, n=8, stream=True, archer={"stream_mode": "provisional", "method": "dkv-greedy"}
-    )
+    body = slow(900, n=8, temperature=1, stream=True, archer={"stream_mode": "provisional"})
     with serving(pocket, limits=limits) as client:
         connection = client.raw(CHAT, body, receive=4096)
         until(lambda: client.metric("requests_accepted_total") == 1)

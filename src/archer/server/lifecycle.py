@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,12 @@ from archer.server.access import LOOPBACK, Access, check_binding
 from archer.server.app import State, create_app
 from archer.server.limits import Limits
 from archer.server.serving import Serving
-from archer.service import Engine
+from archer.service.engine import Engine
+from archer.service.listener import Listener
 
 if TYPE_CHECKING:
-    from archer.engine.loop import Step
+    from archer.completion import Completion
+    from archer.engine.step import Step
     from archer.model import Model
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -122,7 +124,7 @@ class Server:
             observer=self.state.metrics,
         )
         serving = Serving(model, engine, self.state.metrics, limits)
-        engine.start()
+        await asyncio.to_thread(engine.start)
         await asyncio.to_thread(first_update, model, engine)
         self.state.serving = serving
         seconds = time.monotonic() - self._born
@@ -212,7 +214,7 @@ class _Protocol(H11Protocol):
             self.transport.abort()  # type: ignore[unreachable]
 
 
-class _FirstUpdate:
+class _FirstUpdate(Listener):
     """Listens to the request that shows that the engine works."""
 
     def __init__(self) -> None:
@@ -220,14 +222,10 @@ class _FirstUpdate:
         self.over = threading.Event()
         self.error: ArcherError | None = None
 
-    def admitted(self) -> None: ...
-
     def stepped(self, step: Step[Any]) -> None:
         self.made.set()
 
-    def settled(self, row: int, text: str) -> None: ...
-
-    def finished(self, completions: list[Any]) -> None:
+    def finished(self, completions: Sequence[Completion]) -> None:
         self.over.set()
 
     def failed(self, error: ArcherError) -> None:

@@ -5,7 +5,7 @@ accepted = finished + failed + cancelled + running + waiting, always; the tests 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import (
@@ -19,10 +19,12 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from archer.errors import ArcherError, Cancelled, Closing, Expired, NonFinite
+from archer.server.refusals import RowFailed
+from archer.service.listener import Observer, PassRecord
 
 if TYPE_CHECKING:
     from archer.completion import Completion
-    from archer.service import PassRecord, Status
+    from archer.service.engine import Status
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 PASS_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -52,7 +54,7 @@ class _Now(Collector):
         return iter(())
 
 
-class Metrics:
+class Metrics(Observer):
     """Counters of one server; its methods are called on the engine's thread and on the loop's."""
 
     def __init__(self, status: Callable[[], Status | None]) -> None:
@@ -114,7 +116,7 @@ class Metrics:
         self._steps.inc(rows)
         self._canvas.inc(rows * length)
 
-    def finished(self, done: list[Completion], tokens: int, waited: float) -> None:
+    def finished(self, done: Sequence[Completion], tokens: int, waited: float) -> None:
         reasons = {each.finish_reason for each in done}
         self._success.labels("length" if "length" in reasons else "stop").inc()
         self._generation.inc(tokens)
@@ -126,7 +128,7 @@ class Metrics:
         if isinstance(error, Cancelled):
             self._cancelled.inc()
             return
-        if isinstance(error, NonFinite):
+        if isinstance(error, NonFinite | RowFailed):
             self._corrupted.inc()
         self._failed.labels(_reason(error)).inc()
 
@@ -154,7 +156,7 @@ def _reason(error: ArcherError) -> str:
             return f"expired_{error.where}"
         case Closing():
             return "closing"
-        case NonFinite():
+        case NonFinite() | RowFailed():
             return "not_finite"
         case _:
             return "error"

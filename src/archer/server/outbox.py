@@ -14,7 +14,7 @@ from typing import Any
 
 from archer.completion import Completion
 from archer.decoders.base import Decision
-from archer.engine.loop import Call, Step
+from archer.engine.step import Call, Step
 from archer.errors import ArcherError
 
 

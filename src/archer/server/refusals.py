@@ -17,6 +17,7 @@ from archer.errors import (
     NonFinite,
     OutOfMemory,
     Overloaded,
+    PassFailed,
     TooLong,
 )
 
@@ -56,6 +57,10 @@ class Refusal(Exception):
         return {"retry-after": str(max(1, math.ceil(self.retry_after)))}
 
 
+class RowFailed(ArcherError):
+    """One of the responses of a request ended with logits that were not finite."""
+
+
 def refusal(error: ArcherError) -> Refusal:
     """What a client is told about an error of the library."""
     message = str(error)
@@ -69,12 +74,17 @@ def refusal(error: ArcherError) -> Refusal:
             return Refusal(503, message, kind="server_error", code="queue_timeout")
         case Expired():
             return Refusal(504, message, kind="server_error", code="timeout")
-        case Closing() | Cancelled():
+        case Closing():
             return Refusal(503, message, kind="server_error", code="stopping")
-        case NonFinite():
+        case Cancelled():  # whoever left reads nothing; who still reads was cut off
+            sentence = "The server stopped before the answer was complete."
+            return Refusal(503, sentence, kind="server_error", code="stopping")
+        case NonFinite() | RowFailed():
             return Refusal(500, message, kind="numerical_error", code="not_finite")
         case OutOfMemory():
-            return Refusal(400, message, code="out_of_memory")
+            return Refusal(500, message, kind="server_error", code="out_of_memory")
+        case PassFailed():  # its message is that of another library
+            return unexpected()
         case TooLong():
             return Refusal(400, message, param="max_tokens", code="context_length_exceeded")
         case BadRequest():

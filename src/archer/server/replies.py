@@ -105,21 +105,27 @@ def shown(model: Model, done: Completion) -> list[int]:
     return tokens[:low]
 
 
-def usage(model: Model, done: Sequence[Completion], prompts: int, columns: int) -> dict[str, Any]:
-    """What was consumed; `prompts` is the number of tokens of all prompts, each counted once."""
+def usage(
+    model: Model, done: Sequence[Completion], prompts: int, canvas: int, columns: int
+) -> dict[str, Any]:
+    """What was consumed; `prompts` is the number of tokens of all prompts, each counted once.
+
+    Samples of a method that leaves nothing to chance are one computation, and are counted as one.
+    """
     written = sum(counted(model, each) for each in done)
+    rows = list({id(each): each for each in done}.values())
     return {
         "prompt_tokens": prompts,
         "completion_tokens": written,
         "total_tokens": prompts + written,
         "prompt_tokens_details": {"cached_tokens": 0},
         "archer": {
-            "canvas_tokens": sum(len(each.tokens) for each in done),
-            "updates": sum(each.updates for each in done),
-            "full": sum(each.full_passes for each in done),
-            "cached": sum(each.cached_passes for each in done),
-            "reused": sum(each.reused_passes for each in done),
-            "revised": sum(each.revised_positions for each in done),
+            "canvas_tokens": len(done) * canvas,
+            "updates": sum(each.updates for each in rows),
+            "full": sum(each.full_passes for each in rows),
+            "cached": sum(each.cached_passes for each in rows),
+            "reused": sum(each.reused_passes for each in rows),
+            "revised": sum(each.revised_positions for each in rows),
             "columns": columns,
         },
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from archer.catalogue import METHODS
 from archer.completion import Completion
-from archer.engine.loop import Step
+from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest, Closing, Overloaded
 from archer.model import LENGTHS
 from archer.server.encoding import Encoder
@@ -18,28 +18,32 @@ from archer.server.fields import Asked
 from archer.server.limits import Limits
 from archer.server.metrics import Metrics
 from archer.server.outbox import Delta, Failed, Finished, Moment, Outbox
-from archer.server.refusals import Refusal, refusal
+from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
 from archer.server.watching import Watch, all_rows
+from archer.service.job import Options
+from archer.service.listener import Listener
 
 if TYPE_CHECKING:
     from archer.model import Model, Request
-    from archer.service import Engine, Handle
+    from archer.service.engine import Engine
+    from archer.service.handle import Handle
 
 DEFAULT_METHOD = "archer"
 NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
 """Options of `Model.request` itself, which have fields of their own or none."""
 
 
-class Ticket:
+class Ticket(Listener):
     """One request of the engine: tells the outbox and the metrics what becomes of it."""
 
-    def __init__(
-        self, serving: Serving, outbox: Outbox, request: Request, first: int, watched: bool
-    ) -> None:
+    def __init__(self, serving: Serving, job: Job, request: Request, first: int) -> None:
+        """`first` is the number of its first response among all that the client asked for."""
+        self.hears_text = job.asked.stream
         self._metrics, self._model = serving.metrics, serving.model
-        self._outbox, self._first, self._watched = outbox, first, watched
+        self._outbox, self._first, self._watched = job.outbox, first, job.watch is not None
         self._length = request.method.length
+        self._copies = 1 if request.method.decoder.draws else job.asked.n
         self._born = time.monotonic()
         self._columns = 0
         self._silent = True
@@ -50,16 +54,22 @@ class Ticket:
     def stepped(self, step: Step[Any]) -> None:
         self._columns += sum(call.fed for call in step.calls)
         self._metrics.stepped(len(step.rows), self._length)
-        if self._watched:
-            self._outbox.post(Moment.of(step, self._first))
+        if (
+            self._watched
+        ):  # one row stands for all samples of a method that leaves nothing to chance
+            for copy in range(self._copies):
+                self._outbox.post(Moment.of(step, self._first + copy))
 
     def settled(self, row: int, text: str) -> None:
-        if self._silent:
-            self._silent = False
-            self._metrics.first_text(self._age)
+        self._speak()
         self._outbox.post(Delta(self._first + row, text))
 
-    def finished(self, completions: list[Completion]) -> None:
+    def finished(self, completions: Sequence[Completion]) -> None:
+        for each in completions:
+            if each.error is not None:
+                self.failed(RowFailed(each.error))
+                return
+        self._speak()
         tokens = sum(counted(self._model, each) for each in completions)
         self._metrics.finished(completions, tokens, self._age)
         self._outbox.post(Finished(self._first, completions, self._columns))
@@ -67,6 +77,11 @@ class Ticket:
     def failed(self, error: ArcherError) -> None:
         self._metrics.failed(error)
         self._outbox.post(Failed(error))
+
+    def _speak(self) -> None:
+        if self._silent:
+            self._silent = False
+            self._metrics.first_text(self._age)
 
     @property
     def _age(self) -> float:
@@ -76,12 +91,10 @@ class Ticket:
 class Job:
     """One HTTP request that the engine works on."""
 
-    def __init__(
-        self, serving: Serving, asked: Asked, requests: list[Request], outbox: Outbox
-    ) -> None:
+    def __init__(self, serving: Serving, asked: Asked, requests: list[Request]) -> None:
         self.asked = asked
         self.requests = requests
-        self.outbox = outbox
+        self.outbox = Outbox(serving.limits.backlog)
         self.reply = Reply(
             id=f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
             created=int(time.time()),
@@ -99,6 +112,11 @@ class Job:
     @property
     def prompt_tokens(self) -> int:
         return sum(len(prompt) for request in self.requests for prompt in request.prompts)
+
+    @property
+    def length(self) -> int:
+        """Tokens of each response."""
+        return self.requests[0].method.length
 
     def cancel(self) -> None:
         """Free what it holds; harmless where it is over."""
@@ -157,7 +175,8 @@ class Serving:
         status = self.engine.status()
         if status.waiting + self._entering >= self.limits.queue:
             rate = status.columns_per_second
-            raise refusal(Overloaded(status.queued_columns / rate if rate else 1.0))
+            wait = status.queued_columns / rate if rate else 1.0
+            raise refusal(Overloaded(status.waiting + self._entering, wait))
         self._entering += 1
         try:
             requests = await self._encoder.requests(
@@ -228,24 +247,21 @@ class Serving:
             )
 
     def _enqueue(self, asked: Asked, requests: list[Request], owner: str | None) -> Job:
-        outbox = Outbox(self.limits.backlog)
-        job = Job(self, asked, requests, outbox)
+        job = Job(self, asked, requests)
+        options = Options(
+            n=asked.n,
+            stop=asked.stop,
+            ends_early=not asked.provisional,
+            priority=asked.extension.priority or "interactive",
+            isolated=asked.extension.isolated is True,
+            timeout=self.limits.seconds,
+            queue_timeout=self.limits.queue_seconds,
+            owner=owner,
+        )
         try:
             for place, request in enumerate(requests):
-                ticket = Ticket(self, outbox, request, place * asked.n, job.watch is not None)
-                job.handles.append(
-                    self.engine.enqueue(
-                        request,
-                        n=asked.n,
-                        stop=asked.stop,
-                        priority=asked.extension.priority or "interactive",
-                        isolated=asked.extension.isolated is True,
-                        timeout=self.limits.seconds,
-                        queue_timeout=self.limits.queue_seconds,
-                        owner=owner,
-                        listener=ticket,
-                    )
-                )
+                ticket = Ticket(self, job, request, place * asked.n)
+                job.handles.append(self.engine.enqueue(request, options, ticket))
                 self.metrics.accepted(len(request.prompts[0]))
         except ArcherError:
             job.cancel()

@@ -41,7 +41,7 @@ async def plain(serving: Serving, job: Job, request: Request) -> Response:
         job.reply.choice(row, each.text or "", each.finish_reason, _sure(serving, job, each))
         for row, each in enumerate(done)
     ]
-    told = usage(serving.model, done, job.prompt_tokens, columns)
+    told = usage(serving.model, done, job.prompt_tokens, job.length, columns)
     return JSONResponse(job.reply.whole(choices, told))
 
 
@@ -150,7 +150,7 @@ class Script:
         self.over = True
         if job.asked.usage:
             rows = [self._done[row] for row in range(job.rows)]
-            told = usage(serving.model, rows, job.prompt_tokens, self._columns)
+            told = usage(serving.model, rows, job.prompt_tokens, job.length, self._columns)
             yield job.reply.chunk("", f',"usage":{_json(told)}')
         yield DONE
 
