@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 
 import archer
 from archer.model import Model
+from archer.server import lifecycle
 from archer.server.limits import Limits
 from server.running import CHAT, PROBLEM, Client, chat, serving, slow, until
 
@@ -117,15 +119,17 @@ def test_deadlines_in_the_queue_and_while_running(pocket: Model) -> None:
         until(client.idle)
 
 
-def test_a_reader_that_does_not_read_is_left_behind(pocket: Model) -> None:
-    limits = Limits(slow_seconds=0.5, backlog=16)
-    body = slow(900, n=8, temperature=1, stream=True, archer={"stream_mode": "provisional"})
+def test_a_reader_that_does_not_read_is_left_behind(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "UNREAD_BYTES", 4096)
+    limits = Limits(slow_seconds=0.3, backlog=16)
+    body = slow(64, n=8, temperature=1, stream=True, archer={"stream_mode": "provisional"})
     with serving(pocket, limits=limits) as client:
-        connection = client.raw(CHAT, body, receive=4096)
-        until(lambda: client.metric("requests_accepted_total") == 1)
-        until(lambda: client.metric("requests_cancelled_total") == 1)
-        until(client.idle)
-        connection.close()
+        with closing(client.raw(CHAT, body, receive=4096)):
+            until(lambda: client.metric("requests_cancelled_total") == 1)
+            until(client.idle)
+        assert client.ask(max_tokens=4).status == 200
 
 
 def test_a_silent_stream_says_that_it_is_alive(pocket: Model) -> None:
