@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import http.client
 import json
 import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -126,6 +129,17 @@ def slow(length: int = 512, **fields: Any) -> dict[str, Any]:
     """A request that takes its time."""
     extension = {"method": SLOW, **fields.pop("archer", {})}
     return chat(max_tokens=length, archer=extension, **fields)
+
+
+def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """An asynchronous test on a thread and a loop of its own, whatever else runs on this thread."""
+
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: asyncio.run(test(**fixtures))).result()
+
+    return run
 
 
 def until(true: Callable[[], bool], seconds: float = PATIENCE) -> None:

@@ -17,7 +17,7 @@ from archer.model import Model
 from archer.server.access import PUBLIC, Access, check_binding, read_keys
 from archer.server.app import State, create_app
 from archer.server.lifecycle import Server, Setup
-from server.running import PROBLEM, chat, serving
+from server.running import PROBLEM, chat, on_a_loop, serving
 
 KEYS = ("a-key-of-good-length-1", "a-key-of-good-length-2")
 
@@ -33,7 +33,7 @@ def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
             yield verb, getattr(route, "path", "").replace("{id:path}", "pocket")
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_every_route_but_three_wants_the_key() -> None:
     app = create_app(State())
     asked = set()
@@ -52,7 +52,7 @@ async def test_every_route_but_three_wants_the_key() -> None:
     assert {"/", "/metrics", "/openapi.json", "/v1/chat/completions", "/v1/models"} <= asked
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     real = hmac.compare_digest
@@ -67,7 +67,7 @@ async def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatc
     assert compared == [key.encode() for key in KEYS], "all of them, whichever matches"
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_without_a_key_only_names_of_this_machine_are_answered() -> None:
     app = Access(create_app(State()), (), local=True)
     for host, status in (
@@ -83,7 +83,7 @@ async def test_without_a_key_only_names_of_this_machine_are_answered() -> None:
             assert reply.status_code == status, host
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_an_unforeseen_error_tells_the_client_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -106,7 +106,7 @@ async def test_an_unforeseen_error_tells_the_client_nothing(
     assert "secret" not in ours[0]
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_while_the_model_is_loading() -> None:
     state = State()
     async with asking(Access(create_app(state), (), local=True)) as client:
@@ -119,7 +119,7 @@ async def test_while_the_model_is_loading() -> None:
         assert (await client.get("/metrics")).status_code == 200
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_bodies_are_bounded_and_announced_as_json() -> None:
     async with asking(Access(create_app(State()), (), local=True)) as client:
         path, kind = "/v1/completions", {"content-type": "application/json"}

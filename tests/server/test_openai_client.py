@@ -16,7 +16,7 @@ import pytest
 from archer.model import Model
 from archer.server.limits import Limits
 from server.contract import LENGTH, check, check_async
-from server.running import PROBLEM, Client, serving, until
+from server.running import PROBLEM, Client, on_a_loop, serving, until
 
 OTHER_MAJOR = "openai==2.54.0"
 MESSAGES: Any = [{"role": "user", "content": PROBLEM}]
@@ -35,7 +35,7 @@ def test_everything_that_both_majors_must_do(pocket: Model, client: Client) -> N
     check(f"http://127.0.0.1:{client.port}/v1", done.text or "")
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_the_same_without_blocking(pocket: Model, client: Client) -> None:
     (done,) = pocket.generate(PROBLEM, length=LENGTH)
     await check_async(f"http://127.0.0.1:{client.port}/v1", done.text or "")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 
-import pytest
-
 from archer.model import Model
 from archer.server.outbox import Delta, Moment, Outbox, Skipped
 from archer.server.watching import Watch
 from archer.trace import states, updates
-from server.running import PROBLEM
+from server.running import PROBLEM, on_a_loop
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_what_another_thread_posts_is_taken_in_order() -> None:
     outbox = Outbox(8)
     posted = [Delta(row, str(row)) for row in range(50)]
@@ -32,7 +30,7 @@ async def test_what_another_thread_posts_is_taken_in_order() -> None:
     assert taken == posted
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_deltas_of_a_row_become_one() -> None:
     outbox = Outbox(8)
     for row, text in ((0, "a"), (0, "b"), (1, "c"), (0, "d")):
@@ -41,7 +39,7 @@ async def test_deltas_of_a_row_become_one() -> None:
     assert await outbox.take() == [Delta(0, "ab"), Delta(1, "c"), Delta(0, "d")]
 
 
-@pytest.mark.anyio
+@on_a_loop
 async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket: Model) -> None:
     stream = pocket.stream(PROBLEM, length=16)
     steps = list(stream)
@@ -74,7 +72,11 @@ async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket
 
 
 def test_a_loop_that_is_gone_is_no_error() -> None:
-    async def made() -> Outbox:
-        return Outbox(1)
+    made: list[Outbox] = []
 
-    asyncio.run(made()).post(Delta(0, "nobody hears this"))
+    @on_a_loop
+    async def make() -> None:
+        made.append(Outbox(1))
+
+    make()
+    made[0].post(Delta(0, "nobody hears this"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,7 +84,7 @@ def soak(model: Model, count: int, clients: int, settle: int) -> Counter[str]:
 
 
 def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_few_hundred(pocket: Model) -> None:

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from archer import __version__
 from archer.method_list import method_list
@@ -140,7 +140,7 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
             raise Refusal(503, "The server is stopping.", kind="server_error", code="stopping")
         return JSONResponse({"status": "ready", "model": serving.name})
 
-    @app.get("/metrics", responses=_responses(401, 403))
+    @app.get("/metrics", response_class=PlainTextResponse, responses=_responses(401, 403))
     async def metrics() -> Response:
         """For Prometheus."""
         return Response(state.metrics.text(), media_type=CONTENT_TYPE_LATEST)

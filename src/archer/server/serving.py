@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from archer.catalogue import METHODS
 from archer.completion import Completion
 from archer.engine.step import Step
-from archer.errors import ArcherError, BadRequest, Closing, Overloaded
+from archer.errors import ArcherError, BadRequest, Closing, Overloaded, TooLong
 from archer.model import LENGTHS
 from archer.server.encoding import Encoder
-from archer.server.fields import Asked
+from archer.server.fields import Asked, Chat, Prompt
 from archer.server.limits import Limits
 from archer.server.metrics import Metrics
 from archer.server.outbox import Delta, Failed, Finished, Moment, Outbox
@@ -141,6 +141,8 @@ class Serving:
         self._entering = 0
         self._encoder = Encoder(model.text)
         self._path = str(model.folder.path)
+        tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
+        self._most_bytes = model.folder.shape.max_positions * max(map(len, tokens))
 
     @property
     def busy(self) -> int:
@@ -172,6 +174,8 @@ class Serving:
         if self.stopping:
             raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
         method, settings = self._chosen(asked)
+        for prompt in asked.prompts:
+            self._check_size(prompt)
         status = self.engine.status()
         if status.waiting + self._entering >= self.limits.queue:
             rate = status.columns_per_second
@@ -235,6 +239,20 @@ class Serving:
             self._check_length(request.method.length)
             made.append(request)
         return made
+
+    def _check_size(self, prompt: Prompt) -> None:
+        """Refuse a text that cannot fit however few tokens it makes: encoding it would cost memory."""
+        if isinstance(prompt, Chat):
+            texts = [message["content"] for message in prompt.messages]
+        else:
+            texts = [prompt] if isinstance(prompt, str) else []
+        if sum(len(text.encode()) for text in texts) > self._most_bytes:
+            raise refusal(
+                TooLong(
+                    f"The prompt is longer than {self._most_bytes} bytes, which is more than the "
+                    f"{self.model.folder.shape.max_positions} positions of the model can hold. Shorten it."
+                )
+            )
 
     def _check_length(self, length: Any) -> None:
         if isinstance(length, int) and length > self.limits.length:

@@ -184,7 +184,7 @@ function save() {
   };
   let file = JSON.parse(at("file").textContent);
   for (const [mark, text] of Object.entries(parts)) file = file.split(mark).join(text);
-  file = file.replace('<details class="trajectory">', `<details class="trajectory${runs.length > 1 ? " pair" : ""}">`);
+  if (runs.length > 1) file = file.replace('<details class="trajectory"', '<details class="trajectory pair"');
   const link = make("a", { href: URL.createObjectURL(new Blob([file], { type: "text/html" })), download: "archer.html" });
   link.click();
   URL.revokeObjectURL(link.href);
