@@ -45,13 +45,14 @@ class Live {
     this.data.outcome = reasons[event.completion.finish_reason] ?? "finished";
   }
 
-  // The rows of `player_data`: ids in order, changes as flat lists.
-  rows() {
-    const placed = this.events.flatMap((event) => [...event.accepted, ...event.replaced]);
+  // The rows of `player_data` up to an update: ids in order, changes as flat lists.
+  rows(last = this.told) {
+    const events = this.events.slice(0, last);
+    const placed = events.flatMap((event) => [...event.accepted, ...event.replaced]);
     const ids = [...new Set(placed.map(({ token }) => token))].sort((a, b) => a - b);
     const place = new Map(ids.map((id, number) => [id, number]));
     const changes = (list) => list.flatMap((c) => [c.at, place.get(c.token), thousandths(c.confidence)]);
-    const updates = this.events.map((event) => [
+    const updates = events.map((event) => [
       calls[event.call],
       event.distance,
       thousandths(event.threshold),
@@ -104,11 +105,13 @@ async function follow(live, request, signal) {
   if (!live.ended) throw new Error("The server ended the stream before the response was complete.");
 }
 
-// The player of what is known by now; while it runs it shows the latest update.
+// The player of what is known by now; while it runs it shows the latest update that both have reached, so
+// that being ahead is not taken for a difference.
 function show(running) {
   const known = session.runs.filter(({ data }) => data !== null);
   if (known.length === 0) return;
-  const player = new Player(known.map((live) => live.rows()));
+  const last = running ? Math.min(...known.map(({ ended, told }) => (ended ? Infinity : told))) : Infinity;
+  const player = new Player(known.map((live) => live.rows(last)));
   if (running) player.seek(player.total);
   player.node.classList.toggle("live", running);
   player.node.setAttribute("aria-busy", running);
