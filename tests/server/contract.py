@@ -27,7 +27,7 @@ def check(url: str, expected: str) -> None:
         assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
         assert reply.choices[0].logprobs is not None
         for extra in ({}, PROVISIONAL):
-            options = {
+            options: dict[str, Any] = {
                 "stream": True,
                 "stream_options": {"include_usage": True},
                 "extra_body": extra,

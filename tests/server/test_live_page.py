@@ -83,7 +83,7 @@ def told(model: Model, method: str, prompt: str, length: int) -> dict[str, Any]:
     events: list[Any] = [start(model, stream.request)]
     for step in stream:
         events += [speller.spelled(event) for event in updates(step)]
-    (done,) = stream.completions
+    (done,) = stream.finish()
     (found,) = rows([*events, End(row=0, completion=done.as_dict())])
     return player_data(found)
 

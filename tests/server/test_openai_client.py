@@ -46,7 +46,7 @@ def test_the_other_major(pocket: Model, client: Client, tmp_path: Path) -> None:
     """In an environment of its own, because two majors do not fit into one."""
     venv.create(tmp_path / "other", with_pip=True)
     python = tmp_path / "other" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", OTHER_MAJOR]
+    install = [str(python), "-m", "pip", "install", "--quiet", OTHER_MAJOR]
     if subprocess.run(install, capture_output=True, check=False).returncode:
         pytest.skip(f"{OTHER_MAJOR} cannot be installed here")
     (done,) = pocket.generate(PROBLEM, length=LENGTH)

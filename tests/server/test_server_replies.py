@@ -65,7 +65,7 @@ class Drawn:
     def by_library(self, model: Model) -> list[str | None]:
         prompts = [self.ids] * self.n
         stream = model.stream(prompts, self.method, seed=self.number, **self.settings)
-        return [each.text for each in stream.completions]
+        return [each.text for each in stream.finish()]
 
     def by_server(self, client: Client) -> list[str | None]:
         """A chat or ids, plain or a stream, in turn."""
@@ -238,7 +238,7 @@ def test_provisional_events_are_those_of_the_trace(
     assert all(pocket.text is not None and pocket.text.piece(id) == p for id, p in spelled.items())
     ends = [End.model_validate(each) for each in events if each["event"] == "end"]
     assert [end.completion["text"] for end in sorted(ends, key=lambda end: end.row)] == [
-        done.text for done in stream.completions
+        done.text for done in stream.finish()
     ]
 
 

@@ -54,7 +54,9 @@ class OneRow:
         seen = None
         if visible is not None:
             seen = visible[self.row, self._columns(rows), self.start :][None]
-        return attend_group(rotate(queries, self.angles.take(rows)), View(keys, values, seen))
+        return attend_group(
+            rotate(queries, self.angles.take(rows)), View(keys, values, len(queries), seen)
+        )
 
     def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
         memory, columns = self.share.part.memory, self.share.part.canvas.columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from archer import __version__
-from archer.method_list import method_list
+from archer.method_list import method_list, usable
+from archer.parts import DECODERS, POLICIES
 from archer.server.access import owner_of, refused
 from archer.server.body import read_object
 from archer.server.fields import (
@@ -30,6 +32,8 @@ from archer.server.page import HEADERS, page
 from archer.server.refusals import Refusal, unexpected
 from archer.server.serving import Serving
 from archer.server.streaming import EventStream, plain
+
+log = logging.getLogger("archer")
 
 ERRORS = {
     400: "The request cannot be carried out; the sentence names the field.",
@@ -125,7 +129,8 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     @app.get("/v1/archer/methods", responses=_responses(401, 403))
     async def methods() -> Response:
         """Methods, decoders and caches with their settings."""
-        return JSONResponse(method_list())
+        tables = (dict(usable(table, log.warning)) for table in (DECODERS, POLICIES))
+        return JSONResponse(method_list(*tables))
 
     @app.get("/health")
     async def health() -> Response:
