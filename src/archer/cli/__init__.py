@@ -21,6 +21,7 @@ from archer.errors import ArcherError
 
 COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
+    "serve": ("archer.cli.serve:serve", "Serve a model by OpenAI's API, with a page to watch it."),
     "eval": ("archer.cli.eval:evaluate", "Score a model on benchmarks; resumable."),
     "compare": ("archer.cli.compare:compare", "Compare runs problem by problem."),
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
