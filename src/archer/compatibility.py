@@ -52,7 +52,7 @@ def matrix(
     return table
 
 
-def as_markdown(table: Mapping[str, Mapping[str, Verdict]]) -> str:
+def as_markdown(table: Mapping[str, Mapping[str, str]]) -> str:
     """The matrix as a table that reads well in a terminal and in a document."""
     rows = [["decoder", *next(iter(table.values()))]]
     rows += [[name, *verdicts.values()] for name, verdicts in table.items()]

@@ -5,12 +5,14 @@ It joins the loader, the text codec, the methods and the loop; each of them can 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from tokenizers import Tokenizer
 
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
@@ -23,9 +25,10 @@ from archer.engine.pieces import PLAIN, Pieces, compiled
 from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
-from archer.loading.hub import locate
+from archer.loading.hub import FETCHED, locate
 from archer.loading.text import Text, read_text
-from archer.methods import Method, build
+from archer.methods import Method, adopt, build
+from archer.recording import Trace, record
 from archer.requests import (
     Messages,
     OnePrompt,
@@ -39,9 +42,17 @@ from archer.requests import (
 from archer.service.engine import Engine
 from archer.service.generate import generate
 from archer.settled_text import as_stops
+from archer.threads import computing, fitting
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
+SPELLINGS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
+"""Short names of dtypes that people use."""
 
 
 def load(
@@ -50,19 +61,24 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    threads: int | None = None,
     compiled: bool = False,
 ) -> Model:
     """Load a checkpoint from a folder or from the hub.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
+    `threads` are the processor threads it computes with; without, as many as the network is worth, unless
+    OMP_NUM_THREADS says otherwise.
     `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
     No code of the checkpoint is ever run.
     """
     where, kind = place(device, dtype)
+    if threads is not None and threads < 1:
+        raise BadRequest(f"threads must be a whole number, at least 1, not {threads}.")
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
     network = load_network(folder, device=where, dtype=kind)
-    return Model(str(model), folder, network, text, compiled=compiled)
+    return Model(str(model), folder, network, text, threads=threads, compiled=compiled)
 
 
 def place(
@@ -76,7 +92,7 @@ def place(
 
 def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
     dtype = default_dtype(device.type) if dtype is None else dtype
-    chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    chosen = DTYPES.get(SPELLINGS.get(dtype, dtype)) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
         raise BadRequest(f"There is no dtype {dtype!r} here. Choose one of {', '.join(DTYPES)}.")
     refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
@@ -132,7 +148,12 @@ class Stream:
             ends=sorted(model.end_ids),
         )
         state = method.decoder.start(prompt, method.length)
-        for step in model.loop(method).steps(state):
+        steps = model.loop(method).steps(state)
+        while True:
+            with computing(model.threads):
+                step = next(steps, None)
+            if step is None:
+                return
             add(self._tallies, step)
             yield step
 
@@ -147,9 +168,12 @@ class Model:
         network: Transformer,
         text: Text | None,
         *,
+        threads: int | None = None,
         compiled: bool = False,
     ) -> None:
         self.name = name
+        on_processor = network.device.type == "cpu"
+        self.threads = threads or (fitting(folder.parameters) if on_processor else None)
         self.compiled = compiled
         self.folder = folder
         self.network = network
@@ -197,6 +221,44 @@ class Model:
         """The same, update by update."""
         return Stream(self, self.request(prompts, method, **options))
 
+    def record(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Trace:
+        """The same with every update kept; a notebook shows the player."""
+        return record(self, self.request(prompts, method, **options))
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.network.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In what it computes."""
+        return self.network.dtype
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of its folder; None where the folder has none."""
+        return None if self.text is None else self.text.tokenizer
+
+    def save(self, folder: Path | str) -> Path:
+        """Copy the checkpoint's own files into a new folder: what `load` reads, as it was read.
+
+        Weights stay in the dtype in which they are stored, whatever this model computes in.
+        """
+        target = Path(folder)
+        if target.exists():
+            raise BadRequest(f"{target} exists already. Name a new folder.")
+        target.mkdir(parents=True)
+        for path in sorted(self.folder.path.iterdir()):
+            if path.is_file() and any(path.match(pattern) for pattern in FETCHED):
+                shutil.copyfile(path, target / path.name)
+        return target
+
+    def __repr__(self) -> str:
+        kind = str(self.dtype).removeprefix("torch.")
+        size = f"{self.folder.parameters / 1e6:,.1f} M parameters"
+        return f"Model({self.name!r}, {self.folder.architecture.name}, {size}, {kind} on {self.device})"
+
     def request(
         self,
         prompts: Prompts,
@@ -212,7 +274,8 @@ class Model:
 
         A prompt is a text, which a user says to the model; or messages with `role` and `content`, such as a
         system's and several turns; or token ids.  Several prompts are a list of these.
-        `settings` are those of the method: length, block, steps, radius, threshold, temperature, ...
+        `method` is a name or a `Method` made of objects.  `settings` are those of the method: length, block,
+        steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.
         Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
@@ -226,13 +289,8 @@ class Model:
         return Request(replace(chosen, decoder=decoder), tuple(map(tuple, ids)), seed)
 
     def _method(self, method: str | Method, settings: dict[str, Any], preset: str | None) -> Method:
-        if not isinstance(method, str):
-            if settings or preset is not None:
-                raise BadRequest(
-                    f"The method {method.name!r} is given with its settings already. "
-                    "Give its name to choose others."
-                )
-            return method
+        if isinstance(method, Method):
+            return adopt(method, settings, preset)
         recommended = self.folder.length
         if recommended is not None and preset is None and not settings.keys() & LENGTHS:
             settings["length"] = recommended

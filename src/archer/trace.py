@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
-from archer.engine.step import Step
+from archer.decoders.base import Decision
+from archer.engine.step import Call, Step
 from archer.errors import ArcherError, BadRequest, BadTrace
 
 if TYPE_CHECKING:
@@ -88,7 +89,20 @@ Event = Annotated[Start | Update | End, Field(discriminator="event")]
 _ADAPTER: TypeAdapter[Start | Update | End] = TypeAdapter(Event)
 
 
-def updates(step: Step[Any]) -> list[Update]:
+class Updated(Protocol):
+    """What the events of a step are made of: a `Step`, or what somebody kept of one."""
+
+    @property
+    def rows(self) -> Sequence[int]: ...
+    @property
+    def calls(self) -> Sequence[Call]: ...
+    @property
+    def after(self) -> Any: ...
+    @property
+    def decision(self) -> Decision: ...
+
+
+def updates(step: Updated) -> list[Update]:
     """The events of one step, a row each."""
     decision = step.decision
     columns = zip(

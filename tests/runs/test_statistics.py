@@ -16,10 +16,12 @@ from archer.runs.statistics import (
     mcnemar,
     mean,
     not_worse,
+    paired_difference,
     wilson,
 )
 
 scipy_stats = pytest.importorskip("scipy.stats", reason="scipy comes with the extra [eval]")
+optimize = pytest.importorskip("scipy.optimize", reason="scipy comes with the extra [eval]")
 
 
 @given(only_first=st.integers(0, 60), only_second=st.integers(0, 60))
@@ -43,6 +45,63 @@ def test_wilson_is_scipys(n: int, data: st.DataObject) -> None:
     assert low == pytest.approx(expected.low, abs=1e-9)
     assert high == pytest.approx(expected.high, abs=1e-9)
     assert low <= passed / n <= high
+
+
+def standard_errors(first: int, second: int, n: int, difference: float) -> float:
+    """The slow twin: the likeliest probabilities with this difference, searched and not solved for."""
+
+    def unlikely(rare: float) -> float:
+        shares = (rare, rare + difference, 1 - 2 * rare - difference)
+        counts = (first, second, n - first - second)
+        return -math.fsum(
+            k * math.log(max(p, 1e-300)) for k, p in zip(counts, shares, strict=True) if k
+        )
+
+    low, high = max(0.0, -difference), (1 - difference) / 2
+    grid = [low + (high - low) * step / 4000 for step in range(4001)]
+    best = min(grid, key=unlikely)
+    step = (high - low) / 4000
+    found = optimize.minimize_scalar(
+        unlikely,
+        bounds=(max(low, best - step), min(high, best + step)),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    spread = (2 * found.x + difference - difference**2) / n
+    return float(((second - first) / n - difference) / math.sqrt(spread))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "n"), [(2, 7, 20), (9, 3, 30), (1, 2, 5), (40, 25, 400)]
+)
+def test_the_ends_of_a_paired_interval_are_where_the_score_test_turns(
+    first: int, second: int, n: int
+) -> None:
+    interval = paired_difference(first, second, n)
+    assert interval is not None
+    low, high = interval
+    assert low < (second - first) / n < high
+    assert standard_errors(first, second, n, low) == pytest.approx(1.96, abs=2e-3)
+    assert standard_errors(first, second, n, high) == pytest.approx(-1.96, abs=2e-3)
+
+
+@given(n=st.integers(2, 300), data=st.data())
+def test_a_paired_interval_has_a_width_and_a_mirror(n: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, n))
+    second = data.draw(st.integers(0, n - first))
+    interval, mirrored = paired_difference(first, second, n), paired_difference(second, first, n)
+    assert interval is not None
+    assert mirrored is not None
+    assert -1 <= interval[0] < interval[1] <= 1
+    assert interval[0] == pytest.approx(-mirrored[1], abs=1e-6)
+    assert interval[0] - 1e-9 <= (second - first) / n <= interval[1] + 1e-9
+
+
+def test_of_one_problem_nothing_can_be_said() -> None:
+    assert paired_difference(0, 0, 1) is None
+    equal = paired_difference(0, 0, 15)
+    assert equal is not None
+    assert equal[1] == pytest.approx(0.2039, abs=1e-3), "no discordant pair of 15 is not never"
 
 
 def test_nothing_known_is_everything_possible() -> None:

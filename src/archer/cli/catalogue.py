@@ -1,63 +1,87 @@
-"""`archer methods` and `archer models`: what there is to choose from."""
+"""`archer methods`, `archer models` and `archer tasks`: what there is to choose from."""
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
-from archer.cli.output import write_json, write_line
+from archer.cli.messages import complain
+from archer.cli.output import write_grid, write_json, write_line
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
 
-if TYPE_CHECKING:
-    from archer.catalogue import Part
 
-"""Models that come with the package."""
-
-
-def methods(*, matrix: bool = False, json: bool = False) -> int:
-    """List methods, decoders and caches with their settings.
+def methods(name: str | None = None, *, matrix: bool = False, json: bool = False) -> int:
+    """List methods, decoders and caches with their settings, those of other packages included.
 
     Parameters
     ----------
+    name
+        Tell the settings of this method, with their defaults, ranges and meanings.
     matrix
         Print which decoder goes with which cache instead.
     json
         Print one JSON object instead of lines.
     """
-    from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS
-    from archer.compatibility import as_markdown
     from archer.compatibility import matrix as pairs
+    from archer.method_list import method_list, usable
+    from archer.parts import DECODERS, POLICIES
 
+    if name is not None:
+        return _settings_of(name, json=json)
+    rules, caches = dict(usable(DECODERS, complain)), dict(usable(POLICIES, complain))
     if matrix:
-        table = pairs(DECODERS, POLICIES)
-        write_json(table) if json else write_line(as_markdown(table))
+        table = pairs(rules, caches)
+        write_json(table) if json else _write_matrix(table)
         return 0
-    common = _described(COMMON)
-    named = {
-        name: {"means": means, "summary": summary} for name, (means, summary) in METHODS.items()
-    }
-    decoders = {name: _described(part) for name, part in DECODERS.items()}
-    policies = {name: _described(part) for name, part in POLICIES.items()}
+    listed = method_list(rules, caches)
     if json:
-        write_json(
-            {
-                "methods": named,
-                "decoders": decoders,
-                "policies": policies,
-                "presets": {name: dict(settings) for name, settings in PRESETS.items()},
-                "aliases": dict(ALIASES),
-                "common": common,
-            }
-        )
+        write_json(listed)
         return 0
-    _section("methods, by name", ((n, f"{m['summary']} ({m['means']})") for n, m in named.items()))
-    _section("decoders, before the +", _lines(decoders))
-    _section("caches, after the +", _lines(policies))
-    _section("presets", ((name, _settings(values)) for name, values in PRESETS.items()))
-    write_line(f"Every method takes {_settings(common['settings'])}.")
-    write_line("A setting on auto follows the length.")
+    named = ((n, f"{m['summary']} ({m['means']})") for n, m in listed["methods"].items())
+    _section("methods, by name", named)
+    _section("decoders, before the +", _lines(listed["decoders"]))
+    _section("caches, after the +", _lines(listed["policies"]))
+    _section("presets", ((name, _settings(values)) for name, values in listed["presets"].items()))
+    write_line(f"Every method takes {_settings(listed['common']['settings'])}.")
+    write_line("A setting on auto follows the length. `archer methods NAME` explains the settings.")
+    return 0
+
+
+def tasks(*, json: bool = False) -> int:
+    """List the benchmarks, how they are scored, and whether their data are on this machine.
+
+    Parameters
+    ----------
+    json
+        Print one JSON object instead of a table.
+    """
+    from archer.method_list import usable
+    from archer.tasks import ALL_TASKS, Data
+    from archer.tasks.registry import ABOUT
+
+    data = Data()
+    rows: dict[str, dict[str, Any]] = {
+        name: {
+            "what": ABOUT.get(name) or (inspect.getdoc(task) or "").partition("\n")[0].rstrip("."),
+            "metric": task.metric,
+            "length": task.length,
+            "data": data.whereabouts(task.files),
+        }
+        for name, task in usable(ALL_TASKS, complain)
+    }
+    if json:
+        write_json(rows)
+        return 0
+    write_grid(
+        ("task", "what it is", "score", "data"),
+        [(name, row["what"], row["metric"], row["data"]) for name, row in rows.items()],
+    )
+    write_line("")
+    write_line("archer eval TASK scores a model; archer grade TASK judges given completions.")
     return 0
 
 
@@ -87,11 +111,29 @@ def models(*, json: bool = False) -> int:
     return 0
 
 
-def _described(part: Part) -> dict[str, Any]:
-    declared = {
-        item.name: item.default for item in fields(part.make) if item.name not in part.fixed
-    }
-    return {"summary": part.summary, "settings": declared}
+def _settings_of(name: str, *, json: bool) -> int:
+    from archer.methods import settings
+
+    found = settings(name)
+    if json:
+        write_json({each.name: asdict(each) for each in found.values()})
+        return 0
+    write_grid(
+        ("setting", "default", "may be", "what it does"),
+        [(each.name, each.shown_default, each.allowed, each.meaning) for each in found.values()],
+    )
+    return 0
+
+
+def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:
+    """A grid in a terminal, Markdown in a pipe."""
+    from archer.compatibility import as_markdown
+
+    if not sys.stdout.isatty():
+        write_line(as_markdown(table))
+        return
+    head = ("decoder", *next(iter(table.values())))
+    write_grid(head, [(name, *verdicts.values()) for name, verdicts in table.items()], gap=1)
 
 
 def _lines(parts: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, str]]:

@@ -1,21 +1,20 @@
-"""First weights of an embedded model, and the batched pass that training needs.
+"""First weights of an embedded model, and the pass that training differentiates.
 
-Axes: B rows, L columns, H heads, D head size, d width, V vocabulary.
-
-The pass uses the weights of `archer.engine.network.Transformer` and is equal to a full pass of
-`archer.engine.forward`; it exists because that one is not differentiated and keeps a store.
+Axes: B rows, L columns, d width.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from archer.engine.network import Angles, Layer, Shape, Transformer
+from archer.engine import differentiable
+from archer.engine.differentiable import fused_attention
+from archer.engine.network import Shape, Transformer
 
 
 def first_weights(shape: Shape, pieces: Sequence[str], seed: int) -> Transformer:
@@ -49,28 +48,5 @@ def _pair_spaces(embedding: Tensor, pieces: Sequence[str]) -> None:
 
 def hidden_states(network: Transformer, tokens: Tensor, visible: Tensor | None = None) -> Tensor:
     """Long[B, L] -> [B, L, d], before the final norm; `visible` Bool[B, L, L], query by key, None: dense."""
-    rows, columns = tokens.shape
-    angles = network.angles(torch.arange(columns).repeat(rows))
-    hidden = network.embed(tokens)
-    for index in range(network.shape.layers):
-        layer = network.layer(index)
-        hidden = hidden + _attention(layer, hidden, angles, visible)
-        hidden = hidden + layer.feed_forward(hidden.view(rows * columns, -1)).view_as(hidden)
-    return hidden
-
-
-def _attention(layer: Layer, hidden: Tensor, angles: Angles, visible: Tensor | None) -> Tensor:
-    """[B, L, d] -> [B, L, d]"""
-    rows, columns, width = hidden.shape
-    shape = layer.shape
-    parts = layer.project(layer.normed(hidden.reshape(rows * columns, width)), angles)
-
-    def batched(heads: Tensor) -> Tensor:
-        return heads.view(rows, columns, shape.kv_heads, shape.head_dim).transpose(1, 2)
-
-    queries, keys, values = map(batched, parts)
-    seen = None if visible is None else visible[:, None]
-    attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)
-    return layer.mix(attended.transpose(1, 2).reshape(rows * columns, shape.heads, -1)).view_as(
-        hidden
-    )
+    attention = partial(fused_attention, visible=visible)
+    return differentiable.hidden_states(network, network.embed(tokens), attention=attention)
