@@ -123,12 +123,9 @@ def present(result: Mapping[str, Any]) -> Presented:
     for task in result["settings"]["tasks"]:
         rows = [row for row in result["rows"] if row["task"] == task]
         tables.append(_table(task, rows))
-        for name, what in (
-            ("identical", "completions equal to Saber's (%)"),
-            ("base", "Pass@1 (%)"),
-        ):
+        for name, what in (("identical", "as Saber (%)"), ("base", "Pass@1 (%)")):
             figures[f"{name}-{task}"] = frontier(
-                [Series(row["arm"], [row["cost"]], [row[name]]) for row in rows],
+                [Series(_short(row["arm"]), [row["cost"]], [row[name]]) for row in rows],
                 Labels(f"{what} against cost on {task}", "cost, eager Saber = 1", what),
             )
         watched = [row for row in rows if "refreshes_by_fifth" in row and row["rule"] != SABER.name]
@@ -140,6 +137,12 @@ def present(result: Mapping[str, Any]) -> Presented:
             ),
         )
     return Presented(tables, figures)
+
+
+def _short(label: str) -> str:
+    """For a legend: what sets the arm apart."""
+    _, _, doubt = label.partition("; doubt by ")
+    return f"doubt: {doubt.partition(' ')[0]}" if doubt else label
 
 
 def _table(task: str, rows: Sequence[Row]) -> Table:
