@@ -19,8 +19,8 @@ from archer.judge.plan import OPEN_FILES, TEMPORARY_BYTES, TEMPORARY_FILES, THRE
 from archer.judge.run import Bench
 from archer.judge.scripts import run_cases
 from archer.judge.selftest import self_test
-from archer.judge.station import StationLost
 from archer.judge.tiers import Workshop, layers_in_words, open_workshop
+from archer.judge.zygote_process import ZygoteLost
 
 AHEAD: Final = 2  # checks taken from the caller per worker before results are handed back
 
@@ -147,7 +147,7 @@ class Judge:
                 bench = workshop.bench()
             verdict = _run(bench, check, check.limits or self.limits)
             healthy = True
-        except (StationLost, ChildUnfit, NoSandbox, OSError) as error:
+        except (ZygoteLost, ChildUnfit, NoSandbox, OSError) as error:
             verdict = Verdict("harness_error", str(error))
         finally:
             if not healthy and bench is not None:

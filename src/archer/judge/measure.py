@@ -85,12 +85,12 @@ def _single(bench: Bench, samples: int) -> dict[str, Spread]:
 
 def _pair(bench: Bench) -> dict[str, float]:
     """Seconds of a check without and of one with waiting sandboxes, as `Speed` names them."""
-    for station in (bench.programs, bench.tests):
-        station.empty()
+    for zygote in (bench.programs, bench.tests):
+        zygote.empty()
     time.sleep(PAUSE)
     cold = _timed(bench)
-    for station in (bench.programs, bench.tests):
-        station.settle()
+    for zygote in (bench.programs, bench.tests):
+        zygote.settle()
     warm = _timed(bench)
     waited = cold.handed_over
     return {

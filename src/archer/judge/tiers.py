@@ -19,7 +19,7 @@ from archer.judge.checks import NoSandbox, Tier
 from archer.judge.folders import Folders
 from archer.judge.plan import Plan, landlock_version, make_plan, standard_library
 from archer.judge.run import Bench
-from archer.judge.station import Station
+from archer.judge.zygote_process import ZygoteProcess
 
 BY_STRENGTH: Final[tuple[Tier, ...]] = ("A", "B", "C", "D")
 NEEDS_FOLDERS: Final = ("B", "C", "D", "F")
@@ -51,9 +51,9 @@ class Workshop:
     def bench(self) -> Bench:
         """Starts a bench; NoSandbox if the machine refuses a layer."""
         plan = make_plan(self.tier, "program", self._packages)
-        programs = Station(plan, self._command, self._folders)
+        programs = ZygoteProcess(plan, self._command, self._folders)
         try:
-            tests = Station(make_plan(self.tier, "test"), self._command, self._folders)
+            tests = ZygoteProcess(make_plan(self.tier, "test"), self._command, self._folders)
         except BaseException:
             programs.close()
             raise

@@ -18,10 +18,10 @@ from importlib.util import spec_from_file_location
 from types import ModuleType
 from typing import Any
 
-from . import guest, tester, wire
+from . import program_side, test_side, wire
 from .confine import Confinement
 
-ROLES: dict[str, ModuleType] = {"program": guest, "test": tester}
+ROLES: dict[str, ModuleType] = {"program": program_side, "test": test_side}
 CHILD_DESCRIPTORS = 4
 HIGHEST_DESCRIPTOR = 1 << 16
 

@@ -19,7 +19,16 @@ from archer.judge.folders import Folders
 from archer.judge.inside import wire
 from archer.judge.plan import Plan
 
-MODULES: Final = ("kernel", "limits", "confine", "wire", "remote", "guest", "tester", "zygote")
+MODULES: Final = (
+    "kernel",
+    "limits",
+    "confine",
+    "wire",
+    "remote",
+    "program_side",
+    "test_side",
+    "zygote",
+)
 START_SECONDS: Final = 30.0
 END_SECONDS: Final = 10.0
 WARM_CHILDREN: Final = 2
@@ -42,11 +51,11 @@ sys.exit(sys.modules["inside.zygote"].main(judge, plan))
 """
 
 
-class StationLost(Exception):
+class ZygoteLost(Exception):
     """The zygote is gone or does not do its work: a fault of the harness, not of a program."""
 
 
-class Station:
+class ZygoteProcess:
     """One zygote and its children, some of them forked ahead. One check at a time may use it."""
 
     def __init__(self, plan: Plan, command: Sequence[str], folders: Folders | None) -> None:
@@ -83,13 +92,13 @@ class Station:
         """
         try:
             self._wait(lambda: self._greeted, START_SECONDS)
-        except StationLost as error:
+        except ZygoteLost as error:
             raise NoSandbox(f"{error} {self._last_words()}".strip()) from None
         for _ in range(WARM_CHILDREN):
             self._order()
 
     def take(self) -> Child:
-        """A confined child that has not seen any program; StationLost if there is none to be had."""
+        """A confined child that has not seen any program; ZygoteLost if there is none to be had."""
         self.prepare()
         self._wait(lambda: bool(self._warm), START_SECONDS)
         child = self._warm.popleft()
@@ -137,7 +146,7 @@ class Station:
         return child.exit_code
 
     def hear(self) -> None:
-        """Takes in what the zygote has reported. StationLost if it is gone."""
+        """Takes in what the zygote has reported. ZygoteLost if it is gone."""
         while True:
             try:
                 chunk, pidfds, _, _ = socket.recv_fds(self.control, 1 << 16, 16)
@@ -146,7 +155,7 @@ class Station:
             except OSError:
                 chunk, pidfds = b"", []
             if not chunk:
-                raise StationLost("The process that starts sandboxes has ended.")
+                raise ZygoteLost("The process that starts sandboxes has ended.")
             self._pidfds.extend(pidfds)
             self._incoming += chunk
             self._digest()
@@ -178,7 +187,7 @@ class Station:
             socket.send_fds(self.control, [order], theirs)
         except OSError as error:
             child.close()
-            raise StationLost(
+            raise ZygoteLost(
                 f"The process that starts sandboxes takes no order: {error}."
             ) from None
         finally:
@@ -210,7 +219,7 @@ class Station:
             child.exit_code = data["code"]
             self._discard_folder(child)
         else:
-            raise StationLost(f"The process that starts sandboxes reports: {data}.")
+            raise ZygoteLost(f"The process that starts sandboxes reports: {data}.")
 
     def _discard_folder(self, child: Child) -> None:
         if self._folders is not None and child.folder is not None:
@@ -221,7 +230,7 @@ class Station:
         while not arrived():
             left = deadline - time.monotonic()
             if left <= 0:
-                raise StationLost(f"The process that starts sandboxes is silent for {seconds:g} s.")
+                raise ZygoteLost(f"The process that starts sandboxes is silent for {seconds:g} s.")
             select.select([self.control], [], [], left)
             self.hear()
 
