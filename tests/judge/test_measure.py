@@ -11,13 +11,13 @@ from archer.errors import BadRequest
 from archer.judge import Verdict, measure
 from archer.judge.measure import Spread, describe_machine
 from archer.judge.run import Bench
-from archer.judge.tiers import open_workshop
+from archer.judge.tiers import open_bench
 from archer.judge.zygote_process import WARM_CHILDREN, ZygoteProcess
 
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    workshop, opened = open_workshop(None, False, ())
+    workshop, opened = open_bench(None, False, ())
     yield opened
     opened.close()
     workshop.close()

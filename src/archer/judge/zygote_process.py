@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ MODULES: Final = (
     "remote",
     "program_side",
     "test_side",
+    "reader",
     "zygote",
 )
 START_SECONDS: Final = 30.0
@@ -56,9 +57,18 @@ class ZygoteLost(Exception):
 
 
 class ZygoteProcess:
-    """One zygote and its children, some of them forked ahead. One check at a time may use it."""
+    """One zygote and its children, some of them forked ahead. One check at a time may use it.
 
-    def __init__(self, plan: Plan, command: Sequence[str], folders: Folders | None) -> None:
+    `modules` are further sources by name, which its children can use.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        command: Sequence[str],
+        folders: Folders | None,
+        modules: Mapping[str, str] | None = None,
+    ) -> None:
         self._plan = plan
         self._folders = folders
         self._ordered: deque[Child] = deque()
@@ -70,7 +80,10 @@ class ZygoteProcess:
         self.control, theirs = socket.socketpair()
         with theirs:
             self._process = _start([*command, *interpreter()], theirs)
-        body = wire.dumps([[[name, _source(name)] for name in MODULES], plan])
+        sources = [[name, _source(name)] for name in MODULES] + [
+            *map(list, (modules or {}).items())
+        ]
+        body = wire.dumps([sources, plan])
         with contextlib.suppress(BrokenPipeError):
             self.control.sendall(len(body).to_bytes(4, "big") + body)
         self.control.setblocking(False)

@@ -69,9 +69,9 @@ def evaluate(
                     listener.sampled(record)
                     grading.submit(sample, record["completion"])
             recorded = folder.recorded()
-            summary = summarise(task, asked["method"], samples, recorded)
+            summary = summarise(grader.task, asked["method"], samples, recorded)
             shown = {key: shown_prompt(request, ids) for key, ids in prompts.items()}
-            folder.write_samples(harness_lines(task, samples, shown, recorded))
+            folder.write_samples(harness_lines(grader.task, samples, shown, recorded))
             folder.write_summary(summary)
     return Outcome(summary, tuple(grading.unjudged))
 

@@ -8,6 +8,7 @@ from typing import Any
 from archer.runs.folder import Recorded
 from archer.runs.statistics import mean, wilson
 from archer.tasks.base import AnswerTask, Sample, Task
+from archer.tasks.grading import extracted_or_nothing
 
 COUNTED = ("updates", "full_passes", "cached_passes", "reused_passes", "revised_positions")
 
@@ -75,7 +76,7 @@ def _measures(task: Task, samples: Sequence[Sample], recorded: Recorded) -> dict
     if not isinstance(task, AnswerTask):
         return {}
     answered = [
-        (each, task.extract(recorded.samples[str(each.id)]["completion"], each, "repaired"))
+        (each, extracted_or_nothing(task, recorded.samples[str(each.id)]["completion"], each))
         for each in samples
     ]
     return {"measures": task.measures(answered)}

@@ -18,10 +18,10 @@ from importlib.util import spec_from_file_location
 from types import ModuleType
 from typing import Any
 
-from . import program_side, test_side, wire
+from . import program_side, reader, test_side, wire
 from .confine import Confinement
 
-ROLES: dict[str, ModuleType] = {"program": program_side, "test": test_side}
+ROLES: dict[str, ModuleType] = {"program": program_side, "test": test_side, "reader": reader}
 CHILD_DESCRIPTORS = 4
 HIGHEST_DESCRIPTOR = 1 << 16
 
@@ -33,7 +33,7 @@ def main(connection: socket.socket, plan: dict[str, Any]) -> int:
         if not confinement.enter():
             connection.detach()
             return _wait_for_zygote()
-        sys.meta_path.append(Packages(confinement.packages()))
+        sys.meta_path.append(Packages(confinement.packages(), plan["versions"]))
         for name in plan["preload"]:
             importlib.import_module(name)
     except (OSError, ImportError) as error:
@@ -52,10 +52,14 @@ def _wait_for_zygote() -> int:
 
 
 class Packages:
-    """Finds the packages that programs may import, without looking into the folder above them."""
+    """Finds the packages that programs may import, without looking into the folder above them.
 
-    def __init__(self, folders: dict[str, str]) -> None:
+    `versions` are those of distributions that a package asks for.
+    """
+
+    def __init__(self, folders: dict[str, str], versions: dict[str, str]) -> None:
         self._folders = folders
+        self._versions = versions
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Where a package is; part of Python's import protocol."""
@@ -65,6 +69,27 @@ class Packages:
         return spec_from_file_location(
             name, f"{folder}/__init__.py", submodule_search_locations=[folder]
         )
+
+    def find_distributions(self, context: Any) -> list[Any]:
+        """What is known about a distribution; part of the protocol of `importlib.metadata`."""
+        version = self._versions.get(context.name)
+        return [] if version is None else [_distribution(context.name, version)]
+
+
+def _distribution(name: str, version: str) -> Any:
+    from importlib.metadata import Distribution
+
+    class Known(Distribution):
+        """A distribution of which nothing but the version can be read."""
+
+        def read_text(self, filename: str) -> str | None:
+            told = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            return told if filename == "METADATA" else None
+
+        def locate_file(self, path: Any) -> Any:
+            return path
+
+    return Known()
 
 
 class Zygote:
