@@ -67,9 +67,13 @@ class HumanEval(CodeTask):
         return (self._check(sample.row, program, name, test),) if asserts else ()
 
     def _check(self, row: Any, program: str, tested: str, test: str) -> FunctionCheck:
-        """The test gets its own copy of the prompt's helpers, which the program cannot replace."""
+        """The test gets its own copy of the prompt's helpers, which the program cannot replace.
+
+        Problem 33 also calls the function to be written by its name.
+        """
         source = f"{_around(row['prompt'], row['entry_point'])}\n{test}"
-        return FunctionCheck(program, tested, source, expose=(), limits=self.limits)
+        exposed = (row["entry_point"],)
+        return FunctionCheck(program, tested, source, expose=exposed, limits=self.limits)
 
 
 class HumanEvalET(HumanEval):

@@ -67,7 +67,8 @@ class Mbpp(CodeTask):
         return (self._check(program, extended.entry_point, asserts),) if asserts else ()
 
     def _check(self, program: str, name: str, lines: Sequence[str]) -> FunctionCheck:
-        return FunctionCheck(program, name, "\n".join(lines), limits=self.limits)
+        """Nothing but the function is the program's: what tests need of the library is their own."""
+        return FunctionCheck(program, name, "\n".join(lines), expose=(), limits=self.limits)
 
 
 class MbppET(Mbpp):
