@@ -64,3 +64,8 @@ class NonFinite(ArcherError):
 
 class Stuck(ArcherError):
     """Decoding did not end within the allowed number of updates; it is never cut off silently."""
+
+
+def reason_of(error: OSError) -> str:
+    """What the operating system says went wrong; never nothing."""
+    return error.strerror or str(error) or type(error).__name__

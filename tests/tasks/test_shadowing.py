@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +26,7 @@ class Anything:
     def __sub__(self, other): return self
     __rsub__ = __add__ = __radd__ = __abs__ = __round__ = __sub__
 """
+SHADOWS = "# shadows\n"
 WRONG = ("None", "Anything()", "0")
 
 
@@ -59,7 +61,9 @@ def visible_answers(sample: Sample) -> Iterator[tuple[str, str]]:
 def shadowing(entry: str, names: set[str], known: str, answer: str) -> str:
     """A program that is wrong but on what it knows, and defines every name of the tests."""
     shadows = "".join(f"def {name}(*given, **named): return Anything()\n" for name in sorted(names))
-    return f"{ANYTHING}def {entry}(*given, **named):\n{known}    return {answer}\n{shadows}"
+    return (
+        f"{ANYTHING}def {entry}(*given, **named):\n{known}    return {answer}\n{SHADOWS}{shadows}"
+    )
 
 
 def attempts(
@@ -84,7 +88,9 @@ def attempts(
     if not task.name.startswith("humaneval"):
         return
     for name in sorted(names):  # as published, the last function is the one that is tested
-        last = f"{ANYTHING}def {entry}(*given): return 0\ndef {name}(*given): return True\n"
+        last = (
+            f"{ANYTHING}def {entry}(*given): return 0\n{SHADOWS}def {name}(*given): return True\n"
+        )
         for check in task.checks(sample, last, suite, "as_published"):
             yield check, (str(sample.id), f"last function {name}")
 
@@ -100,7 +106,15 @@ def gained(name: str, *, every: int, thorough: bool) -> list[tuple[str, str]]:
     assert len(labelled) >= len(samples)
     with Judge(task.limits) as judge:
         verdicts = judge.grade_many([check for check, _ in labelled])
-        return [labelled[n][1] for n, verdict in verdicts if verdict.outcome == "pass"]
+        passed = [labelled[n] for n, verdict in verdicts if verdict.outcome == "pass"]
+        plain = [replace(check, program=unshadowed(check.program)) for check, _ in passed]
+        weak = {n for n, verdict in judge.grade_many(plain) if verdict.outcome == "pass"}
+    return [label for n, (_, label) in enumerate(passed) if n not in weak]
+
+
+def unshadowed(program: str) -> str:
+    """The same wrong program without the shadows: whoever passes with it meets a weak test."""
+    return program.partition(SHADOWS)[0]
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from archer.cli.output import write_line
-from archer.errors import BadRequest
+from archer.errors import BadRequest, reason_of
 
 
 def checkpoint(
@@ -44,6 +44,6 @@ def checkpoint(
         folder.mkdir(parents=True, exist_ok=True)
         write_checkpoint(folder, config_of(known), dtype=DTYPES[dtype])
     except OSError as error:
-        raise BadRequest(f"{folder} cannot be written: {error.strerror}.") from error
+        raise BadRequest(f"{folder} cannot be written: {reason_of(error)}.") from error
     write_line(str(folder))
     return 0
