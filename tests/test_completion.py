@@ -12,7 +12,8 @@ import pytest
 
 from archer.completion import Completion, Seconds, Tally, add
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Call, Kind, Loop
+from archer.engine.loop import Loop
+from archer.engine.step import Call, Kind
 from archer.errors import NonFinite
 from archer.methods import build
 from networks import backbone

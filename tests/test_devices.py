@@ -16,9 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from archer.catalogue import METHODS
 from archer.engine.canvas import Prompt
 from archer.engine.logits import _summits_anywhere
-from archer.engine.loop import Kind, Loop
+from archer.engine.loop import Loop
 from archer.engine.memory import Memory, Store
 from archer.engine.network import Transformer
+from archer.engine.step import Kind
 from archer.engine.transfer import packed, to_host
 from archer.methods import build
 from archer.policies.prompt_cache import Age, Archer

@@ -18,9 +18,10 @@ import naive
 from archer.engine import layout
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt
-from archer.engine.forward import Work, run
+from archer.engine.forward import Part, run
 from archer.engine.memory import Memory, Store
 from archer.engine.network import Shape, Transformer
+from archer.engine.work import Work
 from networks import Backbone, backbone, random_network, shape
 
 
@@ -55,9 +56,9 @@ def ask(
     rows = tuple(range(canvas.rows))
     frame = layout.Frame(canvas.starts, memory.slots, canvas.response.start, rows)
     plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
-    found, work = run(model.network, canvas, plan, memory)
+    (answer,) = run(model.network, [Part(canvas, plan, memory)])
     memory.note(canvas, [True] * canvas.rows, plan.full)
-    return [found[row].values for row in rows], work, plan
+    return [answer.rows[row].values for row in rows], answer.work, plan
 
 
 def ids(length: int, seed: int, vocabulary: int = 45) -> Tensor:

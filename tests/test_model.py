@@ -13,7 +13,7 @@ import torch
 
 from archer import model as module
 from archer.completion import Tally
-from archer.engine.loop import Kind
+from archer.engine.step import Kind
 from archer.errors import ArcherError, BadModel, BadRequest
 from archer.model import Model, load
 from archer.requests import LongerThanTrained

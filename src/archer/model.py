@@ -16,14 +16,19 @@ from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
 from archer.doctor import bf16_refusal, default_device, default_dtype
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Loop, Step
+from archer.engine.loop import Loop
 from archer.engine.network import Transformer
+from archer.engine.pieces import PLAIN, Pieces, compiled
+from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import locate
 from archer.loading.text import Text, read_text
 from archer.methods import Method, build
 from archer.requests import Prompts, Window, as_list, check_device, check_ids
+from archer.service.engine import Engine
+from archer.service.generate import generate
+from archer.settled_text import as_stops
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -78,6 +83,10 @@ class Request:
     prompts: tuple[tuple[int, ...], ...]
     seed: int
 
+    def only(self, prompt: tuple[int, ...]) -> Request:
+        """The same for one of its prompts."""
+        return replace(self, prompts=(prompt,))
+
 
 class Stream:
     """The steps of a request, one by one; afterwards `completions` holds the results."""
@@ -114,14 +123,7 @@ class Stream:
             ends=sorted(model.end_ids),
         )
         state = method.decoder.start(prompt, method.length)
-        loop = Loop(
-            model.network,
-            model.folder.architecture.shift,
-            method.decoder,
-            method.policy,
-            compiled=model.compiled,
-        )
-        for step in loop.steps(state):
+        for step in model.loop(method).steps(state):
             add(self._tallies, step)
             yield step
 
@@ -145,10 +147,42 @@ class Model:
         self.text = text
 
     def generate(
-        self, prompts: Prompts, method: str = "archer", **options: Any
+        self,
+        prompts: Prompts,
+        method: str = "archer",
+        *,
+        n: int = 1,
+        stop: str | Sequence[str] = (),
+        batch: int | None = None,
+        progress: bool = False,
+        **options: Any,
     ) -> list[Completion]:
-        """Decode every prompt to the end; one Completion each, in order.  Options as for `request`."""
-        return self.stream(prompts, method, **options).completions
+        """Decode every prompt to the end; `n` completions each, in order.  Other options as for `request`.
+
+        Any number of prompts runs in bounded memory: rows join and leave passes as others end, at most
+        `batch` of them at a time.  `stop` strings cut the text.  `progress` shows a bar.
+        """
+        request = self.request(prompts, method, **options)
+        return generate(self, request, n=n, stop=as_stops(stop), batch=batch, progress=progress)
+
+    def engine(self, **options: Any) -> Engine:
+        """Many requests at once, each with its own method and settings; options as for `Engine`."""
+        return Engine(self, **options)
+
+    def loop(self, method: Method) -> Loop[Any]:
+        """The loop of a method on this model."""
+        return Loop(
+            self.network,
+            self.folder.architecture.shift,
+            method.decoder,
+            method.policy,
+            compiled=self.compiled,
+        )
+
+    @property
+    def pieces(self) -> Pieces:
+        """The arithmetic of its passes."""
+        return compiled() if self.compiled else PLAIN
 
     def stream(self, prompts: Prompts, method: str = "archer", **options: Any) -> Stream:
         """The same, update by update."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
-from archer.engine.loop import Step
+from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archer.engine.loop import Kind
+from archer.engine.step import Kind
 from archer.errors import ArcherError
 from archer.runs.verdicts import Grader
 from archer.studies import feedback, theory, validity

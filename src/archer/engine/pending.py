@@ -1,4 +1,4 @@
-"""A question with the facts by which the loop decides.
+"""The next update of a request before its pass: what is asked, and the facts by which the walk decides.
 
 B rows of a state; a decoder may ask several things about each of them.
 """

@@ -28,6 +28,7 @@ class Eager(Policy):
     """Recompute everything at every pass: no cache, Eq. (1)."""
 
     answers = Scope.RESPONSE
+    rebuilds = True
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.everything()
@@ -38,6 +39,7 @@ class Archer(Policy):
     """Refresh the prompt when the response has moved `radius` tokens from the anchor, Eq. (5)."""
 
     answers = Scope.RESPONSE
+    rebuilds = True
 
     radius: Annotated[
         float, Field(ge=1, description="a whole number or inf"), AfterValidator(_whole)
@@ -54,6 +56,7 @@ class Age(Policy):
     """Refresh the prompt at every `every`-th pass, however little the response has moved."""
 
     answers = Scope.RESPONSE
+    rebuilds = True
     counts_passes = True
 
     every: Annotated[int, Field(ge=1)] = 8

@@ -13,7 +13,7 @@ from typing import Any
 from archer import trace
 from archer.bench.counting import operations
 from archer.completion import Completion
-from archer.engine.forward import Work
+from archer.engine.work import Work
 from archer.errors import ArcherError
 from archer.model import Model, Stream
 from archer.report.trajectory import Trajectory, rows

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.engine.loop import Kind, Step
+from archer.engine.step import Kind, Step
 from archer.report.figures import Figure, Labels, Series, lines
 from archer.report.tables import Column, Table
 from archer.runs.manifest import RunRequest
