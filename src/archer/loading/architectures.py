@@ -59,6 +59,8 @@ class Architecture:
 
     name: str
     """The first entry of `architectures` in config.json."""
+    model_type: str
+    """What config.json calls the kind of model; several families may share a name."""
     shift: bool
     """True where the network's output at one column scores the token of the next column."""
     qkv_bias: bool
@@ -82,6 +84,7 @@ class Architecture:
 
 LLADA = Architecture(
     name="LLaDAModelLM",
+    model_type="llada",
     shift=False,
     qkv_bias=False,
     rope_float32=True,
@@ -145,6 +148,7 @@ LLADA = Architecture(
 
 DREAM = Architecture(
     name="DreamModel",
+    model_type="Dream",
     shift=True,
     qkv_bias=True,
     rope_float32=False,

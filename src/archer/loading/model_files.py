@@ -101,7 +101,7 @@ def some_of(names: Iterable[str]) -> str:
     return shown if len(every) <= 3 else f"{shown} and {len(every) - 3} more"
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """The text of another library's error as part of a sentence."""
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
