@@ -85,7 +85,9 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
         "versions": {},
         "devices": list(DEVICES),
         "landlock": _landlock(tier) if linux and tier != "F" else None,
-        "seccomp": seccomp_filter(machine) if linux and tier != "F" else None,
+        "seccomp": seccomp_filter(machine, keep_names=tier != "A")
+        if linux and tier != "F"
+        else None,
         "seatbelt": seatbelt_profile([str(standard_library().parent)]) if tier == "D" else None,
         "rlimits": _rlimits(namespaces is not None or drop_user),
         "uid": FIRST_UID + secrets.randbelow(NUMBER_OF_UIDS) if drop_user else None,

@@ -26,10 +26,11 @@ BY_STRENGTH: Final[tuple[Tier, ...]] = ("A", "B", "C", "D")
 NEEDS_FOLDERS: Final = ("B", "C", "D", "F")
 
 # What a tier puts in a program's way. The self-test tries each of these.
+WALLS: Final = frozenset({"protocol", "limits", "files", "disk", "network", "processes", "signals"})
 LAYERS: Final[dict[Tier, frozenset[str]]] = {
-    "A": frozenset({"protocol", "limits", "files", "network", "processes", "signals"}),
-    "B": frozenset({"protocol", "limits", "files", "network", "processes", "signals"}),
-    "C": frozenset({"protocol", "limits", "files", "network", "processes", "signals"}),
+    "A": WALLS | {"identity"},
+    "B": WALLS | {"names"},
+    "C": WALLS | {"names"},
     "D": frozenset({"protocol", "limits", "files", "network", "processes"}),
     "F": frozenset({"protocol", "limits"}),
 }

@@ -24,6 +24,7 @@ MODULES: Final = (
     "limits",
     "confine",
     "wire",
+    "folders",
     "remote",
     "program_side",
     "test_side",
@@ -175,6 +176,8 @@ class ZygoteProcess:
 
     def close(self) -> None:
         """Ends the zygote and with it every child; nothing is left running or on disk."""
+        with contextlib.suppress(OSError):
+            self.control.send(wire.frame(wire.END, b""))
         self.control.close()
         for child in (*self._ordered, *self._warm, *self._alive.values()):
             child.kill()

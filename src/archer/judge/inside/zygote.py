@@ -4,6 +4,7 @@ It is started afresh, never sees a test, and never runs a line of a program itse
 from the judge over one socket: fork (with the child's descriptors attached), and reports exits.
 """
 
+import contextlib
 import gc
 import importlib
 import os
@@ -15,10 +16,11 @@ import time
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import program_side, reader, test_side, wire
+from . import folders, program_side, reader, test_side, wire
 from .confine import Confinement
 
 ROLES: dict[str, ModuleType] = {"program": program_side, "test": test_side, "reader": reader}
@@ -101,6 +103,7 @@ class Zygote:
         self._connection = connection
         self._role = ROLES[plan["role"]]
         self._confinement = confinement
+        self._folders: dict[int, str | None] = {}
         self._wake, write_end = os.pipe()
         for end in (self._wake, write_end):
             os.set_blocking(end, False)
@@ -121,6 +124,7 @@ class Zygote:
                 try:
                     child = self._fork()
                 except EOFError:
+                    self._clear_away()
                     os._exit(0)
                 if child is not None:
                     return child()
@@ -132,8 +136,10 @@ class Zygote:
         )
         if len(header) < wire.HEADER.size:
             raise EOFError
-        length, _ = wire.HEADER.unpack(header)
+        length, kind = wire.HEADER.unpack(header)
         body = self._connection.recv(length, socket.MSG_WAITALL)
+        if kind == wire.END:
+            os._exit(0)
         folder = wire.loads(body)["folder"]
         try:
             pid = self._confinement.fork()
@@ -142,10 +148,23 @@ class Zygote:
             return None
         if pid == 0:
             return lambda: self._become_child(descriptors, folder)
+        self._folders[pid] = folder
         self._announce(pid)
         for descriptor in descriptors:
             os.close(descriptor)
         return None
+
+    def _clear_away(self) -> None:
+        """Removes what the judge, which is gone without a word, would have removed."""
+        for pid, folder in self._folders.items():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            if folder is not None:
+                with contextlib.suppress(OSError):
+                    folders.remove(Path(folder))
+                with contextlib.suppress(OSError):
+                    Path(folder).parent.rmdir()
 
     def _announce(self, pid: int) -> None:
         message = wire.frame(wire.FORKED, wire.dumps({"pid": pid}))
@@ -167,6 +186,7 @@ class Zygote:
                 return
             if pid == 0:
                 return
+            self._folders.pop(pid, None)
             self._report(wire.EXITED, {"pid": pid, "code": os.waitstatus_to_exitcode(status)})
 
     def _become_child(self, descriptors: list[int], folder: str | None) -> int:
