@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from archer.cli.output import write_json, write_line
+from archer.cli.output import write_json, write_line, write_lines
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
 
@@ -32,7 +32,7 @@ def methods(*, matrix: bool = False, json: bool = False) -> int:
 
     if matrix:
         table = pairs(DECODERS, POLICIES)
-        write_json(table) if json else write_line(as_markdown(table))
+        write_json(table) if json else write_lines(as_markdown(table))
         return 0
     common = _described(COMMON)
     named = {

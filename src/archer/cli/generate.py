@@ -12,7 +12,7 @@ from rich.text import Text
 
 from archer.cli.messages import complain, silence
 from archer.cli.options import MethodOptions, ModelOptions, OutputOptions, PromptOptions
-from archer.cli.output import write_json, write_line
+from archer.cli.output import write_json, write_text
 from archer.cli.prompts import gather
 from archer.view.glyphs import QUIET, printable
 from archer.view.terminal import summary
@@ -96,7 +96,7 @@ def _show(done: Sequence[Completion], console: Console | None) -> None:
         text = ",".join(map(str, each.tokens)) if each.text is None else each.text
         if console is None:
             if each.error is None:
-                write_line(text)
+                write_text(text)
             continue
         if each.error is None:
             console.print(Text(printable(text)), soft_wrap=True)

@@ -7,11 +7,26 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from archer.view.glyphs import printable
+from archer.view.glyphs import one_line, printable
 
 
 def write_line(text: str) -> None:
-    """A line as it is into a pipe or file; made harmless for a terminal."""
+    """Exactly one line, into a terminal, a pipe or a file.
+
+    Much of what is shown comes from models, programs and files of others: whatever could break the
+    line or steer a terminal is written as an escape.
+    """
+    sys.stdout.write(f"{one_line(text)}\n")
+
+
+def write_lines(text: str) -> None:
+    """A text whose line breaks are meant."""
+    for line in text.split("\n"):
+        write_line(line)
+
+
+def write_text(text: str) -> None:
+    """What a model wrote: as it is into a pipe or file; made harmless for a terminal."""
     sys.stdout.write(f"{printable(text) if sys.stdout.isatty() else text}\n")
 
 

@@ -43,7 +43,7 @@ MOST_GROWTH = 64.0
 LONGEST_PIECE = 64
 """Characters of a text that is put in or taken off."""
 LONGEST_TOKEN = 4096
-LONGEST_WORD = 1000
+LONGEST_WORD = 10_000
 """Characters of a word that WordPiece takes apart; its time grows with their square."""
 MOST_ADDED = 1 << 14
 LONGEST_PATTERN = 2048

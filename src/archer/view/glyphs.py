@@ -88,6 +88,11 @@ def printable(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """The text as part of one line: line breaks and tabs are written as escapes, too."""
+    return printable(text.replace("\r\n", "\\r\n")).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def fill(tokens: Iterable[tuple[str, Mark]], width: int) -> list[Line]:
     """Set spelled tokens in lines of at most `width` cells.
 

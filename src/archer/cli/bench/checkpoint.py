@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from archer.cli.output import write_line
+from archer.cli.whole import MaybeWhole
 from archer.errors import BadRequest, reason_of
 
 
@@ -13,7 +14,7 @@ def checkpoint(
     folder: Path,
     *,
     shape: str = "llada-8b",
-    layers: int | None = None,
+    layers: MaybeWhole = None,
     dtype: str = "bfloat16",
 ) -> int:
     """Write a checkpoint of random weights, shard by shard.  The full LLaDA-8B takes 16 GB of disk.
