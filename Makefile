@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-data check docs bench results demo clean
+.PHONY: help setup test test-slow test-data check docs site bench results demo clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -37,6 +37,9 @@ check: setup  ## lint, format, types, tests, and at least 95 % statement coverag
 docs: setup  ## bring the generated parts of the documentation up to date
 	$(BIN)/python docs/generate.py
 
+site: setup  ## build the documentation as a site in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
 RESULTS := docs/results
 COMMA := ,
 RANDOM_MODEL := build/random-model
@@ -57,6 +60,8 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,profile-pocket,profile --shape pocket --response 64 --threads 1 --repeats 21)
 	$(call measure,decode-small,decode --shape small --threads 1 --repeats 2)
 	$(call measure,batch-small,batch --shape small)
+	$(call measure,traffic-pocket,traffic --threads 1)
+	$(call measure,encode-pocket,encode)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 2
 	$(call measure,load-llada-8b,load $(RANDOM_MODEL) --dtype float32)

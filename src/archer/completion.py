@@ -61,6 +61,13 @@ class Completion:
     settled_at: tuple[int, ...] = ()
     """Of each token, the update that wrote it, counted from 1; it has stood since then."""
 
+    def __repr__(self) -> str:
+        shown = f"{len(self.tokens)} ids" if self.text is None else repr(self.text)
+        if self.error is not None:
+            return f"Completion(error: {self.error})"
+        passes = f"{self.full_passes} full and {self.cached_passes} cached passes"
+        return f"Completion({shown}, {self.finish_reason}, {passes}, {self.seconds.total:.2f} s)"
+
     def first(self, tokens: int) -> Completion:
         """The same with only so many tokens of the response."""
         return replace(

@@ -5,16 +5,19 @@ It joins the loader, the text codec, the methods and the loop; each of them can 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from tokenizers import Tokenizer
 
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
-from archer.doctor import bf16_refusal, default_device, default_dtype
+from archer.decoders.wrappers import seen_by
+from archer.devices import bf16_refusal, default_device, default_dtype
 from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
 from archer.engine.network import Transformer
@@ -22,16 +25,34 @@ from archer.engine.pieces import PLAIN, Pieces, compiled
 from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
-from archer.loading.hub import locate
+from archer.loading.hub import FETCHED, locate
 from archer.loading.text import Text, read_text
-from archer.methods import Method, build
-from archer.requests import Prompts, Window, as_list, check_device, check_ids
+from archer.methods import Method, adopt, build
+from archer.recording import Trace, record
+from archer.requests import (
+    Messages,
+    OnePrompt,
+    Prompts,
+    Window,
+    as_list,
+    check_device,
+    check_ids,
+    is_chat,
+)
 from archer.service.engine import Engine
 from archer.service.generate import generate
 from archer.settled_text import as_stops
+from archer.threads import computing, fitting
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
+SPELLINGS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
+"""Short names of dtypes that people use."""
 
 
 def load(
@@ -40,19 +61,24 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    threads: int | None = None,
     compiled: bool = False,
 ) -> Model:
     """Load a checkpoint from a folder or from the hub.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
+    `threads` are the processor threads it computes with; without, as many as the network is worth, unless
+    OMP_NUM_THREADS says otherwise.
     `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
     No code of the checkpoint is ever run.
     """
     where, kind = place(device, dtype)
+    if threads is not None and threads < 1:
+        raise BadRequest(f"threads must be a whole number, at least 1, not {threads}.")
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
     network = load_network(folder, device=where, dtype=kind)
-    return Model(str(model), folder, network, text, compiled=compiled)
+    return Model(str(model), folder, network, text, threads=threads, compiled=compiled)
 
 
 def place(
@@ -66,7 +92,7 @@ def place(
 
 def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
     dtype = default_dtype(device.type) if dtype is None else dtype
-    chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
+    chosen = DTYPES.get(SPELLINGS.get(dtype, dtype)) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
         raise BadRequest(f"There is no dtype {dtype!r} here. Choose one of {', '.join(DTYPES)}.")
     refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
@@ -89,7 +115,7 @@ class Request:
 
 
 class Stream:
-    """The steps of a request, one by one; afterwards `completions` holds the results."""
+    """The steps of a request, one by one; `finish` returns the results."""
 
     def __init__(self, model: Model, request: Request) -> None:
         self.request = request
@@ -103,9 +129,8 @@ class Stream:
     def __next__(self) -> Step[Any]:
         return next(self._steps)
 
-    @property
-    def completions(self) -> list[Completion]:
-        """One per prompt, in order.  Runs what is left to run."""
+    def finish(self) -> list[Completion]:
+        """Run what is left to run; one completion per prompt, in order."""
         for _ in self._steps:
             pass
         return [
@@ -123,7 +148,12 @@ class Stream:
             ends=sorted(model.end_ids),
         )
         state = method.decoder.start(prompt, method.length)
-        for step in model.loop(method).steps(state):
+        steps = model.loop(method).steps(state)
+        while True:
+            with computing(model.threads):
+                step = next(steps, None)
+            if step is None:
+                return
             add(self._tallies, step)
             yield step
 
@@ -138,9 +168,12 @@ class Model:
         network: Transformer,
         text: Text | None,
         *,
+        threads: int | None = None,
         compiled: bool = False,
     ) -> None:
         self.name = name
+        on_processor = network.device.type == "cpu"
+        self.threads = threads or (fitting(folder.parameters) if on_processor else None)
         self.compiled = compiled
         self.folder = folder
         self.network = network
@@ -149,7 +182,7 @@ class Model:
     def generate(
         self,
         prompts: Prompts,
-        method: str = "archer",
+        method: str | Method = "archer",
         *,
         n: int = 1,
         stop: str | Sequence[str] = (),
@@ -184,14 +217,52 @@ class Model:
         """The arithmetic of its passes."""
         return compiled() if self.compiled else PLAIN
 
-    def stream(self, prompts: Prompts, method: str = "archer", **options: Any) -> Stream:
+    def stream(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Stream:
         """The same, update by update."""
         return Stream(self, self.request(prompts, method, **options))
+
+    def record(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Trace:
+        """The same with every update kept; a notebook shows the player."""
+        return record(self, self.request(prompts, method, **options))
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.network.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In what it computes."""
+        return self.network.dtype
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of its folder; None where the folder has none."""
+        return None if self.text is None else self.text.tokenizer
+
+    def save(self, folder: Path | str) -> Path:
+        """Copy the checkpoint's own files into a new folder: what `load` reads, as it was read.
+
+        Weights stay in the dtype in which they are stored, whatever this model computes in.
+        """
+        target = Path(folder)
+        if target.exists():
+            raise BadRequest(f"{target} exists already. Name a new folder.")
+        target.mkdir(parents=True)
+        for path in sorted(self.folder.path.iterdir()):
+            if path.is_file() and any(path.match(pattern) for pattern in FETCHED):
+                shutil.copyfile(path, target / path.name)
+        return target
+
+    def __repr__(self) -> str:
+        kind = str(self.dtype).removeprefix("torch.")
+        size = f"{self.folder.parameters / 1e6:,.1f} M parameters"
+        return f"Model({self.name!r}, {self.folder.architecture.name}, {size}, {kind} on {self.device})"
 
     def request(
         self,
         prompts: Prompts,
-        method: str = "archer",
+        method: str | Method = "archer",
         *,
         seed: int = 0,
         chat: bool = True,
@@ -201,47 +272,69 @@ class Model:
     ) -> Request:
         """Check everything before any work.
 
-        `settings` are those of the method: length, block, steps, radius, threshold, temperature, ...
+        A prompt is a text, which a user says to the model; or messages with `role` and `content`, such as a
+        system's and several turns; or token ids.  Several prompts are a list of these.
+        `method` is a name or a `Method` made of objects.  `settings` are those of the method: length, block,
+        steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.
         Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
-        recommended = self.folder.length
-        if recommended is not None and preset is None and not settings.keys() & LENGTHS:
-            settings["length"] = recommended
-        chosen = build(method, settings, preset)
+        chosen = self._method(method, settings, preset)
+        decoder = seen_by(self.folder.architecture.blind, chosen.decoder)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
         window.check(max(map(len, ids)), chosen.length)
-        return Request(chosen, tuple(map(tuple, ids)), seed)
+        return Request(replace(chosen, decoder=decoder), tuple(map(tuple, ids)), seed)
+
+    def _method(self, method: str | Method, settings: dict[str, Any], preset: str | None) -> Method:
+        if isinstance(method, Method):
+            return adopt(method, settings, preset)
+        recommended = self.folder.length
+        if recommended is not None and preset is None and not settings.keys() & LENGTHS:
+            settings["length"] = recommended
+        return build(method, settings, preset)
 
     def encode(
-        self, prompt: str | Sequence[int], chat: bool = True, allow_special: bool = False
+        self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False
     ) -> list[int]:
-        """A prompt as ids: a text through template and tokenizer, ids as they are."""
+        """A prompt as ids: a text or messages through template and tokenizer, ids as they are."""
         (ids,) = self._encode([prompt], chat, allow_special)
         return ids
 
     def _encode(
-        self, prompts: Sequence[str | Sequence[int]], chat: bool, allow_special: bool
+        self, prompts: Sequence[OnePrompt], chat: bool, allow_special: bool
     ) -> list[list[int]]:
         """Many prompts; rendering a template has a price per call, not per prompt."""
-        texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+        texts = [prompt for prompt in prompts if isinstance(prompt, str) or is_chat(prompt)]
         encoded = iter(self._encode_texts(texts, chat, allow_special) if texts else [])
-        return [next(encoded) if isinstance(each, str) else list(each) for each in prompts]
+        return [
+            next(encoded)
+            if isinstance(each, str) or is_chat(each)
+            else list(cast("Sequence[int]", each))
+            for each in prompts
+        ]
 
-    def _encode_texts(self, texts: list[str], chat: bool, allow_special: bool) -> list[list[int]]:
+    def _encode_texts(
+        self, texts: Sequence[str | Messages], chat: bool, allow_special: bool
+    ) -> list[list[int]]:
         if self.text is None:
             raise BadRequest(
                 f"{self.name!r} has no tokenizer, so it takes prompts as lists of ids only: "
                 "--prompt-ids 5,7,9 on the command line, [5, 7, 9] in Python."
             )
-        if not all(text.strip() for text in texts):
+        plain = [text for text in texts if isinstance(text, str)]
+        if not all(text.strip() for text in plain):
             raise BadRequest("The prompt is empty. Write what the model should answer.")
         if chat:
             return self.text.encode_chats(texts, allow_special=allow_special)
-        return [self.text.encode_raw(text, allow_special=allow_special) for text in texts]
+        if len(plain) < len(texts):
+            raise BadRequest(
+                "Chat messages need the chat template, which chat=False (--raw) leaves out. "
+                "Give a text or token ids instead."
+            )
+        return [self.text.encode_raw(text, allow_special=allow_special) for text in plain]
 
     @property
     def end_ids(self) -> frozenset[int]:

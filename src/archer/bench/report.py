@@ -115,11 +115,27 @@ def batches(found: Found) -> Table:
     return rows
 
 
+def traffics(found: Found) -> Table:
+    head = ["way", "load", "mean s", "p50 s", "p99 s", "p99 s, small", "goodput /s", "served /s"]
+    rows: Table = [[*head, "CPU s each"]]
+    for row in found["rows"]:
+        names = ("mean", "p50", "p99", "p99_small", "goodput", "throughput", "cpu")
+        rows.append([row["way"], str(row["load"]), *(f"{row[name]:.2f}" for name in names)])
+    return rows
+
+
 def loads(found: Found) -> Table:
     head = ["seconds", "weights MiB", "before MiB", "peak MiB", "peak / weights", "without before"]
     sizes = [f"{found[name] / MEBI:.0f}" for name in ("weight_bytes", "before_bytes", "peak_bytes")]
     ratios = [f"{found[name]:.3f}" for name in ("peak_over_weights", "peak_over_weights_net")]
     return [head, [f"{found['seconds']:.1f}", *sizes, *ratios]]
+
+
+def encodings(found: Found) -> Table:
+    """Ways from chat messages to ids."""
+    rows: Table = [["way", "ms", "spread"]]
+    rows += [[row["how"], f"{row['ms']:.2f}", _percent(row["spread"])] for row in found["rows"]]
+    return rows
 
 
 def growth() -> Table:

@@ -33,14 +33,14 @@ def run(
     listeners: list[Listener] = []
     with ExitStack() as stack:
         if console is not None:
-            view = _view(model, request)
+            view = view_of(model, request)
             screen = stack.enter_context(Screen(view, console))
             screen.draw()
             listeners.append(_drawer(view, screen, pause))
         for step in steps:
             for listen in listeners:
                 listen(step)
-    done = stream.completions
+    done = stream.finish()
     if writer is not None:
         for row, completion in enumerate(done):
             writer.ended(row, completion)
@@ -59,7 +59,8 @@ def _drawer(view: View, screen: Screen, pause: float) -> Listener:
     return draw
 
 
-def _view(model: Model, request: Request) -> View:
+def view_of(model: Model, request: Request) -> View:
+    """The view of a request, before its first update."""
     method = request.method
     radius = method.settings.get("radius")
     return View(

@@ -89,6 +89,7 @@ class Share:
         return View(
             keys=store.keys[layer, group.slots, :, group.start : stop],
             values=store.values[layer, group.slots, :, group.start : stop],
+            queries=group.rows * group.each,
             visible=seen,
         )
 
@@ -170,10 +171,16 @@ def _timed(
         return
     clock = Clock(network.device)
     started = clock.mark()
-    shares, scores = compute(network, parts, pieces)
-    interval = Interval(clock, started, clock.mark())
     columns = sum(part.columns for part in parts)
+    if columns:
+        inputs = Inputs.of(parts, network.device)
+        shares, scores = inputs.shares, compute(network, inputs, pieces)
+    else:
+        shares = _shares(parts, network.device)
+        scores = network.head.new_empty((0, network.shape.vocabulary))
+    interval = Interval(clock, started, clock.mark())
     for share in shares:
+        share.work.scored += share.scored.stop - share.scored.start
         rows, taken = {}, share.scored.start
         for row, places in share.part.layout.answers:
             rows[row] = RowLogits(scores[taken : taken + len(places)], places)
@@ -181,33 +188,45 @@ def _timed(
         yield share.part, Answer(rows, share.work, interval, columns)
 
 
-def compute(
-    network: Transformer, parts: Sequence[Part], pieces: Pieces = PLAIN
-) -> tuple[tuple[Share, ...], Tensor]:
-    """The pass itself: host work to lay it out, then the device alone, which nobody waits for.
+@dataclass(frozen=True)
+class Inputs:
+    """All that a pass is given, laid out on the host and moved to the device before it starts."""
 
-    Returns the shares and the logits [N', V] of all scored rows.
+    shares: tuple[Share, ...]
+    tokens: Tensor
+    """Long[N]"""
+    positions: Tensor
+    """Long[N]"""
+    kept: slice | Tensor | None
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], device: torch.device) -> Inputs:
+        shares = _shares(parts, device)
+        tokens, positions = _tokens(parts, device)
+        return cls(shares, tokens, positions, _kept(shares, device))
+
+
+def compute(network: Transformer, inputs: Inputs, pieces: Pieces = PLAIN) -> Tensor:
+    """The device's part of a pass: logits [N', V] of all scored rows.
+
+    Nothing here is read by the host, and what is written stays where it is: with the layout fixed, the work
+    can be recorded once and replayed with other tokens.
     """
-    shares = _shares(parts, network.device)
-    if not shares[-1].computed.stop:
-        return shares, network.head.new_empty((0, network.shape.vocabulary))
-    tokens, positions = _inputs(parts, network.device)
-    hidden = network.embed(tokens)
+    hidden = network.embed(inputs.tokens)
     at = Pass(
-        shares=shares,
-        angles=network.angles(positions),
-        kept=_kept(shares, network.device),
+        shares=inputs.shares,
+        angles=network.angles(inputs.positions),
+        kept=inputs.kept,
         last=network.shape.layers - 1,
         pieces=pieces,
     )
+    rule = inputs.shares[0].part.rule
     for index in range(network.shape.layers):
-        if parts[0].rule is None:
+        if rule is None:
             hidden = dense(index, network, hidden, at)
         else:
-            hidden = ruled(index, network, hidden, at, parts[0].rule)
-    for share in shares:
-        share.work.scored += share.scored.stop - share.scored.start
-    return shares, pieces.score(network, hidden)
+            hidden = ruled(index, network, hidden, at, rule)
+    return pieces.score(network, hidden)
 
 
 def _shares(parts: Sequence[Part], device: torch.device) -> tuple[Share, ...]:
@@ -227,7 +246,7 @@ def _shares(parts: Sequence[Part], device: torch.device) -> tuple[Share, ...]:
     return tuple(shares)
 
 
-def _inputs(parts: Sequence[Part], device: torch.device) -> tuple[Tensor, Tensor]:
+def _tokens(parts: Sequence[Part], device: torch.device) -> tuple[Tensor, Tensor]:
     """Tokens and positions, Long[N] each."""
     tokens = [
         columns_of(part.canvas.tokens, group) for part in parts for group in part.layout.computed

@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from archer.decoders.base import DecodeState
+from archer.engine import layout
 from archer.engine.arrays import Flags, Ints
 from archer.engine.canvas import Canvas
+from archer.errors import Incompatible, Stuck
 
 
 @dataclass(frozen=True)
@@ -57,3 +60,28 @@ class Pending:
 
     def lanes_of(self, rows: Sequence[int]) -> list[int]:
         return [row * self.lanes + lane for row in rows for lane in range(self.lanes)]
+
+
+def refuse_impossible(pending: Pending, decoder: str, policy: str, *, shift: bool) -> None:
+    """Raise where a model could not answer, or a decoder would read what is not there."""
+    canvas = pending.canvas
+    if shift and canvas.columns > canvas.response.stop:
+        raise Incompatible(
+            f"{decoder} asks about extra columns at repeated positions, which has "
+            "no meaning for a model whose logits are shifted by one. Use it with a LLaDA model."
+        )
+    if layout.unanswered(pending.asked, canvas.reads).any():
+        raise Incompatible(
+            f"{decoder} reads logits of columns that {policy} does not recompute. "
+            "Choose a cache that recomputes the whole response, such as archer."
+        )
+
+
+def refuse_endless(state: DecodeState, decoder: str, limit: int) -> None:
+    """Raise where a rule has made all updates that it is allowed and is not done."""
+    if max(state.updates) >= limit:
+        raise Stuck(
+            f"{decoder} has not finished after {limit} updates of a response "
+            f"of {state.length}, the most it is allowed. If it edits tokens, raise its threshold `edit`; "
+            "otherwise this is a fault of the decoder: please report it."
+        )

@@ -25,11 +25,11 @@ from archer.engine.canvas import Canvas
 from archer.engine.forward import Answer, Part
 from archer.engine.logits import Logits, RowLogits
 from archer.engine.memory import Memory, Store
-from archer.engine.pending import Pending
+from archer.engine.pending import Pending, refuse_endless, refuse_impossible
 from archer.engine.step import Call, Kind, Step
 from archer.engine.timing import Clock
 from archer.engine.work import Work
-from archer.errors import Incompatible, NonFinite, Stuck
+from archer.errors import NonFinite
 
 if TYPE_CHECKING:
     from archer.engine.loop import Loop
@@ -85,7 +85,9 @@ class Walk(Generic[State]):
         """Its share of the next pass; None where it needs none, because its answers are at hand."""
         if self._plan is None:
             started = perf_counter()
-            self._check()
+            names = type(self._loop.decoder).__name__, type(self._loop.policy).__name__
+            refuse_impossible(self._pending, *names, shift=self._loop.shift)
+            refuse_endless(self.state, names[0], self._limit)
             self._plan = self._lay_out()
             self._planning = perf_counter() - started
         return self._plan.part
@@ -223,26 +225,6 @@ class Walk(Generic[State]):
             done=state.done,
             finite=np.asarray(sound.reshape(len(state.updates), -1).all(axis=1)),
         )
-
-    def _check(self) -> None:
-        loop, canvas = self._loop, self._pending.canvas
-        if loop.shift and canvas.columns > canvas.response.stop:
-            raise Incompatible(
-                f"{type(loop.decoder).__name__} asks about extra columns at repeated positions, which has "
-                "no meaning for a model whose logits are shifted by one. Use it with a LLaDA model."
-            )
-        if layout.unanswered(self._pending.asked, canvas.reads).any():
-            raise Incompatible(
-                f"{type(loop.decoder).__name__} reads logits of columns that "
-                f"{type(loop.policy).__name__} does not recompute. "
-                "Choose a cache that recomputes the whole response, such as archer."
-            )
-        if max(self.state.updates) >= self._limit:
-            raise Stuck(
-                f"{type(loop.decoder).__name__} has not finished after {self._limit} updates of a response "
-                f"of {self.state.length}, the most it is allowed. If it edits tokens, raise its threshold "
-                "`edit`; otherwise this is a fault of the decoder: please report it."
-            )
 
     def _lay_out(self) -> _Plan:
         pending, memory = self._pending, self.memory

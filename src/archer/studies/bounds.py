@@ -48,7 +48,7 @@ def observe(request: RunRequest, arm: Arm, key: str, prompt: Sequence[int]) -> l
                 "relative": relative,
             }
         )
-    require_unchanged(arm, key, stream.completions[0])
+    require_unchanged(arm, key, stream.finish()[0])
     return rows
 
 

@@ -1,0 +1,75 @@
+"""A generation with every update kept: what a notebook shows as the player.
+
+    trace = model.record(prompt, method="archer")
+    trace                     # in a notebook: watch it
+    trace.completions[0].text
+
+It is the same as a trace file, in memory; `save` makes the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archer.completion import Completion
+from archer.trace import End, Speller, Start, Update, Writer, start, updates
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
+
+HEIGHT = 640
+"""Pixels of the player in a notebook."""
+
+
+@dataclass(frozen=True, repr=False)
+class Trace:
+    """Every update of every row, and how the rows ended."""
+
+    events: Sequence[Start | Update | End]
+    completions: Sequence[Completion] = field(default=())
+
+    def save(self, path: Path | str) -> None:
+        """Write it as a trace file, for `archer view`."""
+        with Writer(Path(path)) as writer:
+            for event in self.events:
+                writer.write(event)
+
+    def html(self) -> str:
+        """The player as a page of its own."""
+        from archer.report.page import Player, Section, page
+        from archer.report.player import player_data
+        from archer.report.trajectory import rows
+
+        players = [
+            Player(f"Prompt {row.row + 1}", [player_data(row)], opened=row.row == 0)
+            for row in rows(self.events)
+        ]
+        return page("", [Section("", players)])
+
+    def _repr_html_(self) -> str:
+        """In a frame, so that the styles of the page and of the notebook do not meet."""
+        return (
+            f'<iframe title="Archer" srcdoc="{escape(self.html())}" width="100%" height="{HEIGHT}" '
+            'style="border: 0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        made = sum(isinstance(event, Update) for event in self.events)
+        return f"Trace({len(self.completions)} rows, {made} updates; a notebook shows the player)"
+
+
+def record(model: Model, request: Request) -> Trace:
+    """Run a request and keep what happened."""
+    from archer.model import Stream
+
+    stream, speller = Stream(model, request), Speller(model, request)
+    events: list[Start | Update | End] = [start(model, request)]
+    for step in stream:
+        events += [speller.spelled(event) for event in updates(step)]
+    done = stream.finish()
+    events += [End(row=row, completion=each.as_dict()) for row, each in enumerate(done)]
+    return Trace(tuple(events), tuple(done))

@@ -1,0 +1,97 @@
+"""What Python users try without reading: short reprs, properties, tab completion, a player in a notebook."""
+
+from __future__ import annotations
+
+import html
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+
+import archer
+from archer.errors import BadRequest
+from archer.model import Model, load
+from archer.report.trajectory import trajectories
+from folders import make_llada
+
+PROMPT = "Write a function to add all numbers in nums.\nassert solve([1, 2]) == 3\ndef solve(nums):"
+
+
+@pytest.fixture(scope="module")
+def pocket() -> Model:
+    return load("pocket", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def trace(pocket: Model) -> archer.Trace:
+    return pocket.record(PROMPT, radius=8)
+
+
+def test_the_package_shows_what_it_has() -> None:
+    script = "import archer, sys; print(dir(archer)); print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    names, imported = done.stdout.splitlines()
+    assert names == str(sorted(archer.__all__))
+    assert imported == "False"
+    assert all(getattr(archer, name) is not None for name in dir(archer))
+
+
+def test_a_model_tells_what_it_is(pocket: Model, tmp_path: Path) -> None:
+    assert repr(pocket) == "Model('pocket', LLaDAModelLM, 1.4 M parameters, float32 on cpu)"
+    assert (pocket.device.type, pocket.dtype) == ("cpu", torch.float32)
+    assert isinstance(pocket.tokenizer, Tokenizer)
+    assert load(make_llada(tmp_path / "bare"), device="cpu").tokenizer is None
+
+
+def test_a_model_is_saved_as_it_was_read(pocket: Model, tmp_path: Path) -> None:
+    saved = pocket.save(tmp_path / "new" / "copy")
+    again = load(saved, device="cpu")
+    assert again.generate(PROMPT)[0].tokens == pocket.generate(PROMPT)[0].tokens
+    assert again.text is not None
+    with pytest.raises(BadRequest, match="exists already"):
+        pocket.save(saved)
+
+
+@pytest.mark.parametrize(("spelled", "meant"), [("fp32", "float32"), ("fp64", "float64")])
+def test_short_names_of_dtypes(spelled: str, meant: str) -> None:
+    assert load("pocket", device="cpu", dtype=spelled).dtype == getattr(torch, meant)
+
+
+@pytest.mark.parametrize("spelled", ["float16", "fp16"])
+def test_half_precision_gives_an_answer(spelled: str) -> None:
+    model = load("pocket", device="cpu", dtype=spelled)
+    assert model.dtype == torch.float16
+    (done,) = model.generate(PROMPT, "llada-confidence", length=8)
+    assert done.error is None
+
+
+def test_an_unknown_dtype_is_refused() -> None:
+    with pytest.raises(BadRequest, match="There is no dtype 'int8' here"):
+        load("pocket", dtype="int8")
+
+
+def test_a_completion_is_one_line(trace: archer.Trace) -> None:
+    (done,) = trace.completions
+    said = repr(done)
+    assert said.startswith(f"Completion({done.text!r}, stop, {done.full_passes} full and ")
+    assert len(done.confidences) == len(done.settled_at) == len(done.tokens)
+
+
+def test_a_trace_is_the_player_in_a_notebook(
+    trace: archer.Trace, pocket: Model, tmp_path: Path
+) -> None:
+    (done,) = trace.completions
+    assert done.tokens == pocket.generate(PROMPT, radius=8)[0].tokens
+    assert repr(trace) == f"Trace(1 rows, {done.updates} updates; a notebook shows the player)"
+    frame = trace._repr_html_()
+    assert frame.startswith("<iframe ")
+    page = html.unescape(frame.partition('srcdoc="')[2].rpartition('" width')[0])
+    assert page == trace.html()
+    trace.save(tmp_path / "trace.jsonl")
+    (row,) = trajectories(tmp_path / "trace.jsonl")
+    assert len(row.updates) == done.updates

@@ -1,0 +1,68 @@
+"""The documentation as a site: it builds, its links lead somewhere, and it asks no other server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from conftest import REPOSITORY
+
+REFERENCE = re.compile(r"""(?:href|src)=["']?([^"'\s>]+)""")
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(https?:)|<link[^>]*href=["']?(https?:)[^>]*stylesheet"""
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocs", reason="the site comes with the extra [site]")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
+        cwd=REPOSITORY,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    pages = {path for path in site.rglob("*.html") if path.name != "404.html"}
+    assert len(pages) > 20
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for target in REFERENCE.findall(text):
+            place, _, anchor = unquote(target).partition("#")
+            if re.match(r"[a-z]+:|//|data", place):
+                continue
+            aim = (page.parent / place).resolve() if place else page
+            aim = aim / "index.html" if aim.is_dir() else aim
+            assert aim.is_file(), (page.name, target)
+            if anchor and aim.suffix == ".html" and not anchor.startswith("__"):
+                assert re.search(rf'id="?{re.escape(anchor)}["\s>]', aim.read_text()), (
+                    page.name,
+                    target,
+                )
+        assert not FETCHED.search(text), page.name
+
+
+def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:
+    text = (site / "api.html").read_text(encoding="utf-8")
+    for name in ("archer.load", "archer.model.Model.generate", "archer.decoders.base.Decoder"):
+        assert f'id="{name}"' in text
+    assert "Where it computes" in text
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    content = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
+    named = set(re.findall(r"[\w-]+\.md", content.partition("\nnav:\n")[2]))
+    assert {page.name for page in (REPOSITORY / "docs").glob("*.md")} == named
