@@ -122,3 +122,8 @@ class Expired(ArcherError):
             f"The request {what} within {self.seconds:g} s. Allow more time, or ask for a shorter "
             "response."
         )
+
+
+def reason_of(error: OSError) -> str:
+    """What the operating system says went wrong; never nothing."""
+    return error.strerror or str(error) or type(error).__name__

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from archer.completion import Completion
 from archer.decoders.base import Decision
 from archer.engine.step import Call, Step
-from archer.errors import ArcherError, BadRequest, BadTrace
+from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
 
 if TYPE_CHECKING:
     from archer.model import Model, Request
@@ -193,7 +193,7 @@ class Writer:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
             raise BadRequest(
-                f"The trace file {str(path)!r} cannot be written: {error.strerror}. "
+                f"The trace file {str(path)!r} cannot be written: {reason_of(error)}. "
                 "Choose another path."
             ) from error
 
@@ -207,7 +207,7 @@ class Writer:
                 line = line[self._file.write(line) :]
         except OSError as error:
             raise ArcherError(
-                f"The trace file {str(self._path)!r} could not be written on: {error.strerror}. "
+                f"The trace file {str(self._path)!r} could not be written on: {reason_of(error)}. "
                 "What was written before is intact."
             ) from error
 

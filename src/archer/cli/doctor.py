@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archer.cli.output import write_json, write_line
+from archer.cli.output import write_json, write_lines
 
 
 def doctor(*, json: bool = False) -> int:
@@ -19,5 +19,5 @@ def doctor(*, json: bool = False) -> int:
     if json:
         write_json(report.as_dict())
     else:
-        write_line("\n".join(report.lines()))
+        write_lines("\n".join(report.lines()))
     return 0

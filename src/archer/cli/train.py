@@ -7,6 +7,7 @@ from typing import Any
 
 from archer.cli.messages import complain
 from archer.cli.output import write_line
+from archer.cli.whole import Whole
 from archer.errors import BadRequest
 
 
@@ -15,9 +16,9 @@ def train(
     *,
     out: Path = Path("training"),
     minutes: float = 120.0,
-    workers: int = 1,
-    threads: int = 1,
-    seed: int = 0,
+    workers: Whole = 1,
+    threads: Whole = 1,
+    seed: Whole = 0,
     compiled: bool = False,
     export: Path | None = None,
 ) -> int:

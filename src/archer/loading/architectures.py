@@ -59,6 +59,8 @@ class Architecture:
 
     name: str
     """The first entry of `architectures` in config.json."""
+    model_type: str
+    """What config.json calls the kind of model; several families may share a name."""
     shift: bool
     """True where the network's output at one column scores the token of the next column."""
     blind: bool
@@ -84,6 +86,7 @@ class Architecture:
 
 LLADA = Architecture(
     name="LLaDAModelLM",
+    model_type="llada",
     shift=False,
     blind=False,
     qkv_bias=False,
@@ -148,6 +151,7 @@ LLADA = Architecture(
 
 DREAM = Architecture(
     name="DreamModel",
+    model_type="Dream",
     shift=True,
     blind=False,
     qkv_bias=True,

@@ -20,6 +20,8 @@ from archer.training.trainer import Effort, Recipe, Trainer
 from archer.training.watch import score
 from archer.training.workers import Workers
 
+MOST_THREADS = 512
+
 
 def train(
     out: Path,
@@ -36,8 +38,8 @@ def train(
     recipe = recipe or Recipe()
     if not minutes > 0:
         raise BadRequest(f"{minutes:g} minutes are no time to train. Give a number above 0.")
-    if threads < 1:
-        raise BadRequest(f"{threads} threads cannot train. Give a number of at least 1.")
+    if not 1 <= threads <= MOST_THREADS:
+        raise BadRequest(f"{threads} threads cannot train. Give a number from 1 to {MOST_THREADS}.")
     if recipe.workers < 1:
         raise BadRequest(f"{recipe.workers} processes cannot train. Give a number of at least 1.")
     run = _Run(out, minutes, threads, recipe, report)

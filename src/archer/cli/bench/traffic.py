@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.options import ModelOptions
 from archer.cli.output import write_json
+from archer.cli.whole import MaybeWhole, Whole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -19,14 +20,14 @@ COLUMNS = ("way", "load", "mean", "p50", "p99", "p99 small", "goodput", "per s",
 def traffic(
     *,
     model: ModelOptions = DEFAULT_MODEL,
-    requests: int = 48,
+    requests: Whole = 48,
     prompts: str = "40,400",
     lengths: str = "32,64,96,128",
     methods: str = "saber,archer,llada-confidence",
     loads: str = "0.8,inf",
-    budget: int | None = None,
-    seed: int = 0,
-    repeats: int = 3,
+    budget: MaybeWhole = None,
+    seed: Whole = 0,
+    repeats: Whole = 3,
     json: bool = False,
 ) -> int:
     """Serve drawn requests one at a time, in fixed batches of eight equals, and by the engine.
