@@ -24,6 +24,9 @@ from archer.errors import BadRequest
 from archer.policies.base import Policy
 
 
+TRUE_OR_FALSE = "true or false"
+
+
 @dataclass(frozen=True)
 class Method:
     """A decoder and a policy with all their settings."""
@@ -140,7 +143,7 @@ def _settings_of(part: Part) -> set[str]:
 def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
     own = _settings_of(part)
     for name, value in wanted.items():
-        if name in own and isinstance(value, bool):
+        if name in own and isinstance(value, bool) and allowed(part, name) != TRUE_OR_FALSE:
             raise BadRequest(f"{name} must be {allowed(part, name)}, not {value}.")
     try:
         return part.make(**{k: v for k, v in wanted.items() if k in own}, **part.fixed)
@@ -162,7 +165,7 @@ def allowed(part: Part, name: str) -> str:
 def _in_words(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return "one of " + ", ".join(schema["enum"])
-    words = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
+    words = {"integer": "a whole number", "number": "a number", "boolean": TRUE_OR_FALSE}
     bounds = {
         "minimum": "at least",
         "exclusiveMinimum": "above",

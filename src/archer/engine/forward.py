@@ -39,6 +39,8 @@ class Work:
     """Token rows x layers that went through attention and feed-forward."""
     pairs: int = 0
     """Query-key pairs x layers."""
+    routed: int = 0
+    """Token rows x layers whose feed-forward was a mixture of experts."""
     scored: int = 0
     """Token rows that reached the vocabulary head."""
 
@@ -82,6 +84,8 @@ class Pass:
     work: Work
     last: int
     """Index of the last layer, which only has to return the rows that are scored."""
+    dense_layers: int
+    """Layers before those with experts."""
 
     def keep(self, packed: Tensor) -> Tensor:
         """[N, ...] -> the rows that are scored."""
@@ -108,21 +112,33 @@ class Pass:
 
     def _attend_run(self, layer: int, queries: Tensor, run: Run) -> Tensor:
         """Query heads that share a key head are folded into its query axis: no key is repeated."""
-        stop = self.fed.columns
         self.work.mixed += queries.shape[0]
-        self.work.pairs += queries.shape[0] * (stop - run.start)
-        keys = self.store.keys[layer, run.slots, :, run.start : stop]
-        values = self.store.values[layer, run.slots, :, run.start : stop]
-        heads, group = keys.shape[1], queries.shape[1] // keys.shape[1]
+        self.work.routed += queries.shape[0] if layer >= self.dense_layers else 0
+        heads = self.store.keys.shape[2]
+        group = queries.shape[1] // heads
         folded = queries.view(run.rows, run.each, heads, group, -1).permute(0, 2, 3, 1, 4)
+        if run.sights:
+            # Block-causal: each block of queries has its own last key column.
+            parts = [
+                self._see(layer, folded[..., sight.queries, :], run, sight.stop)
+                for sight in run.sights
+            ]
+            answer = torch.cat(parts, dim=3)
+        else:
+            answer = self._see(layer, folded, run, self.fed.columns)
+        return answer.permute(0, 3, 1, 2, 4).reshape(queries.shape)
+
+    def _see(self, layer: int, folded: Tensor, run: Run, stop: int) -> Tensor:
+        """[rows, KV, group, n, D] queries over the keys up to column `stop` -> the same."""
+        rows, heads, group, each, size = folded.shape
+        self.work.pairs += rows * each * (stop - run.start)
         answer = F.scaled_dot_product_attention(
-            folded.reshape(run.rows, heads, group * run.each, -1),
-            keys,
-            values,
+            folded.reshape(rows, heads, group * each, size),
+            self.store.keys[layer, run.slots, :, run.start : stop],
+            self.store.values[layer, run.slots, :, run.start : stop],
             attn_mask=self._visible(run, group),
         )
-        answer = answer.view(run.rows, heads, group, run.each, -1).permute(0, 3, 1, 2, 4)
-        return answer.reshape(queries.shape)
+        return answer.view(rows, heads, group, each, size)
 
     def _visible(self, run: Run, group: int) -> Tensor | None:
         if self.fed.visible is None:
@@ -231,6 +247,7 @@ def compute(
         angles=network.angles(fed.positions),
         work=Work(),
         last=network.shape.layers - 1,
+        dense_layers=network.shape.dense_layers,
     )
     for index in range(network.shape.layers):
         layer = network.layer(index)

@@ -18,6 +18,16 @@ from archer.engine.arrays import Flags, Ints
 
 
 @dataclass(frozen=True)
+class Sight:
+    """Some of a row's queries and how far they see, under block-causal attention."""
+
+    queries: slice
+    """Counted among the columns that the row computes."""
+    stop: int
+    """One past the last key column."""
+
+
+@dataclass(frozen=True)
 class Run:
     """Neighbouring rows that compute the same columns, packed one after the other."""
 
@@ -36,6 +46,8 @@ class Run:
     """How many columns per row."""
     packed: slice
     """Their rows in the packed [N, ...] tensors."""
+    sights: tuple[Sight, ...] = ()
+    """Queries by attention block; nothing where every query sees every column."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,8 @@ class Frame:
     """Rows that take part in the pass."""
     full: tuple[bool, ...] | None = None
     """Which rows are refreshed entirely, where that cannot be told from what is asked."""
+    attention_block: int | None = None
+    """Columns per block under block-causal attention."""
 
 
 def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
@@ -111,8 +125,8 @@ def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch
         whole[row] = bool(asked[row, start:].all()) if frame.full is None else frame.full[row]
     places = [each.columns - each.start for each in computed]
     return Layout(
-        computed=_runs(computed, device),
-        scored=_runs(scored, device),
+        computed=_runs(computed, device, frame.attention_block, asked.shape[1]),
+        scored=_runs(scored, device, frame.attention_block, asked.shape[1]),
         kept=_kept(computed, scored, device),
         answers=tuple(answers),
         fed=tuple(fed),
@@ -152,7 +166,9 @@ def columns_of(values: Ints, run: Run) -> Ints:
     return values[run.row : run.row + run.rows, run.picked].reshape(-1)
 
 
-def _runs(wants: Sequence[_Want], device: torch.device) -> tuple[Run, ...]:
+def _runs(
+    wants: Sequence[_Want], device: torch.device, attention_block: int | None, columns_in_all: int
+) -> tuple[Run, ...]:
     """Pack the rows in order, joining neighbours that want the same span."""
     runs: list[Run] = []
     packed = 0
@@ -180,9 +196,25 @@ def _runs(wants: Sequence[_Want], device: torch.device) -> tuple[Run, ...]:
             row, rows, slots = want.row, 1, slice(want.slot, want.slot + 1)
         span = slice(packed, packed + rows * each)
         columns = _on(device, picked)
-        runs.append(Run(row, rows, slots, want.start, columns, picked, each, span))
+        sights = _sights(want, attention_block, columns_in_all)
+        runs.append(Run(row, rows, slots, want.start, columns, picked, each, span, sights))
         packed = span.stop
     return tuple(runs)
+
+
+def _sights(want: _Want, attention_block: int | None, columns: int) -> tuple[Sight, ...]:
+    """One per block that the row computes columns of."""
+    if attention_block is None:
+        return ()
+    blocks, firsts = np.unique((want.columns - want.start) // attention_block, return_index=True)
+    bounds = [*firsts.tolist(), len(want.columns)]
+    return tuple(
+        Sight(
+            slice(bounds[at], bounds[at + 1]),
+            min(columns, want.start + (block + 1) * attention_block),
+        )
+        for at, block in enumerate(blocks.tolist())
+    )
 
 
 def _span(columns: Ints) -> slice | Ints:

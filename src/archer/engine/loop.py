@@ -203,7 +203,8 @@ class Loop(Generic[State]):
             slots=memory.slots,
             response=canvas.response.start,
             running=running,
-            full=None if inside is None else inside.full,
+            full=_whole(question) if inside is None else inside.full,
+            attention_block=canvas.attention_block,
         )
         plan = self._plans.plan(question.asked, canvas.reads, frame)
         fresh: dict[int, RowLogits] = {}
@@ -238,6 +239,16 @@ class Loop(Generic[State]):
             distance = int(question.distance[first])
             calls.append(Call(kind, fed, distance, seconds * fed / total))
         return tuple(calls)
+
+
+def _whole(question: Pending) -> tuple[bool, ...] | None:
+    """Under block-causal attention, rows asked for all they can see; otherwise the plan tells."""
+    canvas = question.canvas
+    if canvas.attention_block is None:
+        return None
+    existing = np.arange(canvas.columns) >= np.array(canvas.starts)[:, None]
+    left_out = canvas.everything() & existing & ~question.asked
+    return tuple(not any(row) for row in left_out.tolist())
 
 
 def _errors(
