@@ -24,12 +24,15 @@ from archer.engine.network import Shape, Transformer
 from networks import Backbone, backbone, random_network, shape
 
 
-def canvas_of(prompts: list[list[int]], responses: Tensor, mask: int) -> Canvas:
+def canvas_of(
+    prompts: list[list[int]], responses: Tensor, mask: int, attention_block: int | None = None
+) -> Canvas:
     """Every response column is read."""
     rows, length = responses.shape
     bounds = np.array([[0, length]] * rows)
     reads = np.ones((rows, length), dtype=np.bool_)
-    return Canvas.plain(Prompt.of(prompts, mask), responses.numpy(), bounds, reads)
+    prompt = Prompt.of(prompts, mask, attention_block=attention_block)
+    return Canvas.plain(prompt, responses.numpy(), bounds, reads)
 
 
 def blank(network: Transformer, canvas: Canvas) -> Memory:
@@ -53,7 +56,13 @@ def ask(
 ) -> tuple[list[Tensor], Work, layout.Layout]:
     """Run one pass over the asked columns; logits per row."""
     rows = tuple(range(canvas.rows))
-    frame = layout.Frame(canvas.starts, memory.slots, canvas.response.start, rows)
+    frame = layout.Frame(
+        canvas.starts,
+        memory.slots,
+        canvas.response.start,
+        rows,
+        attention_block=canvas.attention_block,
+    )
     plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
     found, work = run(model.network, canvas, plan, memory)
     memory.note(canvas, [True] * canvas.rows, plan.full)

@@ -139,6 +139,8 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "dkv-decode": ("confidence+dkv-decode", "dKV-Cache-Decode"),
     "dkv-greedy": ("fixed-order+dkv-greedy", "dKV-Cache-Greedy in a random order"),
     "dllm-cache": ("confidence+dllm-cache", "dLLM-Cache"),
+    "llada2": ("llada2+archer", "LLaDA2.0's own decoding, finished blocks kept"),
+    "llada2-edit": ("llada2-edit+archer", "LLaDA2.1's own decoding, finished blocks kept"),
 }
 """The rows of the paper's main table, and the control it lacks."""
 

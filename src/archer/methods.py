@@ -23,7 +23,6 @@ from archer.engine.canvas import Prompt
 from archer.errors import BadRequest
 from archer.policies.base import Policy
 
-
 TRUE_OR_FALSE = "true or false"
 
 

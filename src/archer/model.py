@@ -42,14 +42,16 @@ def load(
     """Load a checkpoint from a folder or from the hub.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
-    `quantize="int8"` keeps the matrices of the layers in eight bits: a fourth of the memory of float32, half of
-    bfloat16, and slightly other logits; embedding, head, norms and routers stay as they are.
+    `quantize="int8"` keeps the matrices of the layers in eight bits: a fourth of float32, half of bfloat16,
+    and slightly other logits; embedding, head, norms and routers stay as they are.
     `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
     No code of the checkpoint is ever run.
     """
     where, kind = place(device, dtype)
     if quantize not in (None, "int8"):
-        raise BadRequest(f"There is no quantisation {quantize!r} here. Choose int8, or leave it out.")
+        raise BadRequest(
+            f"There is no quantisation {quantize!r} here. Choose int8, or leave it out."
+        )
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
     network = load_network(folder, device=where, dtype=kind, int8=quantize == "int8")

@@ -31,8 +31,16 @@ def methods(*, matrix: bool = False, json: bool = False) -> int:
     from archer.compatibility import matrix as pairs
 
     if matrix:
-        table = pairs(DECODERS, POLICIES)
-        write_json(table) if json else write_line(as_markdown(table))
+        full = pairs(DECODERS, POLICIES)
+        causal = pairs(DECODERS, POLICIES, block_causal=True)
+        if json:
+            write_json({"full": full, "block_causal": causal})
+            return 0
+        write_line(as_markdown(full))
+        write_line("")
+        write_line("With a model that attends block-causally (LLaDA2):")
+        write_line("")
+        write_line(as_markdown(causal))
         return 0
     common = _described(COMMON)
     named = {

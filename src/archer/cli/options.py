@@ -33,6 +33,8 @@ class ModelOptions:
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
     """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
+    quantize: str | None = None
+    """int8 keeps the layers' matrices in eight bits; off."""
     threads: int | None = None
     """Processor threads; as many as there are cores."""
     compile: bool = False
@@ -48,6 +50,7 @@ class ModelOptions:
             revision=self.revision,
             device=self.device,
             dtype=self.dtype,
+            quantize=self.quantize,
             compiled=self.compile,
         )
 

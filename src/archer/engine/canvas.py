@@ -151,7 +151,7 @@ class Canvas:
         return int(self.tokens.shape[1])
 
     def everything(self) -> Flags:
-        """[B, L]: every column that can be seen.  Those before a row's start are dropped when a pass is laid out."""
+        """[B, L]: every column that is seen.  Those before a row's start are dropped when it is laid out."""
         if self.attention_block is None:
             return np.ones(self.tokens.shape, dtype=np.bool_)
         fed: Flags = np.arange(self.columns) < self.horizon()[:, None]
@@ -173,7 +173,9 @@ class Canvas:
         if self.attention_block is None:
             return np.full(self.rows, self.columns)
         read = self.columns - self.reads[:, ::-1].argmax(axis=1)
-        last = np.where(self.reads.any(axis=1), np.maximum(self.block[:, 1], read), self.block[:, 1])
+        last = np.where(
+            self.reads.any(axis=1), np.maximum(self.block[:, 1], read), self.block[:, 1]
+        )
         ends: Ints = self.block_starts(last - 1) + self.attention_block
         return np.minimum(ends, self.columns)
 

@@ -111,8 +111,8 @@ class Memory:
     def outdated(self, canvas: Canvas) -> Flags:
         """[B, L]: under block-causal attention, what the store does not hold as a full pass would compute it.
 
-        From the block of the first column that has changed since the last pass, was never computed, or is read.
-        All earlier blocks are exact, because they see nothing behind them.
+        From the block of the first column that has changed since the last pass, was never computed or is
+        read.  All earlier blocks are exact, because they see nothing behind them.
         """
         columns = np.arange(canvas.columns)
         unseen = (canvas.tokens != self.seen) | (columns >= self.reached[:, None])

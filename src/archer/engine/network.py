@@ -111,7 +111,9 @@ class Layer(nn.Module):
             sizes = (2 * experts.inner, shape.width), (shape.width, experts.inner)
             self.router = weight(experts.count, shape.width)
             if experts.router is Router.GROUPED_SIGMOID:
-                self.router_bias = _allocated(experts.count, device=device, dtype=_at_least_32(dtype))
+                self.router_bias = _allocated(
+                    experts.count, device=device, dtype=_at_least_32(dtype)
+                )
             self.expert_gate_up, self.expert_gate_up_scale = matrix(experts.count, *sizes[0])
             self.expert_down, self.expert_down_scale = matrix(experts.count, *sizes[1])
 
@@ -283,7 +285,10 @@ def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 
 
 def rotate(heads: Tensor, angles: Angles) -> Tensor:
-    """Half-rotate RoPE: dimension j < R is paired with j + R/2, the others pass.  [N, heads, D] -> the same."""
+    """Half-rotate RoPE: dimension j < R/2 is paired with j + R/2, those from R on pass.
+
+    [N, heads, D] -> the same.
+    """
     rotated = angles.cosine.shape[-1]
     wide = heads[..., :rotated].to(angles.cosine.dtype)
     paired = wide.roll(rotated // 2, -1)

@@ -30,7 +30,7 @@ TOLERATED = ".rotary_emb.inv_freq"
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one tensor of the checkpoint goes: rows [row, row + shape[0]) of a parameter or of one expert of it."""
+    """Where one tensor of the checkpoint goes: rows [row, row + shape[0]) of a parameter or of one expert."""
 
     parameter: str
     row: int
@@ -146,6 +146,13 @@ def slots_of(architecture: Architecture, shape: Shape) -> dict[str, Slot]:
                 name = place.tensor.format(i=i, e=expert)
                 slots[name] = Slot(parameter, row, (rows, *size[1:]), expert)
     return slots
+
+
+def named_tensors(network: Transformer, architecture: Architecture) -> dict[str, Tensor]:
+    """The network's weights under the names of a checkpoint, as views; the inverse of loading."""
+    parameters = dict(network.named_parameters(remove_duplicate=False))
+    slots = slots_of(architecture, network.shape)
+    return {name: slot.of(parameters[slot.parameter]) for name, slot in slots.items()}
 
 
 def _layers(place: Placement, shape: Shape) -> range:

@@ -41,6 +41,51 @@ def parse_config(config: Json, where: str) -> ModelConfig:
     return ModelConfig(architecture, shape, mask, eos)
 
 
+def config_for(architecture: Architecture, shape: Shape, mask: int, eos: int) -> Json:
+    """A config.json that says what the shape says; the inverse of `parse_config`."""
+    keys, experts = architecture.keys, architecture.keys.experts
+    numbers: dict[str | None, object] = {
+        keys.layers: shape.layers,
+        keys.width: shape.width,
+        keys.heads: shape.heads,
+        keys.kv_heads: shape.kv_heads,
+        keys.vocabulary: shape.vocabulary,
+        keys.norm_epsilon: shape.norm_epsilon,
+        keys.max_positions: shape.max_positions,
+        keys.inner: shape.inner,
+        keys.head_dim: shape.head_dim,
+    }
+    if shape.rotary is not None:
+        numbers |= {keys.rotary: shape.rotary, keys.rotary_share: shape.rotary / shape.head_dim}
+    if experts is not None and shape.experts is not None:
+        mixture = shape.experts
+        numbers |= {
+            experts.count: mixture.count,
+            experts.active: mixture.active,
+            experts.inner: mixture.inner,
+            experts.shared_count: mixture.shared // mixture.inner,
+            experts.dense_layers: mixture.dense_layers,
+            experts.groups: mixture.groups,
+            experts.kept_groups: mixture.kept_groups,
+            experts.scale: mixture.scale,
+        }
+    config: Json = {
+        **{key: _first(value) for key, value in architecture.fixed.items()},
+        **{key: value for key, value in numbers.items() if key is not None},
+        **{key: [entry] * shape.layers for key, entry in architecture.per_layer},
+        "architectures": [architecture.name],
+        "rope_theta": shape.rope_theta,
+        "mask_token_id": mask,
+        "eos_token_id": eos,
+    }
+    return config | {first: config[second] for first, second in architecture.equal}
+
+
+def _first(value: object) -> object:
+    """Of several values that are supported the first."""
+    return value[0] if isinstance(value, tuple) else value
+
+
 @dataclass(frozen=True)
 class _Values:
     """Typed access to the keys; each refusal names file and key."""
@@ -128,7 +173,7 @@ def _check_settings(values: _Values, architecture: Architecture) -> None:
 def _special_ids(
     values: _Values, architecture: Architecture, vocabulary: int
 ) -> tuple[int, tuple[int, ...]]:
-    """Mask id and end ids: the config's own, else the family's constants where its vocabulary is the family's."""
+    """Mask id and end ids: the config's own, else the family's constants where the vocabulary is its own."""
     known = architecture.special_ids
     absent = [key for key in ("mask_token_id", "eos_token_id") if key not in values.config]
     if known is None or not absent:
@@ -136,8 +181,9 @@ def _special_ids(
         return mask, values.tokens("eos_token_id", vocabulary)
     if vocabulary != known.vocabulary:
         raise BadModel(
-            f"{values.where}: the key {kind_of(absent[0])} is missing, and the ids of {architecture.name} are "
-            f"known for a vocabulary of {known.vocabulary} only, not of {vocabulary}; add the key."
+            f"{values.where}: the key {kind_of(absent[0])} is missing, and the ids of "
+            f"{architecture.name} are known for a vocabulary of {known.vocabulary} only, not of "
+            f"{vocabulary}; add the key."
         )
     mask = known.mask
     if "mask_token_id" in values.config:
