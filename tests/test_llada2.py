@@ -163,4 +163,5 @@ def test_settings_out_of_range_are_refused(setting: str, value: Any, phrase: str
 
 def test_the_names_are_cached_exactly() -> None:
     assert type(build("llada2", {"eos_early_stop": True}).policy).__name__ == "Archer"
-    assert build("llada2-edit:0.5", {}).settings["editing_threshold"] == 0.5
+    given = build("llada2-edit:0.5+archer", {}).settings
+    assert (given["editing_threshold"], given["radius"]) == (0.5, 8)

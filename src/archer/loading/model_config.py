@@ -17,6 +17,8 @@ LARGEST_LAYERS = 1 << 10
 LARGEST_SIZE = 1 << 24
 LARGEST_REAL = 1e15
 """No published model comes near these; a config beyond them is a mistake or a trap."""
+MOST_EXPERTS = 1 << 14
+"""Experts of all layers together; LLaDA2-flash has half of it."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +106,12 @@ class _Values:
             )
         return self.config[key]
 
-    def whole(self, key: str, largest: int) -> int:
+    def whole(self, key: str, largest: int, smallest: int = 1) -> int:
         value = self.get(key)
-        if type(value) is not int or not 1 <= value <= largest:
-            expected = f"must be a whole number from 1 to {largest}"
+        if type(value) is not int or not smallest <= value <= largest:
+            expected = f"must be a whole number from {smallest} to {largest}"
             raise self.refused(key, f"{expected}, not {kind_of(value)}")
         return value
-
-    def count(self, key: str, largest: int) -> int:
-        """A whole number that may be zero."""
-        value = self.get(key)
-        return 0 if type(value) is int and value == 0 else self.whole(key, largest)
 
     def positive(self, key: str) -> float:
         value = self.get(key)
@@ -258,7 +255,7 @@ def _experts(values: _Values, architecture: Architecture, layers: int) -> Expert
     keys = architecture.keys.experts
     if keys is None or architecture.router is None:
         return None
-    count = values.whole(keys.count, LARGEST_SIZE)
+    count = values.whole(keys.count, MOST_EXPERTS // layers)
     inner = values.whole(keys.inner, LARGEST_SIZE)
     shared = 0 if keys.shared_count is None else values.whole(keys.shared_count, LARGEST_SIZE)
     groups = 1 if keys.groups is None else values.whole(keys.groups, count)
@@ -272,7 +269,7 @@ def _experts(values: _Values, architecture: Architecture, layers: int) -> Expert
         active=values.whole(keys.active, count // groups * kept),
         inner=inner,
         shared=shared * inner,
-        dense_layers=0 if keys.dense_layers is None else values.count(keys.dense_layers, layers),
+        dense_layers=0 if keys.dense_layers is None else values.whole(keys.dense_layers, layers, 0),
         router=architecture.router,
         groups=groups,
         kept_groups=kept,
