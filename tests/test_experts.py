@@ -55,8 +55,8 @@ def test_the_grouped_product_is_the_same(kind: str) -> None:
     assert layer.router is not None
     assert layer.shape.experts is not None
     sent = send(rows, layer.router, layer.router_bias, layer.shape.experts)
-    one = experts._in_turn(rows, sent.experts, layer.stack())
-    other = experts._grouped(rows, sent.experts, layer.stack())
+    one = experts.in_turn(rows, sent.experts, layer.stack())
+    other = experts.grouped(rows, sent.experts, layer.stack())
     assert (one - other).abs().max() < 1e-5
 
 

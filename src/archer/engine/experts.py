@@ -102,24 +102,24 @@ def send(normed: Tensor, router: Tensor, bias: Tensor | None, experts: Experts) 
 
 def mixed(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
     """[N, d] -> [N, d]: the weighted answers of each row's experts, summed in at least float32."""
-    grouped = normed.device.type != "cpu" or torch.compiler.is_compiling()
-    if grouped and stack.gate_up_scale is None and normed.dtype != torch.float64:
-        answers = _grouped(normed, sent.experts, stack)
+    on_device = normed.device.type != "cpu" or torch.compiler.is_compiling()
+    if on_device and stack.gate_up_scale is None and normed.dtype != torch.float64:
+        answers = grouped(normed, sent.experts, stack)
     else:
-        answers = _in_turn(normed, sent.experts, stack)
+        answers = in_turn(normed, sent.experts, stack)
     return (_wide(answers) * sent.weights[..., None]).sum(dim=1).to(normed.dtype)
 
 
 def _in_best_groups(ranked: Tensor, experts: Experts) -> Tensor:
     """[N, E]: minus infinity outside the groups whose two best experts have the largest sum."""
-    grouped = ranked.unflatten(-1, (experts.groups, -1))
-    best = grouped.topk(2, dim=-1).values.sum(dim=-1).topk(experts.kept_groups, dim=-1).indices
-    left_out = torch.ones_like(grouped[..., 0], dtype=torch.bool).scatter_(-1, best, False)
-    kept: Tensor = grouped.masked_fill(left_out[..., None], -torch.inf)
+    groups = ranked.unflatten(-1, (experts.groups, -1))
+    best = groups.topk(2, dim=-1).values.sum(dim=-1).topk(experts.kept_groups, dim=-1).indices
+    left_out = torch.ones_like(groups[..., 0], dtype=torch.bool).scatter_(-1, best, False)
+    kept: Tensor = groups.masked_fill(left_out[..., None], -torch.inf)
     return kept.flatten(-2)
 
 
-def _in_turn(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
+def in_turn(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
     """[N, d], Long[N, k] -> [N, k, d]: one expert after the other; the host learns who got how many rows."""
     flat = chosen.flatten()
     order = flat.argsort(stable=True)
@@ -136,7 +136,7 @@ def _in_turn(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
     return answers.view(*chosen.shape, -1)
 
 
-def _grouped(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
+def grouped(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
     """The same by torch's grouped product."""
     flat = chosen.flatten()
     order = flat.argsort(stable=True)
