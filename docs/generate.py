@@ -71,6 +71,7 @@ def parts() -> dict[str, str]:
         "trajectories": _measured("decode", (report.trajectories,)),
         "batches": _measured("batch", (report.batches,)),
         "loads": _measured("load", (report.loads,)),
+        "encodings": _measured("encode", (report.encodings,)),
         "scores": _scores(),
         "studies": _studies(),
     }

@@ -67,8 +67,14 @@ MIXTURES = {
 
 def mixture(kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Backbone:
     """A network with experts, q/k norms and, as LLaDA2 has it, half of each head rotated."""
-    own = {"rotary": 4, "kv_heads": 2} if kind == "grouped" else {}
-    which = replace(shape(), qk_norm=True, rope_float32=False, experts=MIXTURES[kind], **own)
+    grouped = kind == "grouped"
+    which = replace(
+        shape(kv_heads=2 if grouped else 4),
+        qk_norm=True,
+        rope_float32=False,
+        rotary=4 if grouped else None,
+        experts=MIXTURES[kind],
+    )
     return Backbone(random_network(which, seed, dtype), False, mask=which.vocabulary - 3)
 
 

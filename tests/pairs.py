@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Loop, Step
+from archer.engine.loop import Loop
+from archer.engine.step import Step
 from archer.methods import build
 from networks import Backbone
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archer.engine.arrays import Ints
-from archer.engine.forward import Work
-from archer.engine.loop import Step
+from archer.engine.step import Step
+from archer.engine.work import Work
 from archer.policies.dkv import _with_neighbours
 from networks import backbone
 from pairs import walk

@@ -12,7 +12,8 @@ import pytest
 
 from archer.completion import Completion, Seconds, Tally, add
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Call, Kind, Loop
+from archer.engine.loop import Loop
+from archer.engine.step import Call, Kind
 from archer.errors import NonFinite
 from archer.methods import build
 from networks import backbone
@@ -29,8 +30,16 @@ def step(
     control: float = 0.0,
     errors: dict[int, NonFinite] | None = None,
 ) -> Any:
-    """The parts of a step that a tally reads."""
+    """The parts of a step that a tally reads: whatever changed to a token was accepted."""
+    wrote = (np.array(before) != np.array(after)) & (np.array(after) != MASK)
+    wrote = wrote.reshape(len(rows), -1)
     return SimpleNamespace(
+        decision=SimpleNamespace(
+            accepted=wrote,
+            replaced=np.zeros_like(wrote),
+            tokens=np.array(after).reshape(len(rows), -1),
+            confidence=np.where(wrote, 0.5, np.nan),
+        ),
         rows=rows,
         calls=calls,
         control=control,

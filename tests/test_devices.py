@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,22 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._dynamo.utils import counters
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from archer.catalogue import METHODS
 from archer.engine.canvas import Prompt
-from archer.engine.logits import _summits_anywhere
-from archer.engine.loop import Kind, Loop
+from archer.engine.forward import Inputs, Part, compute, run
+from archer.engine.loop import Loop
 from archer.engine.memory import Memory, Store
 from archer.engine.network import Transformer
+from archer.engine.peaks import _summits_anywhere
+from archer.engine.pieces import compiled
+from archer.engine.step import Kind
 from archer.engine.transfer import packed, to_host
+from archer.engine.walk import Walk
 from archer.methods import build
 from archer.policies.prompt_cache import Age, Archer
 from networks import Backbone, backbone
@@ -132,7 +141,7 @@ def test_the_host_reads_once_per_update(
 ) -> None:
     """Tokens, confidences and whether they are finite come together, as they would from a device."""
     monkeypatch.setattr("archer.engine.logits.to_host", packed)
-    monkeypatch.setattr("archer.engine.logits._summits_at_hand", _summits_anywhere)
+    monkeypatch.setattr("archer.engine.peaks._summits_at_hand", _summits_anywhere)
     loop, state = loop_of(backbone(), method, settings)
     loop.decoder.canvas(state)
     with watched(monkeypatch) as watch:
@@ -180,34 +189,78 @@ def tokens_of(loop: Loop[Any], state: Any) -> tuple[list[Kind], list[list[int]]]
     return kinds, [response[row] for row in sorted(response)]
 
 
-@pytest.mark.parametrize("shift", [False, True])
-def test_a_traced_pass_gives_the_same_tokens(shift: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pass becomes one graph per layout, without a break; here the graph is run as it is."""
-    model = backbone(shift)
-    compiler = torch.compile
-
-    def traced(function: Any, **options: Any) -> Any:
-        assert options == {"fullgraph": True, "dynamic": False}
-        return compiler(function, backend="eager", **options)
-
-    plain = tokens_of(*loop_of(model, "archer"))
-    monkeypatch.setattr(torch, "compile", traced)
-    assert tokens_of(*loop_of(model, "archer", compiled=True)) == plain
-    assert {Kind.FULL, Kind.CACHED} <= set(plain[0])
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    """Graphs of other tests do not count, and none is left behind."""
+    torch._dynamo.reset()
+    counters.clear()
+    compiled.cache_clear()
+    yield
+    compiled.cache_clear()
+    torch._dynamo.reset()
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_a_compiled_pass_gives_the_same_tokens() -> None:
-    """With torch's own compiler: two graphs, one full and one cached."""
+@pytest.mark.usefixtures("fresh_compiler")
+def test_compiled_pieces_serve_all_lengths_with_a_few_graphs() -> None:
+    """Torch's own compiler, 40 prompt lengths and 3 response lengths: the tokens of the plain pass."""
     model = backbone()
-    made = build("archer", {"length": 8})
-    start = made.decoder.start(Prompt.of([[1, 2, 3]], model.mask), 8)
-    found = [
-        tokens_of(Loop(model.network, False, made.decoder, Archer(4), compiled=each), start)
-        for each in (False, True)
-    ]
-    assert found[0] == found[1]
+    for length in (4, 6, 8):
+        made = build("archer", {"length": length, "radius": 3})
+        for prompt in range(1, 41):
+            ids = [(7 * prompt + at) % 40 for at in range(prompt)]
+            start = made.decoder.start(Prompt.of([ids], model.mask), length)
+            found = [
+                tokens_of(Loop(model.network, False, made.decoder, made.policy, compiled=c), start)
+                for c in (False, True)
+            ]
+            assert found[0] == found[1]
+    assert 4 <= counters["stats"]["unique_graphs"] <= 12
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("method", [*METHODS, *OTHERS])
+def test_every_method_runs_on_traced_pieces(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a graph break; the graphs are run as they are."""
+    compiler = torch.compile
+    monkeypatch.setattr(torch, "compile", partial(compiler, backend="eager"))
+    model = backbone()
+    plain = tokens_of(*loop_of(model, method))
+    assert tokens_of(*loop_of(model, method, compiled=True)) == plain
+
+
+@pytest.mark.parametrize("kind", ["full", "cached"])
+def test_a_pass_can_be_recorded_and_replayed_with_other_tokens(kind: str) -> None:
+    """What a CUDA graph needs: no look at data, inputs and store where they were.  Untried on CUDA itself."""
+    model = backbone()
+    made = build("archer", {"length": LENGTH})
+    start = made.decoder.start(Prompt.of([PROMPTS[0]], model.mask), LENGTH)
+    loop = Loop(model.network, False, made.decoder, Archer(float("inf")))
+    walk = loop.walk(start)
+    if kind == "cached":
+        walk.advance(run(model.network, [_part(walk)])[0])
+    inputs = Inputs.of([_part(walk)], model.network.device)
+
+    def recorded(tokens: Tensor) -> Tensor:
+        return compute(model.network, replace(inputs, tokens=tokens))
+
+    graph = make_fx(recorded, tracing_mode="real")(inputs.tokens)
+    store = walk.memory.store
+    addresses = store.keys.data_ptr(), store.values.data_ptr()
+    other = (inputs.tokens + 1) % model.mask
+    replayed = graph(other)
+    keys = store.keys.clone()
+    assert torch.equal(replayed, recorded(other))
+    assert torch.equal(keys, store.keys)
+    assert (store.keys.data_ptr(), store.values.data_ptr()) == addresses
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert compute(model.network, inputs).shape == replayed.shape
+
+
+def _part(walk: Walk[Any]) -> Part:
+    part = walk.wants
+    assert part is not None
+    return part
 
 
 def unread(*tensors: Tensor) -> list[NDArray[Any]]:

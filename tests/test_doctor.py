@@ -1,115 +1,22 @@
-"""The doctor: what it says about a machine, and about children that die, hang or miscalculate."""
+"""The doctor: what it says about a machine."""
 
 import json
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import torch
 
 from archer import doctor
-from archer.doctor import ISA_SETTING, ISA_VALUE, ISA_VARIABLE, Attempt, Bf16, Report
+from archer.devices import ISA_SETTING, Attempt, Bf16
+from archer.doctor import Report
 from archer.judge import describe_tier
 
 OK = Attempt("ok")
 SIGILL = Attempt("killed", "by SIGILL")
-DIE = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 
 
 def child(script: str) -> tuple[str, ...]:
     return (sys.executable, "-c", script)
-
-
-@pytest.fixture
-def fresh_cache() -> Iterator[None]:
-    doctor.bf16_refusal.cache_clear()
-    yield
-    doctor.bf16_refusal.cache_clear()
-
-
-def test_a_child_that_ends_well_is_ok_and_not_tried_twice() -> None:
-    assert doctor.probe_bf16(child("")) == Bf16(OK)
-    assert Bf16(OK).refusal is None
-
-
-def test_a_child_killed_by_a_signal_is_named_and_tried_with_the_variable() -> None:
-    verdict = doctor.probe_bf16(child(DIE))
-    assert verdict == Bf16(SIGILL, SIGILL)
-    assert verdict.refusal is not None
-    assert "killed by SIGILL" in verdict.refusal
-    assert verdict.refusal.endswith("Use float32.")
-    assert ISA_VARIABLE not in verdict.refusal
-
-
-def test_the_variable_is_the_remedy_where_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ISA_VARIABLE, raising=False)
-    dies_without = f"import os\nif os.environ.get({ISA_VARIABLE!r}) != {ISA_VALUE!r}:\n    {DIE}"
-    verdict = doctor.probe_bf16(child(dies_without))
-    assert verdict == Bf16(SIGILL, OK)
-    assert verdict.refusal is not None
-    assert verdict.refusal.endswith(f"Set {ISA_SETTING} before Python starts, or use float32.")
-
-
-def test_a_child_that_hangs_is_stopped_and_not_tried_twice() -> None:
-    verdict = doctor.probe_bf16(child("import time; time.sleep(60)"), seconds=0.2)
-    assert verdict == Bf16(Attempt("timed out", "after 0.2 s"))
-    assert verdict.refusal is not None
-    assert "timed out after 0.2 s" in verdict.refusal
-
-
-def test_a_wrong_result_is_told_from_a_crash() -> None:
-    verdict = doctor.probe_bf16(child(f"raise SystemExit({doctor.WRONG_RESULT_CODE})"))
-    assert verdict.as_is == Attempt("wrong result")
-    assert verdict.refusal is not None
-    assert "wrong result" in verdict.refusal
-
-
-@pytest.mark.parametrize(
-    ("script", "last_words"),
-    [("raise ImportError('no torch')", "ImportError: no torch"), ("exit(1)", "no message")],
-)
-def test_any_other_failure_shows_the_childs_last_words(script: str, last_words: str) -> None:
-    attempt = doctor.probe_bf16(child(script)).as_is
-    assert attempt == Attempt("failed", f"with exit code 1 ({last_words})")
-
-
-def test_a_child_that_cannot_start_is_a_failure_and_no_exception() -> None:
-    attempt = doctor.probe_bf16(("./no-such-interpreter",)).as_is
-    assert str(attempt).startswith("failed to start (")
-
-
-def test_a_signal_without_a_name_is_given_by_number() -> None:
-    nameless = next(n for n in range(1, 200) if n not in set(signal.Signals))
-    assert doctor._signal_name(nameless) == f"signal {nameless}"
-
-
-def test_the_probe_script_finds_each_operation_that_miscalculates() -> None:
-    """Runs the script with harmless stand-ins for the operations, one of which returns zeros."""
-    harness = f"""
-import torch
-import torch.nn.functional as F
-places = [(torch, "matmul"), (F, "linear"), (F, "scaled_dot_product_attention")]
-originals = [getattr(*place) for place in places]
-
-def stand_in(original, broken):
-    def operation(*inputs):
-        out = original(*[x.float() for x in inputs])
-        return out * 0 if broken and inputs[0].dtype == torch.bfloat16 else out
-    return operation
-
-for culprit in [None, *places]:
-    for place, original in zip(places, originals):
-        setattr(*place, stand_in(original, place == culprit))
-    try:
-        exec({doctor.PROBE_SCRIPT!r}, {{}})
-    except SystemExit as end:
-        print(end.code)
-"""
-    done = subprocess.run(child(harness), capture_output=True, text=True, check=True)
-    wrong = str(doctor.WRONG_RESULT_CODE)
-    assert done.stdout.split() == ["0", wrong, wrong, wrong]
 
 
 def test_the_report_on_this_machine_is_coherent() -> None:
@@ -177,17 +84,3 @@ def test_a_package_that_is_missing_is_reported_as_such(monkeypatch: pytest.Monke
     monkeypatch.setattr(doctor, "CORE_PACKAGES", ("no-such-distribution",))
     report = doctor.examine(child(""))
     assert report.versions == {"no-such-distribution": "not installed"}
-
-
-@pytest.mark.usefixtures("fresh_cache")
-def test_the_refusal_is_found_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    verdicts = iter([Bf16(SIGILL)])
-    monkeypatch.setattr(doctor, "probe_bf16", lambda: next(verdicts))
-    assert doctor.bf16_refusal("cpu") == Bf16(SIGILL).refusal
-    assert doctor.bf16_refusal("cpu") == Bf16(SIGILL).refusal
-
-
-@pytest.mark.usefixtures("fresh_cache")
-def test_an_accelerator_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "probe_bf16", lambda: pytest.fail("probed"))
-    assert doctor.bf16_refusal("cuda") is None

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Kind, Loop, Step
+from archer.engine.loop import Loop
+from archer.engine.step import Kind, Step
 from archer.methods import build
 from networks import backbone
 
@@ -48,10 +49,9 @@ def test_shared_or_not_the_responses_are_the_same(method: str, settings: dict[st
 
 def test_rows_that_read_other_columns_run_on_their_own() -> None:
     loop, start = loop_and_start("archer")
-    canvas = loop.decoder.canvas(start)
-    question = loop._question(start, canvas, loop._blank(canvas), ~start.done)
+    question = loop.walk(start).pending
     assert question.twins(start.prompt.groups) == {2: 0, 3: 0}
-    canvas.reads[2:, -1] = False
+    question.canvas.reads[2:, -1] = False
     assert question.twins(start.prompt.groups) == {3: 2}
     assert replace(question, lanes=2).twins((0, 0)) == {}
 

@@ -18,9 +18,10 @@ import naive
 from archer.engine import layout
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt
-from archer.engine.forward import Work, run
+from archer.engine.forward import Part, run
 from archer.engine.memory import Memory, Store
 from archer.engine.network import Shape, Transformer
+from archer.engine.work import Work
 from networks import Backbone, backbone, random_network, shape
 
 
@@ -64,9 +65,9 @@ def ask(
         attention_block=canvas.attention_block,
     )
     plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
-    found, work = run(model.network, canvas, plan, memory)
+    (answer,) = run(model.network, [Part(canvas, plan, memory)])
     memory.note(canvas, [True] * canvas.rows, plan.full)
-    return [found[row].values for row in rows], work, plan
+    return [answer.rows[row].values for row in rows], answer.work, plan
 
 
 def ids(length: int, seed: int, vocabulary: int = 45) -> Tensor:
@@ -189,6 +190,8 @@ def _names(network: Transformer, which: Shape) -> dict[str, Tensor]:
         weights[at + "input_layernorm.weight"] = layer.attention_norm
         weights[at + "post_attention_layernorm.weight"] = layer.feed_norm
         weights[at + "self_attn.o_proj.weight"] = layer.out
+        assert layer.gate_up is not None
+        assert layer.down is not None
         weights[at + "mlp.down_proj.weight"] = layer.down
         gate, up = layer.gate_up.chunk(2)
         weights[at + "mlp.gate_proj.weight"], weights[at + "mlp.up_proj.weight"] = gate, up

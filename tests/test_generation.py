@@ -20,8 +20,9 @@ from archer.decoders.scheduled import Scheduled
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt
 from archer.engine.logits import Logits
-from archer.engine.loop import Kind, Loop, Step
+from archer.engine.loop import Loop
 from archer.engine.memory import Memory
+from archer.engine.step import Kind, Step
 from archer.errors import Incompatible, NonFinite, Stuck
 from archer.policies.prompt_cache import Age, Archer, Eager
 from networks import Backbone, backbone

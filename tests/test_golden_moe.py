@@ -14,7 +14,7 @@ import naive
 from archer import replay
 from archer.bench.library import library_pass, library_twin
 from archer.engine.canvas import Canvas
-from archer.engine.loop import Step
+from archer.engine.step import Step
 from archer.errors import Incompatible
 from archer.model import Model, load
 from conftest import shared
@@ -258,7 +258,7 @@ def test_a_batch_equals_singles(name: str) -> None:
         settings: dict[str, Any] = {"length": 21}
         if method != "archer":
             settings |= {"block": 8, "threshold": 0.4}
-        together = model.generate(prompts, method, **settings)
+        together = model.stream(prompts, method, **settings).finish()
         for prompt, batched in zip(prompts, together, strict=True):
             (alone,) = model.generate(prompt, method, **settings)
             assert batched.tokens == alone.tokens

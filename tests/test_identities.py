@@ -18,7 +18,7 @@ from archer.decoders.scheduled import Scheduled
 from archer.decoders.wrappers import EndOfText
 from archer.engine.canvas import Prompt
 from archer.engine.logits import Logits
-from archer.engine.loop import Kind
+from archer.engine.step import Kind
 from archer.errors import Incompatible
 from networks import backbone
 from pairs import calls, revised, texts, walk

@@ -43,7 +43,18 @@ LAYERS = {
     "engine/arrays": (),
     "engine/transfer": (),
     "engine/canvas": (BELOW_ALL, ARRAYS),
-    "engine/logits": (BELOW_ALL, ARRAYS, "archer.engine.noise", "archer.engine.transfer"),
+    "engine/logits": (
+        BELOW_ALL,
+        ARRAYS,
+        "archer.engine.noise",
+        "archer.engine.peaks",
+        "archer.engine.transfer",
+    ),
+    "engine/peaks": (BELOW_ALL, "archer.engine.noise"),
+    "engine/attention": (BELOW_ALL,),
+    "engine/schedule": (),
+    "engine/work": (),
+    "engine/pieces": (BELOW_ALL, "archer.engine.network"),
     "engine/layer_rule": (BELOW_ALL,),
     "engine/network": (BELOW_ALL,),
     "engine/memory": (BELOW_ALL, ARRAYS, "archer.engine.canvas", "archer.engine.logits"),
@@ -224,6 +235,20 @@ def run(code: str) -> str:
 def test_importing_the_package_does_no_work() -> None:
     heavy = "{'torch', 'numpy', 'transformers', 'tokenizers', 'pydantic'}"
     assert run(f"import archer; print(sorted({heavy} & set(sys.modules)))") == "[]"
+
+
+@pytest.mark.parametrize("module", ["archer", "archer.model"])
+def test_decoding_loads_nothing_that_judges_studies_or_measures(module: str) -> None:
+    """Nor trains, draws reports, or is the command line."""
+    apart = (
+        "bench cli doctor integrations judge pocket replay report runs studies tasks training view"
+    )
+    loaded = run(
+        f"import {module}\n"
+        "names = {name.split('.')[1] for name in sys.modules if name.startswith('archer.')}\n"
+        f"print(sorted(names & set({apart.split()!r})))"
+    )
+    assert loaded == "[]"
 
 
 def test_every_public_name_can_be_reached() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archer.engine import layout
 from archer.engine.arrays import Flags
-from archer.engine.layout import Frame, Layout, Plans, Run
+from archer.engine.layout import Frame, Layout, Plans, RowGroup
 
 CPU = torch.device("cpu")
 
@@ -87,7 +87,7 @@ def full_case(shift: bool, rows: int = 2) -> Case:
     return Case(asked, reads, (0,) * rows, tuple(range(rows)), 3, shift, tuple(range(rows)))
 
 
-def columns_in(run: Run) -> list[int]:
+def columns_in(run: RowGroup) -> list[int]:
     """The columns of a run, one by one."""
     if isinstance(run.columns, slice):
         return list(range(run.columns.start, run.columns.stop))
@@ -95,7 +95,7 @@ def columns_in(run: Run) -> list[int]:
     return columns
 
 
-def listed(runs: tuple[Run, ...]) -> list[tuple[int, int]]:
+def listed(runs: tuple[RowGroup, ...]) -> list[tuple[int, int]]:
     """(row, column) in packed order, checking that the runs lie one behind the other."""
     pairs: list[tuple[int, int]] = []
     for run in runs:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from archer.engine import logits as module
+from archer.engine import peaks as module
 from archer.engine.logits import Logits, RowLogits
 from reading import greedy
 

@@ -13,8 +13,10 @@ import torch
 
 from archer import model as module
 from archer.completion import Tally
-from archer.engine.loop import Kind
+from archer.engine.pieces import compiled as compiled_pieces
+from archer.engine.step import Kind
 from archer.errors import ArcherError, BadModel, BadRequest
+from archer.methods import build
 from archer.model import Model, load
 from archer.requests import LongerThanTrained
 from folders import make_dream, make_llada
@@ -65,6 +67,68 @@ def test_texts_go_through_the_chat_template_unless_raw(llada: Model, dream: Mode
     assert bytes_of(dream, dream.request("hi", length=LENGTH).prompts[0]).startswith("<|im_start|>")
 
 
+SYSTEM = {"role": "system", "content": "Be brief."}
+TURNS = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "ho"},
+    {"role": "user", "content": "so?"},
+]
+
+
+def test_messages_go_wherever_a_prompt_goes(llada: Model) -> None:
+    (one,) = llada.request([SYSTEM, *TURNS], length=LENGTH).prompts
+    said = bytes_of(llada, one)
+    assert said.count("<|start_header_id|>") == 5
+    assert said.index("Be brief.") < said.index("hi") < said.index("ho") < said.index("so?")
+    several: list[Any] = [[SYSTEM, *TURNS], "hi", [1, 2, 3], TURNS[:1]]
+    together = llada.request(several, length=LENGTH).prompts
+    assert together[0] == one
+    assert together[1] == together[3] == llada.request("hi", length=LENGTH).prompts[0]
+    assert together[2] == (1, 2, 3)
+    assert llada.encode([SYSTEM, *TURNS]) == list(one)
+    (done,) = llada.generate([SYSTEM, *TURNS], length=LENGTH)
+    assert done.tokens == llada.generate(list(one), length=LENGTH)[0].tokens
+    assert done.tokens == llada.stream([[SYSTEM, *TURNS]], length=LENGTH).finish()[0].tokens
+
+
+BAD_CHATS: list[tuple[Any, str]] = [
+    ({"role": "user", "content": "hi"}, "A chat is a list of messages: put the message in a list"),
+    ([*TURNS, "hi"], "A list holds chat messages and other things"),
+    ([1, *TURNS], "A list holds chat messages and other things"),
+    ([[*TURNS, 5]], "A list holds chat messages and other things"),
+    ([{"role": "user"}], "must have a role and a content"),
+    ([{"role": "user", "content": "x", "name": "y"}], "must have a role and a content"),
+    ([{"role": "user", "content": " "}], "The prompt is empty"),
+    ([{"role": "user", "content": "<|eot_id|>"}], "special token"),
+    (["fine", [{"role": 3, "content": "x"}]], "must have a role and a content"),
+]
+
+
+@pytest.mark.usefixtures("no_pass")
+@pytest.mark.parametrize(("prompts", "cause"), BAD_CHATS)
+def test_a_bad_chat_is_refused_before_any_pass(llada: Model, prompts: Any, cause: str) -> None:
+    with pytest.raises(BadRequest, match=cause):
+        llada.stream(prompts, length=LENGTH)
+
+
+def test_messages_need_a_template(llada: Model, bare: Model) -> None:
+    with pytest.raises(BadRequest, match=r"Chat messages need the chat template.*--raw"):
+        llada.request(TURNS, chat=False, length=LENGTH)
+    with pytest.raises(BadRequest, match="has no tokenizer"):
+        bare.request(TURNS, length=LENGTH)
+
+
+def test_a_method_may_be_given_ready_made(llada: Model) -> None:
+    made = build("llada-confidence", {"length": LENGTH, "steps": 4})
+    named = llada.generate([1, 2, 3], "llada-confidence", length=LENGTH, steps=4)
+    assert llada.request([1, 2, 3], made).method is made
+    assert llada.generate([1, 2, 3], made)[0].tokens == named[0].tokens
+    assert llada.stream([1, 2, 3], made).finish()[0].updates == 4
+    for more in ({"length": 8}, {"preset": "paper"}):
+        with pytest.raises(BadRequest, match="'llada-confidence' is given with its settings"):
+            llada.request([1, 2, 3], made, **more)
+
+
 def bytes_of(model: Model, ids: tuple[int, ...]) -> str:
     assert model.text is not None
     return "".join(map(model.text.piece, ids))
@@ -89,7 +153,7 @@ def test_a_model_that_loves_its_mask_still_writes_none(tmp_path: Path) -> None:
     stream = model.stream([1, 2, 3], length=LENGTH)
     tops = [step.logits.rows[0].values.argmax(dim=1).tolist() for step in stream]
     assert any(LLADA_MASK in row for row in tops)
-    assert LLADA_MASK not in stream.completions[0].tokens
+    assert LLADA_MASK not in stream.finish()[0].tokens
 
 
 def finished(model: Model, tokens: list[int]) -> Any:
@@ -217,7 +281,7 @@ def test_a_failure_of_every_row_still_ends_the_stream(tmp_path: Path) -> None:
     model.network.head.data.fill_(torch.nan)
     steps = list(stream := model.stream([[1], [2]], length=LENGTH))
     assert [step.rows for step in steps] == [()]
-    assert {done.finish_reason for done in stream.completions} == {"error"}
+    assert {done.finish_reason for done in stream.finish()} == {"error"}
 
 
 def test_completions_run_what_is_left(llada: Model) -> None:
@@ -228,10 +292,10 @@ def test_completions_run_what_is_left(llada: Model) -> None:
     for step in stream:
         if step.index == 2:
             break
-    (done,) = stream.completions
+    (done,) = stream.finish()
     assert (done.tokens, done.updates) == (whole.tokens, whole.updates)
     assert list(stream) == []
-    assert stream.completions[0].updates == whole.updates
+    assert stream.finish()[0].updates == whole.updates
 
 
 def test_nothing_runs_before_the_first_step_is_asked_for(
@@ -303,8 +367,10 @@ def test_a_model_hands_its_passes_to_the_compiler_if_asked(
         return function
 
     monkeypatch.setattr(torch, "compile", compile_)
+    compiled_pieces.cache_clear()
     plain = load(folder).generate([[5, 7]], length=8)
     assert compiled == []
     same = load(folder, compiled=True).generate([[5, 7]], length=8)
-    assert len(compiled) == 1
+    assert [piece.__name__ for piece in compiled] == ["enter", "enter_last", "leave", "score"]
+    compiled_pieces.cache_clear()
     assert same[0].tokens == plain[0].tokens

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from archer import replay
-from archer.engine.loop import Kind
+from archer.engine.step import Kind
 from archer.errors import BadModel, BadTrace
 from archer.model import load
 from archer.replay import Case, Mismatch

@@ -38,7 +38,7 @@ def record(model: Model, path: Path, prompts: Any, **options: Any) -> list[list[
                 writer.write(speller.spelled(event))
             for index, row in enumerate(step.rows):
                 seen[row].append(step.after.response[index].tolist())
-        for row, completion in enumerate(stream.completions):
+        for row, completion in enumerate(stream.finish()):
             writer.ended(row, completion)
     return seen
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from archer.completion import Completion
-    from archer.engine.loop import Step
+    from archer.engine.step import Step
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
     from archer.model import Model, Stream, load
 
@@ -38,7 +38,7 @@ _HOME = {
     "Completion": "completion",
     "Incompatible": "errors",
     "Model": "model",
-    "Step": "engine.loop",
+    "Step": "engine.step",
     "Stream": "model",
     "load": "model",
 }

@@ -5,12 +5,15 @@ Axes: B rows, G response columns.  It only reads steps; it neither decodes nor t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from archer.engine.arrays import Flags, Ints
-from archer.engine.loop import Kind, Step
+import numpy as np
+
+from archer.engine.arrays import Flags, Ints, Reals
+from archer.engine.step import Kind, Step
 from archer.errors import ArcherError
 
 FinishReason = Literal["stop", "length", "error"]
@@ -53,6 +56,19 @@ class Completion:
     prompt_tokens: int
     seconds: Seconds
     error: str | None = None
+    confidences: tuple[float | None, ...] = ()
+    """Of each token, how sure the rule was when it wrote it; None where it did not look."""
+    settled_at: tuple[int, ...] = ()
+    """Of each token, the update that wrote it, counted from 1; it has stood since then."""
+
+    def first(self, tokens: int) -> Completion:
+        """The same with only so many tokens of the response."""
+        return replace(
+            self,
+            tokens=self.tokens[:tokens],
+            confidences=self.confidences[:tokens],
+            settled_at=self.settled_at[:tokens],
+        )
 
     @property
     def refresh_fraction(self) -> float:
@@ -65,8 +81,11 @@ class Completion:
         return len(self.tokens) / passes if passes else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, derived figures included."""
-        return asdict(self) | {
+        """Plain data for JSON, derived figures included, without the lists per token."""
+        plain = asdict(self)
+        for name in ("confidences", "settled_at"):
+            del plain[name]
+        return plain | {
             "tokens": list(self.tokens),
             "refresh_fraction": self.refresh_fraction,
             "tokens_per_forward": self.tokens_per_forward,
@@ -87,6 +106,10 @@ class Tally:
     response: Ints | None = None
     """[G]"""
     error: ArcherError | None = None
+    confidence: Reals | None = None
+    """[G]: how sure the rule was of the token that stands."""
+    written: Ints | None = None
+    """[G]: the update that wrote it."""
 
     def complete(self, prompt_tokens: int, end_ids: Iterable[int]) -> Completion:
         """The completion without its text, which needs a tokenizer."""
@@ -109,7 +132,13 @@ class Tally:
                 control=self.control,
             ),
             error=None if self.error is None else str(self.error),
+            confidences=() if failed or self.confidence is None else _known(self.confidence),
+            settled_at=() if failed or self.written is None else tuple(self.written.tolist()),
         )
+
+
+def _known(values: Reals) -> tuple[float | None, ...]:
+    return tuple(None if math.isnan(value) else value for value in values.tolist())
 
 
 def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
@@ -125,5 +154,16 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
         tally.updates += 1
         tally.response = step.after.result(index)
         tally.revised = revised[index] if tally.revised is None else tally.revised | revised[index]
+        _note_written(tally, step, index)
     for row, error in step.errors.items():
         tallies[row].error = error
+
+
+def _note_written(tally: Tally, step: Step[Any], index: int) -> None:
+    decision = step.decision
+    if tally.confidence is None or tally.written is None:
+        tally.confidence = np.full(decision.tokens.shape[1], np.nan)
+        tally.written = np.zeros(decision.tokens.shape[1], dtype=np.int64)
+    wrote = decision.accepted[index] | decision.replaced[index]
+    tally.confidence = np.where(wrote, decision.confidence[index], tally.confidence)
+    tally.written = np.where(wrote, tally.updates, tally.written)

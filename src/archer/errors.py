@@ -6,13 +6,19 @@
     |-- BadModel                    a model folder or hub id is refused          exit code 2
     |-- BadTrace                    a trace file is malformed                    exit code 2
     |-- NonFinite                   a pass gave NaN or infinite logits
+    |-- PassFailed                  a pass or a decoder raised an error of its own
+    |-- OutOfMemory                 there is not enough memory left for the request
+    |-- Overloaded                  too many requests are waiting already
+    |-- Closing                     the engine takes no requests any more
+    |-- Cancelled                   the request was cancelled by whoever made it
+    |-- Expired                     the request did not start or end in time
     `-- Stuck                       the guard on updates was reached
 
 The message is always a sentence that names the cause and, where there is one, the remedy. Errors of
 other libraries and of the operating system are not wrapped without need.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 
 class ArcherError(Exception):
@@ -64,3 +70,50 @@ class NonFinite(ArcherError):
 
 class Stuck(ArcherError):
     """Decoding did not end within the allowed number of updates; it is never cut off silently."""
+
+
+class PassFailed(ArcherError):
+    """A pass, or the decoder that reads it, raised an error; other requests are not concerned."""
+
+
+class OutOfMemory(ArcherError):
+    """There is not enough memory for a request, even with nothing else running."""
+
+
+class Overloaded(ArcherError):
+    """Too many requests are waiting; in `retry_after` seconds the queue may have moved."""
+
+    def __init__(self, waiting: int, retry_after: float) -> None:
+        super().__init__(waiting, retry_after)
+        self.waiting = waiting
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return (
+            f"{self.waiting} requests are waiting already, the most that are taken. "
+            f"Try again in {self.retry_after:.0f} s."
+        )
+
+
+class Closing(ArcherError):
+    """The engine is being closed and takes no new requests."""
+
+
+class Cancelled(ArcherError):
+    """The request was cancelled."""
+
+
+class Expired(ArcherError):
+    """The request ran out of time; `where` says whether it was still waiting or running."""
+
+    def __init__(self, where: Literal["queue", "running"], seconds: float) -> None:
+        super().__init__(where, seconds)
+        self.where = where
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        what = "was not begun" if self.where == "queue" else "did not end"
+        return (
+            f"The request {what} within {self.seconds:g} s. Allow more time, or ask for a shorter "
+            "response."
+        )

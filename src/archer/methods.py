@@ -19,7 +19,6 @@ from archer import compatibility
 from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS, Part, Shared
 from archer.decoders.base import Decoder
 from archer.decoders.wrappers import EndOfText, Guided
-from archer.engine.canvas import Prompt
 from archer.errors import BadRequest
 from archer.policies.base import Policy
 
@@ -58,7 +57,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     wanted = {k: v for k, v in _preset(preset).items() if k in accepted} | chosen | given
     parts = [_make(part, wanted) for part in (COMMON, decoder, policy)]
     shared, rule, cache = parts
-    rule.start(Prompt.of([[0]], mask=1), shared.length)
+    rule.check(shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(name, _wrapped(rule, shared), cache, shared.length, complete)

@@ -8,23 +8,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from archer import compatibility
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
-from archer.doctor import bf16_refusal, default_device, default_dtype
+from archer.devices import bf16_refusal, default_device, default_dtype
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Loop, Step
+from archer.engine.loop import Loop
 from archer.engine.network import Transformer
+from archer.engine.pieces import PLAIN, Pieces, compiled
+from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import locate
 from archer.loading.text import Text, read_text
 from archer.methods import Method, build
-from archer.requests import Prompts, Window, as_list, check_device, check_ids
+from archer.requests import (
+    Messages,
+    OnePrompt,
+    Prompts,
+    Window,
+    as_list,
+    check_device,
+    check_ids,
+    is_chat,
+)
+from archer.service.engine import Engine
+from archer.service.generate import generate
+from archer.settled_text import as_stops
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -86,9 +100,13 @@ class Request:
     prompts: tuple[tuple[int, ...], ...]
     seed: int
 
+    def only(self, prompt: tuple[int, ...]) -> Request:
+        """The same for one of its prompts."""
+        return replace(self, prompts=(prompt,))
+
 
 class Stream:
-    """The steps of a request, one by one; afterwards `completions` holds the results."""
+    """The steps of a request, one by one; `finish` returns the results."""
 
     def __init__(self, model: Model, request: Request) -> None:
         self.request = request
@@ -102,9 +120,8 @@ class Stream:
     def __next__(self) -> Step[Any]:
         return next(self._steps)
 
-    @property
-    def completions(self) -> list[Completion]:
-        """One per prompt, in order.  Runs what is left to run."""
+    def finish(self) -> list[Completion]:
+        """Run what is left to run; one completion per prompt, in order."""
         for _ in self._steps:
             pass
         return [
@@ -123,14 +140,7 @@ class Stream:
             attention_block=model.folder.architecture.attention_block,
         )
         state = method.decoder.start(prompt, method.length)
-        loop = Loop(
-            model.network,
-            model.folder.architecture.shift,
-            method.decoder,
-            method.policy,
-            compiled=model.compiled,
-        )
-        for step in loop.steps(state):
+        for step in model.loop(method).steps(state):
             add(self._tallies, step)
             yield step
 
@@ -154,19 +164,51 @@ class Model:
         self.text = text
 
     def generate(
-        self, prompts: Prompts, method: str = "archer", **options: Any
+        self,
+        prompts: Prompts,
+        method: str | Method = "archer",
+        *,
+        n: int = 1,
+        stop: str | Sequence[str] = (),
+        batch: int | None = None,
+        progress: bool = False,
+        **options: Any,
     ) -> list[Completion]:
-        """Decode every prompt to the end; one Completion each, in order.  Options as for `request`."""
-        return self.stream(prompts, method, **options).completions
+        """Decode every prompt to the end; `n` completions each, in order.  Other options as for `request`.
 
-    def stream(self, prompts: Prompts, method: str = "archer", **options: Any) -> Stream:
+        Any number of prompts runs in bounded memory: rows join and leave passes as others end, at most
+        `batch` of them at a time.  `stop` strings cut the text.  `progress` shows a bar.
+        """
+        request = self.request(prompts, method, **options)
+        return generate(self, request, n=n, stop=as_stops(stop), batch=batch, progress=progress)
+
+    def engine(self, **options: Any) -> Engine:
+        """Many requests at once, each with its own method and settings; options as for `Engine`."""
+        return Engine(self, **options)
+
+    def loop(self, method: Method) -> Loop[Any]:
+        """The loop of a method on this model."""
+        return Loop(
+            self.network,
+            self.folder.architecture.shift,
+            method.decoder,
+            method.policy,
+            compiled=self.compiled,
+        )
+
+    @property
+    def pieces(self) -> Pieces:
+        """The arithmetic of its passes."""
+        return compiled() if self.compiled else PLAIN
+
+    def stream(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Stream:
         """The same, update by update."""
         return Stream(self, self.request(prompts, method, **options))
 
     def request(
         self,
         prompts: Prompts,
-        method: str = "archer",
+        method: str | Method = "archer",
         *,
         seed: int = 0,
         chat: bool = True,
@@ -176,14 +218,13 @@ class Model:
     ) -> Request:
         """Check everything before any work.
 
+        A prompt is a text, which a user says to the model; or messages with `role` and `content`, such as a
+        system's and several turns; or token ids.  Several prompts are a list of these.
         `settings` are those of the method: length, block, steps, radius, threshold, temperature, ...
         Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
-        recommended = self.folder.length
-        if recommended is not None and preset is None and not settings.keys() & LENGTHS:
-            settings["length"] = recommended
-        chosen = build(method, settings, preset)
+        chosen = self._method(method, settings, preset)
         compatibility.check_attention(chosen, self.folder.architecture.attention_block)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
@@ -192,32 +233,58 @@ class Model:
         window.check(max(map(len, ids)), chosen.length)
         return Request(chosen, tuple(map(tuple, ids)), seed)
 
+    def _method(self, method: str | Method, settings: dict[str, Any], preset: str | None) -> Method:
+        if not isinstance(method, str):
+            if settings or preset is not None:
+                raise BadRequest(
+                    f"The method {method.name!r} is given with its settings already. "
+                    "Give its name to choose others."
+                )
+            return method
+        recommended = self.folder.length
+        if recommended is not None and preset is None and not settings.keys() & LENGTHS:
+            settings["length"] = recommended
+        return build(method, settings, preset)
+
     def encode(
-        self, prompt: str | Sequence[int], chat: bool = True, allow_special: bool = False
+        self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False
     ) -> list[int]:
-        """A prompt as ids: a text through template and tokenizer, ids as they are."""
+        """A prompt as ids: a text or messages through template and tokenizer, ids as they are."""
         (ids,) = self._encode([prompt], chat, allow_special)
         return ids
 
     def _encode(
-        self, prompts: Sequence[str | Sequence[int]], chat: bool, allow_special: bool
+        self, prompts: Sequence[OnePrompt], chat: bool, allow_special: bool
     ) -> list[list[int]]:
         """Many prompts; rendering a template has a price per call, not per prompt."""
-        texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+        texts = [prompt for prompt in prompts if isinstance(prompt, str) or is_chat(prompt)]
         encoded = iter(self._encode_texts(texts, chat, allow_special) if texts else [])
-        return [next(encoded) if isinstance(each, str) else list(each) for each in prompts]
+        return [
+            next(encoded)
+            if isinstance(each, str) or is_chat(each)
+            else list(cast("Sequence[int]", each))
+            for each in prompts
+        ]
 
-    def _encode_texts(self, texts: list[str], chat: bool, allow_special: bool) -> list[list[int]]:
+    def _encode_texts(
+        self, texts: Sequence[str | Messages], chat: bool, allow_special: bool
+    ) -> list[list[int]]:
         if self.text is None:
             raise BadRequest(
                 f"{self.name!r} has no tokenizer, so it takes prompts as lists of ids only: "
                 "--prompt-ids 5,7,9 on the command line, [5, 7, 9] in Python."
             )
-        if not all(text.strip() for text in texts):
+        plain = [text for text in texts if isinstance(text, str)]
+        if not all(text.strip() for text in plain):
             raise BadRequest("The prompt is empty. Write what the model should answer.")
         if chat:
             return self.text.encode_chats(texts, allow_special=allow_special)
-        return [self.text.encode_raw(text, allow_special=allow_special) for text in texts]
+        if len(plain) < len(texts):
+            raise BadRequest(
+                "Chat messages need the chat template, which chat=False (--raw) leaves out. "
+                "Give a text or token ids instead."
+            )
+        return [self.text.encode_raw(text, allow_special=allow_special) for text in plain]
 
     @property
     def end_ids(self) -> frozenset[int]:

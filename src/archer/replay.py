@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from archer.engine.loop import Kind, Step
+from archer.engine.step import Kind, Step
 from archer.errors import BadModel, BadRequest, BadTrace
 from archer.methods import build
 from archer.model import Model, load

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from archer.errors import BadRequest
 
-Prompts: TypeAlias = str | Sequence[int] | Sequence[str | Sequence[int]]
-"""A text, a list of ids, or a list of either."""
+Messages: TypeAlias = Sequence[Mapping[str, object]]
+"""Messages with `role` and `content`, the last of them to be answered."""
+OnePrompt: TypeAlias = str | Sequence[int] | Messages
+Prompts: TypeAlias = OnePrompt | Sequence[OnePrompt]
+"""A text, a list of ids, a list of chat messages, or a list of these."""
+
+NO_PROMPT = "A prompt is a text, a list of token ids or a list of chat messages, not {}."
 
 
 class LongerThanTrained(UserWarning):
@@ -41,22 +46,37 @@ class Window:
             )
 
 
-def as_list(prompts: Prompts) -> list[str | list[int]]:
-    """One entry per row: a text or a list of ids."""
+def as_list(prompts: Prompts) -> list[OnePrompt]:
+    """One entry per row: a text, a list of ids or a chat."""
     if isinstance(prompts, str):
         return [prompts]
+    if isinstance(prompts, Mapping):
+        raise BadRequest("A chat is a list of messages: put the message in a list.")
     if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
-        raise BadRequest(
-            f"A prompt is a text or a list of token ids, not {type(prompts).__name__}."
-        )
-    entries = list(prompts)
+        raise BadRequest(NO_PROMPT.format(type(prompts).__name__))
+    entries: list[object] = list(prompts)
     if not entries:
         raise BadRequest(
-            "There is no prompt. Give a text, a list of token ids, or a list of these."
+            "There is no prompt. Give a text, a list of token ids or of chat messages, or a list of these."
         )
+    if is_chat(entries):
+        return [entries]
     if all(isinstance(entry, int) for entry in entries):
         return [_ids(entries)]
-    return [entry if isinstance(entry, str) else _ids(entry) for entry in entries]
+    return [entry if isinstance(entry, str) or is_chat(entry) else _ids(entry) for entry in entries]
+
+
+def is_chat(prompt: object) -> TypeGuard[Messages]:
+    """A list of messages; refuses one that holds other things as well."""
+    if not isinstance(prompt, Sequence) or isinstance(prompt, str | bytes):
+        return False
+    messages = sum(isinstance(entry, Mapping) for entry in prompt)
+    if 0 < messages < len(prompt):
+        raise BadRequest(
+            "A list holds chat messages and other things. Several prompts are a list of texts, of lists of "
+            "ids and of lists of messages, each chat in a list of its own."
+        )
+    return messages > 0
 
 
 def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
@@ -90,7 +110,7 @@ def check_device(device: str) -> None:
 
 def _ids(entry: object) -> list[int]:
     if not isinstance(entry, Sequence) or isinstance(entry, bytes):
-        raise BadRequest(f"A prompt is a text or a list of token ids, not {type(entry).__name__}.")
+        raise BadRequest(NO_PROMPT.format(type(entry).__name__))
     for token in entry:
         if not isinstance(token, int) or isinstance(token, bool):
             raise BadRequest(f"A prompt of ids holds {token!r}, which is not a whole number.")

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
-from archer.engine.loop import Step
+from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest, BadTrace
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from archer.bench.counting import Counts, count_passes, operations
 from archer.bench.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
 from archer.bench.shapes import SHAPES, Published
 from archer.bench.step import NEVER
-from archer.engine.forward import Work
 from archer.engine.network import Shape, Transformer
+from archer.engine.work import Work
 from subjects import tiny
 
 lengths = st.integers(1, 40)

@@ -51,6 +51,12 @@ def test_trajectories_become_a_table() -> None:
     assert table[1][7:] == ["1.00", "1.00", "+0.0 %"]
 
 
+def test_encodings_become_a_table() -> None:
+    rows = [{"how": "a process per call", "ms": 160.2, "spread": 0.05}]
+    table = report.encodings({"rows": rows})
+    assert table == [["way", "ms", "spread"], ["a process per call", "160.20", "5.0 %"]]
+
+
 def test_batches_become_a_table() -> None:
     rows = batch(tiny(), build("archer", {"length": 8}), (1, 2), 4, repeats=1)
     table = report.batches({"rows": [row.as_dict() for row in rows]})

@@ -17,8 +17,8 @@ from archer.bench.step import NEVER
 from archer.bench.twin import naive_pass
 from archer.decoders.saber import Saber
 from archer.engine.canvas import Prompt
-from archer.engine.forward import Work
 from archer.engine.loop import Loop
+from archer.engine.work import Work
 from archer.errors import BadRequest
 from archer.policies.prompt_cache import Age
 from subjects import tiny

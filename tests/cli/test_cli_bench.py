@@ -102,6 +102,18 @@ def test_load(model: str, capsys: Capture) -> None:
     assert "peak/weights" in capsys.readouterr().out
 
 
+def test_encode(capsys: Capture) -> None:
+    found = asked(capsys, "encode", "--repeats", "3")
+    ways = {row["how"]: row["ms"] for row in found["rows"]}
+    assert ways["a process that stays"] < ways["a process per call"] / 3
+    assert main(["bench", "encode", "--repeats", "1"]) == 0
+    assert "the tokenizer alone" in capsys.readouterr().out
+
+
+def test_a_model_without_a_template_has_nothing_to_encode(model: str, capsys: Capture) -> None:
+    assert "has no chat template" in refused(capsys, "encode", "--model", model)
+
+
 def test_checkpoint(tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "new" / "one"
     words = ("checkpoint", str(folder), "--shape", "small", "--layers", "1", "--dtype", "float32")
@@ -147,6 +159,7 @@ SHAPE_NAMES = ", ".join(SHAPES)
         ("batch --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
         ("batch --method archer:0", "radius must be"),
         ("load nowhere --updates 99", "--updates takes a whole number from 0 to 32, not 99"),
+        ("encode --repeats 0", "--repeats takes a whole number, at least 1, not 0"),
         ("checkpoint x --shape nobody", f"There is no shape 'nobody'. Shapes: {SHAPE_NAMES}."),
         ("checkpoint x --dtype int8", "There is no dtype 'int8' here"),
         ("checkpoint x --layers 0", "--layers takes a whole number, at least 1, not 0"),

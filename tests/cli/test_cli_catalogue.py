@@ -10,7 +10,8 @@ import archer.doctor
 from archer import __version__
 from archer.catalogue import DECODERS, METHODS, POLICIES
 from archer.cli import COMMANDS, main
-from archer.doctor import Attempt, Bf16, Report
+from archer.devices import Attempt, Bf16
+from archer.doctor import Report
 from archer.loading.architectures import ARCHITECTURES
 
 Capture = pytest.CaptureFixture[str]

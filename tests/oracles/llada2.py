@@ -36,6 +36,9 @@ class LLaDA2Row:
         wanted = self.response[: self.length]
         return wanted[: wanted.index(self.eos) + 1] if self.eos in wanted else wanted
 
+    def update(self, confidence: list[float], tokens: list[int]) -> None:
+        raise NotImplementedError
+
     def inside(self) -> range:
         first = self.block * self.size
         return range(max(first, self.prompt), first + self.size)

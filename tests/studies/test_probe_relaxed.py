@@ -12,8 +12,9 @@ from torch import Tensor
 
 from archer.decoders.saber import Saber, SaberState
 from archer.engine.canvas import Prompt
-from archer.engine.loop import Loop, Step
+from archer.engine.loop import Loop
 from archer.engine.memory import Memory
+from archer.engine.step import Step
 from archer.model import Model, load
 from archer.policies.prompt_cache import Archer, Eager
 from archer.studies.relaxed import along

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archer.engine.loop import Kind
+from archer.engine.step import Kind
 from archer.errors import ArcherError
 from archer.runs.verdicts import Grader
 from archer.studies import feedback, theory, validity
@@ -142,7 +142,7 @@ def test_a_judge_that_fails_ends_the_study(workspace: Workspace) -> None:
 
 def test_a_watched_run_must_be_the_run(workspace: Workspace, arm: Arm) -> None:
     request = workspace.request("archer", radius=validity.RADIUS)
-    done = walk(request, workspace.prompts(request)["1"]).completions[0]
+    done = walk(request, workspace.prompts(request)["1"]).finish()[0]
     require_unchanged(arm, "1", done)
     with pytest.raises(
         ArcherError, match="Problem 1: watching the run changed its updates, tokens"

@@ -20,11 +20,11 @@ from archer.bench.recorded_state import half_placed
 from archer.bench.shapes import Subject
 from archer.bench.twin import Past, naive_layers, naive_pass
 from archer.decoders.saber import Saber, SaberState
-from archer.engine.forward import Work
 from archer.engine.logits import Logits, RowLogits
 from archer.engine.loop import Loop
 from archer.engine.memory import Memory
 from archer.engine.timing import Clock
+from archer.engine.work import Work
 from archer.policies.prompt_cache import Age
 
 

@@ -18,9 +18,10 @@ from archer.bench.twin import naive_pass
 from archer.engine import layout
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt
-from archer.engine.forward import Work, run
+from archer.engine.forward import Part, run
 from archer.engine.memory import Memory, Store
 from archer.engine.network import Shape, Transformer
+from archer.engine.work import Work
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ def _counted(network: Transformer, canvas: Canvas, asked: Flags, shift: bool) ->
         attention_block=canvas.attention_block,
     )
     plan = layout.plan(asked, reads, frame, shift=shift, device=network.device)
-    return run(network, canvas, plan, _memory(network, canvas))[1]
+    (answer,) = run(network, [Part(canvas, plan, _memory(network, canvas))])
+    return answer.work
 
 
 def _memory(network: Transformer, canvas: Canvas) -> Memory:

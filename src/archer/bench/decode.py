@@ -21,8 +21,9 @@ from archer.bench.counting import operations
 from archer.bench.recorded_state import some_prompt
 from archer.bench.repeating import spread
 from archer.bench.shapes import Subject
-from archer.engine.forward import Work
-from archer.engine.loop import Kind, Loop, Step
+from archer.engine.loop import Loop
+from archer.engine.step import Kind, Step
+from archer.engine.work import Work
 from archer.errors import ArcherError
 from archer.methods import Method
 

@@ -122,6 +122,13 @@ def loads(found: Found) -> Table:
     return [head, [f"{found['seconds']:.1f}", *sizes, *ratios]]
 
 
+def encodings(found: Found) -> Table:
+    """Ways from chat messages to ids."""
+    rows: Table = [["way", "ms", "spread"]]
+    rows += [[row["how"], f"{row['ms']:.2f}", _percent(row["spread"])] for row in found["rows"]]
+    return rows
+
+
 def growth() -> Table:
     """Operations at full depth by prompt length; counted, not measured."""
     rows: Table = [

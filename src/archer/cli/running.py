@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from archer.completion import Completion
-from archer.engine.loop import Step
+from archer.engine.step import Step
 from archer.model import Model, Request, Stream
 from archer.trace import Writer, recorded, updates
 from archer.view.glyphs import Look
@@ -40,7 +40,7 @@ def run(
         for step in steps:
             for listen in listeners:
                 listen(step)
-    done = stream.completions
+    done = stream.finish()
     if writer is not None:
         for row, completion in enumerate(done):
             writer.ended(row, completion)

@@ -112,19 +112,32 @@ class Decision:
 
 
 class Decoder(Protocol[State]):
-    """The three verbs.  Implementations are frozen dataclasses whose fields are their settings."""
+    """The three verbs and what a rule declares.  Implementations are frozen dataclasses of settings."""
 
     @property
     def reads(self) -> Scope:
         """The widest set of columns whose logits it looks at; a rule that takes tokens back reads them."""
         ...
 
+    @property
+    def draws(self) -> bool:
+        """Whether anything is left to chance; if not, all samples of a prompt are the same."""
+        ...
+
+    def check(self, length: int) -> None:
+        """Refuse settings that do not fit a response of this length."""
+        ...
+
     def start(self, prompt: Prompt, length: int) -> State:
-        """All masks.  Refuses settings that do not fit this length."""
+        """All masks.  Refuses what `check` refuses."""
         ...
 
     def limit(self, length: int) -> int:
         """Updates within which this rule must have finished; the loop raises beyond them."""
+        ...
+
+    def settled(self, state: State) -> Flags:
+        """[B, G]: placed tokens that no later update can change; all of a row that is done."""
         ...
 
     def canvas(self, state: State) -> Canvas:
@@ -156,6 +169,16 @@ def one_block(state: DecodeState, reads: Flags) -> Canvas:
     """The question of a decoder that knows no blocks: the response is one."""
     bounds = np.array([[0, state.length]] * len(state.updates))
     return Canvas.plain(state.prompt, state.response, bounds, reads)
+
+
+def finished(state: DecodeState) -> Flags:
+    """[B, G]: what is settled where the rule may change anything up to its end."""
+    return np.broadcast_to(state.done[:, None], state.response.shape)
+
+
+def kept(state: DecodeState) -> Flags:
+    """[B, G]: what is settled where the rule takes nothing back: whatever is placed."""
+    return ~state.masked | finished(state)
 
 
 def ended(updates: Sequence[int], total: int) -> Flags:

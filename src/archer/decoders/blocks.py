@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from archer.decoders.base import DecodeState, blank, grow, whole_block
+from archer.decoders.base import DecodeState, blank, finished, grow, whole_block
 from archer.engine.arrays import Flags, Ints
 from archer.engine.canvas import Canvas, Prompt
 
@@ -37,18 +37,24 @@ class BlockState(DecodeState):
         low = self.block[:, None] * self.size
         return (columns >= low) & (columns < low + self.size)
 
+    @property
+    def finished_blocks(self) -> Flags:
+        """[B, G]: the columns of blocks that were left; all of a row that is done."""
+        earlier = np.arange(self.length) < self.block[:, None] * self.size
+        return earlier | finished(self)
+
     def canvas(self, reads: Flags) -> Canvas:
         """The plain question about the columns `reads` [B, G]."""
         bounds = np.stack((self.block * self.size, (self.block + 1) * self.size), axis=1)
         return Canvas.plain(self.prompt, self.response, bounds, reads)
 
-    def moved(self, response: Ints, settled: Flags | None = None) -> Self:
+    def moved(self, response: Ints, may_leave: Flags | None = None) -> Self:
         """The state after an update wrote `response`; a block without masks is left.
 
-        `settled` [B] holds a row back in its block although it has no masks.
+        Where `may_leave` [B] is false the row stays in its block although it has no masks.
         """
-        left = ((response == self.prompt.mask) & self.current).any(axis=1)
-        leave = ~left if settled is None else ~left & settled
+        unfilled = ((response == self.prompt.mask) & self.current).any(axis=1)
+        leave = ~unfilled if may_leave is None else ~unfilled & may_leave
         last = self.block == self.length // self.size - 1
         return replace(
             self,

@@ -14,7 +14,16 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, chance, ended, leading, one_block
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    blank,
+    chance,
+    ended,
+    kept,
+    leading,
+    one_block,
+)
 from archer.decoders.nucleus import drawn, truncated
 from archer.engine.arrays import Flags, Reals
 from archer.engine.canvas import Canvas, Prompt, Scope
@@ -41,11 +50,22 @@ class Dream:
     def reads(self) -> Scope:
         return Scope.MASKS
 
+    @property
+    def draws(self) -> bool:
+        return self.alg == "origin" or self.alg_temp > 0 or self.temperature > 0
+
+    def check(self, length: int) -> None:
+        """Any length will do."""
+
     def start(self, prompt: Prompt, length: int) -> DecodeState:
+        self.check(length)
         return blank(prompt, length)
 
     def limit(self, length: int) -> int:
         return length if self.steps is None else self.steps
+
+    def settled(self, state: DecodeState) -> Flags:
+        return kept(state)
 
     def canvas(self, state: DecodeState) -> Canvas:
         return one_block(state, state.masked)

@@ -12,8 +12,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, leading
+from archer.decoders.base import Decision, leading, whole_block
 from archer.decoders.blocks import BlockState
+from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt, Scope
 from archer.engine.logits import Logits
 
@@ -32,12 +33,24 @@ class Editing:
     def reads(self) -> Scope:
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
+        whole_block(self.block, length)
+
     def start(self, prompt: Prompt, length: int) -> BlockState:
+        self.check(length)
         return BlockState.begin(prompt, length, self.block)
 
     def limit(self, length: int) -> int:
         """Two tokens may go on replacing each other: there is no bound in the rule, so this is the guard."""
         return 4 * length
+
+    def settled(self, state: BlockState) -> Flags:
+        """Only the current block is edited."""
+        return state.finished_blocks
 
     def canvas(self, state: BlockState) -> Canvas:
         return state.canvas(state.current)
@@ -56,5 +69,5 @@ class Editing:
             & (best.confidence >= self.edit)
         )
         response = np.where(accepted | replaced, best.tokens, state.response)
-        after = state.moved(response, settled=~(accepted | replaced).any(axis=1))
+        after = state.moved(response, may_leave=~(accepted | replaced).any(axis=1))
         return after, replace(Decision.accepting(accepted, best), replaced=replaced)

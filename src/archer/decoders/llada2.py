@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, grow, leading
+from archer.decoders.base import Decision, DecodeState, blank, grow, kept, leading
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
 from archer.engine.arrays import Flags, Ints
@@ -121,7 +121,15 @@ class _Sampler:
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=1)] | None = None
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
+        """Any length will do."""
+
     def start(self, prompt: Prompt, length: int) -> AbsoluteState:
+        self.check(length)
         return AbsoluteState.begin(prompt, length, self.block)
 
     def _candidates(self, state: AbsoluteState, logits: Logits) -> Candidates:
@@ -154,13 +162,16 @@ class LLaDA2(_Sampler):
     def reads(self) -> Scope:
         return Scope.MASKS
 
-    def start(self, prompt: Prompt, length: int) -> AbsoluteState:
+    def check(self, length: int) -> None:
         if self.minimal_topk > length:
             raise BadRequest(
                 f"minimal_topk = {self.minimal_topk} leaves no step for a response of {length}. "
                 f"Choose minimal_topk at most {length}, or a longer response."
             )
-        return super().start(prompt, length)
+
+    def settled(self, state: AbsoluteState) -> Flags:
+        """Nothing that is placed is ever changed."""
+        return kept(state)
 
     def limit(self, length: int) -> int:
         return (length // self.block + 2) * max(self.steps, self.block)
@@ -207,6 +218,11 @@ class LLaDA2Edit(_Sampler):
     @property
     def reads(self) -> Scope:
         return Scope.BLOCK
+
+    def settled(self, state: AbsoluteState) -> Flags:
+        """Only the current block is edited."""
+        earlier = np.arange(state.length) < state.bounds[:, :1]
+        return kept(state) & (earlier | state.done[:, None])
 
     def limit(self, length: int) -> int:
         """Each update with masks fills one, and those without are counted."""

@@ -14,7 +14,6 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import DecodeState, whole_block
 from archer.decoders.scheduled import Scheduled, share_of
 from archer.engine.arrays import Flags
-from archer.engine.canvas import Prompt
 from archer.errors import BadRequest
 
 
@@ -27,7 +26,7 @@ class Ordered(Scheduled):
     order: tuple[tuple[int, ...], ...] | None = None
     """The permutations themselves, one per block, in response positions; drawn when left out."""
 
-    def start(self, prompt: Prompt, length: int) -> DecodeState:
+    def check(self, length: int) -> None:
         block = whole_block(self.block, length)
         if self.order is not None:
             wanted = [tuple(range(low, low + block)) for low in range(0, length, block)]
@@ -36,7 +35,7 @@ class Ordered(Scheduled):
                     f"The order must be one permutation per block: {length // block} lists, "
                     f"each with the {block} positions of its block."
                 )
-        return super().start(prompt, length)
+        super().check(length)
 
     def permutations(self, length: int) -> tuple[tuple[int, ...], ...]:
         """One per block, in response positions."""

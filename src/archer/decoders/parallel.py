@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, leading
+from archer.decoders.base import Decision, kept, leading, whole_block
 from archer.decoders.blocks import BlockState
 from archer.engine.arrays import Flags, Ints
 from archer.engine.canvas import Canvas, Prompt, Scope
@@ -30,11 +30,22 @@ class Parallel:
     def reads(self) -> Scope:
         return Scope.MASKS
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
+        whole_block(self.block, length)
+
     def start(self, prompt: Prompt, length: int) -> BlockState:
+        self.check(length)
         return BlockState.begin(prompt, length, self.block)
 
     def limit(self, length: int) -> int:
         return length
+
+    def settled(self, state: BlockState) -> Flags:
+        return kept(state)
 
     def canvas(self, state: BlockState) -> Canvas:
         return state.canvas(state.masked & state.current)

@@ -12,7 +12,17 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, ended, leading, one_block, trailing
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    blank,
+    ended,
+    finished,
+    kept,
+    leading,
+    one_block,
+    trailing,
+)
 from archer.engine.arrays import Flags, Ints
 from archer.engine.canvas import Canvas, Prompt, Scope
 from archer.engine.logits import Logits
@@ -34,11 +44,24 @@ class Remdm:
     def reads(self) -> Scope:
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
+        """Any length will do."""
+
     def start(self, prompt: Prompt, length: int) -> DecodeState:
+        self.check(length)
         return blank(prompt, length)
 
     def limit(self, length: int) -> int:
         return self._plan(length)[2]
+
+    def settled(self, state: DecodeState) -> Flags:
+        """Nothing until the last re-masking update is made; then whatever is placed."""
+        refilled = ended(state.updates, self._plan(state.length)[1])
+        return np.where(refilled[:, None], kept(state), finished(state))
 
     def canvas(self, state: DecodeState) -> Canvas:
         takes = self._takes_back(state)[:, None]

@@ -13,8 +13,18 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from archer.decoders import nucleus
-from archer.decoders.base import Decision, DecodeState, blank, chance, ended, grow, one_block
-from archer.engine.arrays import Reals
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    blank,
+    chance,
+    ended,
+    finished,
+    grow,
+    kept,
+    one_block,
+)
+from archer.engine.arrays import Flags, Reals
 from archer.engine.canvas import Canvas, Prompt, Scope
 from archer.engine.logits import Logits
 
@@ -63,12 +73,25 @@ class RemdmSampling:
         """Masks only, but also such as were placed a moment ago."""
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return True
+
+    def check(self, length: int) -> None:
+        """Any length will do."""
+
     def start(self, prompt: Prompt, length: int) -> SampledState:
+        self.check(length)
         base = blank(prompt, length)
         return grow(SampledState, base, placed_at=np.zeros(base.response.shape))
 
     def limit(self, length: int) -> int:
         return (length if self.steps is None else self.steps) + 1
+
+    def settled(self, state: SampledState) -> Flags:
+        """Nothing while tokens may still be taken back; then whatever is placed."""
+        over = np.array([self._only_fills(update, state.length) for update in state.updates])
+        return np.where(over[:, None], kept(state), finished(state))
 
     def canvas(self, state: SampledState) -> Canvas:
         return one_block(state, state.masked)
@@ -127,15 +150,24 @@ class RemdmSampling:
         whole: Reals = np.maximum(weight.sum(axis=1, keepdims=True), LEAST_WEIGHT)
         return weight / whole * most
 
+    def _only_fills(self, update: int, length: int) -> bool:
+        """Neither this update nor a later one takes tokens back."""
+        looped = self.strategy == "loop" and self._time(update, length) <= self.t_off
+        return looped or update >= self.limit(length) - 1
+
     def _moment(self, update: int, length: int) -> Moment:
-        """Time runs from 1 to almost 0; `alpha` is the share that is placed."""
-        steps = self.limit(length) - 1
-        size = (1 - LAST_TIME) / steps
-        time = 1 - min(update, steps - 1) * size
+        """What this update begins and ends with."""
+        size = (1 - LAST_TIME) / (self.limit(length) - 1)
+        time = self._time(update, length)
         if self.strategy != "loop":
             return Moment(1 - time, 1 - (time - size), True)
         active = self.t_off < time <= self.t_on
         return Moment(self._looped(time), self._looped(time - size), active)
+
+    def _time(self, update: int, length: int) -> float:
+        """It runs from 1 to almost 0."""
+        steps = self.limit(length) - 1
+        return 1 - min(update, steps - 1) * ((1 - LAST_TIME) / steps)
 
     def _looped(self, time: float) -> float:
         """Up to `alpha_on`, there while re-masking, then up to 1."""

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, grow, leading, trailing, whole_block
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    blank,
+    finished,
+    grow,
+    kept,
+    leading,
+    trailing,
+    whole_block,
+)
 from archer.engine.arrays import Flags, Ints, Reals
 from archer.engine.canvas import Canvas, Prompt, Scope
 from archer.engine.logits import Candidates, Logits
@@ -64,13 +74,20 @@ class Saber:
     def reads(self) -> Scope:
         return Scope.RESPONSE if self.rollback else Scope.MASKS
 
-    def start(self, prompt: Prompt, length: int) -> SaberState:
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
         if self.n > length:
             raise BadRequest(
                 f"n = {self.n} positions per update do not fit a response of {length}. "
                 f"Choose n at most {length}, or a longer response."
             )
         whole_block(self.block, length)
+
+    def start(self, prompt: Prompt, length: int) -> SaberState:
+        self.check(length)
         base = blank(prompt, length)
         return grow(
             SaberState,
@@ -83,6 +100,10 @@ class Saber:
     def limit(self, length: int) -> int:
         """Every update but the last leaves at least one token more."""
         return length
+
+    def settled(self, state: SaberState) -> Flags:
+        """Nothing until done, blocks or not: tokens of earlier blocks are taken back, too."""
+        return finished(state) if self.rollback else kept(state)
 
     def canvas(self, state: SaberState) -> Canvas:
         block = whole_block(self.block, state.length)
@@ -150,11 +171,11 @@ class Saber:
 
     def _bar(self, state: SaberState) -> Reals:
         """[B]: mean accept-time confidence, 1 while there is no history."""
-        kept = self._below(state, state.accepted_at, beyond=np.nan)
-        counted = ~np.isnan(kept)
+        known = self._below(state, state.accepted_at, beyond=np.nan)
+        counted = ~np.isnan(known)
         if self.pool == "current":
             counted &= ~state.masked
-        numbers, totals = counted.sum(axis=1), np.where(counted, kept, 0.0).sum(axis=1)
+        numbers, totals = counted.sum(axis=1), np.where(counted, known, 0.0).sum(axis=1)
         sums = zip(totals.tolist(), numbers.tolist(), strict=True)
         return self._round(np.array([total / number if number else 1.0 for total, number in sums]))
 

@@ -15,8 +15,17 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, grow, leading, one_block, trailing
-from archer.engine.arrays import Reals
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    blank,
+    finished,
+    grow,
+    leading,
+    one_block,
+    trailing,
+)
+from archer.engine.arrays import Flags, Reals
 from archer.engine.canvas import Canvas, Prompt, Scope
 from archer.engine.logits import Logits
 
@@ -50,13 +59,24 @@ class SaberDream:
     def reads(self) -> Scope:
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
+        """Any length will do."""
+
     def start(self, prompt: Prompt, length: int) -> SaberDreamState:
+        self.check(length)
         base = blank(prompt, length)
         return grow(SaberDreamState, base, first_accepted_at=np.full(base.response.shape, np.nan))
 
     def limit(self, length: int) -> int:
         """Every update but the last leaves at least one token more."""
         return length
+
+    def settled(self, state: SaberDreamState) -> Flags:
+        return finished(state)
 
     def canvas(self, state: SaberDreamState) -> Canvas:
         return one_block(state, np.ones_like(state.masked))

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, ended, leading, whole_block
+from archer.decoders.base import Decision, DecodeState, blank, ended, kept, leading, whole_block
 from archer.decoders.scores import Score, scored
 from archer.engine.arrays import Flags, Ints
 from archer.engine.canvas import Canvas, Prompt, Scope
@@ -36,12 +36,22 @@ class Scheduled:
     def reads(self) -> Scope:
         return Scope.MASKS
 
-    def start(self, prompt: Prompt, length: int) -> DecodeState:
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0 or self.score == "random"
+
+    def check(self, length: int) -> None:
         self._updates_per_block(length)
+
+    def start(self, prompt: Prompt, length: int) -> DecodeState:
+        self.check(length)
         return blank(prompt, length)
 
     def limit(self, length: int) -> int:
         return self._total(length)
+
+    def settled(self, state: DecodeState) -> Flags:
+        return kept(state)
 
     def canvas(self, state: DecodeState) -> Canvas:
         bounds = np.stack(self._bounds(state), axis=1)

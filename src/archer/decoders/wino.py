@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, grow, leading, trailing
+from archer.decoders.base import Decision, grow, leading, trailing, whole_block
 from archer.decoders.blocks import BlockState
 from archer.engine.arrays import Flags, Ints, Reals
 from archer.engine.canvas import Canvas, Prompt, Scope
@@ -51,7 +51,15 @@ class Wino:
     def reads(self) -> Scope:
         return Scope.BLOCK
 
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
+        whole_block(self.block, length)
+
     def start(self, prompt: Prompt, length: int) -> WinoState:
+        self.check(length)
         base = BlockState.begin(prompt, length, self.block)
         budget = np.full_like(base.block, FIRST_BUDGET)
         return grow(WinoState, base, last_accepted=budget)
@@ -59,6 +67,10 @@ class Wino:
     def limit(self, length: int) -> int:
         """Each block ends within its size plus the first budget."""
         return length + FIRST_BUDGET * (length // (self.block or length))
+
+    def settled(self, state: WinoState) -> Flags:
+        """Only the current block is revised."""
+        return state.finished_blocks
 
     def canvas(self, state: WinoState) -> Canvas:
         plain = state.canvas(state.masked & state.current)

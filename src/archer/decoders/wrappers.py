@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from archer.decoders.base import Decision, Decoder, DecodeState
+from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt, Scope
 from archer.engine.logits import Answers, Logits, RowLogits
 
@@ -27,11 +28,21 @@ class _Wrapped:
     def reads(self) -> Scope:
         return self.inner.reads
 
+    @property
+    def draws(self) -> bool:
+        return self.inner.draws
+
+    def check(self, length: int) -> None:
+        self.inner.check(length)
+
     def start(self, prompt: Prompt, length: int) -> DecodeState:
         return self.inner.start(prompt, length)  # type: ignore[no-any-return]
 
     def limit(self, length: int) -> int:
         return self.inner.limit(length)
+
+    def settled(self, state: DecodeState) -> Flags:
+        return self.inner.settled(state)
 
     def canvas(self, state: DecodeState) -> Canvas:
         return self.inner.canvas(state)

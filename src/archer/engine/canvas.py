@@ -64,14 +64,18 @@ class Prompt:
         eos: Sequence[int] = (),
         ends: Sequence[int] = (),
         attention_block: int | None = None,
+        first: int = 0,
     ) -> Prompt:
-        """Lay id lists side by side; the n-th repetition of a prompt gets its own noise key."""
+        """Lay id lists side by side; the n-th repetition of a prompt gets its own noise key.
+
+        `first` is the number of the first repetition, for rows that go on where other rows left off.
+        """
         width = max(len(prompt) for prompt in prompts)
         padded = [[mask] * (width - len(prompt)) + list(prompt) for prompt in prompts]
         seen: dict[tuple[int, ...], int] = {}
         keys = []
         for prompt in map(tuple, prompts):
-            repetition = seen[prompt] = seen.get(prompt, -1) + 1
+            repetition = seen[prompt] = seen.get(prompt, first - 1) + 1
             digest = hashlib.blake2b(repr((seed, prompt, repetition)).encode(), digest_size=8)
             keys.append(int.from_bytes(digest.digest(), "big") >> 1)
         return cls(

@@ -28,7 +28,7 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Run:
+class RowGroup:
     """Neighbouring rows that compute the same columns, packed one after the other."""
 
     row: int
@@ -47,18 +47,20 @@ class Run:
     packed: slice
     """Their rows in the packed [N, ...] tensors."""
     sights: tuple[Sight, ...] = ()
-    """Queries by attention block; nothing where every query sees every column."""
+    """Queries by attention block, several for a single row only; none where every query sees every column."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """Everything a pass needs to know about columns, decided before any tensor is touched."""
 
-    computed: tuple[Run, ...]
-    scored: tuple[Run, ...]
+    computed: tuple[RowGroup, ...]
+    scored: tuple[RowGroup, ...]
     """The same for the rows that reach the vocabulary head; packed among themselves."""
     kept: slice | Tensor | None
     """Where the scored rows are among the computed ones; None when all of them are scored."""
+    places: Ints
+    """The same for the host, without exceptions."""
     answers: tuple[tuple[int, tuple[int, ...]], ...]
     """(row, answer columns counted from the response) in packed order."""
     fed: tuple[int, ...]
@@ -123,16 +125,18 @@ def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch
         answers.append((row, tuple((read - response).tolist())))
         fed[row] = len(columns)
         whole[row] = bool(asked[row, start:].all()) if frame.full is None else frame.full[row]
-    places = [each.columns - each.start for each in computed]
+    positions = [each.columns - each.start for each in computed]
+    places = _places(computed, scored)
     return Layout(
-        computed=_runs(computed, device, frame.attention_block, asked.shape[1]),
-        scored=_runs(scored, device, frame.attention_block, asked.shape[1]),
-        kept=_kept(computed, scored, device),
+        computed=_groups(computed, device, frame.attention_block, asked.shape[1]),
+        scored=_groups(scored, device, frame.attention_block, asked.shape[1]),
+        kept=kept_rows(places, sum(fed), device),
+        places=places,
         answers=tuple(answers),
         fed=tuple(fed),
         full=tuple(whole),
         boundary=response - int(shift),
-        positions=torch.from_numpy(np.concatenate([_NONE, *places])).to(device),
+        positions=torch.from_numpy(np.concatenate([_NONE, *positions])).to(device),
     )
 
 
@@ -161,25 +165,27 @@ def unanswered(asked: Flags, reads: Flags) -> Flags:
     return np.asarray((reads & ~asked).any(axis=1))
 
 
-def columns_of(values: Ints, run: Run) -> Ints:
-    """[B, L] -> [N of this run], row after row."""
-    return values[run.row : run.row + run.rows, run.picked].reshape(-1)
+def columns_of(values: Ints, group: RowGroup) -> Ints:
+    """[B, L] -> [N of this group], row after row."""
+    return values[group.row : group.row + group.rows, group.picked].reshape(-1)
 
 
-def _runs(
-    wants: Sequence[_Want], device: torch.device, attention_block: int | None, columns_in_all: int
-) -> tuple[Run, ...]:
+def _groups(
+    wants: Sequence[_Want], device: torch.device, attention_block: int | None, all_columns: int
+) -> tuple[RowGroup, ...]:
     """Pack the rows in order, joining neighbours that want the same span."""
-    runs: list[Run] = []
+    groups: list[RowGroup] = []
     packed = 0
     for want in wants:
         each = len(want.columns)
         if each == 0:
             continue
         picked = _span(want.columns)
-        previous = runs[-1] if runs else None
+        sights = _sights(want, attention_block, all_columns)
+        previous = groups[-1] if groups else None
         if (
             previous is not None
+            and len(sights) < 2
             and isinstance(picked, slice)
             and isinstance(previous.picked, slice)
             and previous.picked == picked
@@ -188,7 +194,7 @@ def _runs(
             and previous.row + previous.rows == want.row
         ):
             packed -= previous.rows * previous.each
-            runs.pop()
+            groups.pop()
             first, rows = previous, previous.rows + 1
             slots = slice(first.slots.start, want.slot + 1)
             row = first.row
@@ -196,10 +202,9 @@ def _runs(
             row, rows, slots = want.row, 1, slice(want.slot, want.slot + 1)
         span = slice(packed, packed + rows * each)
         columns = _on(device, picked)
-        sights = _sights(want, attention_block, columns_in_all)
-        runs.append(Run(row, rows, slots, want.start, columns, picked, each, span, sights))
+        groups.append(RowGroup(row, rows, slots, want.start, columns, picked, each, span, sights))
         packed = span.stop
-    return tuple(runs)
+    return tuple(groups)
 
 
 def _sights(want: _Want, attention_block: int | None, columns: int) -> tuple[Sight, ...]:
@@ -227,15 +232,17 @@ def _on(device: torch.device, columns: slice | Ints) -> slice | Tensor:
     return columns if isinstance(columns, slice) else torch.from_numpy(columns).to(device)
 
 
-def _kept(
-    computed: Sequence[_Want], scored: Sequence[_Want], device: torch.device
-) -> slice | Tensor | None:
+def _places(computed: Sequence[_Want], scored: Sequence[_Want]) -> Ints:
     """Where the scored columns stand in the packed computed ones."""
     places, packed = [_NONE], 0
     for whole, part in zip(computed, scored, strict=True):
         places.append(packed + np.searchsorted(whole.columns, part.columns))
         packed += len(whole.columns)
-    kept = np.concatenate(places)
-    if len(kept) == packed:
+    return np.concatenate(places)
+
+
+def kept_rows(places: Ints, computed: int, device: torch.device) -> slice | Tensor | None:
+    """The rows at `places` of `computed` packed ones: None for all of them, a span where they are one."""
+    if len(places) == computed:
         return None
-    return _on(device, _span(kept)) if len(kept) else slice(0, 0)
+    return _on(device, _span(places)) if len(places) else slice(0, 0)

@@ -1,11 +1,9 @@
-"""What a pass returns, and the one reduction over the vocabulary that every decoder reads.
+"""What a pass returns, and all that a decoder may ask of it.
 
 Axes: B rows, A answer columns (response, then scratch), n columns read in one row, V vocabulary.
 
 Confidence is float64: 1 / (1 + s), s the sum of exp(z_v - z_max) over the other tokens.  In float32
-it would saturate at 1.0 and ties, not the rule, would pick the tokens to take back.  s itself is summed in
-the logits' own precision (at least float32), a few rows at a time: no wide copy of the logits exists, and
-nothing is sorted over the vocabulary.
+it would saturate at 1.0 and ties, not the rule, would pick the tokens to take back.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,12 +21,15 @@ from torch import Tensor
 
 from archer.engine import noise
 from archer.engine.arrays import Flags, Ints, Reals
+from archer.engine.peaks import (
+    Peaks,
+    entropy_of,
+    gumbel_argmax,
+    logit_of,
+    peaks_of,
+    second_best,
+)
 from archer.engine.transfer import to_host
-
-CHUNK = 1 << 22
-"""Logits looked at together: bounds the temporary of the reduction."""
-HOST_CHUNK = 1 << 18
-"""The same on a CPU, where it should stay in a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,6 @@ class RowLogits:
 
 Rows = tuple[Tensor, ...]
 """For each row one tensor [n]: a number for every column that was read."""
-
-
-@dataclass(frozen=True)
-class Peaks:
-    """Maximum and mass of each known distribution: probability of v = exp(z_v - top) / (1 + rest)."""
-
-    tokens: Tensor  # Long[n], best token other than the mask id, lowest id among equals
-    best: Tensor  # Float[n], its logit
-    top: Tensor  # Float[n], the largest logit, the mask id's included
-    rest: Tensor  # Float[n], sum of exp(z_v - top) over all tokens but the one on top
-
-    def probability(self, logit: Tensor) -> Tensor:
-        """Float[n] -> Float64[n]"""
-        return (logit.double() - self.top).exp() / (1.0 + self.rest.double())
 
 
 @dataclass(frozen=True)
@@ -141,7 +128,7 @@ class Logits:
     @cached_property
     def peaks(self) -> tuple[Peaks, ...]:
         """One reduction per row, made once however many ask."""
-        return tuple(_peaks(row.values, self.mask) for row in self.rows)
+        return tuple(peaks_of(row.values, self.mask) for row in self.rows)
 
     @cached_property
     def greedy(self) -> Answers:
@@ -157,12 +144,12 @@ class Logits:
         tokens = []
         for row, key, update in zip(self.rows, keys, updates, strict=True):
             generator = noise.stream(key, update, row.values.device)
-            tokens.append(_gumbel_argmax(row.values, temperature, generator, self.mask))
+            tokens.append(gumbel_argmax(row.values, temperature, generator, self.mask))
         return self.answering(tuple(tokens))
 
     def answering(self, tokens: Rows) -> Answers:
         """These tokens, as likely as they are here."""
-        found = [_logit_of(r.values, t) for r, t in zip(self.rows, tokens, strict=True)]
+        found = [logit_of(r.values, t) for r, t in zip(self.rows, tokens, strict=True)]
         return Answers(tokens, tuple(found), self.peaks)
 
     def at(self, tokens: Ints) -> Rows:
@@ -178,13 +165,13 @@ class Logits:
     @cached_property
     def entropy(self) -> Rows:
         """Float64[n]: entropy of each distribution in nats."""
-        return tuple(_entropy(r.values, p) for r, p in self._pairs())
+        return tuple(entropy_of(r.values, p) for r, p in self._pairs())
 
     @cached_property
     def margin(self) -> Rows:
         """Float64[n]: lead of the best candidate over the next, as probabilities."""
         return tuple(
-            p.probability(p.best) - p.probability(_second(r.values, p, self.mask))
+            p.probability(p.best) - p.probability(second_best(r.values, p, self.mask))
             for r, p in self._pairs()
         )
 
@@ -213,122 +200,3 @@ def _sound(best: Reals, top: Reals, rest: Reals) -> bool:
     """No NaN and no infinity among [n] each."""
     highest, most = top.max(initial=0.0), rest.max(initial=0.0)
     return bool(highest < np.inf and most < np.inf and best.min(initial=0.0) > -np.inf)
-
-
-def _peaks(values: Tensor, mask: int) -> Peaks:
-    """[n, V] -> Peaks"""
-    tokens, best, summit, top = _summits(values, mask)
-    chunks = list(_chunks(values))
-    if len(chunks) == 1:
-        return Peaks(tokens, best, top, _rest(values, top, summit))
-    rest = torch.empty_like(top)
-    for rows in chunks:
-        rest[rows] = _rest(values[rows], top[rows], summit[rows])
-    return Peaks(tokens, best, top, rest)
-
-
-def _rest(values: Tensor, top: Tensor, summit: Tensor) -> Tensor:
-    """[n, V], [n], Long[n] -> [n]: sum of exp(z_v - top) over all tokens but the summit."""
-    tail = (_wide(values) - top.unsqueeze(1)).exp_()
-    return tail.scatter_(1, summit.unsqueeze(1), 0.0).sum(dim=1)
-
-
-def _entropy(values: Tensor, peaks: Peaks) -> Tensor:
-    """[n, V] -> Float64[n]: log(1 + rest) - sum of p_v (z_v - top)."""
-    spread = torch.empty_like(peaks.top, dtype=torch.float64)
-    for rows in _chunks(values):
-        wide = _wide(values[rows])
-        below = (wide - peaks.top[rows, None]).clamp(min=-1e4)
-        weighted = below.exp().mul_(below).sum(dim=1, dtype=torch.float64)
-        mass = 1.0 + peaks.rest[rows].double()
-        spread[rows] = mass.log() - weighted / mass
-    return spread
-
-
-def _second(values: Tensor, peaks: Peaks, mask: int) -> Tensor:
-    """[n, V] -> [n]: the largest logit but the best candidate's and the mask id's."""
-    second = torch.empty_like(values[:, 0])
-    for rows in _chunks(values):
-        others = values[rows].clone()
-        others[:, mask] = -torch.inf
-        second[rows] = others.scatter_(1, peaks.tokens[rows][:, None], -torch.inf).max(dim=1).values
-    return second
-
-
-class Summits(NamedTuple):
-    """Where each distribution is highest, [n] each; logits are at least float32."""
-
-    tokens: Tensor  # the best token other than the mask id, lowest id among equals
-    best: Tensor  # its logit
-    summit: Tensor  # the token on top: the mask id where its logit is larger
-    top: Tensor  # its logit
-
-
-def _summits(values: Tensor, mask: int) -> Summits:
-    """[n, V] -> Summits"""
-    if values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64):
-        return _summits_at_hand(values, mask)
-    return _summits_anywhere(values, mask)
-
-
-def _summits_at_hand(values: Tensor, mask: int) -> Summits:
-    """The same for logits that the host holds: numpy's argmax is several times as fast as torch's."""
-    numbers = values.detach().numpy()
-    each = np.arange(len(numbers))
-    summit = numbers.argmax(axis=1)
-    top = numbers[each, summit]
-    if (summit == mask).any():
-        blocked = np.flatnonzero(summit == mask)
-        others = numbers[blocked]
-        others[:, mask] = -np.inf
-        tokens = summit.copy()
-        tokens[blocked] = others.argmax(axis=1)
-        best = numbers[each, tokens]
-        summit = np.where(top > best, summit, tokens)
-        return Summits(*map(torch.from_numpy, (tokens, best, summit, top)))
-    highest = torch.from_numpy(summit), torch.from_numpy(top)
-    return Summits(*highest, *highest)
-
-
-def _summits_anywhere(values: Tensor, mask: int) -> Summits:
-    """Without looking at data: the best on either side of the mask id, two views and no copy."""
-    sides = []
-    if mask > 0:
-        sides.append(values[:, :mask].max(dim=1))
-    if mask + 1 < values.shape[1]:
-        after = values[:, mask + 1 :].max(dim=1)
-        sides.append(torch.return_types.max((after.values, after.indices + mask + 1)))
-    first, last = sides[0], sides[-1]
-    ahead = first.values >= last.values
-    best = torch.where(ahead, first.values, last.values)
-    tokens = torch.where(ahead, first.indices, last.indices)
-    masked = values[:, mask]
-    summit = tokens.masked_fill(masked > best, mask)
-    return Summits(tokens, _wide(best), summit, _wide(torch.maximum(best, masked)))
-
-
-def _gumbel_argmax(
-    values: Tensor, temperature: float, generator: torch.Generator, mask: int
-) -> Tensor:
-    """[n, V] -> Long[n]: argmax of z + T * Gumbel, which samples softmax(z / T) without overflow."""
-    tokens = torch.empty(values.shape[0], dtype=torch.long, device=values.device)
-    for rows in _chunks(values):
-        drawn = noise.gumbel(generator, *values[rows].shape)
-        tokens[rows] = _summits(values[rows].double() + temperature * drawn, mask).tokens
-    return tokens
-
-
-def _logit_of(values: Tensor, tokens: Tensor) -> Tensor:
-    """[n, V], Long[n] -> [n], at least float32"""
-    return _wide(values.gather(1, tokens[:, None]).squeeze(1))
-
-
-def _wide(values: Tensor) -> Tensor:
-    return values if values.dtype in (torch.float32, torch.float64) else values.float()
-
-
-def _chunks(values: Tensor) -> Iterator[slice]:
-    together = HOST_CHUNK if values.device.type == "cpu" else CHUNK
-    rows = max(1, together // values.shape[1])
-    for start in range(0, values.shape[0], rows):
-        yield slice(start, start + rows)

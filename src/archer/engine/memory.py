@@ -46,6 +46,10 @@ class Store:
             values=torch.empty(size, device=device, dtype=dtype),
         )
 
+    def narrowed(self) -> Store:
+        """One without a column, which takes no memory."""
+        return Store(self.keys[:, :, :, :0].clone(), self.values[:, :, :, :0].clone())
+
     def clone(self) -> Store:
         return Store(self.keys.clone(), self.values.clone())
 
@@ -108,6 +112,10 @@ class Memory:
         distance: Ints = moved.sum(axis=1) * self.anchored
         return distance
 
+    def made_of(self, canvas: Canvas) -> Ints:
+        """[B, L]: the tokens from which a full pass makes again what a prompt cache keeps."""
+        return self.anchor if canvas.attention_block is None else self.seen
+
     def outdated(self, canvas: Canvas) -> Flags:
         """[B, L]: under block-causal attention, what the store does not hold as a full pass would compute it.
 
@@ -153,6 +161,14 @@ class Memory:
                 kept[:, self.slots[row]] = kept[:, self.slots[like]]
             for feature in self.features.values():
                 feature[row] = feature[like]
+
+    def without_store(self) -> Memory:
+        """The same without keys and values, which can be made again from the anchor."""
+        return replace(self, store=self.store.narrowed())
+
+    def with_store(self, store: Store) -> Memory:
+        """The same with a new store, a slot for each row."""
+        return replace(self, store=store, slots=tuple(range(len(self.slots))))
 
     def forget(self) -> None:
         """Drop the anchor of every row: a policy that needs one makes its next pass a full one."""

@@ -1,4 +1,4 @@
-"""A question with the facts by which the loop decides.
+"""The next update of a request before its pass: what is asked, and the facts by which the walk decides.
 
 B rows of a state; a decoder may ask several things about each of them.
 """
@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from archer.decoders.base import DecodeState
+from archer.engine import layout
 from archer.engine.arrays import Flags, Ints
 from archer.engine.canvas import Canvas
+from archer.errors import Incompatible, Stuck
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,13 @@ class Pending:
             finite=self.finite[list(rows)],
         )
 
+    def whole(self) -> tuple[bool, ...]:
+        """Rows of the canvas that ask for every column they have and can see."""
+        canvas = self.canvas
+        existing = np.arange(canvas.columns) >= np.array(canvas.starts)[:, None]
+        left_out = canvas.everything() & existing & ~self.asked
+        return tuple(np.logical_not(left_out.any(axis=1)).tolist())
+
     def twins(self, groups: Sequence[int]) -> dict[int, int]:
         """Rows of the canvas that ask what an earlier one asks, by row; `groups` tells equal states apart.
 
@@ -57,3 +69,28 @@ class Pending:
 
     def lanes_of(self, rows: Sequence[int]) -> list[int]:
         return [row * self.lanes + lane for row in rows for lane in range(self.lanes)]
+
+
+def refuse_impossible(pending: Pending, decoder: str, policy: str, *, shift: bool) -> None:
+    """Raise where a model could not answer, or a decoder would read what is not there."""
+    canvas = pending.canvas
+    if shift and canvas.columns > canvas.response.stop:
+        raise Incompatible(
+            f"{decoder} asks about extra columns at repeated positions, which has "
+            "no meaning for a model whose logits are shifted by one. Use it with a LLaDA model."
+        )
+    if layout.unanswered(pending.asked, canvas.reads).any():
+        raise Incompatible(
+            f"{decoder} reads logits of columns that {policy} does not recompute. "
+            "Choose a cache that recomputes the whole response, such as archer."
+        )
+
+
+def refuse_endless(state: DecodeState, decoder: str, limit: int) -> None:
+    """Raise where a rule has made all updates that it is allowed and is not done."""
+    if max(state.updates) >= limit:
+        raise Stuck(
+            f"{decoder} has not finished after {limit} updates of a response "
+            f"of {state.length}, the most it is allowed. If it edits tokens, raise its threshold `edit`; "
+            "otherwise this is a fault of the decoder: please report it."
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import torch
 
@@ -26,3 +27,16 @@ class Clock:
             return float(end) - float(start)  # type: ignore[arg-type]
         end.synchronize()
         return float(start.elapsed_time(end)) / 1000.0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Two marks whose distance is read later: on a device the work between them may still be going on."""
+
+    clock: Clock
+    start: float | torch.Event
+    end: float | torch.Event
+
+    @property
+    def seconds(self) -> float:
+        return self.clock.seconds(self.start, self.end)

@@ -157,7 +157,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
         )
 
     def _decode(self, request: Request) -> list[str]:
-        completions = Stream(self._model, request).completions
+        completions = Stream(self._model, request).finish()
         for done in completions:
             if done.text is None:
                 raise ArcherError(f"A response could not be decoded: {done.error}")

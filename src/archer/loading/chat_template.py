@@ -1,20 +1,15 @@
 """Chat messages -> the text a model was tuned on, by the template of the model folder."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from archer.errors import BadModel, BadRequest
-from archer.loading import template_child
 from archer.loading.model_files import MEGABYTE, find, kind_of, read_text
+from archer.loading.template_process import NoAnswer, TemplateProcess
 
 FILE = "chat_template.jinja"
 LONGEST_TEMPLATE = MEGABYTE
-WALL_SECONDS = 30.0
-"""Far beyond the limit on computing, so that a busy machine is not mistaken for a bad template."""
 
 REMEDY = "give raw prompts instead (chat=False, --raw)"
 
@@ -25,35 +20,39 @@ Message = Mapping[str, str]
 class ChatTemplate:
     """A template and the token names it may use (`bos_token` and the like).
 
-    Rendered in a process with limits (see `template_child`), so one call with many conversations is
-    much cheaper than many calls.
+    Rendered in a process with limits that stays for many calls (see `template_process`).
     """
 
     source: str
     names: Mapping[str, str]
     where: str
+    process: TemplateProcess = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "process", TemplateProcess(self.source, self.names))
 
     def render(self, conversations: Sequence[Sequence[Message]]) -> list[str]:
         """Each conversation as text that ends where the assistant's answer begins."""
-        request = {"source": self.source, "names": self.names, "conversations": conversations}
-        command = [sys.executable, "-P", template_child.__file__]
-        data = json.dumps(request).encode("ascii")
         try:
-            done = subprocess.run(command, input=data, capture_output=True, timeout=WALL_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise self._endless() from error
-        reason = done.stderr.decode("ascii", "replace").strip() or "no reason given"
-        if done.returncode == template_child.REFUSED:
-            raise BadRequest(f"The chat template of {self.where} refuses the messages: {reason}.")
-        if done.returncode < 0:
-            raise self._endless()
-        if done.returncode:
-            raise BadModel(f"The chat template of {self.where} fails ({reason}); {REMEDY}.")
-        texts: list[str] = json.loads(done.stdout)
-        return texts
+            reply = self.process.ask(conversations)
+        except NoAnswer as error:
+            if error.killed:
+                raise BadModel(
+                    f"The chat template of {self.where} does not come to an end; {REMEDY}."
+                ) from error
+            raise self._failure("no reason given") from error
+        match reply:
+            case {"texts": texts}:
+                return list(texts)
+            case {"refused": reason}:
+                raise BadRequest(
+                    f"The chat template of {self.where} refuses the messages: {reason}."
+                )
+            case _:
+                raise self._failure(reply["failed"])
 
-    def _endless(self) -> BadModel:
-        return BadModel(f"The chat template of {self.where} does not come to an end; {REMEDY}.")
+    def _failure(self, reason: str) -> BadModel:
+        return BadModel(f"The chat template of {self.where} fails ({reason}); {REMEDY}.")
 
 
 def read_template(

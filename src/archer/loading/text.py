@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from tokenizers import Tokenizer
 
@@ -16,6 +16,7 @@ from archer.loading.tokenizer_files import (
     read_tokenizer_config,
     token_names,
 )
+from archer.loading.unsure_end import UnsureEnd, is_byte, unsure_end
 
 Chat = str | Sequence[Mapping[str, object]]
 """One prompt of a chat model: the user's text, or messages with `role` and `content`."""
@@ -70,8 +71,22 @@ class Text:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a response; special tokens, masks and ids without a token leave no trace."""
-        known = [id for id in ids if self._token(id) is not None and id != self.mask]
-        return self.tokenizer.decode(known, skip_special_tokens=True)
+        return self.tokenizer.decode(self._known(ids), skip_special_tokens=True)
+
+    def decode_certain(self, ids: Iterable[int]) -> str:
+        """The beginning of `decode(ids)` that stays whatever ids follow these."""
+        known = self._known(ids)
+        match self._unsure_end:
+            case UnsureEnd.EVERYTHING:
+                return ""
+            case UnsureEnd.BYTES:
+                while known and self._may_join_bytes(known[-1]):
+                    known.pop()
+            case _:
+                pass
+        text = self.tokenizer.decode(known, skip_special_tokens=True)
+        whole = self._unsure_end is not UnsureEnd.CHARACTER
+        return text if whole else text.removesuffix("\N{REPLACEMENT CHARACTER}")
 
     def piece(self, id: int) -> str:
         """How one id looks: its text, a marker's name, or escaped bytes if it is no whole text."""
@@ -106,6 +121,18 @@ class Text:
         except UnicodeEncodeError as error:
             raise BadRequest("The prompt is not valid Unicode text.") from error
         return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    @cached_property
+    def _unsure_end(self) -> UnsureEnd:
+        return unsure_end(self.tokenizer)
+
+    def _may_join_bytes(self, id: int) -> bool:
+        """A byte token, or one that may leave no trace between two of them."""
+        token = self._token(id)
+        return token is None or token in self.added or is_byte(token)
+
+    def _known(self, ids: Iterable[int]) -> list[int]:
+        return [id for id in ids if self._token(id) is not None and id != self.mask]
 
     def _token(self, id: int) -> str | None:
         return self.tokenizer.id_to_token(id) if 0 <= id < LARGEST_ID else None

@@ -28,6 +28,11 @@ class Policy:
     If not, a row that asks the same question under the same anchor may reuse the logits it has.
     """
 
+    rebuilds: ClassVar[bool] = False
+    """Whether all it keeps is a function of the anchor's tokens: one full pass on them makes it again."""
+    features: ClassVar[int] = 0
+    """Tensors as wide as the hidden states that it keeps per layer, beside keys and values."""
+
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         """[B, L]: the columns the next pass computes.  Row i depends on row i alone."""
         raise NotImplementedError

@@ -29,6 +29,7 @@ class DllmCache(Policy):
 
     answers = Scope.RESPONSE
     counts_passes = True
+    features = 2
 
     prompt_interval: Annotated[int, Field(ge=1)] = 100
     """Passes that the prompt's features serve."""

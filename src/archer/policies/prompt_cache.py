@@ -28,6 +28,7 @@ class Eager(Policy):
     """Recompute everything at every pass: no cache, Eq. (1)."""
 
     answers = Scope.RESPONSE
+    rebuilds = True
     block_causal = True
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
@@ -43,6 +44,7 @@ class Archer(Policy):
     """
 
     answers = Scope.RESPONSE
+    rebuilds = True
     block_causal = True
 
     radius: Annotated[
@@ -62,6 +64,7 @@ class Age(Policy):
     """Refresh the prompt at every `every`-th pass, however little the response has moved."""
 
     answers = Scope.RESPONSE
+    rebuilds = True
     block_causal = True
     counts_passes = True
 

@@ -1,17 +1,22 @@
-"""Completions of problems by a model: prompts first, all of them, then one batch after the other."""
+"""Completions of problems by a model: prompts first, all of them, then several at a time."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from archer.completion import Completion
+from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
 from archer.model import Model, Request, Stream
 from archer.runs.manifest import RunRequest, digest
+from archer.service.engine import Engine
+from archer.service.handle import Handle
+from archer.service.listener import Listener
 from archer.tasks.base import Sample
-from archer.trace import Writer, recorded
+from archer.trace import Speller, Writer, start, updates
 
 WARM_UP = 2
 """Updates that are run and thrown away before the first one is timed."""
@@ -52,27 +57,47 @@ def decode(
     prompts: Prompts,
     traces: Mapping[str, Path] | None = None,
 ) -> Iterator[tuple[Sample, dict[str, Any]]]:
-    """Each problem with the record of its completion, in order; `traces` are written for some."""
+    """Each problem with the record of its completion, in order; `traces` are written for some.
+
+    `request.batch` problems are decoded at a time: when one ends another one joins.
+    """
     if samples:
         _warm_up(request, prompts[str(samples[0].id)])
-    for start in range(0, len(samples), request.batch):
-        group = samples[start : start + request.batch]
-        asked = _ask(request, [prompts[str(sample.id)] for sample in group])
-        trace = (traces or {}).get(str(group[0].id))
-        done = _completed(request.model, asked, trace)
-        for sample, completion in zip(group, done, strict=True):
-            yield sample, _record(sample, prompts[str(sample.id)], completion)
+    engine = Engine(request.model)
+    waiting, running = deque(samples), deque[tuple[Sample, Handle]]()
+    while waiting or running:
+        while waiting and sum(not handle.done for _, handle in running) < request.batch:
+            sample = waiting.popleft()
+            asked = _ask(request, [prompts[str(sample.id)]])
+            trace = (traces or {}).get(str(sample.id))
+            listener = None if trace is None else _Traced(request.model, asked, trace)
+            running.append((sample, engine.enqueue(asked, listener=listener)))
+        while running and running[0][1].done:
+            sample, handle = running.popleft()
+            yield sample, _record(sample, prompts[str(sample.id)], handle.result())
+        engine.turn()
 
 
-def _completed(model: Model, asked: Request, trace: Path | None) -> list[Completion]:
-    stream = Stream(model, asked)
-    if trace is not None:
-        with Writer(trace) as writer:
-            for _ in recorded(model, asked, stream, writer):
-                pass
-            for row, completion in enumerate(stream.completions):
+class _Traced(Listener):
+    """Writes the trace of one request as it goes on."""
+
+    def __init__(self, model: Model, asked: Request, path: Path) -> None:
+        self._writer = Writer(path)
+        self._speller = Speller(model, asked)
+        self._writer.write(start(model, asked))
+
+    def stepped(self, step: Step[Any]) -> None:
+        for event in updates(step):
+            self._writer.write(self._speller.spelled(event))
+
+    def finished(self, completions: Sequence[Completion]) -> None:
+        with self._writer as writer:
+            for row, completion in enumerate(completions):
                 writer.ended(row, completion)
-    return stream.completions
+
+    def failed(self, error: ArcherError) -> None:
+        with self._writer:
+            pass
 
 
 def _record(sample: Sample, prompt: Sequence[int], completion: Completion) -> dict[str, Any]:

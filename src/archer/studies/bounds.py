@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from archer.decoders.saber import Saber
-from archer.engine.loop import Kind, Step
+from archer.engine.step import Kind, Step
 from archer.runs.manifest import RunRequest
 from archer.studies.clusters import average, by_problem, clustered_interval
 from archer.studies.margin import saber_margin
@@ -48,7 +48,7 @@ def observe(request: RunRequest, arm: Arm, key: str, prompt: Sequence[int]) -> l
                 "relative": relative,
             }
         )
-    require_unchanged(arm, key, stream.completions[0])
+    require_unchanged(arm, key, stream.finish()[0])
     return rows
 
 

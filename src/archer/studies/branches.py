@@ -11,8 +11,8 @@ import numpy as np
 
 from archer.completion import Completion, Tally, add
 from archer.decoders.base import DecodeState
-from archer.engine.loop import Step
 from archer.engine.memory import Memory
+from archer.engine.step import Step
 from archer.errors import ArcherError
 from archer.methods import Method
 from archer.model import Model

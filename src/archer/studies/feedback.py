@@ -68,7 +68,7 @@ def pair(
     stream = walk(request, prompt)
     event = find_event(stream, CONFIDENCE)
     if event is None:
-        require_unchanged(arm, key, stream.completions[0])
+        require_unchanged(arm, key, stream.finish()[0])
         return {"part": "pair", "problem": key, "event": None}
     method = stream.request.method
     cached = branch(request.model, method, event, len(prompt), refresh=False)

@@ -52,7 +52,7 @@ class _Decoder:
             pass
 
     def decoded(self, key: str) -> Completion:
-        (completion,) = self._steps(key).completions
+        (completion,) = self._steps(key).finish()
         return completion
 
     def _steps(self, key: str) -> Stream:

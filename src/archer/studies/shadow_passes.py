@@ -12,7 +12,8 @@ import numpy as np
 from archer.completion import Completion
 from archer.decoders.base import Decision
 from archer.engine.logits import Logits
-from archer.engine.loop import Loop, Step
+from archer.engine.loop import Loop
+from archer.engine.step import Step
 from archer.errors import ArcherError
 from archer.methods import Method
 from archer.model import Model, Stream

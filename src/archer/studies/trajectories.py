@@ -13,7 +13,7 @@ from typing import Any
 from archer import trace
 from archer.bench.counting import operations
 from archer.completion import Completion
-from archer.engine.forward import Work
+from archer.engine.work import Work
 from archer.errors import ArcherError
 from archer.model import Model, Stream
 from archer.report.trajectory import Trajectory, rows
@@ -46,7 +46,7 @@ def tell(model: Model, prompt: Sequence[int], method: str, settings: Mapping[str
     for step in stream:
         updates += [speller.spelled(event) for event in trace.updates(step)]
         work += step.work
-    (completion,) = stream.completions
+    (completion,) = stream.finish()
     if completion.error is not None:
         raise ArcherError(f"{method} cannot be watched to its end: {completion.error}")
     end = trace.End(row=0, completion=completion.as_dict())

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.engine.loop import Kind, Step
+from archer.engine.step import Kind, Step
 from archer.report.figures import Figure, Labels, Series, lines
 from archer.report.tables import Column, Table
 from archer.runs.manifest import RunRequest
@@ -79,7 +79,7 @@ def probe(request: RunRequest, arm: Arm, key: str, prompt: Sequence[int], stride
         elif call.kind is Kind.FULL:
             at |= {"distance": 0, "age": 0}
             rows.append({"part": "control", **at, **compared(step, at_anchor(model, method, step))})
-    require_unchanged(arm, key, stream.completions[0])
+    require_unchanged(arm, key, stream.finish()[0])
     return rows
 
 

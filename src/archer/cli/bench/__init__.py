@@ -10,6 +10,7 @@ COMMANDS = {
     "decode": ("archer.cli.bench.decode:decode", "Whole trajectories, methods side by side."),
     "batch": ("archer.cli.bench.batch:batch", "Tokens per second by rows decoded together."),
     "load": ("archer.cli.bench.load:load", "Time and memory of loading a checkpoint."),
+    "encode": ("archer.cli.bench.encode:encode", "One chat prompt through template and tokenizer."),
     "experts": ("archer.cli.bench.experts:experts", "One layer's experts, three ways."),
     "judge": ("archer.cli.bench.judge:judge", "How fast programs are judged."),
     "checkpoint": (

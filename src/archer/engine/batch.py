@@ -1,0 +1,171 @@
+"""Walks that share passes: one turn makes one update of each chosen walk, in one packed pass.
+
+It knows no clock, no queue and no text.  Who takes part in a turn is decided by `schedule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic
+
+import torch
+
+from archer.engine.forward import Answer, Part, run
+from archer.engine.network import Transformer
+from archer.engine.pieces import PLAIN, Pieces
+from archer.engine.schedule import Tag
+from archer.engine.step import Step
+from archer.engine.timing import Interval
+from archer.engine.walk import Walk
+from archer.engine.work import Work
+
+MOST_REUSED = 8
+"""Updates without a pass that a walk makes in one turn at the most."""
+
+
+@dataclass
+class Turn(Generic[Tag]):
+    """What came of a turn."""
+
+    steps: list[tuple[Tag, Step[Any]]] = field(default_factory=list)
+    failed: dict[Tag, Exception] = field(default_factory=dict)
+    intervals: list[tuple[Interval, int]] = field(default_factory=list)
+    """Each pass and the columns it computed."""
+
+
+class Batch(Generic[Tag]):
+    """The walks that have memory, by tag."""
+
+    def __init__(self, network: Transformer, pieces: Pieces = PLAIN) -> None:
+        self.walks: dict[Tag, Walk[Any]] = {}
+        self._network = network
+        self._pieces = pieces
+
+    def add(self, tag: Tag, walk: Walk[Any]) -> None:
+        self.walks[tag] = walk
+
+    def drop(self, tag: Tag) -> Walk[Any]:
+        """Take a walk out; its memory goes with it."""
+        return self.walks.pop(tag)
+
+    def turn(self, tags: Sequence[Tag], make_room: Callable[[], bool]) -> Turn[Tag]:
+        """One update of each walk; walks that need no pass may make a few more.
+
+        When memory runs out `make_room` is asked to free some, once; it says whether it could.  A pass that
+        raises is halved until the guilty walk is alone.
+        """
+        made: Turn[Tag] = Turn()
+        going: list[Tag] = []
+        for tag in tags:
+            if self._laid_out(tag, made):
+                going.append(tag)
+        self._run(going, made, make_room)
+        for tag in tags:
+            self._reuse(tag, made)
+        return made
+
+    def _laid_out(self, tag: Tag, made: Turn[Tag]) -> bool:
+        """Whether a walk takes part in the pass; a walk that is stuck or asks the impossible ends here."""
+        try:
+            return self.walks[tag].wants is not None
+        except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
+            made.failed[tag] = error
+            return False
+
+    def _run(
+        self, tags: Sequence[Tag], made: Turn[Tag], make_room: Callable[[], bool] | None
+    ) -> None:
+        if not tags:
+            return
+        try:
+            answers = self._answers(tags, made)
+        except Exception as error:  # noqa: BLE001 - whatever a pass raises belongs to one of its walks
+            if make_room is not None and out_of_memory(error) and make_room():
+                left = [tag for tag in tags if tag in self.walks]
+                self._run(left, made, None)
+            elif len(tags) > 1:
+                half = len(tags) // 2
+                self._run(tags[:half], made, make_room)
+                self._run(tags[half:], made, make_room)
+            else:
+                made.failed[tags[0]] = error
+            return
+        for tag, answer in zip(tags, answers, strict=True):
+            self._advance(tag, answer, made)
+
+    def _answers(self, tags: Sequence[Tag], made: Turn[Tag]) -> list[Answer]:
+        """One pass for all; walks that ask the same first question as another get its answer."""
+        walks = [self.walks[tag] for tag in tags]
+        for walk in walks:
+            if walk.swapped_out and (lost := walk.swap_in()) is not None:
+                run(self._network, [lost], self._pieces)
+        parts = [_wanted(walk) for walk in walks]
+        leaders: dict[Hashable, int] = {}
+        like = [leaders.setdefault(_asks(walk, at), at) for at, walk in enumerate(walks)]
+        alone = [at for at, leader in enumerate(like) if at == leader]
+        answers = dict(
+            zip(alone, run(self._network, [parts[at] for at in alone], self._pieces), strict=True)
+        )
+        made.intervals += {
+            id(a.interval): (a.interval, a.columns) for a in answers.values()
+        }.values()
+        for at, leader in enumerate(like):
+            if at != leader:
+                answers[at] = _copied(answers[leader], parts[leader], parts[at])
+        return [answers[at] for at in range(len(walks))]
+
+    def _advance(self, tag: Tag, answer: Answer | None, made: Turn[Tag]) -> None:
+        try:
+            made.steps.append((tag, self.walks[tag].advance(answer)))
+        except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
+            made.failed[tag] = error
+
+    def _reuse(self, tag: Tag, made: Turn[Tag]) -> None:
+        for _ in range(MOST_REUSED):
+            walk = self.walks.get(tag)
+            if walk is None or walk.done or tag in made.failed or walk.swapped_out:
+                return
+            if self._laid_out(tag, made) or tag in made.failed:
+                return
+            self._advance(tag, None, made)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this is the device's or the system's way of saying that memory has run out."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "allocate memory" in str(error)
+
+
+def _wanted(walk: Walk[Any]) -> Part:
+    part = walk.wants
+    assert part is not None
+    return part
+
+
+def _asks(walk: Walk[Any], at: int) -> Hashable:
+    """Equal for walks that ask the same first question; `at` where no other walk can ask the same."""
+    part = _wanted(walk)
+    canvas = part.canvas
+    if not walk.fresh or part.rule is not None or canvas.visible is not None:
+        return at
+    return (
+        canvas.tokens.shape,
+        canvas.tokens.tobytes(),
+        canvas.starts,
+        canvas.response.start,
+        canvas.reads.tobytes(),
+        part.layout.fed,
+        walk.pending.asked.tobytes(),
+    )
+
+
+def _copied(answer: Answer, leader: Part, follower: Part) -> Answer:
+    """The leader's answer for a walk that asked the same, with the leader's keys and values."""
+    theirs, own = leader.memory.store, follower.memory.store
+    with torch.inference_mode():
+        own.keys.copy_(theirs.keys)
+        own.values.copy_(theirs.values)
+    nothing = replace(answer.interval, end=answer.interval.start)
+    return replace(answer, work=Work(), interval=nothing)

@@ -1,0 +1,294 @@
+"""One request's trajectory turned inside out: what pass it wants next, and what it makes of the answer.
+
+Axes: B rows still running, L columns, G response columns.
+
+A walk knows no clock but the one that measures, no queue and no neighbours.  Its next update is a function of
+its own state, memory and noise keys alone: whoever drives it chooses when that happens, never what.  Rows are
+independent: each refreshes when its own state says so, and a finished or failed row is dropped without
+touching the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Generic
+
+import numpy as np
+import torch
+
+from archer.decoders.base import State
+from archer.engine import layout
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas
+from archer.engine.forward import Answer, Part
+from archer.engine.logits import Logits, RowLogits
+from archer.engine.memory import Memory, Store
+from archer.engine.pending import Pending, refuse_endless, refuse_impossible
+from archer.engine.step import Call, Kind, Step
+from archer.engine.timing import Clock
+from archer.engine.work import Work
+from archer.errors import NonFinite
+
+if TYPE_CHECKING:
+    from archer.engine.loop import Loop
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which rows of the canvas run, which repeat another row's first pass, which repeat their own answer."""
+
+    part: Part | None
+    layout: layout.Layout
+    twins: Mapping[int, int]
+    reused: frozenset[int]
+
+
+class Walk(Generic[State]):
+    """Drive it by turns: `wants` says what to run, `advance` takes the answer and returns the step."""
+
+    def __init__(self, loop: Loop[State], state: State, memory: Memory | None = None) -> None:
+        self.rows = tuple(range(len(state.updates)))
+        """Which of the requested rows are still running."""
+        self.state = state
+        self._loop = loop
+        self._clock = Clock(loop.network.device)
+        self._fresh = memory is None and not any(state.updates)
+        canvas = loop.decoder.canvas(state)
+        self.memory = self._blank(canvas) if memory is None else memory
+        self._limit = loop.decoder.limit(state.length)
+        self._index = 0
+        self._planning = 0.0
+        self._computed = 0
+        self._swapped_out = False
+        self._plan: _Plan | None = None
+        self._pending = self._ask(state, canvas, np.ones_like(state.done))
+        self._drop_finished()
+
+    @property
+    def done(self) -> bool:
+        return not self.rows
+
+    @property
+    def fresh(self) -> bool:
+        """Nothing was computed for it yet."""
+        return self._fresh
+
+    @property
+    def pending(self) -> Pending:
+        """What it asks next."""
+        return self._pending
+
+    @property
+    def wants(self) -> Part | None:
+        """Its share of the next pass; None where it needs none, because its answers are at hand."""
+        if self._plan is None:
+            started = perf_counter()
+            names = type(self._loop.decoder).__name__, type(self._loop.policy).__name__
+            refuse_impossible(self._pending, *names, shift=self._loop.shift)
+            refuse_endless(self.state, names[0], self._limit)
+            self._plan = self._lay_out()
+            self._planning = perf_counter() - started
+        return self._plan.part
+
+    @property
+    def next_columns(self) -> int:
+        """Columns of its next pass; 0 where it needs none."""
+        part = self.wants
+        return 0 if part is None else part.columns
+
+    @property
+    def columns_left(self) -> float:
+        """Columns still to be computed: masks left x columns per token placed so far."""
+        masks = int(self.state.masked.sum())
+        placed = self.state.response.size - masks
+        each = self._computed / placed if placed and self._computed else self.next_columns
+        return float(max(masks, 1) * each)
+
+    @property
+    def swapped_out(self) -> bool:
+        """It has no keys and values at present."""
+        return self._swapped_out
+
+    @property
+    def can_swap_out(self) -> bool:
+        """Whether its keys and values can be made again from tokens, exactly."""
+        kept = any(row is not None for row in self.memory.logits)
+        return self._loop.policy.rebuilds and not self._swapped_out and not kept
+
+    def swap_out(self) -> None:
+        """Give back the keys and values; what is left of the walk is a few kilobytes."""
+        assert self.can_swap_out
+        self.memory = self.memory.without_store()
+        self._plan, self._swapped_out = None, True
+
+    def swap_in(self) -> Part | None:
+        """Make room for keys and values again; the pass that fills it, None where the next one does.
+
+        What a policy that `rebuilds` keeps is a function of tokens that the memory still has.
+        """
+        pending = self._pending
+        self.memory = self.memory.with_store(self._store(pending.canvas))
+        self._plan, self._swapped_out = None, False
+        stale = np.flatnonzero(self.memory.anchored & ~np.array(pending.whole()))
+        if not len(stale):
+            return None
+        canvas = replace(
+            pending.canvas,
+            tokens=self.memory.made_of(pending.canvas),
+            reads=np.zeros_like(pending.asked),
+        )
+        frame = layout.Frame(
+            starts=canvas.starts,
+            slots=self.memory.slots,
+            response=canvas.response.start,
+            running=tuple(stale.tolist()),
+            attention_block=canvas.attention_block,
+        )
+        plan = self._loop.plans.plan(canvas.everything(), canvas.reads, frame)
+        return Part(canvas, plan, self.memory)
+
+    def advance(self, answer: Answer | None) -> Step[State]:
+        """One update from the answer to what it wanted, or from none where it wanted none."""
+        part = self.wants
+        plan, pending, state = self._plan, self._pending, self.state
+        assert plan is not None
+        assert (part is None) == (answer is None)
+        with torch.inference_mode():
+            logits = self._read(plan, answer)
+            answered = self._clock.mark()
+            after, decision = self._loop.decoder.step(state, logits)
+            self._pending = self._ask(after, self._loop.decoder.canvas(after), logits.sound)
+            self._forget_logits()
+            decided = self._clock.mark()
+        calls = _calls(pending, plan, answer)
+        finite = self._pending.finite
+        errors = {
+            self.rows[row]: NonFinite(update=state.updates[row] + 1, kind=calls[row].kind.value)
+            for row in np.flatnonzero(~finite).tolist()
+        }
+        step = Step(
+            index=self._index,
+            rows=self.rows,
+            before=state,
+            decision=decision,
+            after=after,
+            canvas=pending.canvas,
+            logits=logits,
+            calls=calls,
+            memory=self.memory,
+            work=Work() if answer is None else answer.work,
+            control=self._planning + self._clock.seconds(answered, decided),
+            errors=errors,
+        )
+        if errors:
+            sound = np.flatnonzero(finite).tolist()
+            step = step.without_errors(sound, self._pending.lanes_of(sound))
+        self.state, self._plan, self._fresh = after, None, False
+        self._index += 1
+        self._computed += sum(call.fed for call in calls)
+        self._drop_finished()
+        return step
+
+    def _drop_finished(self) -> None:
+        pending = self._pending
+        going = np.flatnonzero(pending.finite & ~pending.done).tolist()
+        if len(going) < len(self.rows):
+            self.rows = tuple(self.rows[row] for row in going)
+            self.state = self.state.select(going)
+            self.memory = self.memory.select(pending.lanes_of(going))
+            self._pending = pending.select(going)
+
+    def _blank(self, canvas: Canvas) -> Memory:
+        return Memory.blank(self._store(canvas), canvas)
+
+    def _store(self, canvas: Canvas) -> Store:
+        network = self._loop.network
+        shape = network.shape
+        return Store.empty(
+            shape.layers,
+            canvas.rows,
+            shape.kv_heads,
+            canvas.columns,
+            shape.head_dim,
+            device=network.device,
+            dtype=network.dtype,
+        )
+
+    def _ask(self, state: State, canvas: Canvas, sound: Flags) -> Pending:
+        """Ask the policy; `sound` says of each row of the canvas, or of the state, that it may go on."""
+        memory = self.memory
+        return Pending(
+            canvas=canvas,
+            lanes=canvas.rows // len(state.updates),
+            asked=self._loop.policy.recompute(canvas, memory),
+            same=memory.same_question(canvas),
+            distance=memory.distance(canvas),
+            done=state.done,
+            finite=np.asarray(sound.reshape(len(state.updates), -1).all(axis=1)),
+        )
+
+    def _lay_out(self) -> _Plan:
+        pending, memory = self._pending, self.memory
+        canvas = pending.canvas
+        twins = pending.twins(self.state.prompt.groups) if self._fresh else {}
+        reused = frozenset(row for row in range(canvas.rows) if self._can_reuse(row))
+        running = tuple(row for row in range(canvas.rows) if row not in reused and row not in twins)
+        inside = self._loop.policy.inside_layers(memory)
+        full = None if canvas.attention_block is None else pending.whole()
+        frame = layout.Frame(
+            starts=canvas.starts,
+            slots=memory.slots,
+            response=canvas.response.start,
+            running=running,
+            full=full if inside is None else inside.full,
+            attention_block=canvas.attention_block,
+        )
+        plan = self._loop.plans.plan(pending.asked, canvas.reads, frame)
+        rule = None if inside is None else inside.rule
+        part = Part(canvas, plan, memory, rule) if running else None
+        return _Plan(part, plan, twins, reused)
+
+    def _can_reuse(self, row: int) -> bool:
+        """Same question, same anchor, and the logits at hand cover what is read now."""
+        kept = self.memory.logits[row]
+        if kept is None:
+            return False
+        canvas = self._pending.canvas
+        read = np.flatnonzero(canvas.reads[row]) - canvas.response.start
+        return set(kept.places).issuperset(read.tolist())
+
+    def _forget_logits(self) -> None:
+        """Keep logits only of rows that ask the same again: they are as wide as the vocabulary."""
+        again = np.zeros_like(self._pending.same)
+        if not self._loop.policy.counts_passes:
+            again = self._pending.same
+        kept = zip(self.memory.logits, again.tolist(), strict=True)
+        self.memory.logits = tuple(row if same else None for row, same in kept)
+
+    def _read(self, plan: _Plan, answer: Answer | None) -> Logits:
+        """Note the pass in the memory; the logits of every row, new or at hand."""
+        memory, canvas = self.memory, self._pending.canvas
+        fresh: dict[int, RowLogits] = {}
+        if answer is not None:
+            memory.copy_rows(plan.twins)
+            fresh = answer.rows | {row: answer.rows[like] for row, like in plan.twins.items()}
+            full = [plan.layout.full[plan.twins.get(row, row)] for row in range(canvas.rows)]
+            memory.note(canvas, [row not in plan.reused for row in range(canvas.rows)], full)
+        rows = [fresh.get(row, kept) for row, kept in enumerate(memory.logits)]
+        memory.logits = tuple(rows)
+        answers = canvas.columns - canvas.response.start
+        return Logits([row for row in rows if row is not None], answers, canvas.mask)
+
+
+def _calls(pending: Pending, plan: _Plan, answer: Answer | None) -> tuple[Call, ...]:
+    """One call per row of the state; its lanes refresh together and count as one."""
+    fed_by_row, full = plan.layout.fed, plan.layout.full
+    each = 0.0 if answer is None else answer.interval.seconds / max(1, answer.columns)
+    calls = []
+    for first in range(0, len(fed_by_row), pending.lanes):
+        fed = sum(fed_by_row[first : first + pending.lanes])
+        kind = Kind.REUSED if not fed else Kind.FULL if full[first] else Kind.CACHED
+        calls.append(Call(kind, fed, int(pending.distance[first]), each * fed))
+    return tuple(calls)

@@ -1,0 +1,95 @@
+"""Many prompts to the end, in bounded memory: what `Model.generate` does."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archer.completion import Completion
+from archer.errors import BadRequest
+from archer.service.engine import Engine
+from archer.service.handle import Handle
+from archer.service.job import Options
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
+
+TOGETHER = 8
+"""Samples of one prompt that run as one request at the most."""
+AHEAD = 2
+"""By default so many times the columns of a pass are kept at work."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Samples of one prompt that are asked for at once, and where they belong in the results."""
+
+    request: Request
+    first: int
+    places: tuple[int, ...]
+
+
+def generate(
+    model: Model,
+    request: Request,
+    *,
+    n: int = 1,
+    stop: tuple[str, ...] = (),
+    batch: int | None = None,
+    progress: bool = False,
+) -> list[Completion]:
+    """`n` completions for each prompt of the request, in order; at most `batch` rows run at a time."""
+    if batch is not None and batch < 1:
+        raise BadRequest(f"batch counts rows that are decoded together: at least 1, not {batch}.")
+    if n < 1:
+        raise BadRequest(f"n counts samples: it must be at least 1, not {n}.")
+    engine = Engine(model)
+    rows = batch or max(1, AHEAD * engine.budget // request.method.length)
+    pieces = deque(_pieces(request, n))
+    done: dict[int, Completion] = {}
+    running: deque[tuple[_Piece, Handle]] = deque()
+    with _bar(n * len(request.prompts), progress) as made:
+        while pieces or running:
+            while pieces and (not running or _rows(running) + len(pieces[0].places) <= rows):
+                piece = pieces.popleft()
+                options = Options(n=len(piece.places), stop=stop, first=piece.first)
+                running.append((piece, engine.enqueue(piece.request, options)))
+            engine.turn()
+            for piece, handle in [each for each in running if each[1].done]:
+                running.remove((piece, handle))
+                done.update(zip(piece.places, handle.results(), strict=True))
+                made(len(piece.places))
+    return [done[place] for place in range(n * len(request.prompts))]
+
+
+def _rows(running: Sequence[tuple[_Piece, Handle]]) -> int:
+    return sum(len(piece.places) for piece, _ in running)
+
+
+def _pieces(request: Request, n: int) -> Iterator[_Piece]:
+    """Equal prompts together, each sample with the number it has among them."""
+    places: dict[tuple[int, ...], list[int]] = {}
+    for at, prompt in enumerate(request.prompts):
+        places.setdefault(prompt, []).extend(range(at * n, (at + 1) * n))
+    for prompt, own in places.items():
+        together = TOGETHER if request.method.decoder.draws else len(own)
+        for first in range(0, len(own), together):
+            yield _Piece(request.only(prompt), first, tuple(own[first : first + together]))
+
+
+@contextmanager
+def _bar(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    """What to call with the number of completions that have been made."""
+    if not shown:
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda count: progress.advance(task, count)

@@ -1,0 +1,68 @@
+"""What whoever submitted a request holds of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from archer.completion import Completion
+from archer.engine.step import Step
+from archer.service.job import Job
+
+if TYPE_CHECKING:
+    from archer.model import Request
+
+
+class Handle:
+    """A submitted request: wait for it, watch it, or cancel it; from any thread."""
+
+    def __init__(self, job: Job, wait: Callable[[Callable[[], bool], float | None], bool]) -> None:
+        """`wait` lets the engine work until something is true; False where the time is up before."""
+        self._job = job
+        self._wait = wait
+
+    @property
+    def request(self) -> Request:
+        return self._job.request
+
+    @property
+    def done(self) -> bool:
+        return self._job.ended.is_set()
+
+    def result(self, timeout: float | None = None) -> Completion:
+        """The completion of a request for one sample."""
+        return self.results(timeout)[0]
+
+    def results(self, timeout: float | None = None) -> list[Completion]:
+        """One completion per sample; raises the error that ended the request, or TimeoutError."""
+        if not self._wait(self._job.ended.is_set, timeout):
+            raise TimeoutError(f"The request has not ended within {timeout:g} s; it goes on.")
+        if self._job.error is not None:
+            raise self._job.error
+        assert self._job.completions is not None
+        return self._job.completions
+
+    def cancel(self) -> None:
+        """End it at the next turn, wherever it is; a request that has ended stays as it is."""
+        self._job.cancelled = True
+
+    def __iter__(self) -> Iterator[Step[Any]]:
+        """Its steps from now on.  A request that nobody reads on with stands still after a few of them."""
+        unread: deque[Step[Any]] = deque()
+        self._job.unread = unread
+        try:
+            while True:
+                self._wait(lambda: bool(unread) or self.done, None)
+                if unread:
+                    yield unread.popleft()
+                elif self._job.error is not None:
+                    raise self._job.error
+                else:
+                    return
+        finally:
+            self._job.unread = None
+
+    def __repr__(self) -> str:
+        state = "ended" if self.done else "running" if self._job.walk is not None else "waiting"
+        return f"<Handle of a request for {self.request.method.name!r}, {state}>"

@@ -1,0 +1,123 @@
+"""Drawn requests of all methods, decoded alone and in drawn company; what happened to each of them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from archer.catalogue import DECODERS, POLICIES
+from archer.engine.batch import Batch
+from archer.engine.canvas import Prompt
+from archer.engine.loop import Loop
+from archer.engine.step import Step
+from archer.methods import Method, build
+from networks import Backbone, random_network, shape
+
+PROMPTS = ([3, 1, 4], [1, 5, 9, 2, 6, 5], [3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4], [6], [3, 1, 4, 1])
+LENGTHS = (4, 6, 8, 12)
+HOT = {"confidence", "saber", "wino", "threshold", "dream", "editing"}
+"""Decoders that take a temperature in these draws."""
+
+Record = list[tuple[Any, ...]]
+"""Update by update: kinds, columns, distances, what was decided and what stands."""
+
+
+@cache
+def backbone(shift: bool, dtype: torch.dtype = torch.float64) -> Backbone:
+    which = shape(layers=2, heads=2, kv_heads=2, head_dim=4, inner=12, vocabulary=24, shift=shift)
+    return Backbone(random_network(which, 5 + shift, dtype), shift, mask=23)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One request."""
+
+    method: Method
+    prompt: tuple[int, ...]
+    samples: int
+    seed: int
+
+    def loop(self, net: Backbone) -> Loop[Any]:
+        return Loop(net.network, net.shift, self.method.decoder, self.method.policy)
+
+    def start(self, net: Backbone) -> Any:
+        prompts = [list(self.prompt)] * self.samples
+        prompt = Prompt.of(prompts, net.mask, seed=self.seed, eos=(1,), ends=(1, 2))
+        return self.method.decoder.start(prompt, self.method.length)
+
+
+def draw_request(draw: random.Random, shift: bool) -> Drawn:
+    """Any pair that works on this alignment, with drawn settings."""
+    while True:
+        decoder, policy = draw.choice(list(DECODERS)), draw.choice(list(POLICIES))
+        if shift and decoder == "wino":
+            continue
+        settings: dict[str, Any] = {"length": draw.choice(LENGTHS)}
+        if decoder in HOT and draw.random() < 0.3:
+            settings["temperature"] = 0.7
+        if draw.random() < 0.15:
+            settings["guidance"] = 1.5
+        if policy == "archer":
+            settings["radius"] = draw.choice([1, 2, 3, 5, "inf"])
+        if policy == "age":
+            settings["every"] = draw.choice([1, 2, 4])
+        if decoder in ("confidence", "saber", "wino", "threshold") and draw.random() < 0.3:
+            settings["block"] = settings["length"] // 2
+        try:
+            method = build(f"{decoder}+{policy}", settings)
+        except ValueError:
+            continue
+        samples = draw.choice([1, 1, 1, 2, 3])
+        return Drawn(method, tuple(draw.choice(PROMPTS)), samples, draw.randrange(3))
+
+
+def record(step: Step[Any]) -> tuple[Any, ...]:
+    """What happened in one update, as plain data."""
+    decision = step.decision
+    return (
+        step.index,
+        step.rows,
+        tuple((call.kind.value, call.fed, call.distance) for call in step.calls),
+        decision.accepted.tolist(),
+        decision.remasked.tolist(),
+        decision.replaced.tolist(),
+        step.after.response.tolist(),
+        step.after.done.tolist(),
+    )
+
+
+def alone(request: Drawn, net: Backbone) -> Record:
+    return [record(step) for step in request.loop(net).steps(request.start(net))]
+
+
+def together(
+    requests: list[Drawn], net: Backbone, draw: random.Random, *, swaps: float = 0.0
+) -> list[Record]:
+    """The same in one batch: who joins and who takes part in a turn is drawn; some are swapped out."""
+    batch: Batch[int] = Batch(net.network)
+    records: list[Record] = [[] for _ in requests]
+    waiting = list(range(len(requests)))
+    draw.shuffle(waiting)
+    while waiting or batch.walks:
+        while waiting and (not batch.walks or draw.random() < 0.5):
+            tag = waiting.pop()
+            walk = requests[tag].loop(net).walk(requests[tag].start(net))
+            if not walk.done:
+                batch.add(tag, walk)
+        if not batch.walks:
+            continue
+        for walk in batch.walks.values():
+            if draw.random() < swaps and walk.can_swap_out:
+                walk.swap_out()
+        chosen = draw.sample(sorted(batch.walks), draw.randint(1, len(batch.walks)))
+        made = batch.turn(chosen, lambda: False)
+        assert made.failed == {}
+        for tag, step in made.steps:
+            records[tag].append(record(step))
+        for tag in [tag for tag, walk in batch.walks.items() if walk.done]:
+            batch.drop(tag)
+    return records
