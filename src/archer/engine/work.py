@@ -17,10 +17,10 @@ class Work:
     """Token rows x layers that went through attention and feed-forward."""
     pairs: int = 0
     """Query-key pairs x layers."""
-    routed: int = 0
-    """Token rows x layers whose feed-forward was a mixture of experts."""
     scored: int = 0
     """Token rows that reached the vocabulary head."""
+    routed: int = 0
+    """Token rows x layers whose feed-forward was a mixture of experts."""
 
     def __add__(self, other: Work) -> Work:
         return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
