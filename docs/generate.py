@@ -16,7 +16,8 @@ from archer.catalogue import DECODERS, METHODS, POLICIES
 from archer.compatibility import as_markdown, matrix
 from archer.engine.canvas import Scope
 from archer.loading.architectures import ARCHITECTURES
-from archer.studies.registry import STUDIES
+from archer.pocket import results
+from archer.studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -139,7 +140,7 @@ def _studies() -> str:
 
 
 def _reproduced() -> list[str]:
-    return [name for name in STUDIES if (RESULTS / f"{name}.json").exists()]
+    return [name for name in STUDIES | BEYOND if (RESULTS / f"{name}.json").exists()]
 
 
 def _markdown(table: report.Table) -> str:
@@ -151,7 +152,14 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def bundled() -> str:
+    """What the package tells of its model's scores, from the results."""
+    found = json.loads((RESULTS / "main.json").read_text(encoding="utf-8"))
+    return json.dumps(results.excerpt(found), indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    Path(results.__file__).with_name(results.FILE).write_text(bundled(), encoding="utf-8")
     for page in PAGES:
         before = page.read_text(encoding="utf-8")
         after = refreshed(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import shlex
@@ -16,8 +17,9 @@ from typing import Any
 import pytest
 
 from archer.catalogue import DECODERS, POLICIES
-from archer.cli import COMMANDS, _app
+from archer.cli import COMMANDS, app
 from archer.compatibility import as_markdown, matrix
+from archer.pocket import results
 from conftest import REPOSITORY
 
 PAGES = [
@@ -90,6 +92,20 @@ def test_the_worked_examples_are_among_what_runs() -> None:
         code = "".join(b.code for b in blocks(REPOSITORY / "docs" / page) if b.runs)
         assert part in code
         assert code.count("\nassert ") + code.count("    assert ") >= 4
+
+
+def test_pages_import_only_what_a_user_has_installed() -> None:
+    have = {"archer", "numpy", "torch", "pydantic", *sys.stdlib_module_names}
+    for block in python_blocks():
+        for node in ast.walk(ast.parse(block.code)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = (
+                    [node.module]
+                    if isinstance(node, ast.ImportFrom)
+                    else [a.name for a in node.names]
+                )
+                roots = {str(name).partition(".")[0] for name in names}
+                assert roots <= have, (block.page.name, roots)
 
 
 def test_every_python_block_says_whether_it_runs_and_can_be_parsed() -> None:
@@ -173,7 +189,7 @@ def test_commands_in_blocks_are_understood(page: Path) -> None:
     """Parsed as the command line would, options included; nothing is run."""
     for words in command_lines(page):
         assert words[0] in COMMANDS or words[0].startswith("--"), words
-        _app().parse_args(words, exit_on_error=False, print_error=False)
+        app().parse_args(words, exit_on_error=False, print_error=False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -200,6 +216,11 @@ def generator() -> dict[str, Any]:
 def test_generated_parts_are_current(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert generator()["refreshed"](text) == text, "run `make docs`"
+
+
+def test_the_scores_in_the_package_are_those_of_the_results() -> None:
+    kept = Path(results.__file__).with_name(results.FILE).read_text(encoding="utf-8")
+    assert generator()["bundled"]() == kept, "run `make docs`"
 
 
 def test_the_matrix_is_on_its_page() -> None:

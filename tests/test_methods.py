@@ -13,7 +13,7 @@ import pytest
 from archer.catalogue import ALIASES, DECODERS, METHODS, POLICIES, PRESETS
 from archer.decoders.saber import Saber
 from archer.errors import BadRequest
-from archer.methods import Method, build
+from archer.methods import Method, build, settings
 from archer.policies.prompt_cache import Age, Archer, Eager
 
 PAIRS = list(itertools.product(DECODERS, POLICIES))
@@ -102,7 +102,7 @@ def test_a_value_for_a_part_without_one_is_refused() -> None:
 )
 def test_a_setting_that_is_not_used_is_refused_with_what_is(name: str, setting: str) -> None:
     said = refusal(name, {setting: 4})
-    assert said.startswith(f"The method {name!r} does not use the setting {setting!r}. It takes: ")
+    assert said.startswith(f"The method {name!r} does not use the setting {setting!r}.")
     assert "length" in said
     for taken in said.rpartition("It takes: ")[2].removesuffix(".").split(", "):
         assert taken in build(name, {}).settings
@@ -237,3 +237,27 @@ def test_the_settings_of_a_method_make_the_same_method(name: str) -> None:
         first.policy,
         first.settings,
     )
+
+
+@pytest.mark.parametrize(
+    ("misspelled", "meant"),
+    [("raduis", "radius"), ("lenght", "length"), ("temprature", "temperature")],
+)
+def test_a_misspelled_setting_is_met_with_a_suggestion(misspelled: str, meant: str) -> None:
+    assert f"Did you mean {meant!r}?" in refusal("archer", {misspelled: 3})
+
+
+@pytest.mark.parametrize("name", [*METHODS, *DECODERS])
+def test_the_settings_of_a_method_can_be_listed(name: str) -> None:
+    """With the defaults that `build` takes, and a text in which every one has its line."""
+    found = settings(name)
+    built = build(name, {})
+    assert found.keys() == built.settings.keys()
+    assert {key: each.default for key, each in found.items()} == dict(built.settings)
+    assert [line.partition("=")[0] for line in repr(found).splitlines()] == list(found)
+    assert all(each.allowed for each in found.values())
+
+
+def test_settings_say_what_they_do() -> None:
+    assert settings("saber")["mu"].meaning.startswith("Re-mask divisor")
+    assert "radius=8" in repr(settings())

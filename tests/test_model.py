@@ -124,7 +124,8 @@ def test_a_method_may_be_given_ready_made(llada: Model) -> None:
     assert llada.request([1, 2, 3], made).method is made
     assert llada.generate([1, 2, 3], made)[0].tokens == named[0].tokens
     assert llada.stream([1, 2, 3], made).finish()[0].updates == 4
-    for more in ({"length": 8}, {"preset": "paper"}):
+    assert llada.request([1, 2, 3], made, length=8).method.length == 8
+    for more in ({"steps": 8}, {"preset": "paper"}):
         with pytest.raises(BadRequest, match="'llada-confidence' is given with its settings"):
             llada.request([1, 2, 3], made, **more)
 

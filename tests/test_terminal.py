@@ -167,7 +167,7 @@ def test_ends_are_one_sign() -> None:
     view = View(rows=1, length=3, look=look, title="t")
     view.follow(update(1, {0: 3, 1: 0, 2: 0}))
     view.follow(update(2, {}))
-    assert drawn(view)[-1] == "x∎∎"
+    assert drawn(view)[-1] == "x∎"
     assert "∎ end" in drawn(view)[1]
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from archer.completion import Completion
     from archer.engine.step import Step
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
+    from archer.methods import Method, settings
     from archer.model import Model, Stream, load
 
 __version__ = "0.1.0"
@@ -24,11 +25,13 @@ __all__ = [
     "BadRequest",
     "Completion",
     "Incompatible",
+    "Method",
     "Model",
     "Step",
     "Stream",
     "__version__",
     "load",
+    "settings",
 ]
 
 _HOME = {
@@ -37,10 +40,12 @@ _HOME = {
     "BadRequest": "errors",
     "Completion": "completion",
     "Incompatible": "errors",
+    "Method": "methods",
     "Model": "model",
     "Step": "engine.step",
     "Stream": "model",
     "load": "model",
+    "settings": "methods",
 }
 
 
@@ -48,3 +53,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'archer' has no attribute {name!r}")
     return getattr(import_module(f"archer.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

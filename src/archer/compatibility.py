@@ -114,7 +114,7 @@ def check_attention(method: Method, block: int | None) -> None:
         )
 
 
-def as_markdown(table: Mapping[str, Mapping[str, Verdict]]) -> str:
+def as_markdown(table: Mapping[str, Mapping[str, str]]) -> str:
     """The matrix as a table that reads well in a terminal and in a document."""
     rows = [["decoder", *next(iter(table.values()))]]
     rows += [[name, *verdicts.values()] for name, verdicts in table.items()]
@@ -132,7 +132,8 @@ def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length:
     found = verdict(decoder.reads, policy.answers)
     if found is Verdict.YES or (found is Verdict.ONE_BLOCK and _is_one_block(decoder, length)):
         return
-    remedy = "Use a cache that recomputes the whole response: eager, archer, age or dllm-cache"
+    remedy = "Use a cache that recomputes the whole response: "
+    remedy += "eager, archer, late, surprise, age or dllm-cache"
     if found is Verdict.ONE_BLOCK:
         remedy += ", or decode the response as one block"
     raise Incompatible(

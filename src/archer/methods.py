@@ -1,52 +1,113 @@
 """Building a method from its name and settings.
 
 A method is spelled `decoder`, `decoder+policy` or `decoder+policy:value`, or has a name of its own in the
-catalogue, which takes a value as well: `archer:11`.  A setting that a method does not use is refused, never
-ignored; so is a pair that cannot work.
+catalogue, which takes a value as well: `archer:11`.  Other packages may add decoders and policies.  A setting
+that a method does not use is refused, never ignored; so is a pair that cannot work.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, fields
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-import pydantic
 from pydantic import ValidationError
 
 from archer import compatibility
-from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS, Part, Shared
+from archer.catalogue import ALIASES, COMMON, METHODS, PRESETS, Part, Shared
 from archer.decoders.base import Decoder
 from archer.decoders.wrappers import EndOfText, Guided
 from archer.errors import BadRequest
+from archer.parts import (
+    DECODER_VERBS,
+    DECODERS,
+    POLICIES,
+    POLICY_VERBS,
+    TRUE_OR_FALSE,
+    Settings,
+    allowed,
+    described,
+    missing,
+    names_of_settings,
+)
 from archer.policies.base import Policy
-
-TRUE_OR_FALSE = "true or false"
+from archer.policies.prompt_cache import Eager
 
 
 @dataclass(frozen=True)
 class Method:
-    """A decoder and a policy with all their settings."""
+    """A decoder and a policy with all their settings.
 
-    name: str
+    Goes wherever a method's name goes: `model.generate(prompt, Method(MyDecoder(), Archer(radius=8)))`.
+    """
+
     decoder: Decoder[Any]
-    policy: Policy
-    length: int
-    settings: Mapping[str, Any]
+    policy: Policy = field(default_factory=Eager)
+    length: int = Shared.length
+    name: str = ""
+    """Made of the names of the two classes where none is given."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
     """Every setting it takes, given and defaulted, as plain data: `build` makes the same of them."""
+
+    def __post_init__(self) -> None:
+        parts = (self.decoder, self.policy)
+        if not self.name:
+            object.__setattr__(self, "name", "+".join(_kebab(type(part)) for part in parts))
+        if not self.settings:
+            own = {k: v for part in parts if _has_fields(part) for k, v in _values(part).items()}
+            object.__setattr__(self, "settings", {"length": self.length} | own)
+
+
+def adopt(method: Method, settings: Mapping[str, Any], preset: str | None = None) -> Method:
+    """A method that the user put together, checked as `build` checks named ones; only `length` may be new."""
+    wanted = _canonical(settings)
+    length = wanted.pop("length", method.length)
+    if wanted or preset is not None:
+        what = "a preset" if preset is not None else f"the setting {next(iter(wanted))!r}"
+        raise BadRequest(
+            f"The method {method.name!r} is given with its settings already; it cannot be given {what} "
+            "as well. Give settings to its decoder and its policy, or give its name."
+        )
+    for part, verbs, what in (
+        (method.decoder, DECODER_VERBS, "decoder"),
+        (method.policy, POLICY_VERBS, "policy"),
+    ):
+        absent = missing(part, verbs)
+        if absent or isinstance(part, type):
+            reason = f"has no {', '.join(absent)}" if absent else "is a class: make one of it"
+            raise BadRequest(f"The {what} of the method {method.name!r} {reason}.")
+    shared = _make(COMMON, {"length": length})
+    names = (_kebab(type(method.decoder)), _kebab(type(method.policy)))
+    method.decoder.check(shared.length)
+    compatibility.check(method.decoder, method.policy, names, shared.length)
+    if shared.length == method.length:
+        return method
+    complete = {**method.settings, "length": shared.length}
+    return dataclasses.replace(method, length=shared.length, settings=complete)
+
+
+def settings(method: str = "archer") -> Settings:
+    """Every setting that a method takes, with its default, its range and its meaning."""
+    decoder, policy, _ = _spelled(method)
+    found = Settings()
+    for part in (COMMON, DECODERS[decoder], POLICIES[policy]):
+        found |= described(part)
+    return found
 
 
 def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> Method:
     """Look `name` up and make its parts; refuses unknown names, unused settings and values out of range."""
     decoder_name, policy_name, given = _spelled(name)
     decoder, policy = DECODERS[decoder_name], POLICIES[policy_name]
-    accepted = set().union(*(_settings_of(part) for part in (COMMON, decoder, policy)))
+    accepted = set().union(*(names_of_settings(part) for part in (COMMON, decoder, policy)))
     chosen = _canonical(settings)
     for key in chosen:
         if key not in accepted:
             raise BadRequest(
-                f"The method {name!r} does not use the setting {key!r}. "
+                f"The method {name!r} does not use the setting {key!r}.{_meant(key, accepted)} "
                 f"It takes: {', '.join(sorted(accepted))}."
             )
     for key in given:
@@ -59,8 +120,13 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     shared, rule, cache = parts
     rule.check(shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
+    if shared.guidance > 0 and cache.reads_logits:
+        raise BadRequest(
+            f"{policy_name!r} judges a row by its own logits, and with guidance a row is asked twice. "
+            "Use a cache that looks at tokens alone, such as late, or guidance = 0."
+        )
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
-    return Method(name, _wrapped(rule, shared), cache, shared.length, complete)
+    return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
 
 
 def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
@@ -102,13 +168,17 @@ def _main(part: Part) -> str:
 
 
 def _unknown(name: str, part: str, table: Mapping[str, Part], what: str) -> str:
-    close = difflib.get_close_matches(name, (*METHODS, *DECODERS), n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
     return (
-        f"There is no method {name!r}: {part!r} is no {what}.{hint} "
+        f"There is no method {name!r}: {part!r} is no {what}.{_meant(name, (*METHODS, *DECODERS))} "
         f"Methods: {', '.join(METHODS)}; or decoder+policy with decoders {', '.join(DECODERS)} "
         f"and policies {', '.join(POLICIES)}."
     )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """A guess at what was meant, as a sentence; nothing where no name is near."""
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _canonical(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,13 +203,8 @@ def _preset(name: str | None) -> Mapping[str, Any]:
     return PRESETS[name]
 
 
-def _settings_of(part: Part) -> set[str]:
-    declared: tuple[Field[Any], ...] = fields(part.make)
-    return {item.name for item in declared} - set(part.fixed)
-
-
 def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
-    own = _settings_of(part)
+    own = names_of_settings(part)
     for name, value in wanted.items():
         if name in own and isinstance(value, bool) and allowed(part, name) != TRUE_OR_FALSE:
             raise BadRequest(f"{name} must be {allowed(part, name)}, not {value}.")
@@ -153,25 +218,14 @@ def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
         ) from error
 
 
-def allowed(part: Part, name: str) -> str:
-    """What a setting may be, in words, from its declaration."""
-    schema = pydantic.TypeAdapter(part.make).json_schema()["properties"][name]
-    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
-    return " or ".join(_in_words(kind) for kind in kinds)
+def _kebab(made: type) -> str:
+    """BlockArcher -> block-archer."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", made.__name__).lower()
 
 
-def _in_words(schema: Mapping[str, Any]) -> str:
-    if "enum" in schema:
-        return "one of " + ", ".join(schema["enum"])
-    words = {"integer": "a whole number", "number": "a number", "boolean": TRUE_OR_FALSE}
-    bounds = {
-        "minimum": "at least",
-        "exclusiveMinimum": "above",
-        "maximum": "at most",
-        "exclusiveMaximum": "below",
-    }
-    limits = [f"{word} {schema[key]:g}" for key, word in bounds.items() if key in schema]
-    kind = schema.get("description") or words.get(
-        schema.get("type", ""), "a list of lists of numbers"
-    )
-    return ", ".join([kind, *limits])
+def _has_fields(part: object) -> bool:
+    return dataclasses.is_dataclass(part)
+
+
+def _values(part: Any) -> dict[str, Any]:
+    return {item.name: getattr(part, item.name) for item in fields(part)}

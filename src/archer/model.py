@@ -15,6 +15,7 @@ import torch
 from archer import compatibility
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
+from archer.decoders.wrappers import seen_by
 from archer.devices import bf16_refusal, default_device, default_dtype
 from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
@@ -25,7 +26,7 @@ from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import locate
 from archer.loading.text import Text, read_text
-from archer.methods import Method, build
+from archer.methods import Method, adopt, build
 from archer.requests import (
     Messages,
     OnePrompt,
@@ -39,6 +40,7 @@ from archer.requests import (
 from archer.service.engine import Engine
 from archer.service.generate import generate
 from archer.settled_text import as_stops
+from archer.threads import computing, fitting
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -51,6 +53,7 @@ def load(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     quantize: str | None = None,
+    threads: int | None = None,
     compiled: bool = False,
 ) -> Model:
     """Load a checkpoint from a folder or from the hub.
@@ -58,6 +61,8 @@ def load(
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
     `quantize="int8"` keeps the matrices of the layers in eight bits: a fourth of float32, half of bfloat16,
     and slightly other logits; embedding, head, norms and routers stay as they are.
+    `threads` are the processor threads it computes with; without, as many as the network is worth, unless
+    OMP_NUM_THREADS says otherwise.
     `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
     No code of the checkpoint is ever run.
     """
@@ -66,10 +71,12 @@ def load(
         raise BadRequest(
             f"There is no quantisation {quantize!r} here. Choose int8, or leave it out."
         )
+    if threads is not None and threads < 1:
+        raise BadRequest(f"threads must be a whole number, at least 1, not {threads}.")
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
     network = load_network(folder, device=where, dtype=kind, int8=quantize == "int8")
-    return Model(str(model), folder, network, text, compiled=compiled)
+    return Model(str(model), folder, network, text, threads=threads, compiled=compiled)
 
 
 def place(
@@ -140,7 +147,12 @@ class Stream:
             attention_block=model.folder.architecture.attention_block,
         )
         state = method.decoder.start(prompt, method.length)
-        for step in model.loop(method).steps(state):
+        steps = model.loop(method).steps(state)
+        while True:
+            with computing(model.threads):
+                step = next(steps, None)
+            if step is None:
+                return
             add(self._tallies, step)
             yield step
 
@@ -155,9 +167,12 @@ class Model:
         network: Transformer,
         text: Text | None,
         *,
+        threads: int | None = None,
         compiled: bool = False,
     ) -> None:
         self.name = name
+        on_processor = network.device.type == "cpu"
+        self.threads = threads or (fitting(folder.parameters) if on_processor else None)
         self.compiled = compiled
         self.folder = folder
         self.network = network
@@ -220,27 +235,24 @@ class Model:
 
         A prompt is a text, which a user says to the model; or messages with `role` and `content`, such as a
         system's and several turns; or token ids.  Several prompts are a list of these.
-        `settings` are those of the method: length, block, steps, radius, threshold, temperature, ...
+        `method` is a name or a `Method` made of objects.  `settings` are those of the method: length, block,
+        steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.
         Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
         chosen = self._method(method, settings, preset)
         compatibility.check_attention(chosen, self.folder.architecture.attention_block)
+        decoder = seen_by(self.folder.architecture.blind, chosen.decoder)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
         window.check(max(map(len, ids)), chosen.length)
-        return Request(chosen, tuple(map(tuple, ids)), seed)
+        return Request(replace(chosen, decoder=decoder), tuple(map(tuple, ids)), seed)
 
     def _method(self, method: str | Method, settings: dict[str, Any], preset: str | None) -> Method:
-        if not isinstance(method, str):
-            if settings or preset is not None:
-                raise BadRequest(
-                    f"The method {method.name!r} is given with its settings already. "
-                    "Give its name to choose others."
-                )
-            return method
+        if isinstance(method, Method):
+            return adopt(method, settings, preset)
         recommended = self.folder.length
         if recommended is not None and preset is None and not settings.keys() & LENGTHS:
             settings["length"] = recommended

@@ -13,6 +13,8 @@ from archer.cli import COMMANDS, main
 from archer.devices import Attempt, Bf16
 from archer.doctor import Report
 from archer.loading.architectures import ARCHITECTURES
+from archer.pocket.results import published
+from terminals import in_terminal, plain
 
 Capture = pytest.CaptureFixture[str]
 
@@ -68,12 +70,24 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
 
 
 def test_demo_solves_and_compares(capsys: Capture) -> None:
+    """A real token is taken back and changed; scores are the published ones, times those of this machine."""
     assert main(["demo", "--problems", "1"]) == 0
     out = capsys.readouterr().out
-    assert "assert " in out
-    assert "positions were taken back" in out
-    for name in ("llada-confidence", "saber", "archer"):
-        assert f"\n{name} " in out
+    assert "archer wrote ' num' at update" in out
+    assert out.count("return r") == 2
+    assert "just now, the mean of 1 problem, on this machine" in out
+    for row in published()["methods"].values():
+        if row["arm"] in ("LLaDA-Confidence", "Saber", "Archer"):
+            line = next(line for line in out.splitlines() if line.startswith(f"{row['arm']} "))
+            assert f"{row['visible']['score']:.1f} % [{row['visible']['low']:.1f}, " in line
+
+
+def test_the_demo_draws_two_methods_side_by_side() -> None:
+    written = plain(in_terminal(["demo", "--problems", "1"], columns=100))
+    assert any(
+        "saber · pocket" in line and "archer · pocket" in line for line in written.split("\n")
+    )
+    assert "visible tests" in written
 
 
 def test_a_demo_needs_problems(capsys: Capture) -> None:

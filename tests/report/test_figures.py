@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.errors import ArcherError
 from archer.report.figures import INK, Figure, Labels, Series, bars, frontier, lines, undominated
 
 LABELS = Labels("Quality & <time>", "seconds", "pass rate")
@@ -82,7 +81,12 @@ def test_the_frontier_beats_or_equals_every_point_and_rises(points: list[tuple[i
         assert y < higher
 
 
-def test_without_matplotlib_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("draw", [lines, frontier])
+def test_without_matplotlib_a_figure_is_the_remedy(
+    draw: Callable[[Sequence[Series], Labels], Figure], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ArcherError, match=r"pip install 'archer-dlm\[report\]'"):
-        lines(NUMBERS, LABELS)
+    figure = draw(NUMBERS, LABELS)
+    assert (figure.svg, figure.png) == ("", b"")
+    assert "pip install &#x27;archer-dlm[report]&#x27;" in figure.html("x")
+    ElementTree.fromstring(figure.html("x"))

@@ -12,6 +12,7 @@ import pytest
 
 from archer.cli import main
 from archer.runs.comparison import compare, open_run
+from archer.runs.conclusions import about_time, conclusion
 from archer.runs.faults import BadRun
 from archer.runs.folder import JOURNAL, MANIFEST
 
@@ -95,9 +96,29 @@ def test_times_are_compared_problem_by_problem(runs: tuple[Path, Path]) -> None:
 def test_one_problem_can_be_compared(tmp_path: Path) -> None:
     first = write_run(tmp_path / "a", [True], [1.0])
     second = write_run(tmp_path / "b", [True], [2.0])
-    assert (
-        compare(open_run(first), open_run(second))["time"]["per_problem"]["quartiles"] == [0.5] * 2
+    found = compare(open_run(first), open_run(second))
+    assert found["time"]["per_problem"]["quartiles"] == [0.5] * 2
+    assert found["time"]["speedup_interval"] is None
+    assert found["suites"]["base"]["difference_interval"] is None
+    assert conclusion(found).endswith("Of one problem no speed can be told.")
+
+
+def test_the_conclusion_is_the_tests_and_not_the_points(tmp_path: Path) -> None:
+    few = [True] * 13 + [False] * 2
+    first = open_run(write_run(tmp_path / "a", few, [2.0] * 15))
+    second = open_run(write_run(tmp_path / "b", few, [1.0] * 15))
+    assert conclusion(compare(first, second)) == (
+        "No difference in solved problems can be told: 13 of 15 solved by both, 0 only by archer "
+        "radius=4, 0 only by archer radius=4 (p = 1). archer radius=4 is 2.00 times as fast as "
+        "archer radius=4 (95 %: 2.00 to 2.00)."
     )
+    all_right = open_run(write_run(tmp_path / "c", [True] * 15, [2.0] * 15))
+    none_right = open_run(write_run(tmp_path / "d", [False] * 15, [4.0] * 15))
+    said = conclusion(compare(all_right, none_right))
+    assert "solves more than" in said
+    assert "p < 0.001" in said
+    assert "is slower than" in said
+    assert "No difference in time" in about_time(compare(all_right, first))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +187,8 @@ def test_the_command_shows_the_table(
     assert main(["compare", *map(str, runs)]) == 0
     shown = capsys.readouterr().out
     assert "+25.0%" in shown
-    assert "exact McNemar p = 0.18" in shown
+    assert "(p = 0.18)" in shown
+    assert "McNemar's exact one" in shown
     assert "B is 2.67 x as fast" in shown
     assert main(["compare", *map(str, runs), str(runs[0]), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["comparisons"]

@@ -9,9 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.runs.statistics import bootstrap, geometric_mean, mcnemar, mean, wilson
+from archer.runs.statistics import (
+    bootstrap,
+    geometric_mean,
+    holm,
+    mcnemar,
+    mean,
+    not_worse,
+    paired_difference,
+    wilson,
+)
 
 scipy_stats = pytest.importorskip("scipy.stats", reason="scipy comes with the extra [eval]")
+optimize = pytest.importorskip("scipy.optimize", reason="scipy comes with the extra [eval]")
 
 
 @given(only_first=st.integers(0, 60), only_second=st.integers(0, 60))
@@ -37,6 +47,63 @@ def test_wilson_is_scipys(n: int, data: st.DataObject) -> None:
     assert low <= passed / n <= high
 
 
+def standard_errors(first: int, second: int, n: int, difference: float) -> float:
+    """The slow twin: the likeliest probabilities with this difference, searched and not solved for."""
+
+    def unlikely(rare: float) -> float:
+        shares = (rare, rare + difference, 1 - 2 * rare - difference)
+        counts = (first, second, n - first - second)
+        return -math.fsum(
+            k * math.log(max(p, 1e-300)) for k, p in zip(counts, shares, strict=True) if k
+        )
+
+    low, high = max(0.0, -difference), (1 - difference) / 2
+    grid = [low + (high - low) * step / 4000 for step in range(4001)]
+    best = min(grid, key=unlikely)
+    step = (high - low) / 4000
+    found = optimize.minimize_scalar(
+        unlikely,
+        bounds=(max(low, best - step), min(high, best + step)),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    spread = (2 * found.x + difference - difference**2) / n
+    return float(((second - first) / n - difference) / math.sqrt(spread))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "n"), [(2, 7, 20), (9, 3, 30), (1, 2, 5), (40, 25, 400)]
+)
+def test_the_ends_of_a_paired_interval_are_where_the_score_test_turns(
+    first: int, second: int, n: int
+) -> None:
+    interval = paired_difference(first, second, n)
+    assert interval is not None
+    low, high = interval
+    assert low < (second - first) / n < high
+    assert standard_errors(first, second, n, low) == pytest.approx(1.96, abs=2e-3)
+    assert standard_errors(first, second, n, high) == pytest.approx(-1.96, abs=2e-3)
+
+
+@given(n=st.integers(2, 300), data=st.data())
+def test_a_paired_interval_has_a_width_and_a_mirror(n: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, n))
+    second = data.draw(st.integers(0, n - first))
+    interval, mirrored = paired_difference(first, second, n), paired_difference(second, first, n)
+    assert interval is not None
+    assert mirrored is not None
+    assert -1 <= interval[0] < interval[1] <= 1
+    assert interval[0] == pytest.approx(-mirrored[1], abs=1e-6)
+    assert interval[0] - 1e-9 <= (second - first) / n <= interval[1] + 1e-9
+
+
+def test_of_one_problem_nothing_can_be_said() -> None:
+    assert paired_difference(0, 0, 1) is None
+    equal = paired_difference(0, 0, 15)
+    assert equal is not None
+    assert equal[1] == pytest.approx(0.2039, abs=1e-3), "no discordant pair of 15 is not never"
+
+
 def test_nothing_known_is_everything_possible() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 
@@ -53,3 +120,52 @@ def test_the_bootstrap_covers_and_repeats_itself() -> None:
 
 def test_the_geometric_mean_of_ratios() -> None:
     assert geometric_mean([2.0, 0.5, 4.0]) == pytest.approx(4 ** (1 / 3))
+
+
+def likeliest_loss(wins: int, losses: int, n: int, margin: float) -> float:
+    """Chance of "only the second", found by search: wins are `margin` rarer than losses."""
+    low, high = margin, (1 + margin) / 2
+
+    def doubt(chance: float) -> float:
+        parts = [
+            (wins, chance - margin),
+            (losses, chance),
+            (n - wins - losses, 1 + margin - 2 * chance),
+        ]
+        if any(share <= 0 for count, share in parts if count):
+            return math.inf
+        return -sum(count * math.log(share) for count, share in parts if count)
+
+    for _ in range(200):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if doubt(left) < doubt(right) else (left, high)
+    return (low + high) / 2
+
+
+@given(wins=st.integers(0, 40), losses=st.integers(0, 40), concordant=st.integers(1, 900))
+def test_not_worse_is_the_score_test(wins: int, losses: int, concordant: int) -> None:
+    """Tango's closed form against a search for the likeliest variance."""
+    n, margin = wins + losses + concordant, 0.02
+    chance = likeliest_loss(wins, losses, n, margin)
+    variance = n * (2 * chance - margin - margin**2)
+    z = (wins - losses + n * margin) / math.sqrt(variance)
+    assert not_worse(wins, losses, n, margin) == pytest.approx(scipy_stats.norm.sf(z), abs=1e-4)
+
+
+def test_not_worse_at_the_margin_and_without_problems() -> None:
+    assert not_worse(0, 4, 200, 0.02) == pytest.approx(0.5)
+    assert not_worse(0, 0, 0, 0.02) == 1.0
+    assert not_worse(0, 0, 1000, 0.02) < 1e-4
+    assert not_worse(0, 0, 50, 0.0) == 1.0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_rejects_step_by_step(chances: list[float]) -> None:
+    adjusted = holm(chances)
+    for level in (0.01, 0.05, 0.5):
+        rejected = 0
+        for place, chance in enumerate(sorted(chances)):
+            if chance > level / (len(chances) - place):
+                break
+            rejected += 1
+        assert sum(each <= level + 1e-12 for each in adjusted) == rejected

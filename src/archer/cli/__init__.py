@@ -7,9 +7,11 @@ place that turns errors into exit codes.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
+from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -30,13 +32,19 @@ COMMANDS = {
     "report": ("archer.cli.report:report", "Turn runs into one page."),
     "study": ("archer.cli.study:study", "Measure one table or figure of the paper."),
     "reproduce": ("archer.cli.study:reproduce", "Run all studies and write a report."),
+    "tasks": ("archer.cli.catalogue:tasks", "List the benchmarks and where their data are."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
     "doctor": ("archer.cli.doctor:doctor", "Say what this machine can do."),
+    "completion": ("archer.cli.completion:completion", "Print a shell's completion script."),
     "demo": ("archer.cli.demo:demo", "See a response being denoised, without a download."),
 }
 """Name -> the function that does it, and one line about it."""
 
+RESUMABLE = frozenset(("eval", "study", "reproduce", "train"))
+"""Commands that go on where they were when they are given again."""
+
+STDIN = ("--prompt-file", "-")
 USAGE = 2
 INTERRUPTED = 130
 UNHEARD = 141
@@ -44,12 +52,12 @@ UNHEARD = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
-    tokens = sys.argv[1:] if argv is None else list(argv)
+    tokens = _with_stdin(sys.argv[1:] if argv is None else list(argv))
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with told():
-            code = _app()(
+            code = app()(
                 tokens, exit_on_error=False, print_error=False, result_action="return_value"
             )
             sys.stdout.flush()
@@ -60,25 +68,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        complain("interrupted.")
+        complain(_interrupted(tokens))
         return INTERRUPTED
     except BrokenPipeError:
         return _unheard()
     return code or 0
 
 
-def _app() -> App:
-    app = App(
+def app() -> App:
+    """The commands as cyclopts knows them; each is imported when it is called."""
+    made = App(
         name="archer",
         help="Fast inference for diffusion language models that are allowed to change their mind.",
         help_format="plaintext",
         version=__version__,
         suppress_keyboard_interrupt=False,
-        default_parameter=Parameter(negative=(), show_default=False),
+        default_parameter=Parameter(negative=(), show_default=_shown),
     )
     for name, (target, summary) in COMMANDS.items():
-        app.command(target, name=name, help=summary)
-    return app
+        made.command(target, name=name, help=summary)
+    return made
+
+
+def _with_stdin(tokens: list[str]) -> list[str]:
+    """`archer generate -`: the argument that many tools know, which cyclopts takes for an option."""
+    if tokens[:1] != ["generate"] or "--" in tokens or "--prompt-file" in tokens:
+        return tokens
+    return [each for token in tokens for each in (STDIN if token == "-" else (token,))]
+
+
+def _shown(value: Any) -> str | None:
+    """A default as the help tells it; switches that are off, and what is empty, need no word."""
+    return None if value is None or value is False or value == () else str(value)
+
+
+def _interrupted(tokens: Sequence[str]) -> str:
+    if tokens and tokens[0] in RESUMABLE:
+        return f"interrupted. This goes on where it stopped: {shlex.join(('archer', *tokens))}"
+    return "interrupted."
 
 
 def _unheard() -> int:

@@ -1,53 +1,63 @@
-"""`archer methods` and `archer models`: what there is to choose from."""
+"""`archer methods`, `archer models` and `archer tasks`: what there is to choose from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from archer.cli.output import write_json, write_line
+from archer.cli.messages import complain
+from archer.cli.output import write_grid, write_json, write_line
+from archer.errors import ArcherError
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
 
 if TYPE_CHECKING:
     from archer.catalogue import Part
+    from archer.extensions import Extended
 
-"""Models that come with the package."""
+Entry = TypeVar("Entry")
 
 
-def methods(*, matrix: bool = False, json: bool = False) -> int:
-    """List methods, decoders and caches with their settings.
+def methods(name: str | None = None, *, matrix: bool = False, json: bool = False) -> int:
+    """List methods, decoders and caches with their settings, those of other packages included.
 
     Parameters
     ----------
+    name
+        Tell the settings of this method, with their defaults, ranges and meanings.
     matrix
         Print which decoder goes with which cache instead.
     json
         Print one JSON object instead of lines.
     """
-    from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS
-    from archer.compatibility import as_markdown
+    from archer.catalogue import ALIASES, COMMON, METHODS, PRESETS
     from archer.compatibility import matrix as pairs
+    from archer.parts import DECODERS, POLICIES
 
+    if name is not None:
+        return _settings_of(name, json=json)
+    rules, caches = dict(_usable(DECODERS)), dict(_usable(POLICIES))
     if matrix:
-        full = pairs(DECODERS, POLICIES)
-        causal = pairs(DECODERS, POLICIES, block_causal=True)
+        full = pairs(rules, caches)
+        causal = pairs(rules, caches, block_causal=True)
         if json:
             write_json({"full": full, "block_causal": causal})
             return 0
-        write_line(as_markdown(full))
+        _write_matrix(full)
         write_line("")
         write_line("With a model that attends block-causally (LLaDA2):")
         write_line("")
-        write_line(as_markdown(causal))
+        _write_matrix(causal)
         return 0
     common = _described(COMMON)
     named = {
         name: {"means": means, "summary": summary} for name, (means, summary) in METHODS.items()
     }
-    decoders = {name: _described(part) for name, part in DECODERS.items()}
-    policies = {name: _described(part) for name, part in POLICIES.items()}
+    decoders = {name: _described(part) for name, part in rules.items()}
+    policies = {name: _described(part) for name, part in caches.items()}
     if json:
         write_json(
             {
@@ -65,7 +75,40 @@ def methods(*, matrix: bool = False, json: bool = False) -> int:
     _section("caches, after the +", _lines(policies))
     _section("presets", ((name, _settings(values)) for name, values in PRESETS.items()))
     write_line(f"Every method takes {_settings(common['settings'])}.")
-    write_line("A setting on auto follows the length.")
+    write_line("A setting on auto follows the length. `archer methods NAME` explains the settings.")
+    return 0
+
+
+def tasks(*, json: bool = False) -> int:
+    """List the benchmarks, how they are scored, and whether their data are on this machine.
+
+    Parameters
+    ----------
+    json
+        Print one JSON object instead of a table.
+    """
+    from archer.tasks import ALL_TASKS, Data
+    from archer.tasks.registry import ABOUT
+
+    data = Data()
+    rows: dict[str, dict[str, Any]] = {
+        name: {
+            "what": ABOUT.get(name) or (inspect.getdoc(task) or "").partition("\n")[0].rstrip("."),
+            "metric": task.metric,
+            "length": task.length,
+            "data": data.whereabouts(task.files),
+        }
+        for name, task in _usable(ALL_TASKS)
+    }
+    if json:
+        write_json(rows)
+        return 0
+    write_grid(
+        ("task", "what it is", "score", "data"),
+        [(name, row["what"], row["metric"], row["data"]) for name, row in rows.items()],
+    )
+    write_line("")
+    write_line("archer eval TASK scores a model; archer grade TASK judges given completions.")
     return 0
 
 
@@ -88,10 +131,45 @@ def models(*, json: bool = False) -> int:
         write_json({"architectures": rows, "bundled": list(BUNDLED)})
         return 0
     for name, row in ARCHITECTURES.items():
-        _section(name, ((each.id, each.note) for each in row.models))
+        published = [(each.id, each.note) for each in row.models]
+        _section(name, published or [("none", "trained here: archer train pocket-blind")])
     write_line(f"Bundled with this version: {', '.join(BUNDLED)}.")
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
     return 0
+
+
+def _usable(table: Extended[Entry]) -> Iterator[tuple[str, Entry]]:
+    """Every entry; one of another package that cannot be imported gets a line on stderr instead."""
+    for name in table:
+        try:
+            yield name, table[name]
+        except ArcherError as error:
+            complain(str(error))
+
+
+def _settings_of(name: str, *, json: bool) -> int:
+    from archer.methods import settings
+
+    found = settings(name)
+    if json:
+        write_json({each.name: asdict(each) for each in found.values()})
+        return 0
+    write_grid(
+        ("setting", "default", "may be", "what it does"),
+        [(each.name, each.shown_default, each.allowed, each.meaning) for each in found.values()],
+    )
+    return 0
+
+
+def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:
+    """A grid in a terminal, Markdown in a pipe."""
+    from archer.compatibility import as_markdown
+
+    if not sys.stdout.isatty():
+        write_line(as_markdown(table))
+        return
+    head = ("decoder", *next(iter(table.values())))
+    write_grid(head, [(name, *verdicts.values()) for name, verdicts in table.items()], gap=1)
 
 
 def _described(part: Part) -> dict[str, Any]:

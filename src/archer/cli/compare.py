@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from archer.cli.output import write_json, write_line
+from archer.cli.output import write_grid, write_json, write_line
 from archer.errors import BadRequest
 
 
@@ -31,40 +31,54 @@ def compare(*runs: Path, json: bool = False) -> int:
         write_json({"comparisons": found})
         return 0
     for each in found:
-        for line in _lines(each):
-            write_line(line)
+        _show(each)
     return 0
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"A  {found['first']['method']}  ({found['first']['run']})"
-    yield f"B  {found['second']['method']}  ({found['second']['run']})"
-    yield f"{found['n']} problems, {found['identical_completions']} with the same completion"
-    yield ""
-    yield f"{'':<10} {'both':>6} {'only A':>7} {'only B':>7} {'neither':>8}   A       B       B - A"
-    for suite, paired in found["suites"].items():
-        low, high = paired["difference_interval"]
-        yield (
-            f"{suite:<10} {paired['both']:>6} {paired['only_first']:>7} {paired['only_second']:>7} "
-            f"{paired['neither']:>8}   {paired['score_first']:<7.1%} {paired['score_second']:<7.1%} "
-            f"{paired['difference']:+.1%} ({low:+.1%} to {high:+.1%}), "
-            f"exact McNemar p = {paired['mcnemar_p']:.3g}"
-        )
-    yield ""
-    yield from _time_lines(found["time"])
+def _show(found: Mapping[str, Any]) -> None:
+    from archer.runs.conclusions import conclusion
+
+    write_line(f"A  {found['first']['method']}  ({found['first']['run']})")
+    write_line(f"B  {found['second']['method']}  ({found['second']['run']})")
+    write_line("")
+    write_line(conclusion(found))
+    write_line("")
+    head = ("tests", "both", "only A", "only B", "neither", "A", "B", "B - A", "95 %", "p")
+    write_grid(head, [_row(*each) for each in found["suites"].items()], [False] + [True] * 9)
+    write_line("")
+    write_line(
+        f"{found['n']} problems, {found['identical_completions']} with the same completion; "
+        "p is McNemar's exact one, the interval Tango's for pairs"
+    )
+    for line in _time_lines(found["time"]):
+        write_line(line)
     for remark in found["remarks"]:
-        yield f"Note: {remark}"
-    yield ""
+        write_line(f"Note: {remark}")
+    write_line("")
+
+
+def _row(suite: str, paired: Mapping[str, Any]) -> tuple[str, ...]:
+    interval = paired["difference_interval"]
+    return (
+        suite,
+        *(str(paired[key]) for key in ("both", "only_first", "only_second", "neither")),
+        *(f"{paired[key]:.1%}" for key in ("score_first", "score_second")),
+        f"{paired['difference']:+.1%}",
+        "" if interval is None else f"{interval[0]:+.1%} to {interval[1]:+.1%}",
+        f"{paired['mcnemar_p']:.3g}",
+    )
 
 
 def _time_lines(time: Mapping[str, Any]) -> Iterator[str]:
-    low, high = time["speedup_interval"]
-    each = time["per_problem"]
+    interval, each = time["speedup_interval"], time["per_problem"]
+    within = "" if interval is None else f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})"
     yield (
         f"seconds per problem: A {time['seconds_first']:.3f}, B {time['seconds_second']:.3f}; "
-        f"B is {time['speedup']:.2f} x as fast (95 %: {low:.2f} to {high:.2f})"
+        f"B is {time['speedup']:.2f} x as fast{within}"
     )
-    yield (
-        f"problem by problem: median {each['median']:.2f} x, quartiles {each['quartiles'][0]:.2f} to "
-        f"{each['quartiles'][1]:.2f}, geometric mean {each['geometric_mean']:.2f}"
-    )
+    if interval is not None:
+        yield (
+            f"problem by problem: median {each['median']:.2f} x, quartiles "
+            f"{each['quartiles'][0]:.2f} to {each['quartiles'][1]:.2f}, "
+            f"geometric mean {each['geometric_mean']:.2f}"
+        )

@@ -1,115 +1,198 @@
-"""`archer demo`: the bundled model solves a problem before your eyes, then three methods are compared."""
+"""`archer demo`: two methods solve a problem side by side, then what is known about three of them."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
-from archer.cli.messages import complain
-from archer.cli.output import write_line
+from archer.cli.output import write_grid, write_line
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
+    from archer.completion import Completion
     from archer.model import Model
-    from archer.tasks.base import CodeTask
+    from archer.trace import Update
 
 EXAMPLE = """\
-Write a function to count the numbers in nums that are greater than 5.
-assert solve([1, 7, 9]) == 2
-assert solve([2]) == 0
-def solve(nums):"""
-"""The problem that is solved live."""
-THREADS = 2
-"""More do not help a model this small."""
+Define a function to multiply num by 9 and return the result.
+assert work(-8) == -72
+assert work(-9) == -81
+assert work(-20) == -180
+def work(num):"""
+"""A problem of the dev split in which a token is written, taken back and changed."""
+SIDE_BY_SIDE = ("saber", "archer")
 METHODS = ("llada-confidence", "saber", "archer")
-PROBLEMS = 20
-PAUSE = 0.12
+PROBLEMS = 3
+PAUSE = 0.08
 """Seconds per drawn update: the model is faster than the eye."""
 
 
 def demo(*, problems: int = PROBLEMS) -> int:
-    """Watch the bundled model solve a problem, then compare three methods. Takes less than a minute.
+    """Watch the bundled model solve a problem, then see what is known. Takes less than a minute.
 
     Parameters
     ----------
     problems
-        How many problems the comparison takes.
+        How many problems are timed here.
     """
-    from archer.cli.options import use_threads
     from archer.model import load
-    from archer.tasks import CodeTask, open_task
+    from archer.tasks import open_task
 
     if problems < 1:
         raise BadRequest(f"--problems takes a number above 0, not {problems}.")
-    use_threads(min(THREADS, os.cpu_count() or 1))
     model = load("pocket", device="cpu", dtype="float32")
-    task = open_task("pocket-dev")
-    assert isinstance(task, CodeTask)
-    _solve(model)
+    write_line("The model that comes with Archer is given this problem:")
     write_line("")
-    write_line(f"{problems} problems, each by three methods:")
-    write_line("")
-    _show({name: _summary(model, task, name, problems) for name in METHODS})
-    write_line("")
-    write_line("A full pass computes prompt and response, a cached pass the response alone.")
-    write_line("Try it yourself: archer generate, archer eval pocket, archer methods.")
-    return 0
-
-
-def _solve(model: Model) -> None:
-    """One problem, in a terminal with the view of how the answer forms."""
-    from archer.cli.running import run
-
     for line in EXAMPLE.splitlines():
         write_line(f"  {line}")
     write_line("")
-    request = model.request(EXAMPLE, "archer")
-    live = Console() if sys.stdout.isatty() else None
-    (done,) = run(model, request, console=live, pause=PAUSE if live else 0.0)
-    header = EXAMPLE.splitlines()[-1]
-    for line in f"{header}{done.text}".splitlines():
-        write_line(f"  {line}")
+    _solve(model)
+    samples = open_task("pocket-dev").samples()[:problems]
+    seconds = _timed(model, [sample.messages[0]["content"] for sample in samples])
+    write_line("")
+    _show(seconds, len(samples))
+    return 0
+
+
+@dataclass
+class Side:
+    """One method on its way through the problem."""
+
+    model: Model
+    method: str
+    updates: list[Update] = field(default_factory=list)
+    seconds: float = 0.0
+    """Its own computing time; on a screen the two are drawn by it, as if each had a machine of its own."""
+    done: Completion | None = None
+
+    def __post_init__(self) -> None:
+        self.request = self.model.request(EXAMPLE, self.method)
+        self.stream = self.model.stream(EXAMPLE, self.method)
+
+    def advance(self) -> None:
+        from archer.trace import updates
+
+        step = next(self.stream, None)
+        if step is None:
+            (self.done,) = self.stream.finish()
+            return
+        self.seconds += step.control + sum(call.seconds for call in step.calls)
+        self.updates += updates(step)
+
+    def story(self) -> str | None:
+        """The first token that became another one, in a sentence."""
+        assert self.model.text is not None
+        written: dict[int, Update] = {}
+        for update in self.updates:
+            for change in (*update.accepted, *update.replaced):
+                first = written.setdefault(change.at, update)
+                before = next(each.token for each in first.accepted if each.at == change.at)
+                ends = self.model.end_ids
+                if before != change.token and not {before, change.token} & ends:
+                    old, new = (self.model.text.piece(id) for id in (before, change.token))
+                    return (
+                        f"{self.method} wrote {old!r} at update {first.update}, took it back, and "
+                        f"wrote {new!r} there at update {update.update}."
+                    )
+        return None
+
+
+def _solve(model: Model) -> None:
+    sides = [Side(model, method) for method in SIDE_BY_SIDE]
+    console = Console(highlight=False) if sys.stdout.isatty() else None
+    drawn = console is not None and not console.is_dumb_terminal
+    for _ in _watched(sides, console) if drawn and console is not None else _race(sides):
+        pass
+    for side in sides:
+        assert side.done is not None
+        write_line(f"{side.method} wrote")
+        for line in f"{EXAMPLE.splitlines()[-1]}{side.done.text}".splitlines():
+            write_line(f"  {line}")
+        write_line(
+            f"in {side.done.updates} updates: {side.done.full_passes} over prompt and response, "
+            f"{side.done.cached_passes} over the response alone, {side.seconds:.2f} s."
+        )
+        told = side.story()
+        if told:
+            write_line(told)
+        write_line("")
+
+
+def _race(sides: Sequence[Side]) -> Iterator[Side]:
+    """The next update of whoever has computed least so far."""
+    while running := [side for side in sides if side.done is None]:
+        side = min(running, key=lambda each: each.seconds)
+        side.advance()
+        yield side
+
+
+def _watched(sides: Sequence[Side], console: Console) -> Iterator[Side]:
+    from archer.cli.running import view_of
+    from archer.view.terminal import Beside, Screen
+
+    views = [view_of(side.model, side.request) for side in sides]
+    with Screen(Beside(*views), console) as screen:
+        screen.draw()
+        for side in _race(sides):
+            if side.done is None:
+                views[sides.index(side)].follow(side.updates[-1])
+                screen.draw(now=True)
+                time.sleep(PAUSE)
+            yield side
+
+
+def _timed(model: Model, prompts: Sequence[str]) -> dict[str, float]:
+    """Mean seconds per problem; the methods take turns, so that a busy machine slows all of them."""
+    for method in METHODS:
+        next(model.stream(prompts[0], method))
+    seconds: dict[str, list[float]] = {method: [] for method in METHODS}
+    for prompt in prompts:
+        for method in METHODS:
+            (done,) = model.generate(prompt, method)
+            seconds[method].append(done.seconds.total)
+    return {method: fmean(each) for method, each in seconds.items()}
+
+
+def _show(seconds: Mapping[str, float], problems: int) -> None:
+    from archer.pocket.results import published
+
+    known = published()
+    rows = [_row(known["methods"][name], seconds[name], seconds[METHODS[0]]) for name in METHODS]
+    write_grid(
+        ("method", "visible tests", "hidden tests", "full", "cached", "seconds", "speed"),
+        rows,
+        [False, True, True, True, True, True, True],
+    )
     write_line("")
     write_line(
-        f"Written in {done.updates} updates: {done.full_passes} full passes, {done.cached_passes} "
-        f"cached ones; {done.revised_positions} positions were taken back and filled again."
+        f"Tests: share of {known['n']} problems solved, with 95 % intervals, measured beforehand by "
+        f"`{known['command']}`. Full and cached: passes per problem, from there too."
+    )
+    write_line(
+        f"Seconds and speed: measured just now, the mean of {problems} "
+        f"problem{'s' if problems > 1 else ''}, on this machine."
+    )
+    write_line("A full pass computes prompt and response, a cached pass the response alone.")
+    write_line("Archer is Saber with cached passes: faster, at the price of some solved problems.")
+    write_line("Go on with: archer generate --help, archer eval pocket --limit 20, archer methods.")
+
+
+def _row(known: Mapping[str, Any], seconds: float, slowest: float) -> tuple[str, ...]:
+    return (
+        known["arm"],
+        *(_share(known[suite]) for suite in ("visible", "hidden")),
+        f"{known['full_passes']:.0f}",
+        f"{known['cached_passes']:.0f}",
+        f"{seconds:.2f}",
+        f"{slowest / seconds:.2f} x",
     )
 
 
-def _summary(model: Model, task: CodeTask, method: str, problems: int) -> Mapping[str, Any]:
-    from archer.runs.evaluation import evaluate
-    from archer.runs.manifest import RunRequest
-    from archer.runs.selection import Selection
-    from archer.view.run_progress import RunProgress
-
-    selection = Selection(limit=problems)
-    request = RunRequest(model, task, method, {"length": task.length}, selection=selection)
-    console = Console(stderr=True, highlight=False)
-    with TemporaryDirectory() as folder, RunProgress(method, console, complain) as progress:
-        return evaluate(request, Path(folder) / "run", progress).summary
-
-
-def _show(found: Mapping[str, Mapping[str, Any]]) -> None:
-    table = Table(
-        "method", "base", "extended", "updates", "full", "cached", "seconds", "speedup",
-        box=None, pad_edge=False,
-    )  # fmt: skip
-    slowest = next(iter(found.values()))["per_problem"]["seconds"]
-    for name, summary in found.items():
-        each = summary["per_problem"]
-        table.add_row(
-            name,
-            f"{summary['pass@1']:.0%}",
-            f"{summary['pass@1_extended']:.0%}",
-            *(f"{each[key]:.1f}" for key in ("updates", "full_passes", "cached_passes")),
-            f"{each['seconds']:.3f}",
-            f"{slowest / each['seconds']:.2f} x",
-        )
-    Console(highlight=False, width=100).print(table)
+def _share(score: Mapping[str, float]) -> str:
+    return f"{score['score']:.1f} % [{score['low']:.1f}, {score['high']:.1f}]"

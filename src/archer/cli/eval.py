@@ -99,10 +99,10 @@ def evaluate(
 def _open(names: tuple[str, ...], data: Path | None, selection: Selection) -> dict[str, Task]:
     """Every task with its data read, before a model is loaded."""
     from archer.runs.evaluation import read_all_data
-    from archer.tasks import TASKS, Data, open_task
+    from archer.tasks import ALL_TASKS, Data, open_task
 
     if not names:
-        raise BadRequest(f"Name at least one task. The tasks are {', '.join(TASKS)}.")
+        raise BadRequest(f"Name at least one task. The tasks are {', '.join(ALL_TASKS)}.")
     if len(set(names)) < len(names):
         raise BadRequest("A task is named twice.")
     opened = {name: open_task(name, Data(data)) for name in names}

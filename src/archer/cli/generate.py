@@ -12,8 +12,9 @@ from rich.text import Text
 
 from archer.cli.messages import complain, silence
 from archer.cli.options import MethodOptions, ModelOptions, OutputOptions, PromptOptions
-from archer.cli.output import write_json, write_line
-from archer.cli.prompts import gather
+from archer.cli.output import write_json, write_text
+from archer.cli.prompts import Entry, gather
+from archer.loading.hub import BUNDLED
 from archer.view.glyphs import QUIET, printable
 from archer.view.terminal import summary
 
@@ -40,7 +41,7 @@ def generate(
     Parameters
     ----------
     prompts
-        Texts, one prompt each.
+        Texts, one prompt each; - reads one from stdin.
     """
     entries = gather(prompts, prompt)
     method.build()
@@ -61,6 +62,8 @@ def generate(
             preset=method.preset,
             **method.settings(),
         )
+        if not output.quiet and loaded.name in BUNDLED:
+            _hint(entries)
         console = _console(output)
         done = run(loaded, request, writer=writer, console=console)
     if output.json:
@@ -68,6 +71,18 @@ def generate(
     else:
         _show(done, console)
     return _failures(done)
+
+
+def _hint(entries: Sequence[Entry]) -> None:
+    """What the bundled model can do, where a prompt asks for something else."""
+    from archer.pocket.prompts import is_problem
+
+    if not all(is_problem(entry) for entry in entries if isinstance(entry, str)):
+        complain(
+            "pocket, the bundled model, only writes the body of a small Python function. It needs a "
+            "sentence, a few asserts and a header such as `def solve(nums):`, a line each; `archer demo` "
+            "shows one. Anything else gets nonsense. For a model that chats give --model."
+        )
 
 
 def _console(output: OutputOptions) -> Console | None:
@@ -96,11 +111,11 @@ def _show(done: Sequence[Completion], console: Console | None) -> None:
         text = ",".join(map(str, each.tokens)) if each.text is None else each.text
         if console is None:
             if each.error is None:
-                write_line(text)
+                write_text(text)
             continue
         if each.error is None:
             console.print(Text(printable(text)), soft_wrap=True)
-        console.print(Text(summary(each), QUIET), soft_wrap=True)
+        console.print(Text(summary(each), QUIET))
 
 
 def _failures(done: Sequence[Completion]) -> int:

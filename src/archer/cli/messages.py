@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from archer.cli.output import fitted
 from archer.requests import LongerThanTrained
 from archer.view.glyphs import printable
 
 
 def complain(sentence: str) -> None:
-    sys.stderr.write(f"archer: {' '.join(printable(sentence).split())}\n")
+    line = f"archer: {' '.join(printable(sentence).split())}"
+    sys.stderr.write(f"{fitted(line, sys.stderr) if sys.stderr.isatty() else line}\n")
     sys.stderr.flush()
 
 

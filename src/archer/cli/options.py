@@ -32,11 +32,11 @@ class ModelOptions:
     device: str | None = None
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
-    """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
+    """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
     quantize: str | None = None
     """int8 keeps the layers' matrices in eight bits; off."""
     threads: int | None = None
-    """Processor threads; as many as there are cores."""
+    """Processor threads; as many as the network is worth: one for small ones."""
     compile: bool = False
     """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
 
@@ -45,14 +45,18 @@ class ModelOptions:
 
         if self.threads is not None:
             use_threads(self.threads)
-        return load(
+        model = load(
             self.model,
             revision=self.revision,
             device=self.device,
             dtype=self.dtype,
             quantize=self.quantize,
+            threads=self.threads,
             compiled=self.compile,
         )
+        if model.threads is not None:
+            use_threads(model.threads)
+        return model
 
 
 @Parameter(name="*", group="Method")
@@ -61,25 +65,25 @@ class MethodOptions:
     """A decoder with its cache, and their settings.  `archer methods` explains them."""
 
     method: str = "archer"
-    """A name, or decoder+cache such as saber+age:4."""
+    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them."""
     preset: str | None = None
     """Settings under a name, such as paper."""
     length: Annotated[int | None, Parameter(name=("--length", "--max-new-tokens"))] = None
-    """Tokens of the response; 256."""
+    """Tokens of the response [default: what the model recommends, else 256]."""
     block: Annotated[int | None, Parameter(name=("--block", "--block-length"))] = None
-    """Tokens decoded together; the whole response."""
+    """Tokens decoded together [default: the whole response]."""
     steps: int | None = None
-    """Updates over the whole response; one per token."""
+    """Updates over the whole response [default: one per token]."""
     radius: float | None = None
-    """Changed tokens after which the prompt is recomputed, or inf; 8."""
+    """Changed tokens after which the prompt is recomputed, or inf [default: 8]."""
     threshold: float | None = None
     """Confidence that a token needs, for decoders with a fixed bar."""
     temperature: float | None = None
-    """0 takes the likeliest token."""
+    """0 takes the likeliest token [default: 0]."""
     n: int | None = None
-    """Tokens placed per update at least; 2."""
+    """Tokens placed per update at least [default: 2]."""
     mu: int | None = None
-    """Of this many tokens placed, one is taken back; 2."""
+    """Of this many tokens placed, one is taken back [default: 2]."""
     set: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
     """NAME=VALUE, any other setting; may be repeated."""
 

@@ -1,20 +1,142 @@
-"""Results, on stdout."""
+"""Results, on stdout: plain in a pipe or a file, fitted to its width in a terminal."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
-from collections.abc import Mapping
-from typing import Any
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.cells import cell_len
 
 from archer.view.glyphs import printable
 
+if TYPE_CHECKING:
+    from archer.report.tables import Table
+
+NARROWEST = 20
+UNBROKEN = 10_000
+LIST_MARGIN = 4
+"""Lists of names are indented by no more."""
+
 
 def write_line(text: str) -> None:
-    """A line as it is into a pipe or file; made harmless for a terminal."""
+    """A line as it is into a pipe or file; made harmless for a terminal, and broken between words there."""
+    sys.stdout.write(f"{fitted(printable(text), sys.stdout) if sys.stdout.isatty() else text}\n")
+
+
+def write_text(text: str) -> None:
+    """What somebody may copy from the terminal: never broken."""
     sys.stdout.write(f"{printable(text) if sys.stdout.isatty() else text}\n")
 
 
 def write_json(value: Mapping[str, Any]) -> None:
     """One object on one line, in ASCII: it survives every terminal and every encoding."""
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def write_table(table: Table) -> None:
+    """A table to look at in a terminal, Markdown elsewhere."""
+    if not sys.stdout.isatty():
+        write_line(table.markdown())
+        return
+    (head, numeric), rows = table.shown()
+    if table.title:
+        write_line(table.title)
+    write_grid(head, rows, numeric)
+    for note in table.notes:
+        write_line(f"  {note}")
+    write_line("")
+
+
+def write_grid(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Sequence[bool] = (),
+    *,
+    gap: int = 2,
+) -> None:
+    """Columns side by side, in a terminal no wider than it; words are broken only if nothing else helps."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    console = Console(file=sys.stdout, highlight=False, markup=False)
+    if not sys.stdout.isatty():
+        console.width = UNBROKEN
+    columns = list(zip(head, *rows, strict=True))
+    widths = allotted(
+        [max(map(_longest_word, column)) for column in columns],
+        [max(map(cell_len, column)) for column in columns],
+        console.width - gap * (len(head) - 1),
+    )
+    grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    for place, name in enumerate(head):
+        grid.add_column(
+            printable(name),
+            justify="right" if numeric and numeric[place] else "left",
+            overflow="fold",
+            width=widths[place] if widths else None,
+        )
+    for row in rows:
+        grid.add_row(*(printable(cell) for cell in row))
+    console.print(grid)
+
+
+def allotted(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+    """A width for every column: enough for its longest word, the rest shared by those that want more.
+
+    Empty where even the words do not fit side by side.
+    """
+    widths, left = list(least), room - sum(least)
+    if left < 0:
+        return []
+    while left and (hungry := [at for at, width in enumerate(widths) if width < most[at]]):
+        for at in hungry[:left]:
+            widths[at] += 1
+        left -= min(left, len(hungry))
+    return widths
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(cell_len, cell.split()), default=0)
+
+
+def fitted(text: str, stream: TextIO) -> str:
+    """The text with its lines broken between words, continuations indented as far as the line was."""
+    width = max(NARROWEST, columns_of(stream))
+    return "\n".join(_fitted_line(line, width) for line in text.split("\n"))
+
+
+def columns_of(stream: TextIO) -> int:
+    """How wide the terminal behind a stream is."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return shutil.get_terminal_size().columns
+
+
+def _fitted_line(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    indent = _hanging(line)
+    return textwrap.fill(
+        line,
+        width,
+        subsequent_indent=" " * (indent if indent < width // 2 else 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        drop_whitespace=True,
+    )
+
+
+def _hanging(line: str) -> int:
+    """Where the text of a line starts: behind its margin and, in a list of names, behind the name."""
+    margin = len(line) - len(line.lstrip())
+    name, gap, rest = line.lstrip().partition("  ")
+    if 0 < margin <= LIST_MARGIN and gap and " " not in name:
+        return len(line) - len(rest.lstrip())
+    return margin

@@ -20,7 +20,7 @@ def gather(texts: Sequence[str], options: PromptOptions) -> list[Entry]:
     entries.extend(_ids(ids) for ids in options.prompt_ids)
     if not entries:
         raise BadRequest(
-            "There is no prompt. Give a text, --prompt-file FILE (- for stdin), or --prompt-ids 5,7,9."
+            "There is no prompt. Give a text, - for stdin, --prompt-file FILE, or --prompt-ids 5,7,9."
         )
     return entries
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,7 @@ def report(
     for path in runs:
         inside = sorted(each.parent for each in path.glob(f"*/{MANIFEST}"))
         folders += inside if inside and not (path / MANIFEST).is_file() else [path]
-    replace_file(output, runs_page([open_run(path) for path in folders]).encode())
+    command = shlex.join(["archer", "report", *map(str, runs), "-o", str(output)])
+    replace_file(output, runs_page([open_run(path) for path in folders], command).encode())
     write_line(str(output))
     return 0

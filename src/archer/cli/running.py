@@ -33,7 +33,7 @@ def run(
     listeners: list[Listener] = []
     with ExitStack() as stack:
         if console is not None:
-            view = _view(model, request)
+            view = view_of(model, request)
             screen = stack.enter_context(Screen(view, console))
             screen.draw()
             listeners.append(_drawer(view, screen, pause))
@@ -59,7 +59,8 @@ def _drawer(view: View, screen: Screen, pause: float) -> Listener:
     return draw
 
 
-def _view(model: Model, request: Request) -> View:
+def view_of(model: Model, request: Request) -> View:
+    """The view of a request, before its first update."""
     method = request.method
     radius = method.settings.get("radius")
     return View(

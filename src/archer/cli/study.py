@@ -11,11 +11,12 @@ from rich.console import Console
 
 from archer.cli.messages import complain
 from archer.cli.options import ModelOptions
-from archer.cli.output import write_json, write_line
+from archer.cli.output import write_grid, write_json, write_line, write_table
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.studies.workspace import Workspace
+    from archer.view.run_progress import RunProgress
 
 FAILED = 1
 DEFAULT_MODEL = ModelOptions()
@@ -37,11 +38,10 @@ class StudyOptions:
     unsafe_no_sandbox: bool = False
     """Run programs even if this machine cannot confine them."""
 
-    def workspace(self, out: Path, model: ModelOptions, *, bars: bool = True) -> Workspace:
+    def workspace(self, out: Path, model: ModelOptions, listener: RunProgress) -> Workspace:
         """Everything the studies share; whatever can be refused is refused first."""
         from archer.studies.workspace import FULL, QUICK, Workspace
         from archer.tasks import open_task
-        from archer.view.run_progress import RunProgress
 
         open_task(self.task)
         if self.problems is not None and self.problems < 1:
@@ -49,13 +49,12 @@ class StudyOptions:
         scale = QUICK if self.quick else FULL
         if self.problems is not None:
             scale = scale.limited(self.problems)
-        console = Console(stderr=True, highlight=False, force_terminal=None if bars else False)
         own = self.task == "pocket"
         return Workspace(
             model=model.load(),
             out=out,
             scale=scale,
-            listener=RunProgress("arm", console, complain),
+            listener=listener,
             task=self.task,
             long_task="pocket-long" if own else self.task,
             dev_task="pocket-dev" if own else None,
@@ -76,18 +75,18 @@ class Place:
     options: StudyOptions
 
     def workspace(self) -> Workspace:
-        return self.options.workspace(self.out, self.model, bars=False)
+        return self.options.workspace(self.out, self.model, _listener(bars=False))
 
 
 def study(
-    name: str,
+    name: str | None = None,
     *,
     out: Path = Path("studies"),
     model: ModelOptions = DEFAULT_MODEL,
     options: StudyOptions = DEFAULT_STUDY,
     json: bool = False,
 ) -> int:
-    """Measure one table or figure of the paper. An unknown name lists the studies.
+    """Measure one table or figure of the paper. Without a name it lists the studies.
 
     Parameters
     ----------
@@ -98,20 +97,47 @@ def study(
     json
         Print the result as one JSON object.
     """
+    from archer.report.figures import REMEDY, can_draw
     from archer.studies.output import write_result
     from archer.studies.registry import find_study
     from archer.studies.study import result_of
 
+    if name is None:
+        return _list(json=json)
     chosen = find_study(name)
-    result = result_of(chosen, options.workspace(out, model))
+    with _listener() as listener:
+        result = result_of(chosen, options.workspace(out, model, listener))
     presented = write_result(out, chosen, result)
     if json:
         write_json(result)
         return 0
     for table in presented.tables:
-        write_line(table.markdown())
-    write_line(f"In {out}: {name}.json, tables as .md, .csv and .tex, figures as .svg and .png.")
+        write_table(table)
+    drawn = ", figures as .svg and .png" if can_draw() else ""
+    write_line(f"In {out}: {name}.json, tables as .md, .csv and .tex{drawn}.")
+    if not can_draw():
+        complain(REMEDY)
     return 0
+
+
+def _list(*, json: bool) -> int:
+    from archer.studies.registry import STUDIES
+
+    if json:
+        write_json({name: each.title for name, each in STUDIES.items()})
+        return 0
+    write_grid(("study", "what it measures"), [(n, each.title) for n, each in STUDIES.items()])
+    write_line("")
+    write_line("archer study NAME measures one of them (--quick: a little of it).")
+    write_line("archer reproduce measures all.")
+    return 0
+
+
+def _listener(*, bars: bool = True) -> RunProgress:
+    from archer.view.run_progress import RunProgress
+
+    console = Console(stderr=True, highlight=False, force_terminal=None if bars else False)
+    return RunProgress("arm", console, complain)
 
 
 def reproduce(
@@ -138,7 +164,9 @@ def reproduce(
     if workers < 1:
         raise BadRequest(f"--workers takes a number above 0, not {workers}.")
     if workers == 1:
-        failed = reproduced(options.workspace(out, model), list(STUDIES.values()), complain)
+        with _listener() as listener:
+            workspace = options.workspace(out, model, listener)
+            failed = reproduced(workspace, list(STUDIES.values()), complain)
     else:
         shared = replace(model, threads=model.threads or max(1, usable_cores() // workers))
         place = Place(out, shared, options)

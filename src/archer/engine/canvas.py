@@ -130,6 +130,8 @@ class Canvas:
     """[B, L, L], query by key, an extra attention rule; None means dense."""
     attention_block: int | None = None
     """Columns per block where the model attends block-causally; None where every column sees all."""
+    resting: Flags | None = None
+    """[B, L]: response columns that the decoder lets rest, unread; kept until all is refreshed.  None: no."""
 
     @classmethod
     def plain(cls, prompt: Prompt, response: Ints, block: Ints, reads: Flags) -> Canvas:
@@ -162,13 +164,14 @@ class Canvas:
         return fed
 
     def revisable(self) -> Flags:
-        """[B, L]: response and scratch, all that a rollback decoder can change.
+        """[B, L]: response and scratch, all that a rollback decoder can change; without what rests.
 
         Under block-causal attention, with the prompt tokens of the block in which the response begins: they
         see it, and no earlier column does.
         """
         if self.attention_block is None:
-            return self._from(self.response.start)
+            found = self._from(self.response.start)
+            return found if self.resting is None else found & ~self.resting
         first = self.block_starts(np.full(self.rows, self.response.start))
         return (np.arange(self.columns) >= first[:, None]) & self.everything()
 
@@ -225,4 +228,5 @@ class Canvas:
             reads=self.reads[chosen],
             positions=None if self.positions is None else self.positions[chosen],
             visible=None if self.visible is None else self.visible[chosen],
+            resting=None if self.resting is None else self.resting[chosen],
         )

@@ -6,7 +6,7 @@ code asks for a family by name.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from archer.engine.experts import Router
@@ -109,6 +109,8 @@ class Architecture:
     """The first entry of `architectures` in config.json."""
     shift: bool
     """True where the network's output at one column scores the token of the next column."""
+    blind: bool
+    """True where no column of the prompt sees the response: the prompt's keys and values never change."""
     qkv_bias: bool
     rope_float32: bool
     keys: Keys
@@ -140,6 +142,7 @@ class Architecture:
 LLADA = Architecture(
     name="LLaDAModelLM",
     shift=False,
+    blind=False,
     qkv_bias=False,
     rope_float32=True,
     keys=Keys(
@@ -203,6 +206,7 @@ LLADA = Architecture(
 DREAM = Architecture(
     name="DreamModel",
     shift=True,
+    blind=False,
     qkv_bias=True,
     rope_float32=False,
     keys=Keys(
@@ -270,6 +274,7 @@ _LING = SpecialIds(vocabulary=157184, mask=156895, eos=156892)
 
 LLADA_MOE = Architecture(
     name="LLaDAMoEModelLM",
+    blind=False,
     shift=False,
     qkv_bias=False,
     rope_float32=False,
@@ -347,6 +352,7 @@ LLADA_MOE = Architecture(
 
 LLADA2 = Architecture(
     name="LLaDA2MoeModelLM",
+    blind=False,
     shift=False,
     qkv_bias=False,
     rope_float32=False,
@@ -465,6 +471,9 @@ LLADA2 = Architecture(
     attention_block=32,
 )
 
+PROMPT_BLIND = replace(LLADA, name="PromptBlindLLaDAModelLM", blind=True, models=())
+"""Ours alone: LLaDA's tensors and config keys, trained with a prompt that does not see the response."""
+
 ARCHITECTURES: Mapping[str, Architecture] = {
-    row.name: row for row in (LLADA, DREAM, LLADA_MOE, LLADA2)
+    row.name: row for row in (LLADA, DREAM, LLADA_MOE, LLADA2, PROMPT_BLIND)
 }

@@ -5,6 +5,7 @@ of files, and the name, shape and dtype of every tensor against what the config 
 `load_network` then allocates once and streams. Nothing in the folder is executed or unpickled.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,11 @@ class Folder:
     tensors: Mapping[str, Stored]
     length: int | None = None
     """Tokens of a response, where the folder recommends a number."""
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers its weights are made of."""
+        return sum(math.prod(each.entry.shape) for each in self.tensors.values())
 
 
 def read_folder(folder: Path) -> Folder:

@@ -48,9 +48,10 @@ def locate(
             f"There is no folder {name!r}, and it is not a hub id such as "
             "'GSAI-ML/LLaDA-8B-Instruct' either."
         )
+    folder = _fetch(name, revision, endpoint, cache)
     if revision is None or not COMMIT.fullmatch(revision):
         log.warning("%s is not pinned to a commit; results may change with the hub.", name)
-    return _fetch(name, revision, endpoint, cache)
+    return folder
 
 
 def _fetch(name: str, revision: str | None, endpoint: str | None, cache: Path | None) -> Path:

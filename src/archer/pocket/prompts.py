@@ -52,6 +52,12 @@ def rendered(content: str) -> str:
     return f"{BEGIN}{USER}{content.strip()}{ASSISTANT}"
 
 
+def is_problem(content: str) -> bool:
+    """Whether a prompt is of the kind the model was trained on: asserts, and a header at its end."""
+    lines = content.strip().splitlines()
+    return bool(lines) and lines[-1].startswith("def ") and "assert " in content
+
+
 def _examples(task: Problem, number: int) -> list[Problem]:
     """Solved problems of the train split, of other structures than the task."""
     rng = Random(f"pocket-{VERSION}-examples-{task.name}")

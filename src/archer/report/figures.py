@@ -1,7 +1,7 @@
 """Figures on matplotlib: readable in grey and by colour-blind people, the same bytes every time.
 
 Every series has a marker, a line style or a hatching of its own besides its colour.  Matplotlib comes
-with the extra `report` and is imported when a figure is drawn.
+with the extra `report` and is imported when a figure is drawn; without it a figure is a sentence.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from archer.errors import ArcherError
 from archer.report import embed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
+REMEDY = "Figures need matplotlib. Install the extra: pip install 'archer-dlm[report]'."
 INK = "#222324"
 """Text and axes; becomes the colour of the text where a figure stands in a page."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
@@ -77,10 +78,14 @@ class Figure:
 
     title: str
     svg: str
+    """Empty where matplotlib is missing, and so is `png`."""
     png: bytes = field(repr=False)
 
     def html(self, name: str) -> str:
         """For a page in which `name` is not used otherwise; in its ink, on its paper."""
+        if not self.svg:
+            caption = f"<figcaption>{embed.text(self.title)}</figcaption>"
+            return f'<figure class="plot">\n{caption}\n<p>{embed.text(REMEDY)}</p></figure>\n'
         picture = self.svg[self.svg.index("<svg") :].replace(INK, "currentColor")
         picture = re.sub(r"<metadata>.*?</metadata>", "", picture, flags=re.DOTALL)
         used = set(re.findall(r"#([\w-]+)[\")]", picture))
@@ -97,6 +102,8 @@ class Figure:
 
 def lines(series: Sequence[Series], labels: Labels) -> Figure:
     """Lines with markers; intervals as whiskers."""
+    if not can_draw():
+        return Figure(labels.title, "", b"")
     with _drawing(labels) as (drawing, axes):
         words = _words(series)
         for number, each in enumerate(series):
@@ -111,10 +118,16 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
 
 def frontier(points: Sequence[Series], labels: Labels) -> Figure:
     """Cost to the right, quality upwards; a line joins the points that no other beats in both."""
+    if not can_draw():
+        return Figure(labels.title, "", b"")
     with _drawing(labels) as (drawing, axes):
         pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
-        x, y = zip(*undominated(pairs), strict=True)
-        axes.step(x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost")
+        best = undominated(pairs)
+        if len(best) > 1:
+            x, y = zip(*best, strict=True)
+            axes.step(
+                x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost"
+            )
         for number, each in enumerate(points):
             _plot(axes, each, each.x, number, linestyle="", markersize=7)
         _legend(drawing, axes)
@@ -123,6 +136,8 @@ def frontier(points: Sequence[Series], labels: Labels) -> Figure:
 
 def bars(series: Sequence[Series], labels: Labels) -> Figure:
     """Bars in groups, a group per word of `x`; intervals as whiskers."""
+    if not can_draw():
+        return Figure(labels.title, "", b"")
     with _drawing(labels) as (drawing, axes):
         words = _words(series)
         wide = 0.8 / len(series)
@@ -146,6 +161,14 @@ def bars(series: Sequence[Series], labels: Labels) -> Figure:
         return _finished(drawing, labels)
 
 
+def can_draw() -> bool:
+    """Whether matplotlib is installed; nothing is imported."""
+    try:
+        return find_spec("matplotlib") is not None
+    except ValueError:  # a module that was put where it is by hand
+        return False
+
+
 def undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Cost and quality of the points that no other beats in both, by cost."""
 
@@ -157,13 +180,9 @@ def undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, floa
 
 @contextmanager
 def _drawing(labels: Labels) -> Iterator[tuple[Drawing, Axes]]:
-    try:
-        from matplotlib import style
-        from matplotlib.figure import Figure as Drawing
-    except ImportError as error:
-        raise ArcherError(
-            "Figures need matplotlib. Install the extra: pip install 'archer-dlm[report]'."
-        ) from error
+    from matplotlib import style
+    from matplotlib.figure import Figure as Drawing
+
     with style.context(["default", STYLE]):
         drawing = Drawing(figsize=INCHES, layout="constrained")
         axes = drawing.add_subplot()

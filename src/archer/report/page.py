@@ -36,17 +36,23 @@ class Section:
 
     title: str
     parts: Sequence[Part]
+    folded: bool = False
+    """Whether it is closed until somebody opens it, or follows a link to it."""
 
 
-def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
-    """The whole page; a longer one begins with a list of its sections."""
+def page(
+    title: str, sections: Sequence[Section], *, lead: str = "", message: Sequence[str] = ()
+) -> str:
+    """The whole page: its message first, then a list of sections, unless closed ones are one."""
     numbered = list(enumerate(sections, start=1))
     contents = "".join(
         f'<li><a href="#section-{number}">{embed.text(section.title)}</a></li>'
         for number, section in numbered
     )
-    nav = f'<nav aria-label="Sections"><ol>{contents}</ol></nav>\n' if len(sections) > 1 else ""
-    opening = f'<p class="lead">{embed.text(lead)}</p>\n' if lead else ""
+    listed = len(sections) > 1 and not all(section.folded for section in sections)
+    nav = f'<nav aria-label="Sections"><ol>{contents}</ol></nav>\n' if listed else ""
+    opening = "".join(f'<p class="message">{embed.text(each)}</p>\n' for each in message)
+    opening += f'<p class="lead">{embed.text(lead)}</p>\n' if lead else ""
     body = "".join(_section(number, section) for number, section in numbered)
     plays = any(isinstance(part, Player) for section in sections for part in section.parts)
     return (
@@ -66,6 +72,11 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
 def _section(number: int, section: Section) -> str:
     heading = f"<h2>{embed.text(section.title)}</h2>\n" if section.title else ""
     parts = "".join(_part(part, f"{number}-{place}") for place, part in enumerate(section.parts))
+    if section.folded:
+        return (
+            f'<section>\n<details class="folded">\n<summary>{heading}</summary>\n'
+            f'<div id="section-{number}">{parts}</div>\n</details>\n</section>\n'
+        )
     return f'<section id="section-{number}">\n{heading}{parts}</section>\n'
 
 

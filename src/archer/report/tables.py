@@ -72,6 +72,12 @@ class Table:
                     f"{len(self.columns)} columns. Give None where there is no value."
                 )
 
+    def shown(self) -> tuple[tuple[list[str], list[bool]], list[list[str]]]:
+        """Names of the columns and which of them hold numbers, then the rows, rounded, as texts."""
+        shown = list(self._shown())
+        head = [each.name for each in shown], [each.numeric for each in shown]
+        return head, [[each.cells[row] for each in shown] for row in range(len(self.rows))]
+
     def html(self) -> str:
         shown = list(self._shown())
         head = "".join(f"<th{_html_class(each)}>{embed.text(each.name)}</th>" for each in shown)

@@ -11,7 +11,16 @@ from typing import Any
 from archer.runs.faults import BadRun
 from archer.runs.folder import Recorded, read_manifest, read_recorded
 from archer.runs.manifest import differences
-from archer.runs.statistics import bootstrap, geometric_mean, mcnemar, mean, ratio_of_sums, wilson
+from archer.runs.statistics import (
+    Interval,
+    bootstrap,
+    geometric_mean,
+    mcnemar,
+    mean,
+    paired_difference,
+    ratio_of_sums,
+    wilson,
+)
 from archer.runs.summary import passed
 
 COMPARED = ("task", "evaluator", "problems", "prompts")
@@ -117,9 +126,15 @@ def _paired(first: Run, second: Run, keys: Sequence[str], suite: str) -> dict[st
         "score_second": wins[1] / len(pairs),
         "score_second_interval": list(wilson(wins[1], len(pairs))),
         "difference": (wins[1] - wins[0]) / len(pairs),
-        "difference_interval": list(bootstrap([float(b) - float(a) for a, b in pairs], mean)),
+        "difference_interval": _listed(
+            paired_difference(counts["only_first"], counts["only_second"], len(pairs))
+        ),
         "mcnemar_p": mcnemar(counts["only_first"], counts["only_second"]),
     }
+
+
+def _listed(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else list(interval)
 
 
 def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
@@ -130,7 +145,7 @@ def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
         "seconds_first": mean([a for a, _ in pairs]),
         "seconds_second": mean([b for _, b in pairs]),
         "speedup": ratio_of_sums(pairs),
-        "speedup_interval": list(bootstrap(pairs, ratio_of_sums)),
+        "speedup_interval": list(bootstrap(pairs, ratio_of_sums)) if len(pairs) > 1 else None,
         "per_problem": {
             "median": median(speedups),
             "quartiles": [lower, upper],

@@ -33,6 +33,7 @@ from archer.service.handle import Handle
 from archer.service.job import Job, Options, Priority
 from archer.service.listener import Listener, Observer, PassRecord
 from archer.settled_text import as_stops
+from archer.threads import computing
 
 if TYPE_CHECKING:
     from archer.model import Model, Request
@@ -219,7 +220,9 @@ class Engine:
                     offer.tag.passed_over += 1
                 for job in chosen:
                     job.passed_over = 0
-                self._hand_out(self._batch.turn(chosen, self._make_room))
+                with computing(self.model.threads):
+                    turns = self._batch.turn(chosen, self._make_room)
+                self._hand_out(turns)
         with self._changed:
             self._changed.notify_all()
         return bool(chosen)

@@ -34,6 +34,8 @@ def files_of(study: Study, presented: Presented) -> Iterator[tuple[str, bytes]]:
         yield f"{stem}.csv", table.csv().encode()
         yield f"{stem}.tex", table.latex().encode()
     for name, figure in presented.figures.items():
+        if not figure.svg:
+            continue
         yield f"{study.name}-{name}.svg", figure.svg.encode()
         yield f"{study.name}-{name}.png", figure.png
 
@@ -42,4 +44,4 @@ def section_of(study: Study, presented: Presented) -> Section:
     """The study's part of the report."""
     parts: list[Part] = [*presented.notes, *presented.tables, *presented.figures.values()]
     parts += [Player(title, runs) for title, runs in presented.players.items()]
-    return Section(f"{study.title} ({study.name})", parts)
+    return Section(f"{study.title} ({study.name})", parts, folded=True)

@@ -9,6 +9,7 @@ from typing import Any
 from archer.errors import ArcherError
 from archer.report.page import page
 from archer.runs.files import read_json, replace_file
+from archer.studies.conclusions import conclusions
 from archer.studies.output import section_of, write_presented, write_result
 from archer.studies.study import Study, result_of
 from archer.studies.workspace import Workspace
@@ -57,7 +58,13 @@ def write_report(folder: Path, studies: Sequence[Study]) -> Path:
         if path.exists():
             sections.append(section_of(study, write_presented(folder, study, read_json(path))))
     report = folder / "report.html"
-    replace_file(report, page(TITLE, sections, lead=_lead(folder, studies)).encode())
+    results = {
+        study.name: read_json(result_path(folder, study.name))
+        for study in studies
+        if result_path(folder, study.name).exists()
+    }
+    made = page(TITLE, sections, lead=_lead(folder, studies), message=conclusions(results))
+    replace_file(report, made.encode())
     return report
 
 

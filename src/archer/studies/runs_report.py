@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -12,6 +13,7 @@ from archer.report.player import player_data
 from archer.report.tables import Column, Table, Value
 from archer.report.trajectory import check_pair, trajectories
 from archer.runs.comparison import Run, compare
+from archer.runs.conclusions import conclusion
 from archer.runs.faults import BadRun
 from archer.runs.files import read_json
 from archer.runs.folder import SUMMARY, TRACES
@@ -21,16 +23,36 @@ PERCENT = 100.0
 MOST_PLAYERS = 50
 
 
-def runs_page(runs: Sequence[Run]) -> str:
-    """One section per task."""
-    ordered = sorted(runs, key=_task)
-    sections = [
-        Section(task, list(_parts(task, list(group))))
-        for task, group in groupby(ordered, key=_task)
-    ]
-    return page(
-        f"{len(runs)} runs", sections, lead="Times are of the machines that the runs ran on."
-    )
+def runs_page(runs: Sequence[Run], command: str = "") -> str:
+    """What was compared on what and what came of it, then one section per task."""
+    by_task = {task: list(group) for task, group in groupby(sorted(runs, key=_task), key=_task)}
+    sections = [Section(task, list(_parts(task, group))) for task, group in by_task.items()]
+    message = [each for group in by_task.values() for each in _message(group, len(by_task) > 1)]
+    return page(_title(by_task), sections, lead=_lead(runs, command), message=message)
+
+
+def _title(by_task: Mapping[str, Sequence[Run]]) -> str:
+    labels = list(dict.fromkeys(run.label for runs in by_task.values() for run in runs))
+    methods = " against ".join(labels) if len(labels) < 4 else f"{len(labels)} methods"
+    return f"{methods} on {', '.join(by_task)}"
+
+
+def _message(runs: Sequence[Run], named: bool) -> Iterator[str]:
+    """A conclusion for every run against the first, as far as they may be compared."""
+    for other in runs[1:]:
+        with suppress(BadRun):
+            task = f"{_task(other)}: " if named else ""
+            yield f"{task}{conclusion(compare(runs[0], other))}"
+
+
+def _lead(runs: Sequence[Run], command: str) -> str:
+    models = sorted({str(run.circumstances.get("model", "unknown")) for run in runs})
+    days = sorted({str(run.circumstances.get("started", ""))[:10] for run in runs} - {""})
+    told = [f"Model {', '.join(models)}"]
+    if days:
+        told.append(f"run on {days[0]}" if len(days) == 1 else f"run {days[0]} to {days[-1]}")
+    made = f" Made by: {command}." if command else ""
+    return f"{', '.join(told)}.{made} Times are of the machines that the runs ran on."
 
 
 def _task(run: Run) -> str:
@@ -43,14 +65,32 @@ def _parts(task: str, runs: list[Run]) -> Iterator[Part]:
     if len(runs) > 1:
         metric = runs[0].identity["evaluator"]["metric"]
         yield frontier(
-            [
-                Series(run.label, [each["per_problem"]["seconds"]], [PERCENT * each[metric]])
-                for run, each in zip(runs, summaries, strict=True)
-            ],
+            [_point(run, each, metric) for run, each in zip(runs, summaries, strict=True)],
             Labels(f"{task}: quality against time", "seconds per problem", f"{metric} (%)"),
         )
         yield from _comparisons(runs)
+    yield _verdicts(runs)
     yield from _players(runs)
+
+
+def _point(run: Run, summary: dict[str, Any], metric: str) -> Series:
+    low, high = (PERCENT * end for end in summary[f"{metric}_interval"])
+    seconds, score = summary["per_problem"]["seconds"], PERCENT * summary[metric]
+    return Series(run.label, [seconds], [score], [low], [high])
+
+
+def _verdicts(runs: Sequence[Run]) -> Table:
+    """Every problem with its verdict by every run."""
+    keys = list(dict.fromkeys(key for run in runs for key in run.keys))
+    rows = [[key, *(_verdict(run, key) for run in runs)] for key in keys]
+    return Table("Problem by problem", [Column("problem"), *(Column(r.label) for r in runs)], rows)
+
+
+def _verdict(run: Run, key: str) -> str:
+    grade = run.recorded.grades.get(key)
+    if grade is None:
+        return "not run"
+    return ", ".join(f"{suite} {each['verdict']}" for suite, each in grade["suites"].items())
 
 
 def _scores(task: str, runs: list[Run], summaries: list[dict[str, Any]]) -> Table:
@@ -90,7 +130,7 @@ def _comparisons(runs: list[Run]) -> Iterator[Part]:
                 other.label,
                 *(base[key] for key in ("both", "only_first", "only_second", "neither")),
                 base["mcnemar_p"],
-                Value(time["speedup"], *time["speedup_interval"]),
+                Value(time["speedup"], *(time["speedup_interval"] or (None, None))),
                 time["per_problem"]["median"],
                 found["identical_completions"],
             ]

@@ -7,10 +7,11 @@ Independent of models. `docs/tasks.md` describes the protocol of each task.
 """
 
 from archer.tasks.base import AnswerTask, CodeTask, Reference, Sample, Suite, Task, Variant
-from archer.tasks.registry import TASKS, open_task
+from archer.tasks.registry import ALL_TASKS, TASKS, open_task
 from archer.tasks.sources import BadData, Data
 
 __all__ = [
+    "ALL_TASKS",
     "TASKS",
     "AnswerTask",
     "BadData",

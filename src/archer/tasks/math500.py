@@ -12,7 +12,7 @@ from archer.tasks.algebra import Algebra, math_verify_version
 from archer.tasks.base import AnswerTask, Grade, Reference, Sample, Variant, user
 from archer.tasks.lineage import lineage_answer, same_in_lineage
 from archer.tasks.marked import marked_answer
-from archer.tasks.sources import MATH500
+from archer.tasks.sources import MATH500, Data
 
 REQUEST = (
     "You are a math expert. You will be given a question to solve. Solve it step by step. Wrap the "
@@ -28,6 +28,10 @@ class Math500(AnswerTask):
     name = "math500"
     metric = "accuracy"
     files = (MATH500,)
+
+    def __init__(self, data: Data) -> None:
+        super().__init__(data)
+        math_verify_version()  # refused before any data is fetched and any model loaded
 
     @cached_property
     def _samples(self) -> tuple[Sample, ...]:

@@ -85,6 +85,27 @@ class PocketDev(Pocket):
     split = "dev"
 
 
+class PocketDevLong(PocketLong):
+    """The dev problems with long prompts."""
+
+    name = "pocket-dev-long"
+    split = "dev"
+
+
+class PocketConfirm(Pocket):
+    """A third set, for one confirmation that was planned beforehand."""
+
+    name = "pocket-confirm"
+    split = "confirm"
+
+
+class PocketConfirmLong(PocketLong):
+    """The same problems with long prompts."""
+
+    name = "pocket-confirm-long"
+    split = "confirm"
+
+
 def function_name(problem: Problem) -> str:
     """`def solve(xs):` -> `solve`."""
     return problem.header.removeprefix("def ").partition("(")[0]

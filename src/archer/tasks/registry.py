@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
+
 from archer.errors import BadRequest
+from archer.extensions import Extended
 from archer.tasks.base import Task
 from archer.tasks.finqa import FinQA
 from archer.tasks.humaneval import HumanEval, HumanEvalET
 from archer.tasks.livecodebench import LiveCodeBench, LiveCodeBenchSamples
 from archer.tasks.math500 import Math500
 from archer.tasks.mbpp import Mbpp, MbppET
-from archer.tasks.pocket import Pocket, PocketDev, PocketLong
+from archer.tasks.pocket import (
+    Pocket,
+    PocketConfirm,
+    PocketConfirmLong,
+    PocketDev,
+    PocketDevLong,
+    PocketLong,
+)
 from archer.tasks.pubmedqa import PubMedQA
 from archer.tasks.sources import Data
 
@@ -26,11 +36,43 @@ TASKS: dict[str, type[Task]] = {
     "pocket": Pocket,
     "pocket-long": PocketLong,
     "pocket-dev": PocketDev,
+    "pocket-dev-long": PocketDevLong,
+    "pocket-confirm": PocketConfirm,
+    "pocket-confirm-long": PocketConfirmLong,
 }
+
+
+ABOUT = {
+    "humaneval": "164 Python functions from their docstrings",
+    "humaneval-et": "the same, graded on the extended tests",
+    "mbpp": "427 small Python functions from a sentence and asserts",
+    "mbpp-et": "the same, graded on the extended tests",
+    "livecodebench": "contest problems, graded on hidden tests",
+    "livecodebench-samples": "the same, graded on the samples of the statement only",
+    "math500": "500 competition problems with one answer each",
+    "finqa": "questions about tables in financial reports",
+    "pubmedqa": "yes, no or maybe, from an abstract",
+    "pocket": "400 tiny Python functions for the bundled model",
+    "pocket-long": "the same behind a page of instructions and examples",
+    "pocket-dev": "other problems of that kind, to choose settings on",
+}
+"""A line about each for `archer tasks`."""
+
+
+def _adopted(found: object) -> type[Task]:
+    if not isinstance(found, type) or not issubclass(found, Task):
+        raise TypeError("it must be a subclass of archer.tasks.Task")
+    return found
+
+
+ALL_TASKS = Extended(TASKS, "archer.tasks", _adopted)
+"""The table, and the tasks of other packages."""
 
 
 def open_task(name: str, data: Data | None = None) -> Task:
     """A task by name, with its data where `Data` finds them."""
-    if name not in TASKS:
-        raise BadRequest(f"There is no task {name!r}. The tasks are {', '.join(TASKS)}.")
-    return TASKS[name](data or Data())
+    if name not in ALL_TASKS:
+        close = difflib.get_close_matches(name, list(ALL_TASKS), n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise BadRequest(f"There is no task {name!r}.{hint} The tasks are {', '.join(ALL_TASKS)}.")
+    return ALL_TASKS[name](data or Data())

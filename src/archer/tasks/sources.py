@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,16 @@ class Data:
                 f"{file.path} is not on this machine and could not be fetched ({error}). Get it "
                 f"from {file.origin}, and give the folder around it by --data or ARCHER_SHARED."
             ) from None
+
+    def whereabouts(self, files: Sequence[DataFile]) -> str:
+        """Whether the files of a task are on this machine; nothing is fetched and nothing read."""
+        if not files:
+            return "bundled"
+        folder = self.folder or cache_folder()
+        if all((folder / file.path).is_file() for file in files):
+            return "here"
+        fetched = self.folder is None and all(file.origin is not None for file in files)
+        return "fetched when used" if fetched else "give --data"
 
     def rows(self, file: DataFile) -> Iterator[dict[str, Any]]:
         """The records of a file with one JSON object per line, plain or packed by gzip."""

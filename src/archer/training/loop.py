@@ -63,12 +63,17 @@ class _Run:
         self.out, self.minutes, self.threads = out, minutes, threads
         self.recipe, self.report = recipe, report
         self.trainer = Trainer(recipe, threads)
-        self.progress = Progress(recipe.seed, 0, 0, 0, 0.0)
+        self.progress = Progress(recipe.seed, 0, 0, 0, 0.0, recipe.model)
         self.problems = frozen.load("dev")[: recipe.watched] if recipe.watch_every else []
         self.workers: Workers | None = None
         found = checkpoint.existing(out)
         if found:
             self.progress, tensors = checkpoint.load(found[-1])
+            if self.progress.model != recipe.model:
+                raise BadRequest(
+                    f"The run in {out} trains {self.progress.model}, not {recipe.model}. "
+                    "Name another folder."
+                )
             self.trainer.learner.restore(tensors)
 
     def train(self) -> Path:
@@ -107,7 +112,10 @@ class _Run:
         return checkpoint.save(self.out, self.progress, self.trainer.learner.tensors())
 
     def _watch(self) -> None:
-        measured = score(self.trainer.learner.average, self.trainer.tokenizer, self.problems)
+        learner = self.trainer.learner
+        measured = score(
+            learner.average, self.trainer.tokenizer, self.problems, learner.architecture
+        )
         self._log(base=measured.base, extended=measured.extended, failed=measured.failed)
         shown = [
             {"name": task.name, "statement": task.statement, "reference": task.body, "body": body}

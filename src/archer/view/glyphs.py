@@ -7,9 +7,10 @@ escapes.  It knows token ids and a function that spells them, and no model.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import groupby
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -44,7 +45,7 @@ class Look:
     piece: Callable[[int], str]
     """The text of one id."""
     ends: frozenset[int] = frozenset()
-    """Ids that end a response; they are shown as one sign."""
+    """Ids that end a response; a run of them is shown as one sign."""
     cell: int | None = None
     """Width of a column for ids that are shown as numbers; None for running text."""
 
@@ -86,6 +87,19 @@ def printable(text: str) -> str:
         c if c.isprintable() or c in _HARMLESS or unicodedata.category(c) == "Zs" else _escape(c)
         for c in text.replace("\r\n", "\n")
     )
+
+
+def folded(
+    tokens: Iterable[tuple[int | None, Mark]], look: Look
+) -> Iterator[tuple[int | None, Mark]]:
+    """The same tokens, a run of ends as one, which is fresh if one of them is."""
+    for ended, run in groupby(tokens, lambda each: each[0] in look.ends):
+        if not ended or look.cell is not None:
+            yield from run
+            continue
+        ends = list(run)
+        fresh = any(mark is Mark.FRESH for _, mark in ends)
+        yield ends[0][0], Mark.FRESH if fresh else Mark.SETTLED
 
 
 def fill(tokens: Iterable[tuple[str, Mark]], width: int) -> list[Line]:

@@ -9,14 +9,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from archer.view.glyphs import QUIET, Line, Look, fill, printable
-from archer.view.progress import RowView, flow, history_line, legend_parts, one_line, status_parts
+from archer.view.glyphs import QUIET, Line, Look, fill, folded, printable
+from archer.view.progress import (
+    GAP,
+    RowView,
+    flow,
+    history_line,
+    legend_parts,
+    one_line,
+    status_parts,
+)
 
 if TYPE_CHECKING:
     from archer.completion import Completion
@@ -47,11 +57,11 @@ class View:
         self.rows[row].error = reason
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        bracketed = console.no_color or console.color_system is None
-        lines = self._frame(options.max_width, console.height - 1, bracketed)
+        lines = self.frame(options.max_width, console.height - 1, _bracketed(console))
         yield from (line + Text("\n") for line in lines)
 
-    def _frame(self, width: int, height: int, bracketed: bool) -> Iterator[Text]:
+    def frame(self, width: int, height: int, bracketed: bool) -> Iterator[Text]:
+        """What is seen now, line by line."""
         head = [one_line(self._title, "bold")]
         least = FEWEST_LINES + AROUND_RESPONSE
         key = flow(legend_parts(bool(self._look.ends), bracketed), width)
@@ -72,10 +82,8 @@ class View:
         self, row: RowView, label: str | None, width: int, height: int, bracketed: bool
     ) -> Iterator[Text]:
         """Status, history and response of one row in `height` lines."""
-        spelled = (
-            (self._look.spelled(token, mark, bracketed), mark)
-            for token, mark in ((token, row.mark(at)) for at, token in enumerate(row.tokens))
-        )
+        marked = folded(((token, row.mark(at)) for at, token in enumerate(row.tokens)), self._look)
+        spelled = ((self._look.spelled(token, mark, bracketed), mark) for token, mark in marked)
         lines = fill(spelled, width)
         status = flow(status_parts(row, label, self._radius), width)
         around = [one_line(), *status, history_line(row.calls, width), one_line()]
@@ -85,10 +93,34 @@ class View:
         yield from _window(row, lines, max(1, height - len(around)))
 
 
+@dataclass(frozen=True)
+class Beside:
+    """Two views in columns, as something that rich can draw."""
+
+    left: View
+    right: View
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = (options.max_width - len(GAP)) // 2
+        frames = [
+            view.frame(width, console.height - 1, _bracketed(console))
+            for view in (self.left, self.right)
+        ]
+        for pair in zip_longest(*frames):
+            left, right = (one_line() if line is None else line for line in pair)
+            left.truncate(width, pad=True)
+            yield Text.assemble(left, GAP, right, end="") + Text("\n")
+
+
+def _bracketed(console: Console) -> bool:
+    """Whether fresh tokens need brackets, because styles cannot be relied on."""
+    return console.no_color or console.color_system is None
+
+
 class Screen:
     """Draws a view in place, and leaves the terminal as it was, whatever happens in between."""
 
-    def __init__(self, view: View, console: Console) -> None:
+    def __init__(self, view: RenderableType, console: Console) -> None:
         self._console = console
         self._live = Live(view, console=console, auto_refresh=False, transient=True)
         self._size = console.size

@@ -1,0 +1,69 @@
+"""Decoders, policies and tasks of other packages, found by their entry points.
+
+A package that names a class under `archer.decoders`, `archer.policies` or `archer.tasks` adds to the names
+that Archer knows.  It is imported when its name is used and not before; names of Archer's own stay
+Archer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from archer.errors import BadRequest
+
+Entry = TypeVar("Entry")
+
+
+class Extended(Mapping[str, Entry], Generic[Entry]):
+    """A table of Archer's own, and behind it what other packages offer in `group`.
+
+    `adopt` makes an entry of what an entry point names; it raises TypeError, saying what is missing.
+    """
+
+    def __init__(
+        self, own: Mapping[str, Entry], group: str, adopt: Callable[[object], Entry]
+    ) -> None:
+        self.own, self.group = own, group
+        self._adopt = adopt
+        self._adopted: dict[str, Entry] = {}
+
+    @cached_property
+    def found(self) -> dict[str, EntryPoint]:
+        """What other packages offer under names that are still free."""
+        points = entry_points(group=self.group)
+        return {point.name: point for point in points if point.name not in self.own}
+
+    def __getitem__(self, name: str) -> Entry:
+        if name in self.own:
+            return self.own[name]
+        if name not in self._adopted:
+            self._adopted[name] = self._load(self.found[name])
+        return self._adopted[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self.found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        yield from self.found
+
+    def __len__(self) -> int:
+        return len(self.own) + len(self.found)
+
+    def forget(self) -> None:
+        """Look again at the next use: packages may have come or gone."""
+        self.__dict__.pop("found", None)
+        self._adopted.clear()
+
+    def _load(self, point: EntryPoint) -> Entry:
+        home = "" if point.dist is None else f" of the package {point.dist.name!r}"
+        try:
+            return self._adopt(point.load())
+        except Exception as error:  # whatever a foreign module raises on import
+            raise BadRequest(
+                f"{point.name!r}{home} cannot be used: {point.value} gives "
+                f"{type(error).__name__}: {error}. Mend or remove that package."
+            ) from error

@@ -1,0 +1,76 @@
+"""A command in a real terminal of a given size, and what was written to it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+SCRIPT = "import sys; from archer.cli import main; sys.exit(main())"
+STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+SECONDS = 120
+
+
+def environment(**changes: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
+    return kept | {"OMP_NUM_THREADS": "1", "TERM": "xterm-256color"} | changes
+
+
+def in_terminal(
+    arguments: Sequence[str],
+    *,
+    columns: int = 80,
+    rows: int = 30,
+    folder: Path | None = None,
+    interrupt: Callable[[str], bool] | None = None,
+    code: int | None = 0,
+) -> str:
+    """Everything a command wrote; `interrupt` says of what was written that it is time for Ctrl-C."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    child = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        stdin=there,
+        stdout=there,
+        stderr=there,
+        cwd=folder,
+        env=environment(),
+        start_new_session=True,
+    )
+    os.close(there)
+    written = b""
+    ends = time.monotonic() + SECONDS
+    try:
+        while time.monotonic() < ends:
+            try:
+                chunk = os.read(here, 65536)
+            except OSError:  # Linux says so when the other end is closed
+                break
+            if not chunk:
+                break
+            written += chunk
+            if interrupt is not None and interrupt(written.decode(errors="replace")):
+                os.kill(child.pid, signal.SIGINT)
+                interrupt = None
+    finally:
+        os.close(here)
+        if time.monotonic() >= ends:
+            child.kill()
+        child.wait()
+    if code is not None:
+        assert child.returncode == code, written.decode(errors="replace")
+    return written.decode(errors="replace").replace("\r\n", "\n")
+
+
+def plain(written: str) -> str:
+    """Without colours and steering."""
+    return STEERING.sub("", written)

@@ -1,0 +1,179 @@
+"""The wheel with what it asks for and nothing else: no extras, no repository, no network.
+
+Distributions are linked from the environment of the tests, so that nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from archer.cli import COMMANDS
+from conftest import REPOSITORY
+
+Archer = Callable[..., subprocess.CompletedProcess[str]]
+EXTRAS = ("matplotlib", "scipy", "math_verify", "lm_eval", "pytest")
+PROBLEM = """\
+Write a function to count the numbers in nums that are greater than 5.
+assert solve([1, 7, 9]) == 2
+assert solve([2]) == 0
+def solve(nums):"""
+
+
+def needed(name: str, seen: dict[str, Distribution], extras: frozenset[str]) -> None:
+    """A distribution and all that it needs."""
+    key = re.sub(r"[-_.]+", "-", name).lower()
+    if key in seen:
+        return
+    seen[key] = distribution(name)
+    for line in seen[key].requires or ():
+        wanted = Requirement(line)
+        if wanted.marker is None or any(
+            wanted.marker.evaluate({"extra": extra}) for extra in (*extras, "")
+        ):
+            needed(wanted.name, seen, frozenset(wanted.extras))
+
+
+def link(found: Distribution, target: Path) -> None:
+    """Everything that a distribution brought, into another folder of packages."""
+    tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", ".")}
+    for top in tops:
+        place = Path(str(found.locate_file(top)))
+        if place.exists() and not (target / top).exists():
+            (target / top).symlink_to(place)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and what it needs, as pip would fill it."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    seen: dict[str, Distribution] = {}
+    needed("archer-dlm", seen, frozenset())
+    del seen["archer-dlm"]
+    for found in seen.values():
+        link(found, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def archer(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Archer:
+    """Runs the command in a folder of its own; `-S` leaves nothing on the path but what is given."""
+    folder = tmp_path_factory.mktemp("home")
+    variables = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PYTHONPATH": str(packages),
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-S", "-m", "archer", *arguments],
+            cwd=folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+def test_no_extra_and_no_repository_is_there(packages: Path) -> None:
+    script = f"import importlib.util as u; print([n for n in {EXTRAS} if u.find_spec(n)])"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        env={"PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"archer", "archer_dlm"}
+    for kept in ("archer/py.typed", "archer/pocket/model/model.safetensors"):
+        assert kept in names
+    assert not [name for name in names if Path(name).name.startswith("test_")]
+
+
+def good(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def test_first_steps(archer: Archer) -> None:
+    """What the first page tells a newcomer to type, in its order."""
+    assert "Archer" in good(archer("demo", "--problems", "2"))
+    assert "return" in good(archer("generate", PROBLEM, "--trace", "updates.jsonl"))
+    page = good(archer("view", "updates.jsonl")).strip()
+    assert page.endswith(".html")
+    runs = []
+    for method in ("archer", "saber"):
+        runs.append(f"runs/pocket-{method}")
+        out = good(archer("eval", "pocket", "--method", method, "--limit", "2"))
+        assert "2 problems" in out
+    assert "only B" in good(archer("compare", *runs))
+    assert good(archer("report", *runs)).strip() == "report.html"
+
+
+@pytest.mark.slow
+def test_a_study_writes_its_tables_without_matplotlib(archer: Archer) -> None:
+    done = archer("study", "cache-use", "--quick", "--problems", "2")
+    assert "| ---" in good(done)
+    assert "pip install 'archer-dlm[report]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["lm-eval", "run", "--model", "archer"], "lm-eval"),
+        (["eval", "math500", "--limit", "1"], "eval"),
+        (["grade", "math500", "--reference", "--limit", "1"], "eval"),
+    ],
+)
+def test_what_needs_an_extra_says_so_at_once(
+    archer: Archer, arguments: list[str], extra: str
+) -> None:
+    done = archer(*arguments)
+    assert done.returncode == 2
+    assert f"archer-dlm[{extra}]" in done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["methods", "models", "tasks", "study", "doctor"])
+def test_what_only_tells_works(archer: Archer, command: str) -> None:
+    assert json.loads(good(archer(command, "--json")))
+
+
+def test_every_command_can_be_imported(archer: Archer) -> None:
+    script = good(archer("completion", "bash"))
+    assert all(name in script for name in COMMANDS)
