@@ -38,6 +38,7 @@ def parts() -> dict[str, str]:
     """Every generated part by name."""
     return {
         "matrix": as_markdown(matrix(DECODERS, POLICIES)),
+        "causal": as_markdown(matrix(DECODERS, POLICIES, block_causal=True)),
         "methods": _table(
             ("method", "the same as", "what it is"),
             ((f"`{name}`", f"`{means}`", text) for name, (means, text) in METHODS.items()),
