@@ -11,6 +11,7 @@ COMMANDS = {
     "batch": ("archer.cli.bench.batch:batch", "Tokens per second by rows decoded together."),
     "load": ("archer.cli.bench.load:load", "Time and memory of loading a checkpoint."),
     "encode": ("archer.cli.bench.encode:encode", "One chat prompt through template and tokenizer."),
+    "serve": ("archer.cli.bench.serve:serve", "A local server under load."),
     "judge": ("archer.cli.bench.judge:judge", "How fast programs are judged."),
     "checkpoint": (
         "archer.cli.bench.checkpoint:checkpoint",
