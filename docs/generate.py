@@ -72,6 +72,7 @@ def parts() -> dict[str, str]:
         "trajectories": _measured("decode", (report.trajectories,)),
         "batches": _measured("batch", (report.batches,)),
         "loads": _measured("load", (report.loads,)),
+        "serves": _measured("serve", (report.serves, report.serving_costs)),
         "encodings": _measured("encode", (report.encodings,)),
         "scores": _scores(),
         "studies": _studies(),
