@@ -74,6 +74,7 @@ def parts() -> dict[str, str]:
         "batches": _measured("batch", (report.batches,)),
         "traffics": _measured("traffic", (report.traffics,)),
         "loads": _measured("load", (report.loads,)),
+        "serves": _measured("serve", (report.serves, report.serving_costs)),
         "encodings": _measured("encode", (report.encodings,)),
         "scores": _scores(),
         "studies": _studies(),
