@@ -35,7 +35,7 @@ class OneRow:
         return self.share.part.layout.boundary - self.start
 
     def is_last(self, layer: int) -> bool:
-        return layer == self.layers - 1
+        return layer == self.shape.layers - 1
 
     def values(self, layer: int, rows: Local) -> Tensor:
         return self._kept(layer)[1][:, self._columns(rows)].transpose(0, 1)
