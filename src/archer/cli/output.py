@@ -56,7 +56,7 @@ def write_json(value: Mapping[str, Any]) -> None:
 def write_table(table: Table) -> None:
     """A table to look at in a terminal, Markdown elsewhere."""
     if not sys.stdout.isatty():
-        write_line(table.markdown())
+        write_lines(table.markdown())
         return
     (head, numeric), rows = table.shown()
     if table.title:
