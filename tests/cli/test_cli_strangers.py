@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -97,7 +98,7 @@ def test_a_reason_cannot_look_like_another_row(
 def test_a_reason_that_is_broken_does_not_look_like_another_row(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, blank: str
 ) -> None:
-    monkeypatch.setattr(output.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(output, "columns_of", lambda stream: 40)
     for padding in range(30, 60):
         output.write_line(
