@@ -60,6 +60,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,profile-pocket,profile --shape pocket --response 64 --threads 1 --repeats 21)
 	$(call measure,decode-small,decode --shape small --threads 1 --repeats 2)
 	$(call measure,batch-small,batch --shape small)
+	$(call measure,traffic-pocket,traffic --threads 1)
 	$(call measure,encode-pocket,encode)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 2

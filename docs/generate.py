@@ -17,7 +17,7 @@ from archer.compatibility import as_markdown, matrix
 from archer.engine.canvas import Scope
 from archer.loading.architectures import ARCHITECTURES
 from archer.pocket import results
-from archer.studies.registry import STUDIES
+from archer.studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -71,6 +71,7 @@ def parts() -> dict[str, str]:
         "profiles": _measured("profile", (report.profiles,)),
         "trajectories": _measured("decode", (report.trajectories,)),
         "batches": _measured("batch", (report.batches,)),
+        "traffics": _measured("traffic", (report.traffics,)),
         "loads": _measured("load", (report.loads,)),
         "encodings": _measured("encode", (report.encodings,)),
         "scores": _scores(),
@@ -140,7 +141,7 @@ def _studies() -> str:
 
 
 def _reproduced() -> list[str]:
-    return [name for name in STUDIES if (RESULTS / f"{name}.json").exists()]
+    return [name for name in STUDIES | BEYOND if (RESULTS / f"{name}.json").exists()]
 
 
 def _markdown(table: report.Table) -> str:

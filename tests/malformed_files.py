@@ -137,8 +137,8 @@ CASES = [
     Case("config alone", removed("tokenizer.json"), "but no tokenizer.json", llada_text),
     Case("sentencepiece", content("tokenizer.model", b"x"), "but no tokenizer.json"),
     Case("wrong layout", content("merges.txt", b""), "but no vocab.json"),
-    Case("tokenizer not JSON", content("tokenizer.json", b"x"), "is not a tokenizer"),
-    Case("tokenizer empty", content("tokenizer.json", b"{}"), "is not a tokenizer"),
+    Case("tokenizer not JSON", content("tokenizer.json", b"x"), "is not valid JSON"),
+    Case("tokenizer empty", content("tokenizer.json", b"{}"), "its model is null"),
     Case("tokenizer outside", link_outside("tokenizer.json"), "leads outside", llada_text),
     Case(
         "tokenizer too large",

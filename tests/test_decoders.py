@@ -85,6 +85,32 @@ def test_saber_equals_the_slow_rule(case: tuple[Saber, int, int, bool]) -> None:
     assert oracle.done
 
 
+@given(
+    saber_cases(),
+    st.sampled_from([0.1, 0.5, 0.9, 0.99, 1.0]),
+    st.sampled_from(["confidence", "own", "kept", "lead"]),
+)
+def test_saber_takes_back_what_it_doubts(
+    case: tuple[Saber, int, int, bool], doubt: float, by: Any
+) -> None:
+    """The condition against the slow rule; and only tokens that are doubted are taken back."""
+    plain, length, seed, coarse = case
+    assert plain.block is not None
+    decoder = replace(plain, rollback=True, doubt=doubt, doubt_by=by)
+    oracle = SaberRow(length, plain.block, plain.n, plain.mu, doubt=doubt, doubt_by=by)
+    for _, logits, decision, after in trajectory(decoder, seed, length, coarse=coarse):
+        best = greedy(logits)
+        chances = logits.rows[0].values.softmax(-1)
+        chances[:, MASK] = 0.0
+        accepted, remasked, _ = oracle.update(
+            best.confidence[0].tolist(), best.tokens[0].tolist(), chances.tolist()
+        )
+        assert np.flatnonzero(decision.accepted[0]).tolist() == accepted
+        assert np.flatnonzero(decision.remasked[0]).tolist() == remasked
+        assert to_list(after.response[0]) == oracle.response
+    assert oracle.done
+
+
 @given(saber_cases())
 def test_saber_keeps_its_invariants(case: tuple[Saber, int, int, bool]) -> None:
     decoder, length, seed, coarse = case

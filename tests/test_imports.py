@@ -27,6 +27,7 @@ POLICIES_MAY_USE = (
     ARRAYS,
     "archer.engine.canvas",
     "archer.engine.memory",
+    "archer.engine.foresight",
     "archer.engine.layer_rule",
     BELOW_ALL,
     "archer.policies",
@@ -57,7 +58,14 @@ LAYERS = {
     "engine/pieces": (BELOW_ALL, "archer.engine.network"),
     "engine/layer_rule": (BELOW_ALL,),
     "engine/network": (BELOW_ALL,),
-    "engine/memory": (BELOW_ALL, ARRAYS, "archer.engine.canvas", "archer.engine.logits"),
+    "engine/foresight": (BELOW_ALL, ARRAYS, "archer.engine.logits", "archer.engine.transfer"),
+    "engine/memory": (
+        BELOW_ALL,
+        ARRAYS,
+        "archer.engine.canvas",
+        "archer.engine.foresight",
+        "archer.engine.logits",
+    ),
     "engine/layout": (BELOW_ALL, ARRAYS),
     "engine/timing": (BELOW_ALL,),
 }

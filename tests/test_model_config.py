@@ -82,3 +82,15 @@ def test_remote_code_and_unknown_keys_are_ignored() -> None:
 
 def test_the_architecture_decides_and_not_the_model_type() -> None:
     assert parse_config(dream_config(model_type="llada"), "c").architecture is DREAM
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "", None, 7, ["llada"], {"a": 1}, "LLADA", "llada\n"])
+def test_an_unknown_model_type_is_refused(kind: object) -> None:
+    with pytest.raises(BadModel, match=r'"model_type" is .* supported are llada, Dream'):
+        parse_config(llada_config(model_type=kind), "c")
+
+
+def test_a_missing_model_type_is_no_fault() -> None:
+    config = llada_config()
+    del config["model_type"]
+    assert parse_config(config, "c") == parse_config(llada_config(), "c")

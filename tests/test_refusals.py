@@ -12,13 +12,14 @@ import safetensors
 
 import malformed_config
 import malformed_files
+import malformed_tokenizer
 from archer.errors import BadModel
 from archer.loading import weights
 from archer.loading.checkpoint import read_folder
 from folders import make_llada
 from spoil import Case, open_model
 
-CASES = malformed_config.CASES + malformed_files.CASES
+CASES = malformed_config.CASES + malformed_files.CASES + malformed_tokenizer.CASES
 opened: list[str] = []
 watching = [False]
 

@@ -20,12 +20,15 @@ from archer.decoders.remdm import Remdm
 from archer.decoders.remdm_sampling import RemdmSampling
 from archer.decoders.saber import Saber
 from archer.decoders.saber_dream import SaberDream
+from archer.decoders.saber_tail import SaberTail
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wino import Wino
 from archer.policies.blockwise import Dual, Prefix
 from archer.policies.dkv import DkvDecode, DkvGreedy
 from archer.policies.dllm import DllmCache
+from archer.policies.late import Late
 from archer.policies.prompt_cache import Age, Archer, Eager
+from archer.policies.surprise import Surprise
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,22 @@ DECODERS: Mapping[str, Part] = {
     "no-rollback": Part(
         Saber,
         "the control: Saber's acceptance, nothing taken back",
-        {"rollback": False, "mu": 2, "remask": "ceil", "watch": "argmax", "pool": "ever"},
+        {
+            "rollback": False,
+            "mu": 2,
+            "remask": "ceil",
+            "watch": "argmax",
+            "pool": "ever",
+            "doubt": None,
+            "doubt_by": "confidence",
+        },
         "n",
+    ),
+    "saber-tail": Part(
+        SaberTail,
+        "Saber that lets settled end marks rest between looks",
+        {"rollback": True, "block": None},
+        "rest",
     ),
     "saber-dream": Part(SaberDream, "Saber as released for Dream: another rule", {}, "n"),
     "wino": Part(Wino, "accept boldly, verify each token by a shadow", {}, "threshold"),
@@ -108,6 +125,12 @@ POLICIES: Mapping[str, Part] = {
     "eager": Part(Eager, "recompute everything at every update", {}),
     "archer": Part(
         Archer, "keep the prompt until the response moved `radius` tokens", {}, "radius"
+    ),
+    "late": Part(
+        Late, "keep the prompt longer while many masks are left, by a `share` of them", {}, "share"
+    ),
+    "surprise": Part(
+        Surprise, "keep the prompt until `nats` were placed that it did not foresee", {}, "nats"
     ),
     "age": Part(Age, "keep the prompt for a fixed number of passes", {}, "every"),
     "prefix": Part(Prefix, "Fast-dLLM: within a block, recompute from it to the end", {}),

@@ -70,7 +70,8 @@ def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length:
     found = verdict(decoder.reads, policy.answers)
     if found is Verdict.YES or (found is Verdict.ONE_BLOCK and _is_one_block(decoder, length)):
         return
-    remedy = "Use a cache that recomputes the whole response: eager, archer, age or dllm-cache"
+    remedy = "Use a cache that recomputes the whole response: "
+    remedy += "eager, archer, late, surprise, age or dllm-cache"
     if found is Verdict.ONE_BLOCK:
         remedy += ", or decode the response as one block"
     raise Incompatible(

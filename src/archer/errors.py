@@ -2,7 +2,8 @@
 
     ArcherError                     anything below; exit code 1 unless said otherwise
     |-- BadRequest (ValueError)     the request cannot be carried out            exit code 2
-    |   `-- Incompatible            decoder and cache policy do not go together  exit code 2
+    |   |-- Incompatible            decoder and cache policy do not go together  exit code 2
+    |   `-- TooLong                 prompt and response exceed the model         exit code 2
     |-- BadModel                    a model folder or hub id is refused          exit code 2
     |-- BadTrace                    a trace file is malformed                    exit code 2
     |-- NonFinite                   a pass gave NaN or infinite logits
@@ -35,6 +36,10 @@ class BadRequest(ArcherError, ValueError):
 
 class Incompatible(BadRequest):
     """The chosen decoder and the chosen cache policy do not go together."""
+
+
+class TooLong(BadRequest):
+    """Prompt and response need more positions than the model has."""
 
 
 class BadModel(ArcherError):
@@ -117,3 +122,8 @@ class Expired(ArcherError):
             f"The request {what} within {self.seconds:g} s. Allow more time, or ask for a shorter "
             "response."
         )
+
+
+def reason_of(error: OSError) -> str:
+    """What the operating system says went wrong; never nothing."""
+    return error.strerror or str(error) or type(error).__name__

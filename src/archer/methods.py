@@ -119,6 +119,11 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     shared, rule, cache = parts
     rule.check(shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
+    if shared.guidance > 0 and cache.reads_logits:
+        raise BadRequest(
+            f"{policy_name!r} judges a row by its own logits, and with guidance a row is asked twice. "
+            "Use a cache that looks at tokens alone, such as late, or guidance = 0."
+        )
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
 

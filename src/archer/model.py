@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
+from archer.decoders.wrappers import seen_by
 from archer.devices import bf16_refusal, default_device, default_dtype
 from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
@@ -279,12 +280,13 @@ class Model:
         `chat=False` takes texts as they are, without the chat template.
         """
         chosen = self._method(method, settings, preset)
+        decoder = seen_by(self.folder.architecture.blind, chosen.decoder)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
         window.check(max(map(len, ids)), chosen.length)
-        return Request(chosen, tuple(map(tuple, ids)), seed)
+        return Request(replace(chosen, decoder=decoder), tuple(map(tuple, ids)), seed)
 
     def _method(self, method: str | Method, settings: dict[str, Any], preset: str | None) -> Method:
         if isinstance(method, Method):

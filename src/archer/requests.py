@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, TooLong
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
 """Messages with `role` and `content`, the last of them to be answered."""
@@ -33,7 +33,7 @@ class Window:
         """Refuse what does not fit; warn about what was never trained."""
         total = prompt + length
         if total > self.maximum:
-            raise BadRequest(
+            raise TooLong(
                 f"A prompt of {prompt} tokens and a response of {length} need {total} positions, "
                 f"but the model has {self.maximum}. Shorten the prompt or the length."
             )

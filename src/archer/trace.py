@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
-from archer.engine.step import Step
-from archer.errors import ArcherError, BadRequest, BadTrace
+from archer.decoders.base import Decision
+from archer.engine.step import Call, Step
+from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
 
 if TYPE_CHECKING:
     from archer.model import Model, Request
@@ -88,7 +89,20 @@ Event = Annotated[Start | Update | End, Field(discriminator="event")]
 _ADAPTER: TypeAdapter[Start | Update | End] = TypeAdapter(Event)
 
 
-def updates(step: Step[Any]) -> list[Update]:
+class Updated(Protocol):
+    """What the events of a step are made of: a `Step`, or what somebody kept of one."""
+
+    @property
+    def rows(self) -> Sequence[int]: ...
+    @property
+    def calls(self) -> Sequence[Call]: ...
+    @property
+    def after(self) -> Any: ...
+    @property
+    def decision(self) -> Decision: ...
+
+
+def updates(step: Updated) -> list[Update]:
     """The events of one step, a row each."""
     decision = step.decision
     columns = zip(
@@ -179,7 +193,7 @@ class Writer:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
             raise BadRequest(
-                f"The trace file {str(path)!r} cannot be written: {error.strerror}. "
+                f"The trace file {str(path)!r} cannot be written: {reason_of(error)}. "
                 "Choose another path."
             ) from error
 
@@ -193,7 +207,7 @@ class Writer:
                 line = line[self._file.write(line) :]
         except OSError as error:
             raise ArcherError(
-                f"The trace file {str(self._path)!r} could not be written on: {error.strerror}. "
+                f"The trace file {str(self._path)!r} could not be written on: {reason_of(error)}. "
                 "What was written before is intact."
             ) from error
 

@@ -85,6 +85,20 @@ def test_batch(model: str, capsys: Capture) -> None:
     assert "tokens/s" in capsys.readouterr().out
 
 
+def test_traffic(model: str, capsys: Capture) -> None:
+    words = ("traffic", "--model", model, "--requests", "4", "--prompts", "2,6", "--lengths", "4,8")
+    found = asked(capsys, *words, "--repeats", "1", "--threads", "1")
+    ways = ["one at a time", "engine, one at a time", "fixed batches", "engine"]
+    assert [(row["way"], row["load"]) for row in found["rows"]] == [
+        (way, load) for load in (0.8, "all at once") for way in ways
+    ]
+    for row in found["rows"]:
+        assert 0 < row["p50"] <= row["p99"]
+        assert 0 < row["goodput"] <= row["throughput"] * 1.0001
+    assert main(["bench", *words, "--repeats", "1", "--loads", "inf"]) == 0
+    assert "p99 small" in capsys.readouterr().out
+
+
 def test_profile(model: str, capsys: Capture) -> None:
     words = ("profile", "--shape", model, "--prompt", "8", "--response", "8", "--repeats", "1")
     found = asked(capsys, *words)
@@ -156,6 +170,11 @@ SHAPE_NAMES = ", ".join(SHAPES)
         ("decode --prompts 0", "--prompts takes a whole number, at least 1, not 0"),
         ("decode --methods nothing", "There is no method 'nothing'"),
         ("batch --sizes 1,-2", "--sizes takes whole numbers above 0"),
+        ("traffic --prompts 40", "--prompts takes the shortest and the longest"),
+        ("traffic --prompts 40,4", "--prompts takes the shortest and the longest"),
+        ("traffic --loads 0.8,-1", "--loads takes numbers above 0"),
+        ("traffic --loads fast", "--loads takes numbers above 0"),
+        ("traffic --methods archer:0", "radius must be"),
         ("batch --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
         ("batch --method archer:0", "radius must be"),
         ("load nowhere --updates 99", "--updates takes a whole number from 0 to 32, not 99"),

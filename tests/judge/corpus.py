@@ -19,6 +19,7 @@ from textwrap import indent
 from typing import cast
 
 from archer.judge import Check, FunctionCheck, Limits, Outcome, StdinCheck
+from tasks.bombs import BOMBS
 
 PROGRAMS = Path(__file__).with_name("programs")
 TEST = """
@@ -130,4 +131,8 @@ AWKWARD = (
         {"input": "1\n" * 1_000_000},
     ),
     _made("script: silent", "script", "", frozenset({"fail"}), {}),
+    *(
+        _function(f"bomb: {name}", text, "fail", "crash", "timeout")
+        for name, (text, _) in BOMBS.items()
+    ),
 )

@@ -9,7 +9,9 @@ import pytest
 from archer.judge.filters import (
     ALLOW,
     AUDIT_ARCHITECTURE,
+    DELETING,
     ENOSYS,
+    EOPNOTSUPP,
     EPERM,
     FAIL,
     IF_ANY_BIT,
@@ -17,6 +19,8 @@ from archer.judge.filters import (
     IF_EQUAL,
     KILL,
     LOAD,
+    MOVING,
+    NOTHING,
     OFFSET_ARCHITECTURE,
     OFFSET_ARGUMENTS,
     RETURN,
@@ -32,13 +36,19 @@ JUMPS: dict[int, Callable[[int, int], bool]] = {
 }
 
 
-def decide(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
+def decide(
+    machine: str,
+    number: int,
+    *arguments: int,
+    architecture: int | None = None,
+    keep_names: bool = False,
+) -> int:
     """What the filter says about a system call; None as architecture means the right one."""
     words = {0: number, OFFSET_ARCHITECTURE: architecture or AUDIT_ARCHITECTURE[machine]}
     for position in range(6):
         value = arguments[position] if position < len(arguments) else 0
         words[OFFSET_ARGUMENTS + 8 * position] = value
-    program, at, accumulator = seccomp_filter(machine), 0, 0
+    program, at, accumulator = seccomp_filter(machine, keep_names), 0, 0
     for _ in range(len(program)):
         code, yes, no, value = program[at]
         at += 1
@@ -83,12 +93,36 @@ def test_a_program_signals_and_limits_only_itself(machine: str) -> None:
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_only_unix_socket_pairs_and_harmless_requests(machine: str) -> None:
     calls = numbers(CONDITIONAL, machine)
-    assert decide(machine, calls["socketpair"], 1) == ALLOW
-    assert decide(machine, calls["socketpair"], 2) == FAIL | EPERM
+    for kind in (1, 0x801, 0x80001, 0x80801):
+        assert decide(machine, calls["socketpair"], 1, kind) == ALLOW
+        assert decide(machine, calls["socketpair"], 2, kind) == FAIL | EPERM
+    for kind in (0, 2, 3, 5, 0x802, 0x100001):
+        assert decide(machine, calls["socketpair"], 1, kind) == FAIL | EPERM
+    for command in (0, 1, 2, 3, 4, 5, 6, 7, 1030):
+        assert decide(machine, calls["fcntl"], 0, command) == ALLOW
+    for command in (8, 10, 15, 1024, 1026, 1031, 1033, 1036, 0xFFFFFFFF):
+        assert decide(machine, calls["fcntl"], 0, command) == FAIL | EPERM
     assert decide(machine, calls["ioctl"], 0, 0x5401) == ALLOW
     assert decide(machine, calls["ioctl"], 0, 0x5412) == FAIL | EPERM
     assert decide(machine, calls["prctl"], 15) == ALLOW
     assert decide(machine, calls["prctl"], 38) == FAIL | EPERM
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_where_names_are_kept_nothing_takes_one_away(machine: str) -> None:
+    calls = numbers(ALLOWED, machine)
+    for name in ("unlinkat", *(["unlink", "rmdir"] if machine == "x86_64" else [])):
+        assert decide(machine, calls[name], keep_names=True) == FAIL | NOTHING
+    for name in ("renameat", "renameat2"):
+        assert decide(machine, calls[name], keep_names=True) == FAIL | EPERM
+    assert decide(machine, calls["fallocate"], keep_names=True) == FAIL | EOPNOTSUPP
+    assert decide(machine, calls["openat2"], keep_names=True) == FAIL | ENOSYS
+    assert decide(machine, calls["openat"], 0, 0, 0o102, keep_names=True) == ALLOW
+    unnamed = 0o20200000 | 2
+    assert decide(machine, calls["openat"], 0, 0, unnamed, keep_names=True) == FAIL | EOPNOTSUPP
+    kept = {*calls.values()} - {calls.get(name) for name in (*DELETING, *MOVING)}
+    for number in kept - {calls["fallocate"], calls["openat2"]}:
+        assert decide(machine, number, keep_names=True) == ALLOW
 
 
 def test_other_architectures_are_killed_and_x32_is_refused() -> None:

@@ -18,6 +18,7 @@ RUNNER = Path(__file__).with_name("runner.py")
 USERS = ("root", "nobody")
 TIERS: tuple[Tier, ...] = ("A", "B")
 CONFIGURATIONS = [(user, tier) for user in USERS for tier in TIERS]
+WALLS = ("spoofs", "escapes", "exhaustion", "connection", "sockets", "signals", "disk")
 SLOW = {
     "200 MB to stdout",
     "a million small files",
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tiers A to C ar
 def for_every_configuration(case: Case) -> bool:
     """Quick programs that try the walls; the protocol is the same everywhere."""
     quick = case.name not in SLOW and "timeout" not in case.outcomes
-    return quick and case.family in ("spoofs", "escapes", "exhaustion", "connection")
+    return quick and case.family in WALLS
 
 
 def wrong(case: Case, verdict: Mapping[str, object]) -> bool:
@@ -97,7 +98,7 @@ def test_no_wrong_verdict_under_bwrap() -> None:
 
 def test_the_corpus_is_large_enough_and_has_distinct_names() -> None:
     names = [case.name for case in corpus("")]
-    assert len(names) == len(set(names)) >= 150
+    assert len(names) == len(set(names)) >= 280
     assert len([name for name in names if name.startswith("spoof: ")]) >= 7
     assert set(names) >= SLOW
 
@@ -111,6 +112,14 @@ HARMLESS_ATTACKS = (
     "memfd",
     "IPv6",
     "abstract Unix socket",
+    "datagram pair",
+    "packets in sequence",
+    "owner of a pipe",
+    "another signal for a descriptor",
+    "larger pipes",
+    "notice of a folder",
+    "a handle of the parent",
+    "memory as a file",
 )
 
 

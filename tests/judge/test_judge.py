@@ -272,7 +272,7 @@ def test_the_tier_in_one_line() -> None:
     assert describe_tier()[:3] in ("A: ", "B: ", "C: ", "D: ")
 
 
-def _nothing_works(tier: Tier, packages: tuple[str, ...]) -> None:
+def _nothing_works(tier: Tier, *rest: object) -> None:
     raise NoSandbox(f"Not {tier} today.")
 
 

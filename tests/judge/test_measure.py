@@ -11,23 +11,23 @@ from archer.errors import BadRequest
 from archer.judge import Verdict, measure
 from archer.judge.measure import Spread, describe_machine
 from archer.judge.run import Bench
-from archer.judge.station import WARM_CHILDREN, Station
-from archer.judge.tiers import open_workshop
+from archer.judge.tiers import open_bench
+from archer.judge.zygote_process import WARM_CHILDREN, ZygoteProcess
 
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    workshop, opened = open_workshop(None, False, ())
+    workshop, opened = open_bench(None, False, ())
     yield opened
     opened.close()
     workshop.close()
 
 
-def waiting(station: Station) -> int:
-    return len(station._warm) + len(station._ordered)
+def waiting(zygote: ZygoteProcess) -> int:
+    return len(zygote._warm) + len(zygote._ordered)
 
 
-def test_an_emptied_station_forks_on_demand_and_then_ahead_again(bench: Bench) -> None:
+def test_an_emptied_zygote_forks_on_demand_and_then_ahead_again(bench: Bench) -> None:
     bench.programs.settle()
     assert waiting(bench.programs) == WARM_CHILDREN
     bench.programs.empty()

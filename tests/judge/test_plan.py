@@ -150,7 +150,7 @@ def test_a_refused_layer_makes_the_tier_fail(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(tiers, "make_plan", impossible)
     with pytest.raises(NoSandbox, match="no_such_module"):
-        tiers.open_workshop("B", False, ())
+        tiers.open_bench("B", False, ())
 
 
 @linux

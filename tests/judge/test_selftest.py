@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from archer.judge import Judge, NoSandbox, Outcome, Verdict, tiers
+from archer.judge import Judge, NoSandbox, Outcome, Tier, Verdict, tiers
 from archer.judge.plan import make_plan
 from archer.judge.selftest import TRIALS, self_test
+from archer.judge.tiers import LAYERS
 
 
 def without(**changes: Any) -> Callable[..., dict[str, Any]]:
@@ -44,8 +45,9 @@ def test_each_wrong_verdict_is_noticed() -> None:
             other: Outcome = "fail" if trial.outcome == "pass" else "pass"
             return Verdict(other if trial is wrong else trial.outcome, flooded=trial.flooded)
 
+        tier: Tier = "A" if wrong.layer in LAYERS["A"] else "B"
         with pytest.raises(NoSandbox, match=wrong.layer):
-            self_test(grade, "A")
+            self_test(grade, tier)
 
 
 def test_right_verdicts_satisfy_it_and_tier_f_is_not_asked_for_walls() -> None:
@@ -57,7 +59,7 @@ def test_right_verdicts_satisfy_it_and_tier_f_is_not_asked_for_walls() -> None:
         return Verdict(trial.outcome, flooded=trial.flooded)
 
     self_test(grade, "A")
-    assert len(asked) == len(TRIALS)
+    assert len(asked) == len([trial for trial in TRIALS if trial.layer != "names"])
     asked.clear()
     self_test(grade, "F")
     assert 0 < len(asked) < len(TRIALS)

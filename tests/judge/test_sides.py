@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archer.judge.inside import guest, tester, wire
+from archer.judge.inside import program_side, test_side, wire
 from archer.judge.inside.remote import Link, copy_into, raise_here
 
 ORDER = {"entry_point": "f", "expose": None}
@@ -15,11 +15,11 @@ ORDER = {"entry_point": "f", "expose": None}
 
 def judged(program: str, test: str, **order: Any) -> tuple[str, str, bool]:
     ours, theirs = socket.socketpair()
-    side = threading.Thread(target=guest.converse, args=(wire.Connection(theirs), program))
+    side = threading.Thread(target=program_side.converse, args=(wire.Connection(theirs), program))
     side.start()
     try:
         with ours:
-            return tester.judge(Link(wire.Connection(ours)), {**ORDER, **order, "test": test})
+            return test_side.judge(Link(wire.Connection(ours)), {**ORDER, **order, "test": test})
     finally:
         side.join()
         theirs.close()
@@ -31,7 +31,7 @@ def answered(*answers: bytes, kind: int = wire.ANSWER) -> tuple[str, str, bool]:
     with ours, theirs:
         for body in answers:
             theirs.sendall(wire.frame(kind, body))
-        return tester.judge(Link(wire.Connection(ours)), {**ORDER, "test": "assert f(1) == 2"})
+        return test_side.judge(Link(wire.Connection(ours)), {**ORDER, "test": "assert f(1) == 2"})
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_scripts_end_with_an_exit_code(
     source: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep_main(monkeypatch)
-    assert guest.run_script(source) == code
+    assert program_side.run_script(source) == code
     assert ("ZeroDivisionError" in capsys.readouterr().err) == (code == 1)
 
 
 def test_a_script_may_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_main(monkeypatch)
     with pytest.raises(SystemExit):
-        guest.run_script("raise SystemExit(4)")
+        program_side.run_script("raise SystemExit(4)")
 
 
 def keep_main(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,13 +197,15 @@ def test_messages_that_cannot_be_had(make: Callable[[], BaseException]) -> None:
     def fail() -> None:
         raise make()
 
-    answer = wire.loads(guest.Program().answer(fail))
+    answer = wire.loads(program_side.Program().answer(fail))
     assert answer["message"] in ("", "\\udc80")
 
 
 def test_the_tests_rehearsal_leaves_nothing_open() -> None:
-    tester.rehearse()
-    assert tester.free_names(__import__("ast").parse("a = b\ntry: c\nexcept E as e: print(e)")) == {
+    test_side.rehearse()
+    assert test_side.free_names(
+        __import__("ast").parse("a = b\ntry: c\nexcept E as e: print(e)")
+    ) == {
         "b",
         "c",
         "E",

@@ -80,13 +80,20 @@ class Liar(int):
     __hash__ = int.__hash__
 
 
+class LyingCounter(Counter[str]):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = object.__hash__
+
+
 @pytest.mark.parametrize(
     ("value", "plain"),
     [
         (Colour.RED, 3),
         (Liar(4), 4),
-        (OrderedDict(a=1), {"a": 1}),
-        (Counter("aab"), {"a": 2, "b": 1}),
+        (LyingCounter("aab"), Counter("aab")),
+        (OrderedDict(b=1, a=2), OrderedDict(b=1, a=2)),
         (defaultdict(int, x=1), {"x": 1}),
     ],
 )

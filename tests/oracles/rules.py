@@ -15,6 +15,8 @@ class SaberRow:
     n: int
     mu: int
     rollback: bool = True
+    doubt: float | None = None
+    doubt_by: str = "confidence"
     response: list[int | None] = field(init=False)
     accepted_at: dict[int, float] = field(default_factory=dict)
     previous: list[float | None] = field(init=False)
@@ -26,9 +28,9 @@ class SaberRow:
         self.previous = [0.0] * self.length
 
     def update(
-        self, confidence: list[float], tokens: list[int]
+        self, confidence: list[float], tokens: list[int], chances: list[list[float]] | None = None
     ) -> tuple[list[int], list[int], float]:
-        """Accepted positions, re-masked positions, and the bar."""
+        """Accepted positions, re-masked positions, and the bar; `chances` of every token, to doubt by."""
         end = (self.current + 1) * self.block
         change = {}
         for i in range(end):
@@ -51,12 +53,30 @@ class SaberRow:
             self.current += 1
             return sorted(accepted), [], bar
         count = min(max(self.n // 2, math.ceil(len(accepted) / self.mu)), len(accepted) - 1)
-        placed = [i for i in range(end) if self.response[i] is not None]
+        placed = [
+            i
+            for i in range(end)
+            if (token := self.response[i]) is not None
+            and self._doubted(i, token, confidence[i], chances)
+        ]
         count = count if self.rollback else 0
         remasked = sorted(placed, key=lambda i: (change[i], i))[:count]
         for i in remasked:
             self.response[i] = None
         return sorted(accepted), sorted(remasked), bar
+
+    def _doubted(self, i: int, token: int, sure: float, chances: list[list[float]] | None) -> bool:
+        if self.doubt is None:
+            return True
+        if self.doubt_by == "confidence":
+            return sure < self.doubt
+        if self.doubt_by == "kept":
+            return sure / self.accepted_at[i] < self.doubt
+        assert chances is not None
+        if self.doubt_by == "own":
+            return chances[i][token] < self.doubt
+        first, second, *_ = sorted(chances[i], reverse=True)
+        return first - second < self.doubt
 
 
 def schedule(length: int, block: int, steps: int) -> list[int]:

@@ -15,8 +15,12 @@ from archer.runs.comparison import compare, open_run
 from archer.runs.conclusions import about_time, conclusion
 from archer.runs.faults import BadRun
 from archer.runs.folder import JOURNAL, MANIFEST
+from archer.runs.records import COUNTS
 
 Record = dict[str, Any]
+
+
+COUNTED = dict.fromkeys(COUNTS, 0)
 
 
 def verdict(passed: bool) -> Record:
@@ -49,8 +53,8 @@ def write_run(folder: Path, passes: list[bool], seconds: list[float], **changes:
     for number, (passed, taken) in enumerate(zip(passes, seconds, strict=True)):
         suites = {"base": verdict(passed), "extended": verdict(False)}
         sample = {"prompt_sha256": f"s{number}", "tokens": [number], "seconds": {"total": taken}}
-        lines.append({"event": "sample", "id": number, **sample})
-        lines.append({"event": "grade", "id": number, "suites": suites})
+        lines.append({"event": "sample", "id": number, "completion": "", **sample} | COUNTED)
+        lines.append({"event": "grade", "id": number, "tier": "A", "suites": suites})
     (folder / JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 

@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,7 +53,9 @@ def test_a_record_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(os, "write", spy)
     journal.append(RECORDS[3])
     assert len(seen) == 1
-    assert json.loads(seen[0]) == RECORDS[3]
+    found = json.loads(seen[0])
+    assert len(found.pop("check")) == 32
+    assert found == RECORDS[3]
 
 
 def test_a_tail_torn_at_any_byte_is_set_aside(
@@ -168,6 +171,54 @@ def test_a_failed_write_that_cannot_be_taken_back_is_cut_later(
 def test_a_folder_that_is_gone_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DiskFault, match="No such file"):
         Journal(tmp_path / "gone" / "journal.jsonl")
+
+
+def test_a_journal_deleted_or_replaced_during_a_run_is_noticed_at_the_next_write(
+    tmp_path: Path,
+) -> None:
+    losses: tuple[Callable[[Path], object], ...] = (
+        lambda path: path.unlink(),
+        lambda path: path.rename(path.with_name("moved")),
+        lambda path: shutil.rmtree(path.parent),
+        lambda path: path.parent.rename(path.parent.with_name("elsewhere")),
+        lambda path: replace_json(path, {}),
+    )
+    for number, loses in enumerate(losses):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        journal = Journal(folder / "journal.jsonl")
+        journal.append(RECORDS[0])
+        loses(folder / "journal.jsonl")
+        with pytest.raises(DiskFault, match="was deleted, moved or replaced"):
+            journal.append(RECORDS[1])
+        journal.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (OSError("the disk is on fire"), "the disk is on fire"),
+        (OSError(), "OSError"),
+        (PermissionError(), "PermissionError"),
+    ],
+)
+def test_every_disk_message_names_its_reason(error: OSError, reason: str) -> None:
+    assert f"({reason})" in str(DiskFault.of(Path("journal.jsonl"), error))
+
+
+def test_lines_of_older_journals_have_no_checksums_and_are_continued_with_them(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS[:2]))
+    written(path, RECORDS[2:])
+    assert read_records(path) == RECORDS
+    old, *rest = path.read_bytes().split(b"\n")
+    assert b"check" not in old
+    path.write_bytes(b"\n".join([old.replace(b"0", b"9", 1), *rest]))
+    with pytest.raises(BadRun, match="Line 3"):
+        read_records(path)
 
 
 @given(content=st.binary(max_size=60))

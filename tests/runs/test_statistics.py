@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from archer.runs.statistics import (
     bootstrap,
     geometric_mean,
+    holm,
     mcnemar,
     mean,
+    not_worse,
     paired_difference,
     wilson,
 )
@@ -118,3 +120,52 @@ def test_the_bootstrap_covers_and_repeats_itself() -> None:
 
 def test_the_geometric_mean_of_ratios() -> None:
     assert geometric_mean([2.0, 0.5, 4.0]) == pytest.approx(4 ** (1 / 3))
+
+
+def likeliest_loss(wins: int, losses: int, n: int, margin: float) -> float:
+    """Chance of "only the second", found by search: wins are `margin` rarer than losses."""
+    low, high = margin, (1 + margin) / 2
+
+    def doubt(chance: float) -> float:
+        parts = [
+            (wins, chance - margin),
+            (losses, chance),
+            (n - wins - losses, 1 + margin - 2 * chance),
+        ]
+        if any(share <= 0 for count, share in parts if count):
+            return math.inf
+        return -sum(count * math.log(share) for count, share in parts if count)
+
+    for _ in range(200):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if doubt(left) < doubt(right) else (left, high)
+    return (low + high) / 2
+
+
+@given(wins=st.integers(0, 40), losses=st.integers(0, 40), concordant=st.integers(1, 900))
+def test_not_worse_is_the_score_test(wins: int, losses: int, concordant: int) -> None:
+    """Tango's closed form against a search for the likeliest variance."""
+    n, margin = wins + losses + concordant, 0.02
+    chance = likeliest_loss(wins, losses, n, margin)
+    variance = n * (2 * chance - margin - margin**2)
+    z = (wins - losses + n * margin) / math.sqrt(variance)
+    assert not_worse(wins, losses, n, margin) == pytest.approx(scipy_stats.norm.sf(z), abs=1e-4)
+
+
+def test_not_worse_at_the_margin_and_without_problems() -> None:
+    assert not_worse(0, 4, 200, 0.02) == pytest.approx(0.5)
+    assert not_worse(0, 0, 0, 0.02) == 1.0
+    assert not_worse(0, 0, 1000, 0.02) < 1e-4
+    assert not_worse(0, 0, 50, 0.0) == 1.0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_rejects_step_by_step(chances: list[float]) -> None:
+    adjusted = holm(chances)
+    for level in (0.01, 0.05, 0.5):
+        rejected = 0
+        for place, chance in enumerate(sorted(chances)):
+            if chance > level / (len(chances) - place):
+                break
+            rejected += 1
+        assert sum(each <= level + 1e-12 for each in adjusted) == rejected

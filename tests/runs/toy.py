@@ -18,7 +18,7 @@ from archer.tasks.sources import DataFile
 from folders import make_llada
 
 SETTINGS: Mapping[str, Any] = {"length": 6, "temperature": 1.0}
-TIMED = ("seconds",)
+TIMED = ("seconds", "check")
 
 
 class Toy(CodeTask):

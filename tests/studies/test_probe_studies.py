@@ -134,7 +134,7 @@ def test_the_feedback_study_counts_every_problem(results: dict[str, dict[str, An
 def test_a_judge_that_fails_ends_the_study(workspace: Workspace) -> None:
     event, method, prompt = an_event(workspace)
     made = branch(workspace.model, method, event, prompt, refresh=True)
-    broken = Grader(lambda sample, text: {}, 1, None)
+    broken = Grader(workspace.open(), lambda sample, text: {}, 1, None)
     object.__setattr__(broken, "record", lambda sample, text: None)
     with pytest.raises(ArcherError, match="Problem 0: the judge failed on the fresh branch"):
         feedback._graded(broken, workspace.samples()[0], made)

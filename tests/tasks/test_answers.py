@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from archer.tasks import AnswerTask, Data, Sample, open_task
 from archer.tasks.base import VARIANTS
-from archer.tasks.finqa import FACTORS, accepted
-from archer.tasks.marked import last_box, marked_answer
-from archer.tasks.numbers import find_numbers
+from archer.tasks.finqa import FACTORS
+from archer.tasks.reading.answers import finqa_accepted as accepted
+from archer.tasks.reading.marked import last_box, marked_answer
+from archer.tasks.reading.numbers import find_numbers
 
 
 def answer_task(name: str) -> AnswerTask:

@@ -13,7 +13,7 @@ from archer.tasks.base import VARIANTS
 from archer.tasks.humaneval import HumanEval
 from archer.tasks.livecodebench import LiveCodeBenchSamples
 from archer.tasks.mbpp import Mbpp
-from archer.tasks.programs import first_good, implements, parsed, segments
+from archer.tasks.reading.programs import first_good, implements, parsed, segments
 
 PROMPT = 'import math\n\n\ndef f(x: int) -> int:\n    """ Double x. """\n'
 HUMANEVAL = Sample("HumanEval/x", (), "", {"prompt": PROMPT, "entry_point": "f"})

@@ -15,7 +15,7 @@ import pytest
 
 from archer.tasks import CodeTask, Data, Sample, Task, open_task
 from archer.tasks.grading import Options, grade
-from archer.tasks.programs import parsed
+from archer.tasks.reading.programs import parsed
 from archer.tasks.report import Report
 from conftest import shared
 

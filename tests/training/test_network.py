@@ -1,12 +1,14 @@
 """The batched pass equals the package's full pass; objective and optimiser do what they say."""
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from archer.decoders.scheduled import Scheduled
+from archer.decoders.wrappers import seen_by
 from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
 from archer.engine.network import Transformer
@@ -14,17 +16,26 @@ from archer.pocket.tokenizer import MASK, build, token_id, vocabulary
 from archer.policies.prompt_cache import Eager
 from archer.training import objective
 from archer.training.learner import Diverged, Learner
-from archer.training.network import first_weights, hidden_states, pocket_shape
-from archer.training.objective import LEAST_RATE, Masked, loss, mask
+from archer.training.network import first_weights, hidden_states
+from archer.training.objective import LEAST_RATE, Masked, loss, mask, prompt_blind
 from archer.training.optimiser import Optimiser
 from archer.training.samples import LONGEST, RESPONSE, Batch, Samples
-from reading import greedy
+from archer.training.variants import VARIANTS, Variant
 
 
 @pytest.fixture(scope="module")
 def network() -> Transformer:
+    return untrained(VARIANTS["pocket"])
+
+
+def untrained(variant: Variant, seed: int = 0) -> Transformer:
     pieces = vocabulary()
-    return first_weights(pocket_shape(len(pieces)), pieces, 0)
+    network = first_weights(variant.shape(len(pieces)), pieces, seed)
+    for index in range(network.shape.layers):
+        bias = network.layer(index).qkv_bias
+        if bias is not None:
+            bias.data.normal_(generator=torch.Generator().manual_seed(seed + index))
+    return network
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +48,38 @@ def batch_of(rows: int = 6) -> Batch:
     return Batch(tokens, [12 + row for row in range(rows)], [20 + row for row in range(rows)])
 
 
-def test_the_pass_equals_the_full_pass_of_the_package(network: Transformer) -> None:
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=str)
+def test_the_loss_reads_what_the_package_would_decode_from(variant: Variant) -> None:
+    """The batched pass, its shift and its blindness against the loop: cross-entropy of the same holes."""
+    network, architecture = untrained(variant), variant.architecture
+    hole, length = token_id(MASK), 5
     prompts = [[20 + (row + column) % 60 for column in range(9)] for row in range(3)]
-    decoder = Scheduled()
-    state = decoder.start(Prompt.of(prompts, token_id(MASK)), 5)
+    decoder = seen_by(architecture.blind, Scheduled())
+    state = decoder.start(Prompt.of(prompts, hole), length)
+    truth = torch.randint(20, 90, (3, 9 + length), generator=torch.Generator().manual_seed(0))
+    truth[:, :9] = torch.tensor(prompts)
+    holes = (torch.arange(9 + length) >= 9).expand(3, -1)
+    weights = torch.rand(3, 9 + length, generator=torch.Generator().manual_seed(1))
+    masked = Masked(truth.masked_fill(holes, hole), truth, holes, weights, torch.tensor([9] * 3))
     with torch.no_grad():
-        step = next(Loop(network, False, decoder, Eager()).steps(state))
-        hidden = hidden_states(network, torch.from_numpy(step.canvas.tokens))
-        scores = network.score(hidden.flatten(0, 1)).view(3, 14, -1)[:, 9:]
-        best = greedy(step.logits)
-    chances = scores.double().softmax(-1)
-    chances[..., token_id(MASK)] = 0.0
-    sure, tokens = chances.max(-1)
-    assert np.array_equal(tokens, best.tokens)
-    assert np.allclose(sure, best.confidence, atol=1e-5)
+        step = next(Loop(network, architecture.shift, decoder, Eager()).steps(state))
+        found = loss(network, masked, shift=architecture.shift, blind=architecture.blind)
+    scores = torch.stack([row.values for row in step.logits.rows]).double()
+    entropy = F.cross_entropy(scores.flatten(0, 1), truth[:, 9:].flatten(), reduction="none")
+    assert torch.allclose(found.double(), (entropy * weights[:, 9:].flatten()).sum(), rtol=1e-5)
+
+
+def test_a_blind_prompt_is_the_same_whatever_the_response() -> None:
+    network = untrained(VARIANTS["pocket-blind"])
+    batch = batch_of(3)
+    masked = [mask(batch, 3, torch.Generator().manual_seed(seed)) for seed in (0, 1)]
+    with torch.no_grad():
+        first, other = (hidden_states(network, m.tokens, prompt_blind(m)) for m in masked)
+        seeing, seeing_other = (hidden_states(network, m.tokens) for m in masked)
+    for row, prompt in enumerate(batch.prompts):
+        assert torch.allclose(first[row, :prompt], other[row, :prompt], atol=1e-5)
+        assert not torch.allclose(seeing[row, :prompt], seeing_other[row, :prompt], atol=1e-3)
+    assert not torch.allclose(first, other, atol=1e-3)
 
 
 def test_head_and_embedding_are_one(network: Transformer) -> None:
@@ -64,9 +93,7 @@ def test_a_piece_and_its_spaced_twin_start_alike(network: Transformer) -> None:
 
 
 def test_first_weights_follow_from_the_seed(network: Transformer) -> None:
-    pieces = vocabulary()
-    again = first_weights(pocket_shape(len(pieces)), pieces, 0)
-    other = first_weights(pocket_shape(len(pieces)), pieces, 1)
+    again, other = (untrained(VARIANTS["pocket"], seed) for seed in (0, 1))
     assert torch.equal(again.embedding, network.embedding)
     assert not torch.equal(other.embedding, network.embedding)
 
@@ -143,7 +170,7 @@ def test_learning_lowers_the_loss() -> None:
 def test_a_loss_that_is_not_finite_stops_the_run() -> None:
     learner = Learner(vocabulary(), 0)
     masked = mask(batch_of(), 3, torch.Generator().manual_seed(0))
-    spoiled = Masked(masked.tokens, masked.truth, masked.holes, masked.weights * torch.nan)
+    spoiled = replace(masked, weights=masked.weights * torch.nan)
     with pytest.raises(Diverged, match="smaller learning rate"):
         learner.step(spoiled, 1e-3)
 

@@ -115,6 +115,15 @@ def batches(found: Found) -> Table:
     return rows
 
 
+def traffics(found: Found) -> Table:
+    head = ["way", "load", "mean s", "p50 s", "p99 s", "p99 s, small", "goodput /s", "served /s"]
+    rows: Table = [[*head, "CPU s each"]]
+    for row in found["rows"]:
+        names = ("mean", "p50", "p99", "p99_small", "goodput", "throughput", "cpu")
+        rows.append([row["way"], str(row["load"]), *(f"{row[name]:.2f}" for name in names)])
+    return rows
+
+
 def loads(found: Found) -> Table:
     head = ["seconds", "weights MiB", "before MiB", "peak MiB", "peak / weights", "without before"]
     sizes = [f"{found[name] / MEBI:.0f}" for name in ("weight_bytes", "before_bytes", "peak_bytes")]

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
+from types import FrameType
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
@@ -21,6 +25,7 @@ from archer.errors import ArcherError
 
 COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
+    "serve": ("archer.cli.serve:serve", "Serve a model by OpenAI's API, with a page to watch it."),
     "eval": ("archer.cli.eval:evaluate", "Score a model on benchmarks; resumable."),
     "compare": ("archer.cli.compare:compare", "Compare runs problem by problem."),
     "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
@@ -47,6 +52,7 @@ RESUMABLE = frozenset(("eval", "study", "reproduce", "train"))
 STDIN = ("--prompt-file", "-")
 USAGE = 2
 INTERRUPTED = 130
+TERMINATED = 143
 UNHEARD = 141
 
 
@@ -56,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with told():
+        with told(), _ended_in_order():
             code = app()(
                 tokens, exit_on_error=False, print_error=False, result_action="return_value"
             )
@@ -70,9 +76,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain(_interrupted(tokens))
         return INTERRUPTED
+    except Terminated:
+        complain("terminated.")
+        return TERMINATED
     except BrokenPipeError:
         return _unheard()
     return code or 0
+
+
+class Terminated(BaseException):
+    """SIGTERM came: what is open is closed, as after Ctrl-C."""
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """While this lasts, SIGTERM does not end the process where it stands."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
 
 
 def app() -> App:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from archer.cli.messages import complain
 from archer.cli.output import write_grid, write_json, write_line
-from archer.errors import ArcherError
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
-
-if TYPE_CHECKING:
-    from archer.catalogue import Part
-    from archer.extensions import Extended
-
-Entry = TypeVar("Entry")
 
 
 def methods(name: str | None = None, *, matrix: bool = False, json: bool = False) -> int:
@@ -33,40 +26,27 @@ def methods(name: str | None = None, *, matrix: bool = False, json: bool = False
     json
         Print one JSON object instead of lines.
     """
-    from archer.catalogue import ALIASES, COMMON, METHODS, PRESETS
     from archer.compatibility import matrix as pairs
+    from archer.method_list import method_list, usable
     from archer.parts import DECODERS, POLICIES
 
     if name is not None:
         return _settings_of(name, json=json)
-    rules, caches = dict(_usable(DECODERS)), dict(_usable(POLICIES))
+    rules, caches = dict(usable(DECODERS, complain)), dict(usable(POLICIES, complain))
     if matrix:
         table = pairs(rules, caches)
         write_json(table) if json else _write_matrix(table)
         return 0
-    common = _described(COMMON)
-    named = {
-        name: {"means": means, "summary": summary} for name, (means, summary) in METHODS.items()
-    }
-    decoders = {name: _described(part) for name, part in rules.items()}
-    policies = {name: _described(part) for name, part in caches.items()}
+    listed = method_list(rules, caches)
     if json:
-        write_json(
-            {
-                "methods": named,
-                "decoders": decoders,
-                "policies": policies,
-                "presets": {name: dict(settings) for name, settings in PRESETS.items()},
-                "aliases": dict(ALIASES),
-                "common": common,
-            }
-        )
+        write_json(listed)
         return 0
-    _section("methods, by name", ((n, f"{m['summary']} ({m['means']})") for n, m in named.items()))
-    _section("decoders, before the +", _lines(decoders))
-    _section("caches, after the +", _lines(policies))
-    _section("presets", ((name, _settings(values)) for name, values in PRESETS.items()))
-    write_line(f"Every method takes {_settings(common['settings'])}.")
+    named = ((n, f"{m['summary']} ({m['means']})") for n, m in listed["methods"].items())
+    _section("methods, by name", named)
+    _section("decoders, before the +", _lines(listed["decoders"]))
+    _section("caches, after the +", _lines(listed["policies"]))
+    _section("presets", ((name, _settings(values)) for name, values in listed["presets"].items()))
+    write_line(f"Every method takes {_settings(listed['common']['settings'])}.")
     write_line("A setting on auto follows the length. `archer methods NAME` explains the settings.")
     return 0
 
@@ -79,6 +59,7 @@ def tasks(*, json: bool = False) -> int:
     json
         Print one JSON object instead of a table.
     """
+    from archer.method_list import usable
     from archer.tasks import ALL_TASKS, Data
     from archer.tasks.registry import ABOUT
 
@@ -90,7 +71,7 @@ def tasks(*, json: bool = False) -> int:
             "length": task.length,
             "data": data.whereabouts(task.files),
         }
-        for name, task in _usable(ALL_TASKS)
+        for name, task in usable(ALL_TASKS, complain)
     }
     if json:
         write_json(rows)
@@ -123,19 +104,11 @@ def models(*, json: bool = False) -> int:
         write_json({"architectures": rows, "bundled": list(BUNDLED)})
         return 0
     for name, row in ARCHITECTURES.items():
-        _section(name, ((each.id, each.note) for each in row.models))
+        published = [(each.id, each.note) for each in row.models]
+        _section(name, published or [("none", "trained here: archer train pocket-blind")])
     write_line(f"Bundled with this version: {', '.join(BUNDLED)}.")
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
     return 0
-
-
-def _usable(table: Extended[Entry]) -> Iterator[tuple[str, Entry]]:
-    """Every entry; one of another package that cannot be imported gets a line on stderr instead."""
-    for name in table:
-        try:
-            yield name, table[name]
-        except ArcherError as error:
-            complain(str(error))
 
 
 def _settings_of(name: str, *, json: bool) -> int:
@@ -161,13 +134,6 @@ def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:
         return
     head = ("decoder", *next(iter(table.values())))
     write_grid(head, [(name, *verdicts.values()) for name, verdicts in table.items()], gap=1)
-
-
-def _described(part: Part) -> dict[str, Any]:
-    declared = {
-        item.name: item.default for item in fields(part.make) if item.name not in part.fixed
-    }
-    return {"summary": part.summary, "settings": declared}
 
 
 def _lines(parts: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, str]]:

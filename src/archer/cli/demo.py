@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from archer.cli.output import write_grid, write_line
+from archer.cli.whole import Whole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ PAUSE = 0.08
 """Seconds per drawn update: the model is faster than the eye."""
 
 
-def demo(*, problems: int = PROBLEMS) -> int:
+def demo(*, problems: Whole = PROBLEMS) -> int:
     """Watch the bundled model solve a problem, then see what is known. Takes less than a minute.
 
     Parameters

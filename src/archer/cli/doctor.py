@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archer.cli.output import write_json, write_line
+from archer.cli.output import write_json, write_line, write_lines
 
 FAILED = 1
 ATTACHED = Path("archer-selftest.json")
@@ -49,7 +49,7 @@ def doctor(
     if json:
         write_json(report.as_dict())
     else:
-        write_line("\n".join(report.lines()))
+        write_lines("\n".join(report.lines()))
     return 0
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from archer.cli.messages import complain
 from archer.cli.options import MethodOptions, ModelOptions
 from archer.cli.output import write_json, write_line
+from archer.cli.whole import MaybeWhole, Whole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ def evaluate(
     out: Path | None = None,
     model: ModelOptions = DEFAULT_MODEL,
     method: MethodOptions = DEFAULT_METHOD,
-    limit: int | None = None,
+    limit: MaybeWhole = None,
     subset: str | None = None,
     shard: str | None = None,
-    batch: int = 1,
-    seed: int = 0,
+    batch: Whole = 1,
+    seed: Whole = 0,
     raw: bool = False,
-    traces: int = 0,
+    traces: Whole = 0,
     data: Path | None = None,
     json: bool = False,
     unsafe_no_sandbox: bool = False,

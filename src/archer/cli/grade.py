@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from archer.cli.messages import complain
 from archer.cli.output import write_json, write_line
+from archer.cli.whole import MaybeWhole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from archer.tasks.report import Report
 
 UNJUDGED = 1
+MOST_WORKERS = 512
 SCORES = ("score_clean", "n_clean", "score_strict", "macro_f1", "recall", "without_label")
 """Further measures worth a line."""
 
@@ -25,8 +27,8 @@ def grade(
     data: Path | None = None,
     raw: bool = False,
     reference: bool = False,
-    limit: int | None = None,
-    workers: int | None = None,
+    limit: MaybeWhole = None,
+    workers: MaybeWhole = None,
     json: bool = False,
     unsafe_no_sandbox: bool = False,
 ) -> int:
@@ -62,6 +64,8 @@ def grade(
     for name, number in (("--limit", limit), ("--workers", workers)):
         if number is not None and number < 1:
             raise BadRequest(f"{name} takes a number above 0, not {number}.")
+    if workers is not None and workers > MOST_WORKERS:
+        raise BadRequest(f"--workers takes at most {MOST_WORKERS}, not {workers}.")
     chosen = open_task(task, Data(data))
     given = _given(chosen, completions)[:limit]
     report = graded(chosen, given, Options(raw or reference, workers, unsafe_no_sandbox))

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from archer.cli.whole import MaybeWhole, Whole, whole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.methods import Method
     from archer.model import Model
+
+MOST_THREADS = 512
+"""Far more than help; the libraries below end the process when they get many times as many."""
 
 
 @Parameter(name="*", group="Model")
@@ -33,7 +37,7 @@ class ModelOptions:
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
     """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
-    threads: int | None = None
+    threads: MaybeWhole = None
     """Processor threads; as many as the network is worth: one for small ones."""
     compile: bool = False
     """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
@@ -65,11 +69,15 @@ class MethodOptions:
     """A name, or decoder+cache such as saber+age:4; `archer methods` lists them."""
     preset: str | None = None
     """Settings under a name, such as paper."""
-    length: Annotated[int | None, Parameter(name=("--length", "--max-new-tokens"))] = None
+    length: Annotated[
+        int | None, Parameter(converter=whole, name=("--length", "--max-new-tokens"))
+    ] = None
     """Tokens of the response [default: what the model recommends, else 256]."""
-    block: Annotated[int | None, Parameter(name=("--block", "--block-length"))] = None
+    block: Annotated[int | None, Parameter(converter=whole, name=("--block", "--block-length"))] = (
+        None
+    )
     """Tokens decoded together [default: the whole response]."""
-    steps: int | None = None
+    steps: MaybeWhole = None
     """Updates over the whole response [default: one per token]."""
     radius: float | None = None
     """Changed tokens after which the prompt is recomputed, or inf [default: 8]."""
@@ -77,9 +85,9 @@ class MethodOptions:
     """Confidence that a token needs, for decoders with a fixed bar."""
     temperature: float | None = None
     """0 takes the likeliest token [default: 0]."""
-    n: int | None = None
+    n: MaybeWhole = None
     """Tokens placed per update at least [default: 2]."""
-    mu: int | None = None
+    mu: MaybeWhole = None
     """Of this many tokens placed, one is taken back [default: 2]."""
     set: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
     """NAME=VALUE, any other setting; may be repeated."""
@@ -120,7 +128,7 @@ class PromptOptions:
     """Take texts as they are, without the chat template."""
     allow_special: bool = False
     """Let texts spell special tokens."""
-    seed: int = 0
+    seed: Whole = 0
     """Which noise, at a temperature above 0."""
 
 
@@ -143,8 +151,10 @@ def use_threads(count: int) -> None:
     """How many processor threads torch computes with."""
     import torch
 
-    if count < 1:
-        raise BadRequest(f"--threads must be a whole number, at least 1, not {count}.")
+    if not 1 <= count <= MOST_THREADS:
+        raise BadRequest(
+            f"--threads must be a whole number, at least 1 and at most {MOST_THREADS}, not {count}."
+        )
     torch.set_num_threads(count)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.cells import cell_len
 
-from archer.view.glyphs import printable
+from archer.view.glyphs import one_line, printable
 
 if TYPE_CHECKING:
     from archer.report.tables import Table
@@ -24,12 +24,26 @@ LIST_MARGIN = 4
 
 
 def write_line(text: str) -> None:
-    """A line as it is into a pipe or file; made harmless for a terminal, and broken between words there."""
-    sys.stdout.write(f"{fitted(printable(text), sys.stdout) if sys.stdout.isatty() else text}\n")
+    """Exactly one line, into a terminal, a pipe or a file.
+
+    Much of what is shown comes from models, programs and files of others: whatever could break the
+    line or steer a terminal is written as an escape. A terminal gets it broken between words.
+    """
+    line = one_line(text)
+    sys.stdout.write(f"{fitted(line, sys.stdout) if sys.stdout.isatty() else line}\n")
+
+
+def write_lines(text: str) -> None:
+    """A text whose line breaks are meant."""
+    for line in text.split("\n"):
+        write_line(line)
 
 
 def write_text(text: str) -> None:
-    """What somebody may copy from the terminal: never broken."""
+    """What a model wrote, or what somebody may copy from the terminal: never broken.
+
+    As it is into a pipe or file; made harmless for a terminal.
+    """
     sys.stdout.write(f"{printable(text) if sys.stdout.isatty() else text}\n")
 
 

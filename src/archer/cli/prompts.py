@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from archer.cli.options import PromptOptions
-from archer.errors import BadRequest
+from archer.errors import BadRequest, reason_of
 
 Entry = str | list[int]
 
@@ -42,7 +42,7 @@ def _read(path: Path) -> str:
     try:
         content = sys.stdin.buffer.read() if standard else path.read_bytes()
     except OSError as error:
-        raise BadRequest(f"The prompt file {name} cannot be read: {error.strerror}.") from error
+        raise BadRequest(f"The prompt file {name} cannot be read: {reason_of(error)}.") from error
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from archer.cli.options import use_threads
 from archer.cli.output import write_json, write_line
+from archer.cli.whole import Whole
 
 if TYPE_CHECKING:
     from archer.replay import Case, Mismatch
@@ -21,7 +22,7 @@ def replay(
     checkpoints: Path,
     json: bool = False,
     skip_unsupported: bool = False,
-    threads: int = 1,
+    threads: Whole = 1,
 ) -> int:
     """Re-run recorded trajectories in float32 and compare every recorded field.
 

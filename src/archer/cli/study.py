@@ -12,6 +12,7 @@ from rich.console import Console
 from archer.cli.messages import complain
 from archer.cli.options import ModelOptions
 from archer.cli.output import write_grid, write_json, write_line, write_table
+from archer.cli.whole import MaybeWhole, Whole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class StudyOptions:
 
     task: str = "pocket"
     """Benchmark; with another one than pocket the studies of long prompts use it, too."""
-    problems: int | None = None
+    problems: MaybeWhole = None
     """Problems per arm; 400, of long prompts 150, and 120 where single updates are looked at."""
     quick: bool = False
     """A few problems only, to see that everything works."""
@@ -145,7 +146,7 @@ def reproduce(
     out: Path = Path("reproduction"),
     model: ModelOptions = DEFAULT_MODEL,
     options: StudyOptions = DEFAULT_STUDY,
-    workers: int = 1,
+    workers: Whole = 1,
 ) -> int:
     """Run all studies in order and write a report. The same command again goes on where it was.
 

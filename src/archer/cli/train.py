@@ -7,9 +7,8 @@ from typing import Any
 
 from archer.cli.messages import complain
 from archer.cli.output import write_line
+from archer.cli.whole import Whole
 from archer.errors import BadRequest
-
-MODELS = ("pocket",)
 
 
 def train(
@@ -17,18 +16,18 @@ def train(
     *,
     out: Path = Path("training"),
     minutes: float = 120.0,
-    workers: int = 1,
-    threads: int = 1,
-    seed: int = 0,
+    workers: Whole = 1,
+    threads: Whole = 1,
+    seed: Whole = 0,
     compiled: bool = False,
     export: Path | None = None,
 ) -> int:
-    """Train the bundled model. The same command again goes on from the last checkpoint.
+    """Train one of the bundled models. The same command again goes on from the last checkpoint.
 
     Parameters
     ----------
     model
-        Only pocket.
+        pocket, pocket-dream (Dream's architecture) or pocket-blind (its prompt does not see the response).
     out
         Folder for checkpoints, the log and samples of what the model writes.
     minutes
@@ -47,12 +46,12 @@ def train(
     from archer.training.export import export as exported
     from archer.training.loop import train as trained
     from archer.training.trainer import Recipe
+    from archer.training.variants import variant
 
-    if model not in MODELS:
-        raise BadRequest(f"There is no recipe for {model!r}, only for {', '.join(MODELS)}.")
+    variant(model)
     if export is not None and export.exists():
         raise BadRequest(f"{export} exists already. Name a new folder by --export.")
-    recipe = Recipe(seed=seed, compiled=compiled, workers=workers)
+    recipe = Recipe(model=model, seed=seed, compiled=compiled, workers=workers)
     path = trained(out, minutes, threads, recipe, lambda line: complain(_told(line)))
     write_line(f"The last checkpoint is {path}.")
     if export is not None:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from archer.cli.messages import complain
 from archer.cli.output import write_line
-from archer.errors import BadRequest
+from archer.errors import BadRequest, reason_of
 
 if TYPE_CHECKING:
     from archer.report.trajectory import Trajectory
@@ -46,7 +46,7 @@ def view(
         target.write_text(content, encoding="utf-8")
     except OSError as error:
         raise BadRequest(
-            f"The page {str(target)!r} cannot be written: {error.strerror}. Choose another -o."
+            f"The page {str(target)!r} cannot be written: {reason_of(error)}. Choose another -o."
         ) from error
     write_line(str(target))
     if browse and not webbrowser.open(target.resolve().as_uri()):

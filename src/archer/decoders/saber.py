@@ -69,6 +69,11 @@ class Saber:
     """Rounding of |accepted| / mu: up (released) or down (the Saber paper)."""
     precision: Literal["float64", "bfloat16"] = "float64"
     """bfloat16 rounds confidences and bar as the released code did on bf16 weights."""
+    doubt: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Take back only tokens whose sign is below this; whatever grew least when left out (released)."""
+    doubt_by: Literal["confidence", "own", "kept", "lead"] = "confidence"
+    """The sign: the confidence followed, the token's own probability, the share that is left of its
+    confidence at acceptance, or the lead of the likeliest token over the next."""
 
     @property
     def reads(self) -> Scope:
@@ -114,7 +119,7 @@ class Saber:
         )
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
-        best, sure = self._look(state, logits)
+        best, sure, signs = self._look(state, logits)
         bar = self._bar(state)
         accepted = self._accept(sure, bar, self._below(state, state.masked, beyond=False))
         response = np.where(accepted, best.tokens, state.response)
@@ -122,14 +127,15 @@ class Saber:
         going = self._below(state, left, beyond=False).any(axis=1)
         done = ~left.any(axis=1)
         count = self._remask_count(accepted) * going
-        placed = self._below(state, ~left, beyond=False)
+        accepted_at = np.where(accepted, sure, state.accepted_at)
+        placed = self._below(state, ~left & self._doubted(sure, signs, accepted_at), beyond=False)
         remasked = trailing(self._change(state, sure), placed, count)
         after = SaberState(
             prompt=state.prompt,
             response=np.where(remasked, state.prompt.mask, response),
             done=done,
             updates=tuple(update + 1 for update in state.updates),
-            accepted_at=np.where(accepted, sure, state.accepted_at),
+            accepted_at=accepted_at,
             previous=self._below(state, sure, beyond=np.nan),
             block=state.block + ~(going | done),
         )
@@ -143,14 +149,32 @@ class Saber:
         )
         return after, decision
 
-    def _look(self, state: SaberState, logits: Logits) -> tuple[Candidates, Reals]:
-        """What could be placed, and [B, G] the confidence the rule follows."""
+    def _look(self, state: SaberState, logits: Logits) -> tuple[Candidates, Reals, Reals | None]:
+        """What could be placed, and [B, G] each: the confidence the rule follows, and a sign of its own."""
         best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
-        if self.watch == "argmax":
+        by = self.doubt_by if self.doubt is not None else None
+        if self.watch == "argmax" and by not in ("own", "lead"):
             found, _ = logits.read(best)
-            return found, self._round(found.confidence)
-        found, (placed,) = logits.read(best, logits.probability(logits.at(state.response)))
-        return found, self._round(np.where(state.masked, found.confidence, placed))
+            return found, self._round(found.confidence), None
+        wanted = [logits.probability(logits.at(state.response))]
+        wanted += [logits.margin] if by == "lead" else []
+        found, (placed, *lead) = logits.read(best, *wanted)
+        own = np.where(state.masked, found.confidence, placed)
+        sure = found.confidence if self.watch == "argmax" else own
+        return found, self._round(sure), lead[0] if lead else own
+
+    def _doubted(self, sure: Reals, signs: Reals | None, accepted_at: Reals) -> Flags:
+        """[B, G]: what may be taken back, as far as doubt is asked for."""
+        if self.doubt is None:
+            return np.ones_like(sure, dtype=np.bool_)
+        sign = sure
+        if self.doubt_by == "kept":
+            with np.errstate(invalid="ignore"):
+                sign = sure / accepted_at
+        elif self.doubt_by != "confidence":
+            assert signs is not None
+            sign = signs
+        return np.asarray(sign < self.doubt)
 
     def _below(
         self, state: SaberState, values: NDArray[Number], *, beyond: float

@@ -12,6 +12,7 @@ from typing import Any, Generic
 import torch
 
 from archer.engine.forward import Answer, Part, run
+from archer.engine.logits import fetched_together
 from archer.engine.network import Transformer
 from archer.engine.pieces import PLAIN, Pieces
 from archer.engine.schedule import Tag
@@ -107,6 +108,8 @@ class Batch(Generic[Tag]):
         answers = dict(
             zip(alone, run(self._network, [parts[at] for at in alone], self._pieces), strict=True)
         )
+        if len(alone) > 1 and self._network.device.type != "cpu":
+            _fetch(list(answers.values()), parts[0].canvas.mask)
         made.intervals += {
             id(a.interval): (a.interval, a.columns) for a in answers.values()
         }.values()
@@ -159,6 +162,14 @@ def _asks(walk: Walk[Any], at: int) -> Hashable:
         part.layout.fed,
         walk.pending.asked.tobytes(),
     )
+
+
+def _fetch(answers: Sequence[Answer], mask: int) -> None:
+    """Bring what decoders read to the host in one transfer for all walks, not one for each."""
+    rows = [(answer.rows, row) for answer in answers for row in answer.rows]
+    fetched = fetched_together([own[row] for own, row in rows], mask)
+    for (own, row), now in zip(rows, fetched, strict=True):
+        own[row] = now
 
 
 def _copied(answer: Answer, leader: Part, follower: Part) -> Answer:

@@ -116,6 +116,8 @@ class Canvas:
     """[B, L] when scratch repeats positions; None means column minus start."""
     visible: Flags | None = None
     """[B, L, L], query by key, an extra attention rule; None means dense."""
+    resting: Flags | None = None
+    """[B, L]: response columns that the decoder lets rest, unread; kept until all is refreshed.  None: no."""
 
     @classmethod
     def plain(cls, prompt: Prompt, response: Ints, block: Ints, reads: Flags) -> Canvas:
@@ -144,8 +146,9 @@ class Canvas:
         return np.ones(self.tokens.shape, dtype=np.bool_)
 
     def revisable(self) -> Flags:
-        """[B, L]: response and scratch, all that a rollback decoder can change."""
-        return self._from(self.response.start)
+        """[B, L]: response and scratch, all that a rollback decoder can change; without what rests."""
+        found = self._from(self.response.start)
+        return found if self.resting is None else found & ~self.resting
 
     def scratch(self) -> Flags:
         """[B, L]: columns that exist for this question only; every policy recomputes them."""
@@ -182,4 +185,5 @@ class Canvas:
             reads=self.reads[chosen],
             positions=None if self.positions is None else self.positions[chosen],
             visible=None if self.visible is None else self.visible[chosen],
+            resting=None if self.resting is None else self.resting[chosen],
         )

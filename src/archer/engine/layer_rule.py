@@ -15,7 +15,7 @@ from typing import Protocol
 from torch import Tensor
 
 Local = slice | Tensor
-"""Which rows of a sequence: a span or Long[n], counted from its first column."""
+"""Which rows of a sequence: a span with both its ends, or Long[n]; counted from its first column."""
 
 
 class LayerPieces(Protocol):
@@ -40,6 +40,10 @@ class RowInPass(Protocol):
     @property
     def row(self) -> int:
         """Its place among the running rows."""
+        ...
+
+    def is_last(self, layer: int) -> bool:
+        """Behind it only response rows are read."""
         ...
 
     def values(self, layer: int, rows: Local) -> Tensor:

@@ -9,7 +9,7 @@ it would saturate at 1.0 and ties, not the rule, would pick the tokens to take b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any
@@ -33,6 +33,14 @@ from archer.engine.transfer import to_host
 
 
 @dataclass(frozen=True)
+class Reduced:
+    """A reduction that the host has fetched."""
+
+    peaks: Peaks
+    fetched: tuple[NDArray[Any], ...]
+
+
+@dataclass(frozen=True)
 class RowLogits:
     """The logits of one row: `values[i]` [V] scores the token at answer column `columns[i]`."""
 
@@ -40,11 +48,23 @@ class RowLogits:
     """[n, V]"""
     places: tuple[int, ...]
     """The columns, ascending, counted from the start of the response."""
+    reduced: Reduced | None = None
+    """The reduction, where it has been made and fetched already."""
 
     @cached_property
     def columns(self) -> Tensor:
         """Long[n]: the same columns on the device."""
         return torch.tensor(self.places, dtype=torch.long, device=self.values.device)
+
+
+def fetched_together(rows: Sequence[RowLogits], mask: int) -> list[RowLogits]:
+    """The same rows with their reductions, brought to the host in one transfer for all of them."""
+    peaks = [peaks_of(row.values, mask) for row in rows]
+    arrays = iter(to_host(*chain.from_iterable(each.tensors for each in peaks)))
+    return [
+        replace(row, reduced=Reduced(each, tuple(islice(arrays, len(each.tensors)))))
+        for row, each in zip(rows, peaks, strict=True)
+    ]
 
 
 Rows = tuple[Tensor, ...]
@@ -118,9 +138,21 @@ class Logits:
     def _fetch(self, *wanted: Sequence[Tensor]) -> list[list[NDArray[Any]]]:
         """Each of `wanted` on the host, row by row, and with it whether the logits are sound."""
         own = [(p.best, p.top, p.rest) for p in self.peaks]
-        arrays = iter(to_host(*chain(*own, *wanted)))
+        arrays = iter(self._on_host([*chain(*own, *wanted)]))
         self._sound = np.array([_sound(*islice(arrays, 3)) for _ in own])
         return [list(islice(arrays, len(each))) for each in wanted]
+
+    def _on_host(self, tensors: Sequence[Tensor]) -> list[NDArray[Any]]:
+        """Fetch what has not been fetched yet."""
+        known = {
+            id(tensor): array
+            for row in self.rows
+            if row.reduced is not None
+            for tensor, array in zip(row.reduced.peaks.tensors, row.reduced.fetched, strict=True)
+        }
+        missing = [tensor for tensor in tensors if id(tensor) not in known]
+        found = iter(to_host(*missing) if missing else ())
+        return [known[id(tensor)] if id(tensor) in known else next(found) for tensor in tensors]
 
     def select(self, rows: Sequence[int]) -> Logits:
         return Logits([self.rows[row] for row in rows], self.answers, self.mask)
@@ -128,7 +160,10 @@ class Logits:
     @cached_property
     def peaks(self) -> tuple[Peaks, ...]:
         """One reduction per row, made once however many ask."""
-        return tuple(peaks_of(row.values, self.mask) for row in self.rows)
+        return tuple(
+            peaks_of(row.values, self.mask) if row.reduced is None else row.reduced.peaks
+            for row in self.rows
+        )
 
     @cached_property
     def greedy(self) -> Answers:

@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archer.engine.arrays import Flags, Ints
+from archer.engine.arrays import Flags, Ints, Reals
 from archer.engine.canvas import Canvas
+from archer.engine.foresight import Foresight
 from archer.engine.logits import RowLogits
 
 
@@ -79,6 +80,8 @@ class Memory:
     """What each row's last pass returned, for a row that asks the same question again."""
     features: dict[str, Tensor] = field(default_factory=dict)
     """Named per-layer features of rules that keep some; empty otherwise."""
+    foreseen: tuple[Foresight | None, ...] = ()
+    """What each row's anchor expected, for rules that ask; made when they first ask, empty otherwise."""
 
     @classmethod
     def blank(cls, store: Store, canvas: Canvas) -> Memory:
@@ -103,6 +106,45 @@ class Memory:
         moved = canvas.placed() != self.anchor[:, canvas.response]
         distance: Ints = moved.sum(axis=1) * self.anchored
         return distance
+
+    def masks_left(self, canvas: Canvas) -> Ints:
+        """[B]: response columns with nothing placed."""
+        left: Ints = (canvas.placed() == canvas.mask).sum(axis=1)
+        return left
+
+    def surprisal(self, canvas: Canvas, kept: int) -> Reals:
+        """[B]: nats that the tokens placed since the anchor carry under the anchor's own logits.
+
+        Of a token that is not among the `kept` likeliest of its column the least that it can carry is
+        counted.  0 where nothing was placed, inf where it is not known what the anchor expected.
+        """
+        self._foresee(canvas.mask, kept)
+        placed, before = canvas.placed(), self.anchor[:, canvas.response]
+        new = (placed != before) & (placed != canvas.mask)
+        total = np.zeros(canvas.rows)
+        for row in np.flatnonzero(new.any(axis=1)).tolist():
+            expected = self.foreseen[row]
+            if expected is None or expected.made != self._anchor_pass(row):
+                total[row] = np.inf
+            else:
+                total[row] = expected.of_tokens(placed[row])[new[row]].sum()
+        return total
+
+    def _foresee(self, mask: int, kept: int) -> None:
+        """Take down what anchors expected while their logits are at hand: until the next pass."""
+        held = self.foreseen or (None,) * len(self.slots)
+        found = []
+        for row, (expected, logits) in enumerate(zip(held, self.logits, strict=True)):
+            made = self._anchor_pass(row)
+            stale = expected is None or expected.made != made
+            if stale and logits is not None and self.anchored[row] and self.age[row] == 0:
+                expected = Foresight.of(logits, mask, kept, made)
+            found.append(expected)
+        self.foreseen = tuple(found)
+
+    def _anchor_pass(self, row: int) -> int:
+        """Which of the row's passes made its anchor."""
+        return self.passes[row] - int(self.age[row])
 
     def same_question(self, canvas: Canvas) -> Flags:
         """[B]: nothing the model would see has changed since the row's last pass."""
@@ -165,6 +207,7 @@ class Memory:
             block_passes=self.block_passes[chosen],
             logits=tuple(self.logits[row] for row in rows),
             features={name: tensor[chosen] for name, tensor in self.features.items()},
+            foreseen=tuple(self.foreseen[row] for row in rows if self.foreseen),
         )
 
     def clone(self) -> Memory:

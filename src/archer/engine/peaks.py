@@ -33,6 +33,10 @@ class Peaks:
     top: Tensor  # Float[n], the largest logit, the mask id's included
     rest: Tensor  # Float[n], sum of exp(z_v - top) over all tokens but the one on top
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.tokens, self.best, self.top, self.rest
+
     def probability(self, logit: Tensor) -> Tensor:
         """Float[n] -> Float64[n]"""
         return (logit.double() - self.top).exp() / (1.0 + self.rest.double())

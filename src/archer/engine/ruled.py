@@ -34,6 +34,9 @@ class OneRow:
     def prompt(self) -> int:
         return self.share.part.layout.boundary - self.start
 
+    def is_last(self, layer: int) -> bool:
+        return layer == self.layers - 1
+
     def values(self, layer: int, rows: Local) -> Tensor:
         return self._kept(layer)[1][:, self._columns(rows)].transpose(0, 1)
 
@@ -71,16 +74,16 @@ class OneRow:
         return store.keys[layer, self.slot, :, :stop], store.values[layer, self.slot, :, :stop]
 
     def _columns(self, rows: Local) -> Local:
-        columns = torch.arange(
-            self.start, self.share.part.canvas.columns, device=self.angles.cosine.device
-        )
-        return columns[rows]
+        """A span of rows is a span of columns: a view of the store, not a copy."""
+        if isinstance(rows, slice):
+            return slice(self.start + rows.start, self.start + rows.stop)
+        return self.start + rows
 
 
 def ruled(index: int, network: Transformer, hidden: Tensor, at: Pass, rule: RowRule) -> Tensor:
     """A layer under a row rule; the last layer returns the scored rows."""
     layer = network.layer(index)
-    after = torch.empty_like(hidden)
+    after = []
     for share in at.shares:
         for group, packed in share.groups(scored=False):
             for offset in range(group.rows):
@@ -94,5 +97,6 @@ def ruled(index: int, network: Transformer, hidden: Tensor, at: Pass, rule: RowR
                     slot=group.slots.start + offset,
                     start=group.start,
                 )
-                after[place] = rule(index, layer, hidden[place], sequence)
-    return at.keep(after) if index == at.last else after
+                after.append(rule(index, layer, hidden[place], sequence))
+    following = after[0] if len(after) == 1 else torch.cat(after)
+    return at.keep(following) if index == at.last else following

@@ -60,8 +60,9 @@ class FunctionCheck:
     from the program: every name that it uses and does not define is a stub for the program's
     function or class of that name, or the standard module that the program imported by that name.
 
-    `expose` narrows this to the entry point and the names given. Use it, and put helpers that the
-    test relies on into `test`, wherever a program could otherwise replace such a helper.
+    `expose` narrows this to the entry point and the names given; a test with `check` then gets the
+    entry point by that call alone. Use it, and put helpers that the test relies on into `test`,
+    wherever a program could otherwise replace such a helper.
     """
 
     program: str

@@ -2,8 +2,14 @@
 
 The filter is an allow-list in the kernel's classic BPF, compiled here and loaded by the sandbox.
 What is not named is refused with EPERM, so a system call that a future kernel adds is refused too.
-A program can start threads, but no process; it can signal only itself; it can make a socket pair
-(asyncio needs one), but no socket.
+A program can start threads, but no process; it can signal only itself, and not by way of the kernel
+(the owner of a descriptor); it can make a pair of stream sockets (asyncio needs one), but no socket and
+no datagram, because a datagram can be sent to whoever listens.
+
+Where the judge has to watch the folder of a program, because there is no mount of its own, files must
+not lose their names while they are in use: a file without a name cannot be found and counted. There,
+deleting does nothing and succeeds, moving and making files without a name is refused, and space cannot
+be taken without writing to it.
 """
 
 from typing import Final
@@ -16,13 +22,18 @@ Instruction = tuple[int, int, int, int]
 LOAD, IF_EQUAL, IF_AT_LEAST, IF_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 OFFSET_NUMBER, OFFSET_ARCHITECTURE, OFFSET_ARGUMENTS = 0, 4, 16
 ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
-EPERM, ENOSYS = 1, 38
+NOTHING, EPERM, ENOSYS, EOPNOTSUPP = 0, 1, 38, 95
 AUDIT_ARCHITECTURE: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 CLONE_THREAD: Final = 0x10000
 PRCTL_THREAD_NAME: Final = (15, 16)
 IOCTL_HARMLESS: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 AF_UNIX: Final = 1
+STREAM: Final = tuple(1 | flags for flags in (0, 0x800, 0x80000, 0x80800))
+"""SOCK_STREAM, with and without SOCK_NONBLOCK and SOCK_CLOEXEC."""
+FCNTL_HARMLESS: Final = (*range(8), 36, 37, 38, 1030, 1032)
+"""Copies, flags and locks of descriptors, and the size of a pipe; no owners, signals and leases."""
+UNNAMED_FILE: Final = 0x400000  # the bit of O_TMPFILE that no other flag has
 
 # call: (position of the argument looked at, its allowed values)
 BY_ARGUMENT: Final[dict[str, tuple[int, tuple[int, ...]]]] = {
@@ -31,12 +42,19 @@ BY_ARGUMENT: Final[dict[str, tuple[int, tuple[int, ...]]]] = {
     "prlimit64": (0, (0,)),
     "prctl": (0, PRCTL_THREAD_NAME),
     "ioctl": (1, IOCTL_HARMLESS),
-    "socketpair": (0, (AF_UNIX,)),
+    "fcntl": (1, FCNTL_HARMLESS),
 }
+DELETING: Final = ("unlink", "unlinkat", "rmdir")
+MOVING: Final = ("rename", "renameat", "renameat2")
+FLAGS_AT: Final = {"open": 1, "openat": 2}
+"""Position of the flags of a call that opens a file."""
 
 
-def seccomp_filter(machine: str) -> list[Instruction]:
-    """The whole filter for a machine; `OWN_PID` stands for the process id, filled in by the child."""
+def seccomp_filter(machine: str, keep_names: bool = False) -> list[Instruction]:
+    """The whole filter for a machine; `OWN_PID` stands for the process id, filled in by the child.
+
+    With `keep_names` no file can lose its name.
+    """
     allowed, conditional = numbers(ALLOWED, machine), numbers(CONDITIONAL, machine)
     program: list[Instruction] = [
         (LOAD, 0, 0, OFFSET_ARCHITECTURE),
@@ -46,11 +64,40 @@ def seccomp_filter(machine: str) -> list[Instruction]:
     ]
     program += _block(conditional["clone3"], [(RETURN, 0, 0, FAIL | ENOSYS)])
     program += _block(conditional["clone"], _threads_only())
+    program += _block(conditional["socketpair"], _stream_pairs())
     for name, (position, values) in BY_ARGUMENT.items():
         program += _block(conditional[name], _one_of(position, values))
+    if keep_names:
+        program += _names_kept(allowed)
     numbers_of_allowed = set(allowed.values())
     changes = sorted(numbers_of_allowed ^ {number + 1 for number in numbers_of_allowed})
     return [*program, *_search(changes, allowed=False)]
+
+
+def _names_kept(allowed: dict[str, int]) -> list[Instruction]:
+    answers = (
+        *((name, FAIL | NOTHING) for name in DELETING),
+        *((name, FAIL | EPERM) for name in MOVING),
+        ("fallocate", FAIL | EOPNOTSUPP),
+        ("openat2", FAIL | ENOSYS),
+    )
+    program: list[Instruction] = []
+    for name, answer in answers:
+        if name in allowed:
+            program += _block(allowed[name], [(RETURN, 0, 0, answer)])
+    for name, position in FLAGS_AT.items():
+        if name in allowed:
+            program += _block(allowed[name], _without_bit(position, UNNAMED_FILE))
+    return program
+
+
+def _without_bit(position: int, bit: int) -> list[Instruction]:
+    return [
+        (LOAD, 0, 0, OFFSET_ARGUMENTS + 8 * position),
+        (IF_ANY_BIT, 0, 1, bit),
+        (RETURN, 0, 0, FAIL | EOPNOTSUPP),
+        (RETURN, 0, 0, ALLOW),
+    ]
 
 
 def _search(changes: list[int], allowed: bool) -> list[Instruction]:
@@ -76,6 +123,15 @@ def _threads_only() -> list[Instruction]:
         (IF_ANY_BIT, 0, 1, CLONE_THREAD),
         (RETURN, 0, 0, ALLOW),
         (RETURN, 0, 0, FAIL | EPERM),
+    ]
+
+
+def _stream_pairs() -> list[Instruction]:
+    return [
+        (LOAD, 0, 0, OFFSET_ARGUMENTS),
+        (IF_EQUAL, 1, 0, AF_UNIX),
+        (RETURN, 0, 0, FAIL | EPERM),
+        *_one_of(1, STREAM),
     ]
 
 

@@ -21,7 +21,7 @@ TEST_OUTCOMES: dict[str, Outcome] = {
 
 
 class FunctionRun:
-    """One run of one check. Raises StationLost or ChildUnfit when the harness itself fails.
+    """One run of one check. Raises ZygoteLost or ChildUnfit when the harness itself fails.
 
     `started_at` and `answered_at` are moments of `time.monotonic`: when the sandboxes stood ready, and
     when the program had answered for the first time after it was loaded (None: it never did).
@@ -58,7 +58,7 @@ class FunctionRun:
             seconds = watch.seconds()
             program.close()
             self._tests.release(self._tester)
-            program.station.replenish()
+            program.zygote.replenish()
             self._tests.replenish()
         return replace(found, seconds=seconds, calls=self._calls, flooded=program.flooded)
 

@@ -19,8 +19,8 @@ from archer.judge.plan import OPEN_FILES, TEMPORARY_BYTES, TEMPORARY_FILES, THRE
 from archer.judge.run import Bench
 from archer.judge.scripts import run_cases
 from archer.judge.selftest import self_test
-from archer.judge.station import StationLost
-from archer.judge.tiers import Workshop, layers_in_words, open_workshop
+from archer.judge.tiers import Workshop, layers_in_words, open_bench
+from archer.judge.zygote_process import ZygoteLost
 
 AHEAD: Final = 2  # checks taken from the caller per worker before results are handed back
 
@@ -46,7 +46,7 @@ class Judge:
             raise BadRequest(f"A judge needs at least one worker, not {workers}.")
         self.limits = limits or Limits()
         self.workers = workers or usable_cores()
-        self._tier = tier
+        self._asked_tier = tier
         self._unsafe = unsafe_no_sandbox
         self._packages = packages
         self._workshop: Workshop | None = None
@@ -54,7 +54,7 @@ class Judge:
         self._crowd = Crowd()
 
     def __enter__(self) -> "Judge":
-        self._workshop, bench = open_workshop(self._tier, self._unsafe, self._packages)
+        self._workshop, bench = open_bench(self._asked_tier, self._unsafe, self._packages)
         for _ in range(self.workers - 1):
             self._benches.put(None)
         self._benches.put(bench)
@@ -112,6 +112,11 @@ class Judge:
             finally:
                 pool.shutdown(cancel_futures=True)
 
+    @property
+    def tier(self) -> Tier:
+        """How programs are confined."""
+        return self._opened().tier
+
     def description(self) -> dict[str, Any]:
         """Tier, layers and limits as plain data for a result file."""
         workshop = self._opened()
@@ -147,7 +152,7 @@ class Judge:
                 bench = workshop.bench()
             verdict = _run(bench, check, check.limits or self.limits)
             healthy = True
-        except (StationLost, ChildUnfit, NoSandbox, OSError) as error:
+        except (ZygoteLost, ChildUnfit, NoSandbox, OSError) as error:
             verdict = Verdict("harness_error", str(error))
         finally:
             if not healthy and bench is not None:
@@ -212,7 +217,7 @@ class Crowd:
 def describe_tier() -> str:
     """One line on how programs would be confined here; starts a sandbox to find out, runs none."""
     try:
-        workshop, bench = open_workshop(None, False, ())
+        workshop, bench = open_bench(None, False, ())
     except NoSandbox as refusal:
         return f"none: {refusal}"
     try:

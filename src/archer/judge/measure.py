@@ -12,7 +12,7 @@ from archer.judge.checks import FunctionCheck, Limits, Verdict
 from archer.judge.functions import FunctionRun
 from archer.judge.judge import Judge, usable_cores
 from archer.judge.run import Bench
-from archer.judge.tiers import open_workshop
+from archer.judge.tiers import open_bench
 from archer.processor import processor_name
 
 CHECK: Final = FunctionCheck("def add(a, b):\n    return a + b\n", "add", "assert add(1, 2) == 3\n")
@@ -68,7 +68,7 @@ def measure(samples: int, programs: int) -> Speed:
             f"Measuring takes at least 2 samples and 1 program, not {samples} and {programs}."
         )
     machine = describe_machine()
-    workshop, bench = open_workshop(None, False, ())
+    workshop, bench = open_bench(None, False, ())
     try:
         single = _single(bench, samples)
     finally:
@@ -85,12 +85,12 @@ def _single(bench: Bench, samples: int) -> dict[str, Spread]:
 
 def _pair(bench: Bench) -> dict[str, float]:
     """Seconds of a check without and of one with waiting sandboxes, as `Speed` names them."""
-    for station in (bench.programs, bench.tests):
-        station.empty()
+    for zygote in (bench.programs, bench.tests):
+        zygote.empty()
     time.sleep(PAUSE)
     cold = _timed(bench)
-    for station in (bench.programs, bench.tests):
-        station.settle()
+    for zygote in (bench.programs, bench.tests):
+        zygote.settle()
     warm = _timed(bench)
     waited = cold.handed_over
     return {

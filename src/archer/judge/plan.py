@@ -20,7 +20,7 @@ from archer.judge.inside.kernel import Kernel
 from archer.judge.seatbelt import seatbelt_profile
 from archer.judge.syscalls import ARCHITECTURES, SETUP, numbers
 
-Role = Literal["program", "test"]
+Role = Literal["program", "test", "reader"]
 Plan = dict[str, Any]
 
 TEMPORARY_BYTES: Final = 16 * MIB
@@ -82,9 +82,12 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
         "show": [str(standard_library()), *filter(os.path.exists, SYSTEM_FILES)],
         "library": str(standard_library()),
         "packages": found,
+        "versions": {},
         "devices": list(DEVICES),
         "landlock": _landlock(tier) if linux and tier != "F" else None,
-        "seccomp": seccomp_filter(machine) if linux and tier != "F" else None,
+        "seccomp": seccomp_filter(machine, keep_names=tier != "A")
+        if linux and tier != "F"
+        else None,
         "seatbelt": seatbelt_profile([str(standard_library().parent)]) if tier == "D" else None,
         "rlimits": _rlimits(namespaces is not None or drop_user),
         "uid": FIRST_UID + secrets.randbelow(NUMBER_OF_UIDS) if drop_user else None,

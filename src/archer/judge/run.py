@@ -12,8 +12,8 @@ from archer.judge.child import Child
 from archer.judge.folders import overfull
 from archer.judge.inside import wire
 from archer.judge.seatbelt import resident_bytes
-from archer.judge.station import Station
 from archer.judge.watch import Watch
+from archer.judge.zygote_process import ZygoteProcess
 
 LOOK_SECONDS: Final = 0.1
 LONGEST_WAIT: Final = 3600.0
@@ -32,10 +32,10 @@ class Finished(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The two stations that a check needs: one for programs, one for tests."""
+    """The two zygotes that a check needs: one for programs, one for tests."""
 
-    programs: Station
-    tests: Station
+    programs: ZygoteProcess
+    tests: ZygoteProcess
 
     def close(self) -> None:
         """Ends both."""
@@ -46,10 +46,10 @@ class Bench:
 class ProgramRun:
     """A program in a child, with its output drained and its folder watched."""
 
-    def __init__(self, station: Station, limits: Limits, keep: int) -> None:
-        self.station = station
+    def __init__(self, zygote: ZygoteProcess, limits: Limits, keep: int) -> None:
+        self.zygote = zygote
         self.limits = limits
-        self.child: Child = station.take()
+        self.child: Child = zygote.take()
         self.watch = Watch(limits.wall_seconds)
         self._next_look = LOOK_SECONDS
         self.stdout = Drain(self.child.stdout, keep)
@@ -59,7 +59,7 @@ class ProgramRun:
         """Starts to read the program's output and to listen to its zygote."""
         self.watch.readable(self.stdout.descriptor, lambda: self._drain(self.stdout))
         self.watch.readable(self.stderr.descriptor, lambda: self._drain(self.stderr))
-        self.watch.readable(self.station.control.fileno(), self.station.hear)
+        self.watch.readable(self.zygote.control.fileno(), self.zygote.hear)
 
     @property
     def flooded(self) -> bool:
@@ -80,28 +80,28 @@ class ProgramRun:
         """Checks what the kernel does not limit in this tier."""
         if overfull(folder):
             raise Finished("fail", "The program wrote more temporary files than it may.")
-        watched = self.station.memory_is_watched
+        watched = self.zygote.memory_is_watched
         if watched and resident_bytes(self.child.pid) > self.limits.memory_bytes:
             raise Finished("fail", "MemoryError: the program took more memory than it may.")
 
     def ended(self) -> Finished:
         """Makes sure that the program has ended, and gives the verdict on that."""
         self.child.kill()
-        code = self.station.wait_for_exit(self.child)
+        code = self.zygote.wait_for_exit(self.child)
         lived = self.child.lived(self.watch.seconds())
         return ended_early(code, self.limits, "The program", lived)
 
     def close(self) -> None:
         """Ends the program if it still runs, and looks at the output that is still under way.
 
-        Does not see to a successor: `station.replenish` does, best when nobody waits any more.
+        Does not see to a successor: `zygote.replenish` does, best when nobody waits any more.
         """
         self.child.kill()
         for drain in (self.stdout, self.stderr):
             for _ in range(LAST_READS):
                 if drain.ended or not drain.read():
                     break
-        self.station.release(self.child)
+        self.zygote.release(self.child)
 
     def _drain(self, drain: Drain) -> None:
         drain.read()

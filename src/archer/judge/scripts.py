@@ -7,14 +7,14 @@ from archer.judge.channel import Feed
 from archer.judge.checks import Limits, StdinCheck, Verdict
 from archer.judge.inside import wire
 from archer.judge.run import Finished, ProgramRun, send_program
-from archer.judge.station import Station
+from archer.judge.zygote_process import ZygoteProcess
 
 
-def run_cases(station: Station, check: StdinCheck, limits: Limits) -> Verdict:
+def run_cases(zygote: ZygoteProcess, check: StdinCheck, limits: Limits) -> Verdict:
     """The verdict over all cases; the first case that does not pass decides."""
     seconds, flooded = 0.0, False
     for number, (text, expected) in enumerate(check.cases, start=1):
-        found = CaseRun(station, check.program, text, expected, limits).verdict()
+        found = CaseRun(zygote, check.program, text, expected, limits).verdict()
         seconds, flooded = seconds + found.seconds, flooded or found.flooded
         if found.outcome != "pass":
             reason = f"Case {number} of {len(check.cases)}: {found.reason}"
@@ -26,13 +26,13 @@ class CaseRun:
     """One run of one program on one input."""
 
     def __init__(
-        self, station: Station, source: str, text: str, expected: str, limits: Limits
+        self, zygote: ZygoteProcess, source: str, text: str, expected: str, limits: Limits
     ) -> None:
         self._source = source
         self._text = text.encode("utf-8", "surrogateescape")
         self._expected = expected
         self._limits = limits
-        self._run = ProgramRun(station, limits, limits.output_bytes + 2 * len(expected.encode()))
+        self._run = ProgramRun(zygote, limits, limits.output_bytes + 2 * len(expected.encode()))
 
     def verdict(self) -> Verdict:
         """Runs the program until it ends or its time is over."""
@@ -50,7 +50,7 @@ class CaseRun:
         finally:
             seconds = run.watch.seconds()
             run.close()
-            run.station.replenish()
+            run.zygote.replenish()
         return replace(found, seconds=seconds, calls=1, flooded=run.flooded)
 
     def _start(self) -> None:

@@ -4,6 +4,7 @@ A hostile program here gives the right answer if and only if its attack works. S
 means that a layer does not hold on this machine, and the judge refuses to grade.
 """
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -50,9 +51,42 @@ TRIALS: Final[tuple[Trial, ...]] = (
     Trial("reads /etc/passwd", "files", _attack("open('/etc/passwd').read()"), "fail"),
     Trial("writes into the library", "files", _attack("open(os.__file__, 'a')"), "fail"),
     Trial("makes a socket", "network", _attack("import socket\nsocket.socket(2, 2)"), "fail"),
+    Trial(
+        "makes a datagram socket",
+        "network",
+        _attack("import socket\nsocket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)"),
+        "fail",
+    ),
     Trial("starts a process", "processes", _attack("if os.fork() == 0: os._exit(0)"), "fail"),
     Trial(
         "signals its parent", "signals", _attack("os.kill(os.getppid(), 0)\nos.kill(-1, 0)"), "fail"
+    ),
+    Trial(
+        "has the kernel send signals",
+        "signals",
+        _attack("import fcntl\nfcntl.fcntl(os.pipe()[0], 8, os.getppid())  # F_SETOWN"),
+        "fail",
+    ),
+    Trial(
+        "fills the disk out of sight",
+        "disk",
+        _attack(
+            "import time\nos.mkdir('d', 0o300)\nfor n in range(3):\n"
+            "    open(f'd/{n}', 'wb').write(bytes(8 << 20))\ntime.sleep(20)"
+        ),
+        "fail",
+    ),
+    Trial(
+        "takes a file's name away",
+        "names",
+        _attack("open('n', 'w').close()\nos.unlink('n')\nassert not os.path.exists('n')"),
+        "fail",
+    ),
+    Trial(
+        "learns the name of the machine",
+        "identity",
+        _attack(f"assert os.uname().nodename == {platform.node()!r} != 'sandbox'"),
+        "fail",
     ),
     Trial("takes 1 GiB", "limits", _attack("bytearray(1 << 30)"), "fail"),
     Trial("never ends", "limits", _function("def f(x):\n    while True: pass", HASTY), "timeout"),

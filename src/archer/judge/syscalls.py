@@ -29,7 +29,6 @@ ALLOWED: Final[Numbers] = {
     "dup": (32, 23),
     "dup2": (33, None),
     "dup3": (292, 24),
-    "fcntl": (72, 25),
     "flock": (73, 32),
     "fsync": (74, 82),
     "fdatasync": (75, 83),
@@ -183,6 +182,7 @@ CONDITIONAL: Final[Numbers] = {
     "prlimit64": (302, 261),
     "prctl": (157, 167),
     "ioctl": (16, 29),
+    "fcntl": (72, 25),
     "socketpair": (53, 199),
 }
 

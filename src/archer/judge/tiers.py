@@ -11,27 +11,31 @@ F   nothing but resource limits: only when asked for by name of its danger
 import os
 import shutil
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from archer.errors import BadRequest
 from archer.judge.checks import NoSandbox, Tier
 from archer.judge.folders import Folders
-from archer.judge.plan import Plan, landlock_version, make_plan, standard_library
+from archer.judge.plan import Plan, Role, landlock_version, make_plan, standard_library
 from archer.judge.run import Bench
-from archer.judge.station import Station
+from archer.judge.zygote_process import ZygoteProcess
 
 BY_STRENGTH: Final[tuple[Tier, ...]] = ("A", "B", "C", "D")
 NEEDS_FOLDERS: Final = ("B", "C", "D", "F")
 
 # What a tier puts in a program's way. The self-test tries each of these.
+WALLS: Final = frozenset({"protocol", "limits", "files", "disk", "network", "processes", "signals"})
 LAYERS: Final[dict[Tier, frozenset[str]]] = {
-    "A": frozenset({"protocol", "limits", "files", "network", "processes", "signals"}),
-    "B": frozenset({"protocol", "limits", "files", "network", "processes", "signals"}),
-    "C": frozenset({"protocol", "limits", "files", "network", "processes", "signals"}),
+    "A": WALLS | {"identity"},
+    "B": WALLS | {"names"},
+    "C": WALLS | {"names"},
     "D": frozenset({"protocol", "limits", "files", "network", "processes"}),
     "F": frozenset({"protocol", "limits"}),
 }
+
+Started = TypeVar("Started")
 
 
 class Workshop:
@@ -48,12 +52,26 @@ class Workshop:
             shown = [str(standard_library()), *self.plan["packages"].values()]
             self._command = bwrap_command(bwrap, shown, str(self._folders.base))
 
+    def zygote(
+        self,
+        role: Role,
+        modules: Mapping[str, str] | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> ZygoteProcess:
+        """A zygote behind its layers, with changes to its plan; NoSandbox if a layer is refused."""
+        started = self._begin(role, modules, changes)
+        try:
+            started.wait_until_started()
+        except BaseException:
+            started.close()
+            raise
+        return started
+
     def bench(self) -> Bench:
         """Starts a bench; NoSandbox if the machine refuses a layer."""
-        plan = make_plan(self.tier, "program", self._packages)
-        programs = Station(plan, self._command, self._folders)
+        programs = self._begin("program")
         try:
-            tests = Station(make_plan(self.tier, "test"), self._command, self._folders)
+            tests = self._begin("test")
         except BaseException:
             programs.close()
             raise
@@ -66,13 +84,22 @@ class Workshop:
             raise
         return bench
 
+    def _begin(
+        self,
+        role: Role,
+        modules: Mapping[str, str] | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> ZygoteProcess:
+        plan = make_plan(self.tier, role, () if role == "test" else self._packages)
+        return ZygoteProcess(plan | dict(changes or {}), self._command, self._folders, modules)
+
     def close(self) -> None:
         """Removes the temporary folders."""
         if self._folders is not None:
             self._folders.close()
 
 
-def open_workshop(
+def open_bench(
     tier: Tier | None, unsafe_no_sandbox: bool, packages: tuple[str, ...]
 ) -> tuple[Workshop, Bench]:
     """The strongest tier that works here (or the one asked for), with a first bench.
@@ -86,10 +113,17 @@ def open_workshop(
     candidates: tuple[Tier, ...] = (tier,) if tier else BY_STRENGTH
     if unsafe_no_sandbox and tier is None:
         candidates += ("F",)
+    return open_workshop(candidates, packages, Workshop.bench)
+
+
+def open_workshop(
+    candidates: Sequence[Tier], packages: tuple[str, ...], start: Callable[[Workshop], Started]
+) -> tuple[Workshop, Started]:
+    """The first of some tiers that works here, and what was started in it to find that out."""
     refusals = []
     for candidate in candidates:
         try:
-            return _try(candidate, packages)
+            return _try(candidate, packages, start)
         except NoSandbox as refusal:
             refusals.append(f"{candidate}: {refusal}")
     raise NoSandbox(
@@ -98,10 +132,12 @@ def open_workshop(
     )
 
 
-def _try(tier: Tier, packages: tuple[str, ...]) -> tuple[Workshop, Bench]:
+def _try(
+    tier: Tier, packages: tuple[str, ...], start: Callable[[Workshop], Started]
+) -> tuple[Workshop, Started]:
     workshop = Workshop(tier, packages)
     try:
-        return workshop, workshop.bench()
+        return workshop, start(workshop)
     except BaseException:
         workshop.close()
         raise

@@ -7,7 +7,7 @@ mask) are further rows once the network has those parts.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 
@@ -59,8 +59,12 @@ class Architecture:
 
     name: str
     """The first entry of `architectures` in config.json."""
+    model_type: str
+    """What config.json calls the kind of model; several families may share a name."""
     shift: bool
     """True where the network's output at one column scores the token of the next column."""
+    blind: bool
+    """True where no column of the prompt sees the response: the prompt's keys and values never change."""
     qkv_bias: bool
     rope_float32: bool
     keys: Keys
@@ -82,7 +86,9 @@ class Architecture:
 
 LLADA = Architecture(
     name="LLaDAModelLM",
+    model_type="llada",
     shift=False,
+    blind=False,
     qkv_bias=False,
     rope_float32=True,
     keys=Keys(
@@ -145,7 +151,9 @@ LLADA = Architecture(
 
 DREAM = Architecture(
     name="DreamModel",
+    model_type="Dream",
     shift=True,
+    blind=False,
     qkv_bias=True,
     rope_float32=False,
     keys=Keys(
@@ -208,4 +216,7 @@ DREAM = Architecture(
     ),
 )
 
-ARCHITECTURES: Mapping[str, Architecture] = {row.name: row for row in (LLADA, DREAM)}
+PROMPT_BLIND = replace(LLADA, name="PromptBlindLLaDAModelLM", blind=True, models=())
+"""Ours alone: LLaDA's tensors and config keys, trained with a prompt that does not see the response."""
+
+ARCHITECTURES: Mapping[str, Architecture] = {row.name: row for row in (LLADA, DREAM, PROMPT_BLIND)}

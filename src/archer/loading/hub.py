@@ -41,6 +41,8 @@ def locate(
             raise BadRequest(f"{folder} is a folder and has no revisions; leave the revision out.")
         return folder
     if name in BUNDLED:
+        if revision is not None:
+            raise BadRequest(f"{name} is bundled and has no revisions; leave the revision out.")
         package, inside = BUNDLED[name]
         return Path(str(files(package))) / inside
     if isinstance(model, Path) or not HUB_ID.fullmatch(name):

@@ -32,6 +32,7 @@ def parse_config(config: Json, where: str) -> ModelConfig:
     """Check the whole config; `where` names its file in the refusals."""
     values = _Values(config, where)
     architecture = _architecture(values)
+    _check_type(values)
     _check_settings(values, architecture)
     shape = _shape(values, architecture)
     mask = values.token("mask_token_id", shape.vocabulary)
@@ -116,6 +117,19 @@ def _check_settings(values: _Values, architecture: Architecture) -> None:
     for first, second in architecture.equal:
         if values.get(first) != values.get(second):
             raise values.refused(first, f"differs from {kind_of(second)}; they must be equal")
+
+
+def _check_type(values: _Values) -> None:
+    """`model_type` does not choose the family, but an unknown one is another kind of model."""
+    if "model_type" in values.config:
+        kind = values.config["model_type"]
+        known = [row.model_type for row in ARCHITECTURES.values()]
+        if kind not in known:
+            raise values.refused(
+                "model_type",
+                f"is {kind_of(kind)}, which is not supported; supported are "
+                f"{', '.join(dict.fromkeys(known))}",
+            )
 
 
 def _shape(values: _Values, architecture: Architecture) -> Shape:

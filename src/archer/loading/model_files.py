@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from archer.errors import BadModel
+from archer.errors import BadModel, reason_of
 
 MEGABYTE = 1 << 20
 
@@ -52,7 +52,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
         with path.open("rb") as file:
             data = file.read(limit + 1)
     except OSError as error:
-        raise BadModel(f"{path} cannot be read: {error.strerror}.") from error
+        raise BadModel(f"{path} cannot be read: {reason_of(error)}.") from error
     if len(data) > limit:
         raise BadModel(f"{path} is larger than {limit >> 20} MiB, which no known model needs.")
     return data
@@ -101,7 +101,7 @@ def some_of(names: Iterable[str]) -> str:
     return shown if len(every) <= 3 else f"{shown} and {len(every) - 3} more"
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """The text of another library's error as part of a sentence."""
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 

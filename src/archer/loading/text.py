@@ -1,17 +1,19 @@
 """Text <-> token ids for one model: prompts in, responses out, single tokens for display."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 
 from tokenizers import Tokenizer
 
-from archer.errors import BadRequest
+from archer.errors import BadModel, BadRequest
 from archer.loading.chat_template import REMEDY, ChatTemplate, Message, read_template
 from archer.loading.checkpoint import Folder
-from archer.loading.model_files import some_of
+from archer.loading.model_files import one_line, some_of
 from archer.loading.tokenizer_files import (
     LARGEST_ID,
+    is_panic,
     read_tokenizer,
     read_tokenizer_config,
     token_names,
@@ -71,7 +73,8 @@ class Text:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a response; special tokens, masks and ids without a token leave no trace."""
-        return self.tokenizer.decode(self._known(ids), skip_special_tokens=True)
+        with self._guarded():
+            return self.tokenizer.decode(self._known(ids), skip_special_tokens=True)
 
     def decode_certain(self, ids: Iterable[int]) -> str:
         """The beginning of `decode(ids)` that stays whatever ids follow these."""
@@ -120,7 +123,22 @@ class Text:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise BadRequest("The prompt is not valid Unicode text.") from error
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
+        with self._guarded():
+            return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """A panic of the library that tokenizes becomes an error like others."""
+        try:
+            yield
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            reason = one_line(error)
+            raise BadModel(
+                f"The tokenizer of {self.where} fails on this text: {reason}. Take it from the "
+                "model's original repository."
+            ) from error
 
     @cached_property
     def _unsure_end(self) -> UnsureEnd:

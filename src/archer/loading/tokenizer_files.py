@@ -1,5 +1,8 @@
 """The tokenizer of a model folder, from `tokenizer.json` or from `vocab.json` and `merges.txt`."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,8 +10,20 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_
 from tokenizers.models import BPE
 
 from archer.errors import BadModel
-from archer.loading.architectures import Architecture
-from archer.loading.model_files import MEGABYTE, Json, find, kind_of, one_line, read_json, read_text
+from archer.loading import tokenizer_child
+from archer.loading.architectures import ARCHITECTURES, Architecture
+from archer.loading.model_files import (
+    MEGABYTE,
+    Json,
+    find,
+    kind_of,
+    one_line,
+    parse_json,
+    read_json,
+    read_text,
+)
+from archer.loading.tokenizer_bounds import LONGEST_TOKEN, MOST_GROWTH, Bounds, check_tokenizer
+from archer.pocket.tokenizer import PIECE
 
 WHOLE = "tokenizer.json"
 VOCABULARY = "vocab.json"
@@ -19,6 +34,12 @@ SPECIAL = "special_tokens_map.json"
 FRAGMENTS = (VOCABULARY, MERGES, ADDED, CONFIG, SPECIAL, "tokenizer.model")
 LONGEST = 64 * MEGABYTE
 LARGEST_ID = 1 << 31
+WALL_SECONDS = 120.0
+"""Far beyond the limit on computing, so that a busy machine is not mistaken for a bad tokenizer."""
+KNOWN_PATTERNS = frozenset(
+    {row.split_pattern for row in ARCHITECTURES.values() if row.split_pattern} | {PIECE}
+)
+"""How the models of the table and the bundled one split text; these need not be tried out."""
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 NAMED = ("bos_token", "eos_token", "pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
@@ -73,10 +94,45 @@ def token_names(folder: Path, config: Mapping[str, object]) -> dict[str, str]:
 
 def _parse(path: Path) -> Tokenizer:
     text = read_text(path, LONGEST)
+    bounds = check_tokenizer(parse_json(text.encode(), str(path)), str(path), KNOWN_PATTERNS)
+    if bounds.unusual:
+        _try_out(path, text, bounds)
     try:
         return Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more precise
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
         raise BadModel(f"{path} is not a tokenizer: {one_line(error)}.") from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether the library of tokenizers stopped short; what it raises then is no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
+def _try_out(path: Path, source: str, bounds: Bounds) -> None:
+    """Refuse a tokenizer that ends, or holds up, a process of its own."""
+    request = {"source": source, "triggers": bounds.triggers, "growth": MOST_GROWTH}
+    command = [sys.executable, "-P", tokenizer_child.__file__]
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(request).encode("ascii"),
+            capture_output=True,
+            timeout=WALL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        done = subprocess.CompletedProcess(command, -1, b"")
+    if done.returncode == 0:
+        return
+    reason = done.stdout.decode("ascii", "replace").strip()
+    if done.returncode != tokenizer_child.UNFIT or not reason:
+        reason = "loading it and reading a few texts with it takes too much time or memory"
+    raise BadModel(
+        f"{path} is not a tokenizer that can be used: {reason}. Take the file from the model's "
+        "original repository, or leave it out and use token ids."
+    )
 
 
 def _build(folder: Path, architecture: Architecture) -> Tokenizer:
@@ -111,6 +167,9 @@ def _ids(path: Path) -> dict[str, int]:
         if type(value) is not int or not 0 <= value < LARGEST_ID:
             raise BadModel(f"{path}: the id of {kind_of(token)} must not be {kind_of(value)}.")
         ids[token] = value
+    longest = max(map(len, ids), default=0)
+    if longest > LONGEST_TOKEN:
+        raise BadModel(f"{path} has a token of {longest} characters; {LONGEST_TOKEN} are allowed.")
     if len(set(ids.values())) < len(ids):
         raise BadModel(f"{path} gives one id to two tokens.")
     return ids

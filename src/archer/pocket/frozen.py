@@ -1,4 +1,4 @@
-"""The dev and test sets as files: what is published, checked against their digests when read."""
+"""The dev, test and confirm sets as files: what is published, checked against their digests when read."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from typing import Literal
 from archer.errors import BadRequest
 from archer.pocket.problems import Problem, distinct
 
-Held = Literal["dev", "test"]
-SIZES: dict[Held, int] = {"dev": 200, "test": 400}
+Held = Literal["dev", "test", "confirm"]
+SIZES: dict[Held, int] = {"dev": 200, "test": 400, "confirm": 1000}
 DIGESTS: dict[Held, str] = {
     "dev": "1831a14cda23683666015fb7da5a47455c83c78f28610f499ba10baebb6264a5",
     "test": "7511d9c3de3686fca98b913434956c355ca5d2996519f3c450aba5c1e2ca3d76",
+    "confirm": "d2763338282399d508f4cd8970f3ec5f7c6287cee542665e93542aa64c2f5ee5",
 }
 """sha256 of each file."""
 
 
 def made(split: Held) -> str:
-    """The text of a set, made anew by the generator: one JSON object per line."""
-    lines = (json.dumps(task.record(), ensure_ascii=True) for task in distinct(split, SIZES[split]))
-    return "\n".join(lines) + "\n"
+    """The text of a set, made anew by the generator: one JSON object per line.
+
+    `confirm` has structures that are held out like those of `test` and are in neither of the other sets.
+    """
+    known = {task.structure for task in load("test")} if split == "confirm" else ()
+    found = distinct(split, SIZES[split], known)
+    return "\n".join(json.dumps(task.record(), ensure_ascii=True) for task in found) + "\n"
 
 
 def load(split: Held) -> list[Problem]:

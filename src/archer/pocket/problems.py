@@ -7,7 +7,7 @@ their text. A structure belongs to one split, by its hash.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from random import Random
@@ -17,7 +17,7 @@ from archer.pocket import chains, pipelines
 from archer.pocket.inputs import Value, edges, ordinary
 from archer.pocket.operations import Draft
 
-Split = Literal["train", "dev", "test"]
+Split = Literal["train", "dev", "test", "confirm"]
 
 VERSION = 2
 """Raised whenever the generator changes: it is part of every seed."""
@@ -75,6 +75,10 @@ class Problem:
         return cls(**{**record, "visible": visible, "hidden": hidden})
 
 
+HOMES: dict[Split, Split] = {"confirm": "test"}
+"""Where the structures of a split come from, if not from its own."""
+
+
 def split_of(structure: str) -> Split:
     """One structure in sixteen is kept for test, one for dev, the others are trained on."""
     drawn = hashlib.blake2b(structure.encode(), digest_size=2).digest()[0] % 16
@@ -89,18 +93,18 @@ def problem(split: Split, index: int, *, hidden: bool = True) -> Problem:
     while True:
         family = rng.choices(list(FAMILIES), weights)[0]
         draft = FAMILIES[family][1](rng)
-        if split_of(draft.structure) != split:
+        if split_of(draft.structure) != HOMES.get(split, split):
             continue
         made = _finish(rng, draft, f"pocket-{split}-{index}", hidden)
         if made is not None:
             return made
 
 
-def distinct(split: Split, number: int) -> Iterator[Problem]:
-    """The first problems of a split that differ in structure."""
-    seen: set[str] = set()
-    index = 0
-    while len(seen) < number:
+def distinct(split: Split, number: int, without: Collection[str] = ()) -> Iterator[Problem]:
+    """The first problems of a split that differ in structure; structures in `without` are passed over."""
+    seen = set(without)
+    index, wanted = 0, number + len(seen)
+    while len(seen) < wanted:
         made = problem(split, index)
         index += 1
         if made.structure not in seen:

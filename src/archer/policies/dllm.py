@@ -59,47 +59,59 @@ class _Rule:
     def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: RowInPass) -> Tensor:
         prompt, response = (index == 0 or due for due in self.due[at.row])
         normed = layer.normed(hidden)
-        rows = self._rows(index, layer, normed, at, prompt, response)
-        attention = at.feature("attention", index, hidden)
-        feed = at.feature("feed_forward", index, hidden)
-        if normed[rows].shape[0]:
-            queries = layer.queries(normed[rows])
-            attention[rows] = layer.mix(at.attend(index, rows, queries))
-            feed[rows] = layer.feed_forward(hidden[rows] + attention[rows])
-        return hidden + attention + feed
-
-    def _rows(
-        self,
-        index: int,
-        layer: LayerPieces,
-        normed: Tensor,
-        at: RowInPass,
-        prompt: bool,
-        response: bool,
-    ) -> Local:
-        """Bring keys and values up to date; returns the rows that attend and feed forward."""
-        columns = torch.arange(normed.shape[0], device=normed.device)
         first = 0 if prompt else at.prompt
         if response:
-            fresh = columns[first:]
+            rows = self._write(index, layer, normed, at, slice(first, len(normed)))
         else:
-            moved = self._moved(index, layer, normed, at)
-            fresh = torch.cat((columns[first : at.prompt], moved))
-        whole = columns[first:] if response else columns[first : at.prompt]
-        if len(whole):
-            at.write_values(index, whole, layer.values(normed[whole]))
+            rows = self._write_moved(index, layer, normed, at, first)
+        if at.is_last(index):
+            rows = _behind(rows, at.prompt)
+        attention = at.feature("attention", index, hidden)
+        feed = at.feature("feed_forward", index, hidden)
+        fresh = normed[rows]
         if len(fresh):
-            at.write_keys(index, fresh, layer.keys(normed[fresh]))
-        return fresh
+            mixed = layer.mix(at.attend(index, rows, layer.queries(fresh)))
+            attention[rows] = mixed
+            feed[rows] = layer.feed_forward(hidden[rows] + mixed)
+        return hidden + attention + feed
+
+    def _write(
+        self, index: int, layer: LayerPieces, normed: Tensor, at: RowInPass, rows: slice
+    ) -> Local:
+        """Keys and values of a span."""
+        fresh = normed[rows]
+        if len(fresh):
+            at.write_values(index, rows, layer.values(fresh))
+            at.write_keys(index, rows, layer.keys(fresh))
+        return rows
+
+    def _write_moved(
+        self, index: int, layer: LayerPieces, normed: Tensor, at: RowInPass, first: int
+    ) -> Local:
+        """Keys of the prompt from `first` on and of the response rows that moved; values of all of these."""
+        self._write(index, layer, normed, at, slice(first, at.prompt))
+        moved = self._moved(index, layer, normed, at)
+        if len(moved):
+            at.write_keys(index, moved, layer.keys(normed[moved]))
+        if first == at.prompt:
+            return moved
+        return torch.cat((torch.arange(first, at.prompt, device=normed.device), moved))
 
     def _moved(self, index: int, layer: LayerPieces, normed: Tensor, at: RowInPass) -> Tensor:
         """Long[k]: response rows whose values are least like those of the last pass; writes all values."""
-        response = torch.arange(at.prompt, normed.shape[0], device=normed.device)
+        response = slice(at.prompt, len(normed))
         if self.ratio == 0:
-            return response[:0]
+            return torch.empty(0, dtype=torch.long, device=normed.device)
         values = layer.values(normed[response])
         before = at.values(index, response)
         likeness = F.cosine_similarity(values.flatten(1), before.flatten(1), dim=1)
         at.write_values(index, response, values)
-        chosen = likeness.argsort(stable=True)[: int(self.ratio * len(response))]
-        return response[chosen.sort().values]
+        chosen = likeness.argsort(stable=True)[: int(self.ratio * len(likeness))]
+        return at.prompt + chosen.sort().values
+
+
+def _behind(rows: Local, prompt: int) -> Local:
+    """Those of the rows that are response."""
+    if isinstance(rows, slice):
+        return slice(prompt, rows.stop)
+    return rows[rows >= prompt]

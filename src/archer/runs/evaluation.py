@@ -55,7 +55,7 @@ def evaluate(
     with open_grader(task, unsafe_no_sandbox=unsafe_no_sandbox) as grader:
         asked = identity(request, samples)
         with RunFolder(out, asked, circumstances(request, grader.judge)) as folder:
-            recorded = folder.recorded()
+            recorded = folder.recorded(planned=[str(sample.id) for sample in samples])
             listener.begun(len(samples), recorded)
             missing = [each for each in samples if str(each.id) not in recorded.samples]
             with _Grading(grader, folder.journal, listener) as grading:
@@ -69,9 +69,9 @@ def evaluate(
                     listener.sampled(record)
                     grading.submit(sample, record["completion"])
             recorded = folder.recorded()
-            summary = summarise(task, asked["method"], samples, recorded)
+            summary = summarise(grader.task, asked["method"], samples, recorded)
             shown = {key: shown_prompt(request, ids) for key, ids in prompts.items()}
-            folder.write_samples(harness_lines(task, samples, shown, recorded))
+            folder.write_samples(harness_lines(grader.task, samples, shown, recorded))
             folder.write_summary(summary)
     return Outcome(summary, tuple(grading.unjudged))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from archer.errors import ArcherError, BadRequest
+from archer.errors import ArcherError, BadRequest, reason_of
 
 
 class BadRun(BadRequest):
@@ -26,6 +26,6 @@ class DiskFault(ArcherError):
     @classmethod
     def of(cls, path: Path, error: OSError) -> DiskFault:
         return cls(
-            f"{path} could not be written ({error.strerror}). What was recorded before is intact: "
+            f"{path} could not be written ({reason_of(error)}). What was recorded before is intact: "
             "mend this and run the same command again."
         )

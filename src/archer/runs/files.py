@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from archer.errors import reason_of
 from archer.runs.faults import BadRun, DiskFault
 
 
@@ -35,7 +36,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
-        raise BadRun(f"{path} cannot be read ({error.strerror}).") from error
+        raise BadRun(f"{path} cannot be read ({reason_of(error)}).") from error
     except (ValueError, RecursionError) as error:
         raise BadRun(f"{path} is damaged: it holds no JSON ({error}).") from error
     if not isinstance(value, dict):

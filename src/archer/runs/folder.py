@@ -19,11 +19,14 @@ from archer.runs.files import read_json, replace_file, replace_json
 from archer.runs.journal import Journal, Record, read_records
 from archer.runs.lock import Lock
 from archer.runs.manifest import differences
+from archer.runs.records import check_manifest, check_record
 
 MANIFEST, JOURNAL, SUMMARY = "manifest.json", "journal.jsonl", "summary.json"
 SAMPLES = "samples.jsonl"
 TRACES = "traces"
 MOST_NAMED = 6
+CHECKED_JOURNAL = 2
+"""The format of journals whose lines all have checksums; manifests of older ones name no format."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,25 @@ class RunFolder:
         self.path = path
         self._lock = _locked(path)
         try:
-            self.resumed = _settle_manifest(path, identity, circumstances)
+            self.resumed = _resumed(path, identity)
             self.journal = Journal(path / JOURNAL)
+            if not self.resumed:  # after the journal: a manifest without one is damage
+                manifest = {"journal": CHECKED_JOURNAL, "identity": dict(identity)}
+                replace_json(path / MANIFEST, manifest | {"circumstances": dict(circumstances)})
         except BaseException:
             self._lock.release()
             raise
 
-    def recorded(self) -> Recorded:
-        return read_recorded(self.path)
+    def recorded(self, planned: Iterable[str] | None = None) -> Recorded:
+        """What the journal holds; BadRun where it knows problems that are not planned."""
+        found = read_recorded(self.path)
+        strange = set() if planned is None else set(found.samples) - set(planned)
+        if strange:
+            raise BadRun(
+                f"{self.path / JOURNAL} holds the problem {min(strange)!r}, which is not part of "
+                "the run. Restore the file from a copy, or start again in another folder."
+            )
+        return found
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         replace_json(self.path / SUMMARY, summary)
@@ -86,20 +100,29 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise BadRun(
             f"{path} is no run folder: it has no {MANIFEST}. `archer eval --out` makes one."
         )
-    return read_json(path / MANIFEST)
+    manifest = read_json(path / MANIFEST)
+    check_manifest(manifest, f"{path / MANIFEST}")
+    return manifest
 
 
 def read_recorded(path: Path) -> Recorded:
-    """The records of a run, each problem once."""
+    """The records of a run, each problem once and each as it must be."""
     journal = path / JOURNAL
+    if not journal.exists() and (path / MANIFEST).exists():
+        raise BadRun(
+            f"{path} has a {MANIFEST} but no {JOURNAL}: its records were deleted. Restore the file "
+            "from a copy, or start again in another folder."
+        )
+    checked = read_json(path / MANIFEST).get("journal") == CHECKED_JOURNAL
     found: dict[str, dict[str, Record]] = {"sample": {}, "grade": {}}
-    for record in read_records(journal):
-        kind, key = record.get("event"), record.get("id")
-        if kind not in found or not isinstance(key, str | int):
-            raise BadRun(f"{journal} holds a record of no known kind: {str(record)[:60]}.")
-        if str(key) in found[kind]:
+    for number, record in enumerate(read_records(journal, checked=checked), start=1):
+        kind, key = check_record(record, f"Line {number} of {journal}")
+        if key in found[kind]:
             raise BadRun(f"{journal} holds the {kind} of problem {key} twice.")
-        found[kind][str(key)] = record
+        found[kind][key] = record
+    ungiven = found["grade"].keys() - found["sample"].keys()
+    if ungiven:
+        raise BadRun(f"{journal} holds a grade of problem {min(ungiven)}, but no completion of it.")
     return Recorded(found["sample"], found["grade"])
 
 
@@ -110,23 +133,20 @@ def _locked(path: Path) -> Lock:
         raise BadRun(f"{path} is a file, not a folder; choose another --out.") from error
     except OSError as error:
         raise DiskFault.of(path, error) from error
-    foreign = [each.name for each in path.iterdir() if not (path / MANIFEST).exists()]
-    if set(foreign) - {"lock", f"{MANIFEST}.new"}:
+    foreign = {each.name for each in path.iterdir() if not (path / MANIFEST).exists()}
+    if JOURNAL in foreign and not (path / JOURNAL).stat().st_size:
+        foreign.remove(JOURNAL)  # begun, and interrupted before the manifest was written
+    if foreign - {"lock", f"{MANIFEST}.new"}:
         raise BadRun(f"{path} holds other files and no run; choose an empty folder by --out.")
     return Lock(path)
 
 
-def _settle_manifest(
-    path: Path, identity: Mapping[str, Any], circumstances: Mapping[str, Any]
-) -> bool:
-    """Write the manifest, or compare with the one that is there; whether there was one."""
+def _resumed(path: Path, identity: Mapping[str, Any]) -> bool:
+    """Whether there is a run already; BadRun where it is another one, or has lost its journal."""
     if not (path / MANIFEST).exists():
-        replace_json(
-            path / MANIFEST, {"identity": dict(identity), "circumstances": dict(circumstances)}
-        )
         return False
     known = read_manifest(path)
-    differing = differences(known.get("identity", {}), identity)
+    differing = differences(known["identity"], identity)
     if differing:
         shown = "; ".join(differing[:MOST_NAMED])
         more = f"; and {len(differing) - MOST_NAMED} more" if len(differing) > MOST_NAMED else ""
@@ -134,4 +154,5 @@ def _settle_manifest(
             f"{path} holds a run with other settings ({shown}{more}). Use the same settings to "
             "continue it, or another --out."
         )
+    read_recorded(path)
     return True

@@ -14,6 +14,7 @@ from typing import Any
 from archer.runs.folder import Recorded
 from archer.runs.summary import passed
 from archer.tasks.base import Sample, Task
+from archer.tasks.grading import extracted_or_nothing
 
 FILTER = "repaired"
 """The harness's name for how a response was read."""
@@ -49,7 +50,7 @@ def _line(
             "gen_args_0": {"arg_0": prompt, "arg_1": {"max_gen_toks": len(done["tokens"])}}
         },
         "resps": [[response]],
-        "filtered_resps": [task.extract(response, sample, "repaired")],
+        "filtered_resps": [extracted_or_nothing(task, response, sample)],
         "filter": FILTER,
         "metrics": list(metrics),
         "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False, default=str)),

@@ -3,35 +3,50 @@
 A record is acknowledged when `append` returns: it then is on the disk, by one write and one fsync. A write
 that fails half-way is taken back. What a kill or a power cut leaves behind the last line break was never
 acknowledged; it is moved to a side file when the journal is opened again.
+
+Every line ends in a checksum of its record and of the line before, so that a changed byte, a changed
+verdict and a line that was taken out or moved are found. Lines of journals that are older than this have
+none and may only stand at the beginning.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from archer.errors import reason_of
 from archer.runs.faults import BadRun, DiskFault
 from archer.runs.files import sync_folder
 
 Record = dict[str, Any]
 
+DIGITS = 32
+"""Of a checksum, in hexadecimal."""
+CHECKED = re.compile(rb'(\{.*),"check":"([0-9a-f]{%d})"\}' % DIGITS, re.DOTALL)
+
 log = logging.getLogger(__name__)
 
 
-def read_records(path: Path) -> list[Record]:
-    """All acknowledged records; what follows the last line break is passed over."""
+def read_records(path: Path, *, checked: bool = False) -> list[Record]:
+    """All acknowledged records; what follows the last line break is passed over.
+
+    `checked` says that every line must have a checksum, as in all journals begun since there are any.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise BadRun(f"{path} cannot be read ({error.strerror}).") from error
-    return list(_records(path, content[: content.rfind(b"\n") + 1]))
+        raise BadRun(f"{path} cannot be read ({reason_of(error)}).") from error
+    return list(_records(path, content[: content.rfind(b"\n") + 1], checked))
 
 
 class Journal:
@@ -45,29 +60,48 @@ class Journal:
             self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
                 sync_folder(path.parent)
-                self._size = _without_torn_tail(path, self._handle)
+                content = _without_torn_tail(path, self._handle)
             except BaseException:
                 os.close(self._handle)
                 raise
         except OSError as error:
             raise DiskFault.of(path, error) from error
+        self._size = len(content)
+        self._check = _last_check(content)
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Record this durably, or raise DiskFault with the journal as it was. Safe between threads."""
-        line = (json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n").encode()
+        body = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()
         with self._guard:
             if self._broken:
                 raise DiskFault(f"{self._path} had a failed write; nothing more is recorded in it.")
+            check = _check(self._check, body)
+            line = body[:-1] + f',"check":"{check}"}}\n'.encode()
             try:
+                self._require_file()
                 written = os.write(self._handle, line)
                 if written != len(line):
-                    raise OSError(28, "No space left on device")
+                    taken = f"No space left on device: {written} of {len(line)} bytes were taken"
+                    raise OSError(errno.ENOSPC, taken)
                 os.fsync(self._handle)
             except OSError as error:
                 self._broken = True
                 self._take_back()
                 raise DiskFault.of(self._path, error) from error
             self._size += len(line)
+            self._check = check
+
+    def _require_file(self) -> None:
+        """The journal must still be what its name stands for; writing would not notice otherwise."""
+        try:
+            same = os.path.samestat(self._path.stat(), os.fstat(self._handle))
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise DiskFault(
+                f"{self._path} was deleted, moved or replaced during the run, and everything recorded "
+                "in it may be lost. Put it back to continue, or start again in another folder."
+            )
 
     def close(self) -> None:
         os.close(self._handle)
@@ -81,8 +115,8 @@ class Journal:
             log.warning("%s: a failed write could not be taken back (%s).", self._path, error)
 
 
-def _without_torn_tail(path: Path, handle: int) -> int:
-    """Move what was never acknowledged to a side file; the size of what remains."""
+def _without_torn_tail(path: Path, handle: int) -> bytes:
+    """Move what was never acknowledged to a side file; what remains."""
     content = path.read_bytes()
     size = content.rfind(b"\n") + 1
     torn = content[size:]
@@ -98,18 +132,55 @@ def _without_torn_tail(path: Path, handle: int) -> int:
             len(torn),
             aside.name,
         )
-    return size
+    return content[:size]
 
 
-def _records(path: Path, content: bytes) -> Iterator[Record]:
+def _records(path: Path, content: bytes, checked: bool) -> Iterator[Record]:
+    previous = ""
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
+        body, given = _parts(line)
+        where = f"Line {number} of {path}"
+        previous = _check(previous, body)
+        if given is None and checked:
+            raise BadRun(f"{where} is damaged: it has no checksum. {REMEDY}")
+        if given is not None and given != previous:
             raise BadRun(
-                f"Line {number} of {path} is damaged, and records follow it. Restore the file from a "
-                "copy, or start again in another folder."
+                f"{where} is damaged: it, or what stood before it, is not what was written. {REMEDY}"
             )
-        yield record
+        checked = given is not None
+        yield _record(body, where)
+
+
+REMEDY = "Restore the file from a copy, or start again in another folder."
+
+
+def _record(body: bytes, where: str) -> Record:
+    try:
+        record = json.loads(body, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise BadRun(f"{where} is damaged: it holds no JSON object. {REMEDY}")
+    return record
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _parts(line: bytes) -> tuple[bytes, str | None]:
+    """The record as it was before its checksum was put in, and the checksum."""
+    found = CHECKED.fullmatch(line)
+    return (line, None) if found is None else (found[1] + b"}", found[2].decode())
+
+
+def _check(previous: str, body: bytes) -> str:
+    """The checksum of a record that follows another."""
+    return hashlib.sha256(previous.encode() + body).hexdigest()[:DIGITS]
+
+
+def _last_check(content: bytes) -> str:
+    check = ""
+    for line in content.split(b"\n")[:-1]:
+        check = _check(check, _parts(line)[0])
+    return check

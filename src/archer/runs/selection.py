@@ -71,8 +71,13 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
 
 
 def parse_subset(text: str | None) -> tuple[str, ...]:
-    """Ids separated by commas."""
-    return () if text is None else tuple(key.strip() for key in text.split(",") if key.strip())
+    """Ids separated by commas; refused without any, because that would mean all."""
+    if text is None:
+        return ()
+    keys = tuple(key.strip() for key in text.split(",") if key.strip())
+    if not keys:
+        raise BadRequest(f"--subset takes ids separated by commas, not {text!r}.")
+    return keys
 
 
 def _some(samples: Sequence[Sample]) -> str:

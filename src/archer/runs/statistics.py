@@ -98,3 +98,32 @@ def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
 def geometric_mean(values: Sequence[float]) -> float:
     """Of ratios above 0."""
     return math.exp(mean([math.log(value) for value in values]))
+
+
+def not_worse(only_first: int, only_second: int, n: int, margin: float) -> float:
+    """One-sided p of "the first share is lower than the second by `margin` or more", for paired shares.
+
+    Tango's score test (1998): the variance is the likeliest one under a difference of exactly -margin, so it
+    stays sensible where few pairs or none are discordant.
+    """
+    if n == 0:
+        return 1.0
+    a = 2.0 * n
+    b = -(only_first + only_second) - (2 * n - only_first + only_second) * margin
+    c = only_second * margin * (1.0 + margin)
+    second = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
+    variance = n * (2 * second - margin * (1.0 + margin))
+    difference = only_first - only_second + n * margin
+    if variance <= 0:
+        return 0.0 if difference > 0 else 1.0
+    return 0.5 * math.erfc(difference / math.sqrt(2 * variance))
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """The same p values, adjusted for their number: which of them hold together at a level."""
+    order = sorted(range(len(chances)), key=chances.__getitem__)
+    adjusted, highest = [0.0] * len(chances), 0.0
+    for place, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(chances) - place) * chances[index]))
+        adjusted[index] = highest
+    return adjusted

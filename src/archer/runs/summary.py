@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from archer.runs.folder import Recorded
+from archer.runs.records import COUNTS
 from archer.runs.statistics import mean, wilson
 from archer.tasks.base import AnswerTask, Sample, Task
-
-COUNTED = ("updates", "full_passes", "cached_passes", "reused_passes", "revised_positions")
+from archer.tasks.grading import extracted_or_nothing
 
 
 def summarise(
@@ -62,11 +62,11 @@ def _scores(metric: str, graded: Sequence[Mapping[str, Any]], complete: bool) ->
 
 def costs(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Totals over the problems, and what one problem took on average."""
-    totals: dict[str, Any] = {name: sum(record[name] for record in done) for name in COUNTED}
+    totals: dict[str, Any] = {name: sum(record[name] for record in done) for name in COUNTS}
     updates = totals["updates"]
     totals["refresh_fraction"] = totals["full_passes"] / updates if updates else None
     totals["seconds"] = sum(record["seconds"]["total"] for record in done)
-    average = {name: totals[name] / len(done) if done else None for name in (*COUNTED, "seconds")}
+    average = {name: totals[name] / len(done) if done else None for name in (*COUNTS, "seconds")}
     return {**totals, "per_problem": average}
 
 
@@ -75,7 +75,7 @@ def _measures(task: Task, samples: Sequence[Sample], recorded: Recorded) -> dict
     if not isinstance(task, AnswerTask):
         return {}
     answered = [
-        (each, task.extract(recorded.samples[str(each.id)]["completion"], each, "repaired"))
+        (each, extracted_or_nothing(task, recorded.samples[str(each.id)]["completion"], each))
         for each in samples
     ]
     return {"measures": task.measures(answered)}

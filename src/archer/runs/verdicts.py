@@ -10,6 +10,7 @@ from typing import Any
 from archer.judge import Judge
 from archer.tasks.base import AnswerTask, CodeTask, Sample, Suite, Task
 from archer.tasks.grading import grade_answer, judged, plan
+from archer.tasks.reader import open_readers
 from archer.tasks.report import Row
 
 
@@ -17,6 +18,8 @@ from archer.tasks.report import Row
 class Grader:
     """Grades completions; `workers` threads may call it at a time."""
 
+    task: Task
+    """The task, which looks at completions in confined processes while the grader is open."""
     rows: Callable[[Sample, str], dict[Suite, Row]]
     workers: int
     judge: Mapping[str, Any] | None
@@ -38,11 +41,15 @@ class Grader:
 def open_grader(task: Task, *, unsafe_no_sandbox: bool = False) -> Iterator[Grader]:
     """A grader with whatever it needs while it runs."""
     if isinstance(task, CodeTask):
-        code = task
-        with Judge(
-            code.limits, unsafe_no_sandbox=unsafe_no_sandbox, packages=code.packages
-        ) as judge:
+        with (
+            Judge(
+                task.limits, unsafe_no_sandbox=unsafe_no_sandbox, packages=task.packages
+            ) as judge,
+            open_readers(judge.workers, judge.tier) as readers,
+        ):
+            code = task.reading_by(readers.read)
             yield Grader(
+                code,
                 lambda sample, text: {
                     suite: judged(judge, plan(code, sample, text, suite)) for suite in code.suites
                 },
@@ -51,10 +58,12 @@ def open_grader(task: Task, *, unsafe_no_sandbox: bool = False) -> Iterator[Grad
             )
     else:
         assert isinstance(task, AnswerTask)
-        answers = task
-        with answers.grading() as graded:
-            yield Grader(
-                lambda sample, text: {"base": grade_answer(answers, graded, sample, text)[0]},
-                1,
-                None,
-            )
+        with open_readers() as readers:
+            answers = task.reading_by(readers.read)
+            with answers.grading() as graded:
+                yield Grader(
+                    answers,
+                    lambda sample, text: {"base": grade_answer(answers, graded, sample, text)[0]},
+                    1,
+                    None,
+                )

@@ -10,8 +10,11 @@ from archer.report.player import player_data
 from archer.report.tables import Column, Table
 from archer.runs.statistics import mcnemar
 from archer.studies.study import Measured, Presented, Row, Study
-from archer.studies.trajectories import first_divergence, retell
+from archer.studies.trajectories import Told, first_divergence, retell
 from archer.studies.workspace import Arm, Workspace
+from archer.tasks.base import Sample, Task
+from archer.tasks.grading import extracted_or_nothing
+from archer.tasks.reader import open_readers
 
 RADIUS = 8
 MOST = 6
@@ -42,12 +45,9 @@ def measure(workspace: Workspace) -> Measured:
     told = {method: dict(retell(workspace, arms[method], chosen)) for method in METHODS}
     task, samples = workspace.open(), {str(each.id): each for each in workspace.samples()}
     rows: list[Row] = [{"kind": "counts", **counts, "p": mcnemar(*counts.values())}]
+    programs = _programs(task, samples, told, chosen)
     for key in chosen:
         both = [told[method][key] for method in METHODS]
-        programs = {
-            method: task.extract(each.completion.text or "", samples[key], "repaired")
-            for method, each in zip(METHODS, both, strict=True)
-        }
         rows.append(
             {
                 "kind": "case",
@@ -55,11 +55,31 @@ def measure(workspace: Workspace) -> Measured:
                 "solved_by": "saber" if key in only["saber"] else "archer",
                 "diverges": first_divergence(both[0].states, both[1].states),
                 "updates": [each.completion.updates for each in both],
-                "programs": programs,
+                "programs": programs[key],
                 "players": [player_data(each.trajectory) for each in both],
             }
         )
     return Measured(len(arms["saber"].keys), rows, {"radius": RADIUS, "most": MOST})
+
+
+def _programs(
+    task: Task,
+    samples: Mapping[str, Sample],
+    told: Mapping[str, Mapping[str, Told]],
+    chosen: Sequence[str],
+) -> dict[str, dict[str, str]]:
+    """What each method wrote, by problem and method, read in a confined process."""
+    with open_readers() as readers:
+        confined = task.reading_by(readers.read)
+        return {
+            key: {
+                method: extracted_or_nothing(
+                    confined, told[method][key].completion.text or "", samples[key]
+                )
+                for method in METHODS
+            }
+            for key in chosen
+        }
 
 
 def exclusive(arms: Mapping[str, Arm], method: str) -> list[str]:

@@ -8,14 +8,17 @@ from archer.studies import (
     backbones,
     cache_use,
     cases,
+    confirm,
     cross_domain,
     feedback,
     main,
     parallel,
     prompt_length,
     radius,
+    refresh,
     response_length,
     rollback,
+    tail,
     theory,
     validity,
 )
@@ -38,9 +41,12 @@ ORDER = (
     parallel.STUDY,
 )
 STUDIES: dict[str, Study] = {each.name: each for each in ORDER}
+BEYOND: dict[str, Study] = {each.name: each for each in (refresh.STUDY, tail.STUDY, confirm.STUDY)}
+"""Studies that the paper does not have; they are no part of a reproduction."""
 
 
 def find_study(name: str) -> Study:
-    if name not in STUDIES:
-        raise BadRequest(f"There is no study {name!r}. The studies are {', '.join(STUDIES)}.")
-    return STUDIES[name]
+    known = STUDIES | BEYOND
+    if name not in known:
+        raise BadRequest(f"There is no study {name!r}. The studies are {', '.join(known)}.")
+    return known[name]

@@ -12,15 +12,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from archer.judge import Check, Limits, Verdict
+from archer.tasks.reading.operations import OPERATIONS
 from archer.tasks.sources import Data, DataFile
 
 Variant = Literal["as_published", "repaired"]
 Suite = Literal["base", "extended"]
 VARIANTS: tuple[Variant, ...] = ("as_published", "repaired")
+
+
+class Read(Protocol):
+    """Does an operation of `archer.tasks.reading` on a text. May raise Unreadable."""
+
+    def __call__(self, operation: str, text: str, /, **facts: Any) -> Any: ...
+
+
+def read_here(operation: str, text: str, /, **facts: Any) -> Any:
+    """In this process: for texts that are trusted, such as references. Graders read elsewhere."""
+    return OPERATIONS[operation](text, **facts)
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,13 @@ class Task(ABC):
 
     def __init__(self, data: Data) -> None:
         self.data = data
+        self.read: Read = read_here
+
+    def reading_by(self, read: Read) -> Self:
+        """The same task, which looks at texts of models by other means, such as a confined process."""
+        other = copy(self)
+        other.read = read
+        return other
 
     @abstractmethod
     def samples(self) -> Sequence[Sample]:
@@ -67,7 +87,10 @@ class Task(ABC):
 
     @abstractmethod
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
-        """The program or answer in the raw text of a model; empty if there is none."""
+        """The program or answer in the raw text of a model; empty if there is none.
+
+        Looks at the text by `self.read` alone, and raises Unreadable where that does.
+        """
 
 
 class CodeTask(Task):

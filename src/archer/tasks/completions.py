@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, reason_of
 from archer.tasks.base import Sample
 
 FORM = '{"task_id": ..., "completion": "..."}'
@@ -39,7 +39,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         lines: Iterable[bytes] = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise BadRequest(f"{path} cannot be read ({error.strerror}).") from error
+        raise BadRequest(f"{path} cannot be read ({reason_of(error)}).") from error
     return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
 
 

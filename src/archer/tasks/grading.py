@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from archer.judge import Check, Judge, Verdict
+from archer.judge.reader import Unreadable
 from archer.tasks.base import AnswerTask, CodeTask, Grade, Sample, Suite, Task, Variant
+from archer.tasks.reader import open_readers
 from archer.tasks.report import Report, Row, share
 
 AHEAD = 2
@@ -42,22 +44,49 @@ def _extracted(task: Task, text: str, sample: Sample, variant: Variant, raw: boo
 
 def _grade_answers(task: AnswerTask, given: Given, options: Options) -> Report:
     rows, answered = [], []
-    with task.grading() as graded:
-        for sample, text in given:
-            row, answer = grade_answer(task, graded, sample, text, options.raw)
-            rows.append(row)
-            answered.append((sample, answer))
-    return Report(task.name, rows, None, _details(task) | task.measures(answered))
+    with open_readers() as readers:
+        confined = task.reading_by(readers.read)
+        with confined.grading() as graded:
+            for sample, text in given:
+                row, answer = grade_answer(confined, graded, sample, text, options.raw)
+                rows.append(row)
+                answered.append((sample, answer))
+        measures = confined.measures(answered)
+    return Report(task.name, rows, None, _details(task) | measures)
 
 
 def grade_answer(
     task: AnswerTask, graded: Grade, sample: Sample, text: str, raw: bool = False
 ) -> tuple[Row, str]:
-    """The verdicts on one answer, and the answer as the repaired extraction reads it."""
-    answer = _extracted(task, text, sample, "repaired", raw)
-    plain = _extracted(task, text, sample, "as_published", raw)
-    repaired = graded(sample, answer, "repaired")
-    return Row(sample.id, repaired, graded(sample, plain, "as_published")), answer
+    """The verdicts on one answer, and the answer as the repaired extraction reads it.
+
+    A text that cannot be read has no answer.
+    """
+    repaired, answer = _grade_answer(task, graded, sample, text, "repaired", raw)
+    published, _ = _grade_answer(task, graded, sample, text, "as_published", raw)
+    return Row(sample.id, repaired, published), answer
+
+
+def _grade_answer(
+    task: AnswerTask, graded: Grade, sample: Sample, text: str, variant: Variant, raw: bool
+) -> tuple[Verdict, str]:
+    try:
+        answer = _extracted(task, text, sample, variant, raw)
+        return graded(sample, answer, variant), answer
+    except Unreadable as fault:
+        return fault.verdict, ""
+
+
+def extracted_or_nothing(task: Task, text: str, sample: Sample) -> str:
+    """The repaired extraction for show: empty for a text that cannot be read."""
+    try:
+        return task.extract(text, sample, "repaired")
+    except Unreadable:
+        return ""
+
+
+Asked = tuple[Check, ...] | Verdict
+"""Checks for the judge, or the verdict where a text cannot even be read."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +94,13 @@ class Plan:
     """What has to be checked about one completion on one suite."""
 
     id: str | int
-    repaired: tuple[Check, ...]
-    published: tuple[Check, ...]
-    clean: tuple[Check, ...] | None
+    repaired: Asked
+    published: Asked
+    clean: Asked | None
 
 
 def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
     suite = task.suites[0]
-    plans = (plan(task, sample, text, suite, options.raw) for sample, text in given)
     with Judge(
         task.limits,
         options.workers,
@@ -80,7 +108,13 @@ def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
         packages=task.packages,
     ) as judge:
         found = judge.description()
-        rows = list(_in_order(lambda each: judged(judge, each), plans, judge.workers))
+        with open_readers(judge.workers, judge.tier) as readers:
+            confined = task.reading_by(readers.read)
+
+            def judge_one(item: tuple[Sample, str]) -> Row:
+                return judged(judge, plan(confined, *item, suite, options.raw))
+
+            rows = list(_in_order(judge_one, given, judge.workers))
     details = _details(task) | {"judge": found}
     if task.clean_checks(given[0][0], "", suite) is not None:
         clean = [row.clean for row in rows if row.clean is not None]
@@ -90,14 +124,20 @@ def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
 
 def plan(task: CodeTask, sample: Sample, text: str, suite: Suite, raw: bool = False) -> Plan:
     """The checks that a completion needs; nothing is run."""
-    program = _extracted(task, text, sample, "repaired", raw)
-    published = _extracted(task, text, sample, "as_published", raw)
-    return Plan(
-        sample.id,
-        task.checks(sample, program, suite, "repaired"),
-        task.checks(sample, published, suite, "as_published"),
-        task.clean_checks(sample, program, suite),
-    )
+
+    def asked(variant: Variant) -> tuple[Asked, str | None]:
+        try:
+            program = _extracted(task, text, sample, variant, raw)
+            return task.checks(sample, program, suite, variant), program
+        except Unreadable as fault:
+            return fault.verdict, None
+
+    repaired, program = asked("repaired")
+    published, _ = asked("as_published")
+    clean: Asked | None = task.clean_checks(sample, program or "", suite)
+    if program is None and clean:
+        clean = repaired
+    return Plan(sample.id, repaired, published, clean)
 
 
 def judged(judge: Judge, plan: Plan) -> Row:
@@ -117,8 +157,10 @@ def _clean(judge: Judge, plan: Plan, repaired: Verdict) -> Verdict | None:
     return verdict_on(judge, plan.clean)
 
 
-def verdict_on(judge: Judge, checks: Sequence[Check]) -> Verdict:
+def verdict_on(judge: Judge, checks: Asked) -> Verdict:
     """The first verdict that is no pass, or a pass of all. A fault of the judge is given a second try."""
+    if isinstance(checks, Verdict):
+        return checks
     if not checks:
         return Verdict("fail", "The problem has no test that could be run.")
     seconds, calls, flooded = 0.0, 0, False

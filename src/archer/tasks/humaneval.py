@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
-import textwrap
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,7 +10,6 @@ from typing import Any, ClassVar
 from archer.judge import Check, FunctionCheck, Limits
 from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
 from archer.tasks.extended import Extended, read_extended
-from archer.tasks.programs import first_good, functions, implements, parsed, segments
 from archer.tasks.sources import HUMANEVAL, HUMANEVAL_ET, HUMANEVAL_ET_FAULTS, DataFile
 
 NO_FUNCTION = "candidate"
@@ -46,13 +43,17 @@ class HumanEval(CodeTask):
             yield Reference(sample.id, sample.row["prompt"] + sample.row["canonical_solution"])
 
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
-        return (_repaired if variant == "repaired" else _published)(response, sample.row)
+        operation = "humaneval_repaired" if variant == "repaired" else "humaneval_published"
+        prompt, name = sample.row["prompt"], sample.row["entry_point"]
+        return str(self.read(operation, response, prompt=prompt, name=name))
 
     def checks(
         self, sample: Sample, program: str, suite: Suite, variant: Variant
     ) -> tuple[Check, ...]:
         row = sample.row
-        tested = row["entry_point"] if variant == "repaired" else _last_function(program)
+        tested = row["entry_point"]
+        if variant == "as_published":
+            tested = self.read("last_function", program, otherwise=NO_FUNCTION)
         if suite == "base":
             return (self._check(row, program, tested, row["test"]),)
         asserts = self._extended[str(sample.id)].asserts
@@ -66,9 +67,13 @@ class HumanEval(CodeTask):
         return (self._check(sample.row, program, name, test),) if asserts else ()
 
     def _check(self, row: Any, program: str, tested: str, test: str) -> FunctionCheck:
-        """The test gets its own copy of the prompt's helpers, which the program cannot replace."""
+        """The test gets its own copy of the prompt's helpers, which the program cannot replace.
+
+        Problem 33 also calls the function to be written by its name.
+        """
         source = f"{_around(row['prompt'], row['entry_point'])}\n{test}"
-        return FunctionCheck(program, tested, source, expose=(), limits=self.limits)
+        exposed = (row["entry_point"],)
+        return FunctionCheck(program, tested, source, expose=exposed, limits=self.limits)
 
 
 class HumanEvalET(HumanEval):
@@ -90,34 +95,6 @@ def _sample(row: dict[str, Any]) -> Sample:
     )
 
 
-def _published(response: str, row: Any) -> str:
-    """The release: what follows the first header up to a fence, behind the whole prompt again."""
-    text = f"```python\n{row['prompt']}\n{response}"
-    found = re.search(rf"def\s+{row['entry_point']}.*?:\n(.*?)\n```", text, re.DOTALL)
-    body = found.group(1) if found else response.split("```", 1)[0]
-    return str(row["prompt"]) + body.rstrip()
-
-
-def _repaired(response: str, row: Any) -> str:
-    """The response as a continuation of the prompt, else a later block that has the function."""
-    prompt, name = row["prompt"], row["entry_point"]
-    first, *later = segments(response)
-    head = _before(prompt, name)
-    candidates = [
-        f"{prompt}\n{first}",
-        *(f"{head}{block}" for block in later),
-        f"{prompt}\n    {first.lstrip()}",
-        f"{prompt}\n{textwrap.indent(first, '    ')}",
-    ]
-    found = first_good(candidates, lambda program: implements(program, name))
-    return candidates[0] if found is None else found
-
-
-def _before(prompt: str, name: str) -> str:
-    """The imports and helpers of a prompt, which a repeated function may leave out."""
-    return str(prompt[: prompt.rindex(f"def {name}")])
-
-
 def _around(prompt: str, name: str) -> str:
     """All of a prompt but the function to be written, as source."""
     tree = ast.parse(prompt)
@@ -126,13 +103,6 @@ def _around(prompt: str, name: str) -> str:
         for node in tree.body
         if not (isinstance(node, ast.FunctionDef) and node.name == name)
     )
-
-
-def _last_function(program: str) -> str:
-    """The function that the release tests: the last one at top level that is not called main."""
-    tree = parsed(program)
-    names = [node.name for node in functions(tree) if node.name != "main"] if tree else []
-    return names[-1] if names else NO_FUNCTION
 
 
 def _as_function(name: str, asserts: Sequence[str]) -> str:

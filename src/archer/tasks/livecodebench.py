@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,7 +11,6 @@ from archer.judge import Check, FunctionCheck, Limits, StdinCheck
 from archer.judge.checks import MIB
 from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
 from archer.tasks.packed import read_tests
-from archer.tasks.programs import first_good, parsed, segments
 from archer.tasks.sources import LIVECODEBENCH, LIVECODEBENCH_ACCEPTED, LIVECODEBENCH_SAMPLES
 
 MODULES = (
@@ -75,10 +72,10 @@ class LiveCodeBench(CodeTask):
                 yield Reference(row["question_id"], row["code"])
 
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
-        if variant == "repaired":
-            return _repaired(response, self.function(sample.row))
-        found = re.search(r"```python\s*(.*?)\s*```", response, re.DOTALL)
-        return (found.group(1) if found else response).strip()
+        if variant == "as_published":
+            return str(self.read("livecodebench_published", response))
+        function = self.function(sample.row)
+        return str(self.read("livecodebench_repaired", response, function=function))
 
     def checks(
         self, sample: Sample, program: str, suite: Suite, variant: Variant
@@ -131,23 +128,3 @@ def _sample(row: dict[str, Any]) -> Sample:
     question = f"Question:\n{row['question_content']}\n"
     content = f"{OPENING}\n\n{question}{how}\n```python\n{code}\n```\n\n"
     return Sample(row["question_id"], user(content), "", row)
-
-
-def _repaired(response: str, function: str | None) -> str:
-    """The last fenced block that can be the solution, closed or not; else text without fences."""
-    parts = segments(response)
-    candidates = [*reversed(parts[1::2]), *parts[0::2]]
-    found = first_good(candidates, lambda program: _solves(program, function))
-    return response.strip() if found is None else found.strip()
-
-
-def _solves(program: str, function: str | None) -> bool:
-    """Whether a text is a program that defines the function, or that does anything at all."""
-    tree = parsed(program)
-    if tree is None:
-        return False
-    if function is None:
-        return any(isinstance(node, ast.Call) for node in ast.walk(tree))
-    return any(
-        isinstance(node, ast.FunctionDef) and node.name == function for node in ast.walk(tree)
-    )

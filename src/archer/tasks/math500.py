@@ -10,8 +10,6 @@ from typing import Any
 from archer.judge import Verdict
 from archer.tasks.algebra import Algebra, math_verify_version
 from archer.tasks.base import AnswerTask, Grade, Reference, Sample, Variant, user
-from archer.tasks.lineage import lineage_answer, same_in_lineage
-from archer.tasks.marked import marked_answer
 from archer.tasks.sources import MATH500, Data
 
 REQUEST = (
@@ -45,9 +43,8 @@ class Math500(AnswerTask):
             yield Reference(sample.id, sample.row["answer"])
 
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
-        if variant == "as_published":
-            return lineage_answer(response)
-        return (marked_answer(response) or "").removesuffix(".").strip("$ ")
+        operation = "lineage_answer" if variant == "as_published" else "math_answer"
+        return str(self.read(operation, response))
 
     def grade(self, sample: Sample, answer: str, variant: Variant) -> Verdict:
         """One answer; for many, `grading` keeps the process of math-verify."""
@@ -57,24 +54,23 @@ class Math500(AnswerTask):
     @contextmanager
     def grading(self) -> Iterator[Grade]:
         with Algebra() as algebra:
-            yield lambda sample, answer, variant: _grade(algebra, sample, answer, variant)
+            yield lambda sample, answer, variant: self._grade(algebra, sample, answer, variant)
+
+    def _grade(self, algebra: Algebra, sample: Sample, answer: str, variant: Variant) -> Verdict:
+        right = sample.row["answer"]
+        if not answer:
+            return Verdict("fail", "The response holds no marked answer.")
+        if variant == "repaired":
+            return algebra.compare(answer, right)
+        if self.read("same_in_lineage", answer, right=right):
+            return Verdict("pass")
+        return Verdict("fail", f"The answer is {answer[:100]!r}, but {right!r} is right.")
 
     def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
         return {
             "math_verify": math_verify_version(),
             "without_answer": sum(not answer for _, answer in answered) / len(answered),
         }
-
-
-def _grade(algebra: Algebra, sample: Sample, answer: str, variant: Variant) -> Verdict:
-    right = sample.row["answer"]
-    if not answer:
-        return Verdict("fail", "The response holds no marked answer.")
-    if variant == "repaired":
-        return algebra.compare(answer, right)
-    if same_in_lineage(answer, right):
-        return Verdict("pass")
-    return Verdict("fail", f"The answer is {answer[:100]!r}, but {right!r} is right.")
 
 
 def _sample(row: dict[str, Any]) -> Sample:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,14 +10,7 @@ from typing import Any, ClassVar
 from archer.judge import Check, FunctionCheck, Limits
 from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
 from archer.tasks.extended import Extended, read_extended
-from archer.tasks.programs import (
-    called_names,
-    first_good,
-    functions,
-    implements,
-    parsed,
-    segments,
-)
+from archer.tasks.reading.programs import called_names, functions, parsed
 from archer.tasks.sources import MBPP, MBPP_ET, MBPP_ET_FAULTS, DataFile
 
 FENCE = "```python\n"
@@ -51,8 +43,10 @@ class Mbpp(CodeTask):
 
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
         if variant == "repaired":
-            return _repaired(response, entry_point(sample.row))
-        return _published(response, published_entry_point(sample.row))
+            name, operation = entry_point(sample.row), "mbpp_repaired"
+        else:
+            name, operation = published_entry_point(sample.row), "mbpp_published"
+        return str(self.read(operation, response, name=name))
 
     def checks(
         self, sample: Sample, program: str, suite: Suite, variant: Variant
@@ -73,7 +67,8 @@ class Mbpp(CodeTask):
         return (self._check(program, extended.entry_point, asserts),) if asserts else ()
 
     def _check(self, program: str, name: str, lines: Sequence[str]) -> FunctionCheck:
-        return FunctionCheck(program, name, "\n".join(lines), limits=self.limits)
+        """Nothing but the function is the program's: what tests need of the library is their own."""
+        return FunctionCheck(program, name, "\n".join(lines), expose=(), limits=self.limits)
 
 
 class MbppET(Mbpp):
@@ -105,18 +100,3 @@ def entry_point(row: Any) -> str:
 def published_entry_point(row: Any) -> str:
     """What the release takes for it: the last name before a bracket in the first assert."""
     return str(CALL.findall(row["test_list"][0])[-1])
-
-
-def _published(response: str, name: str) -> str:
-    """The release: from the header to a fence. Without a match all is indented, so nothing runs."""
-    text = FENCE + response
-    pattern = rf"(def\s+{name}\s*\(.*?\):\n.*?)(?=^```)"
-    found = re.search(pattern, text, re.DOTALL | re.MULTILINE)
-    return found.group(1).rstrip() if found else textwrap.indent(text, " " * 4)
-
-
-def _repaired(response: str, name: str) -> str:
-    """The response up to the first fence, else a later block that has the function."""
-    candidates = segments(response)
-    found = first_good(candidates, lambda program: implements(program, name))
-    return candidates[0] if found is None else found

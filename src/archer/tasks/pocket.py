@@ -10,7 +10,6 @@ from archer.judge import Check, FunctionCheck, Limits
 from archer.pocket import frozen, prompts
 from archer.pocket.problems import Problem
 from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
-from archer.tasks.programs import first_good, implements, segments
 from archer.tasks.sources import DataFile
 
 
@@ -54,12 +53,10 @@ class Pocket(CodeTask):
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
         """As published: the header and what the model wrote. Repaired: also a whole function."""
         problem = self._problems[str(sample.id)]
-        continued = problem.program(response)
         if variant == "as_published":
-            return continued
-        wanted = function_name(problem)
-        candidates = [continued, *segments(response)]
-        return first_good(candidates, lambda text: implements(text, wanted)) or continued
+            return problem.program(response)
+        name = function_name(problem)
+        return str(self.read("pocket_repaired", response, header=problem.header, name=name))
 
     def checks(
         self, sample: Sample, program: str, suite: Suite, variant: Variant
@@ -83,6 +80,27 @@ class PocketDev(Pocket):
 
     name = "pocket-dev"
     split = "dev"
+
+
+class PocketDevLong(PocketLong):
+    """The dev problems with long prompts."""
+
+    name = "pocket-dev-long"
+    split = "dev"
+
+
+class PocketConfirm(Pocket):
+    """A third set, for one confirmation that was planned beforehand."""
+
+    name = "pocket-confirm"
+    split = "confirm"
+
+
+class PocketConfirmLong(PocketLong):
+    """The same problems with long prompts."""
+
+    name = "pocket-confirm-long"
+    split = "confirm"
 
 
 def function_name(problem: Problem) -> str:

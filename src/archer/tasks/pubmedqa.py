@@ -6,18 +6,14 @@ that never says maybe, so the recall of each label and macro-F1 are reported too
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from archer.judge import Verdict
 from archer.tasks.base import AnswerTask, Reference, Sample, Variant, user
-from archer.tasks.marked import marked_answer
+from archer.tasks.reading.answers import LABELS
 from archer.tasks.sources import PUBMEDQA
-
-LABELS = ("yes", "no", "maybe")
-LABEL = re.compile(rf"\b({'|'.join(LABELS)})\b", re.IGNORECASE)
 
 
 class PubMedQA(AnswerTask):
@@ -40,11 +36,10 @@ class PubMedQA(AnswerTask):
 
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
         """No extraction is published; the plain reading stands for it: the first label."""
-        marked = marked_answer(response) if variant == "repaired" else None
-        return _label(marked) or _label(response)
+        return str(self.read("pubmedqa_answer", response, marks=variant == "repaired"))
 
     def grade(self, sample: Sample, answer: str, variant: Variant) -> Verdict:
-        right, label = sample.row["final_decision"], _label(answer)
+        right, label = sample.row["final_decision"], self.read("label", answer)
         if label == right:
             return Verdict("pass")
         if not label:
@@ -52,7 +47,10 @@ class PubMedQA(AnswerTask):
         return Verdict("fail", f"The answer is {label}, but {right} is right.")
 
     def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
-        pairs = [(sample.row["final_decision"], _label(answer)) for sample, answer in answered]
+        pairs = [
+            (sample.row["final_decision"], str(self.read("label", answer)))
+            for sample, answer in answered
+        ]
         return {
             "recall": {label: _share(pairs, label) for label in LABELS},
             "macro_f1": sum(_f1(pairs, label) for label in LABELS) / len(LABELS),
@@ -70,11 +68,6 @@ def _f1(pairs: Sequence[tuple[str, str]], label: str) -> float:
     hits = sum(right == said == label for right, said in pairs)
     mentions = sum(right == label for right, _ in pairs) + sum(said == label for _, said in pairs)
     return 2 * hits / mentions if mentions else 0.0
-
-
-def _label(text: str | None) -> str:
-    found = LABEL.search(text or "")
-    return found.group(1).lower() if found else ""
 
 
 def _sample(key: str, row: dict[str, Any]) -> Sample:

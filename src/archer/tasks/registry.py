@@ -12,7 +12,14 @@ from archer.tasks.humaneval import HumanEval, HumanEvalET
 from archer.tasks.livecodebench import LiveCodeBench, LiveCodeBenchSamples
 from archer.tasks.math500 import Math500
 from archer.tasks.mbpp import Mbpp, MbppET
-from archer.tasks.pocket import Pocket, PocketDev, PocketLong
+from archer.tasks.pocket import (
+    Pocket,
+    PocketConfirm,
+    PocketConfirmLong,
+    PocketDev,
+    PocketDevLong,
+    PocketLong,
+)
 from archer.tasks.pubmedqa import PubMedQA
 from archer.tasks.sources import Data
 
@@ -29,6 +36,9 @@ TASKS: dict[str, type[Task]] = {
     "pocket": Pocket,
     "pocket-long": PocketLong,
     "pocket-dev": PocketDev,
+    "pocket-dev-long": PocketDevLong,
+    "pocket-confirm": PocketConfirm,
+    "pocket-confirm-long": PocketConfirmLong,
 }
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, reason_of
 from archer.tasks.download import Git, Hub, Unreachable, cache_folder, fetch
 
 CHUNK = 1 << 20
@@ -197,5 +197,5 @@ def _digest(path: Path) -> str:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
     except OSError as error:
-        raise BadData(f"{path} cannot be read ({error.strerror}).") from error
+        raise BadData(f"{path} cannot be read ({reason_of(error)}).") from error
     return digest.hexdigest()

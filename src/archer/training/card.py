@@ -1,19 +1,22 @@
-"""The model card of the embedded model."""
+"""The model card of an embedded model."""
 
 from __future__ import annotations
 
 from archer.engine.network import Shape
 from archer.training.checkpoint import Progress
+from archer.training.variants import Variant
 
 _TEXT = """\
 ---
 license: apache-2.0
 ---
-# pocket
+# {name}
 
-A masked diffusion language model of {parameters:.1f} million parameters in LLaDA's architecture
-({layers} layers of {width}, {vocabulary} tokens). It turns a short problem statement with assert-style
-tests into the body of a Python function. It is made to study decoders and caches on a laptop.
+A masked diffusion language model of {parameters:.1f} million parameters ({layers} layers of {width},
+{vocabulary} tokens) in
+{manner}.
+It turns a short problem statement with assert-style tests into the body of a Python function. It is made
+to study decoders and caches on a laptop.
 
 ## How to ask
 
@@ -32,7 +35,7 @@ Trained from nothing on problems drawn from a grammar: {sequences:,} sequences i
 CPU, seed {seed}. The objective is that of LLaDA's fine-tuning: response tokens are masked at a rate drawn
 per example, and the loss on them is weighted by one over the rate. The weights are a running average,
 stored in float16; compute in float32. Embedding and head were trained as one tensor. The recipe is
-`archer train pocket`.
+`archer train {name}`.
 
 ## What it can and cannot do
 
@@ -45,11 +48,14 @@ No personal data and no text by others was used. Licence: Apache-2.0.
 """
 
 
-def card(shape: Shape, progress: Progress) -> str:
+def card(variant: Variant, shape: Shape, progress: Progress) -> str:
     """README.md of the exported folder."""
-    layer = 4 * shape.width**2 + 3 * shape.width * shape.inner + 2 * shape.width
+    bias = 3 * shape.width * shape.qkv_bias
+    layer = bias + 4 * shape.width**2 + 3 * shape.width * shape.inner + 2 * shape.width
     total = 2 * shape.vocabulary * shape.width + shape.layers * layer + shape.width
     return _TEXT.format(
+        name=variant.name,
+        manner=variant.manner,
         parameters=total / 1e6,
         layers=shape.layers,
         width=shape.width,

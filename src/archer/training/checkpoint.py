@@ -37,6 +37,8 @@ class Progress:
     sequences: int
     minutes: float
     """Time spent training, over all runs."""
+    model: str = "pocket"
+    """Which of the variants is trained."""
 
 
 def save(folder: Path, progress: Progress, tensors: dict[str, Tensor]) -> Path:

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from archer.engine.network import Transformer
 from archer.errors import ArcherError
-from archer.training.network import first_weights, hidden_states, pocket_shape
+from archer.training.network import first_weights, hidden_states
 from archer.training.objective import Masked, loss
 from archer.training.optimiser import Optimiser
+from archer.training.variants import VARIANTS, Variant
 
 AVERAGING = 0.998
 """Share of the old average that is kept at a step."""
@@ -27,9 +28,18 @@ class Diverged(ArcherError):
 class Learner:
     """Everything that a training step changes."""
 
-    def __init__(self, pieces: Sequence[str], seed: int, *, compiled: bool = False) -> None:
-        self.network = first_weights(pocket_shape(len(pieces)), pieces, seed)
-        self.average = first_weights(pocket_shape(len(pieces)), pieces, seed).requires_grad_(False)
+    def __init__(
+        self,
+        pieces: Sequence[str],
+        seed: int,
+        *,
+        variant: Variant = VARIANTS["pocket"],
+        compiled: bool = False,
+    ) -> None:
+        shape = variant.shape(len(pieces))
+        self.architecture = variant.architecture
+        self.network = first_weights(shape, pieces, seed)
+        self.average = first_weights(shape, pieces, seed).requires_grad_(False)
         self.steps = 0
         matrices: dict[str, tuple[nn.Parameter, int]] = {}
         others = []
@@ -44,7 +54,13 @@ class Learner:
     def step(self, masked: Masked, rate: float) -> float:
         """Learn from one batch; return its loss."""
         self.network.zero_grad()
-        value = loss(self.network, masked, self.forward)
+        value = loss(
+            self.network,
+            masked,
+            self.forward,
+            shift=self.architecture.shift,
+            blind=self.architecture.blind,
+        )
         value.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
         found = value.item()

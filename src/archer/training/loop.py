@@ -20,6 +20,8 @@ from archer.training.trainer import Effort, Recipe, Trainer
 from archer.training.watch import score
 from archer.training.workers import Workers
 
+MOST_THREADS = 512
+
 
 def train(
     out: Path,
@@ -36,8 +38,8 @@ def train(
     recipe = recipe or Recipe()
     if not minutes > 0:
         raise BadRequest(f"{minutes:g} minutes are no time to train. Give a number above 0.")
-    if threads < 1:
-        raise BadRequest(f"{threads} threads cannot train. Give a number of at least 1.")
+    if not 1 <= threads <= MOST_THREADS:
+        raise BadRequest(f"{threads} threads cannot train. Give a number from 1 to {MOST_THREADS}.")
     if recipe.workers < 1:
         raise BadRequest(f"{recipe.workers} processes cannot train. Give a number of at least 1.")
     run = _Run(out, minutes, threads, recipe, report)
@@ -63,12 +65,17 @@ class _Run:
         self.out, self.minutes, self.threads = out, minutes, threads
         self.recipe, self.report = recipe, report
         self.trainer = Trainer(recipe, threads)
-        self.progress = Progress(recipe.seed, 0, 0, 0, 0.0)
+        self.progress = Progress(recipe.seed, 0, 0, 0, 0.0, recipe.model)
         self.problems = frozen.load("dev")[: recipe.watched] if recipe.watch_every else []
         self.workers: Workers | None = None
         found = checkpoint.existing(out)
         if found:
             self.progress, tensors = checkpoint.load(found[-1])
+            if self.progress.model != recipe.model:
+                raise BadRequest(
+                    f"The run in {out} trains {self.progress.model}, not {recipe.model}. "
+                    "Name another folder."
+                )
             self.trainer.learner.restore(tensors)
 
     def train(self) -> Path:
@@ -107,7 +114,10 @@ class _Run:
         return checkpoint.save(self.out, self.progress, self.trainer.learner.tensors())
 
     def _watch(self) -> None:
-        measured = score(self.trainer.learner.average, self.trainer.tokenizer, self.problems)
+        learner = self.trainer.learner
+        measured = score(
+            learner.average, self.trainer.tokenizer, self.problems, learner.architecture
+        )
         self._log(base=measured.base, extended=measured.extended, failed=measured.failed)
         shown = [
             {"name": task.name, "statement": task.statement, "reference": task.body, "body": body}

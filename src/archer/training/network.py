@@ -1,39 +1,20 @@
-"""The embedded model's shape and first weights, and the batched pass that training needs.
+"""First weights of an embedded model, and the pass that training differentiates.
 
-Axes: B rows, L columns, H heads, D head size, d width, V vocabulary.
-
-The pass uses the weights of `archer.engine.network.Transformer` and is equal to a full pass of
-`archer.engine.forward`; it exists because that one is not differentiated and keeps a store.
+Axes: B rows, L columns, d width.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from archer.engine.network import Angles, Layer, Shape, Transformer
-
-
-def pocket_shape(vocabulary: int) -> Shape:
-    """About 1.3 million parameters: small enough for half a million sequences in an afternoon."""
-    return Shape(
-        layers=4,
-        width=160,
-        heads=5,
-        kv_heads=5,
-        head_dim=32,
-        inner=384,
-        vocabulary=vocabulary,
-        norm_epsilon=1e-5,
-        rope_theta=10_000.0,
-        qkv_bias=False,
-        rope_float32=True,
-        max_positions=1024,
-    )
+from archer.engine import differentiable
+from archer.engine.differentiable import fused_attention
+from archer.engine.network import Shape, Transformer
 
 
 def first_weights(shape: Shape, pieces: Sequence[str], seed: int) -> Transformer:
@@ -46,7 +27,7 @@ def first_weights(shape: Shape, pieces: Sequence[str], seed: int) -> Transformer
     network.head = network.embedding
     for name, weight in network.named_parameters():
         if weight.dim() == 1:
-            weight.data.fill_(1.0)
+            weight.data.fill_(0.0 if name.endswith("bias") else 1.0)
             continue
         deviation = 1.0 / math.sqrt(weight.shape[1])
         if name.endswith((".out", ".down")):
@@ -65,29 +46,7 @@ def _pair_spaces(embedding: Tensor, pieces: Sequence[str]) -> None:
             embedding[index] = 0.8 * embedding[bare] + 0.6 * embedding[index]
 
 
-def hidden_states(network: Transformer, tokens: Tensor) -> Tensor:
-    """Long[B, L] -> [B, L, d], before the final norm."""
-    rows, columns = tokens.shape
-    angles = network.angles(torch.arange(columns).repeat(rows))
-    hidden = network.embed(tokens)
-    for index in range(network.shape.layers):
-        layer = network.layer(index)
-        hidden = hidden + _attention(layer, hidden, angles)
-        hidden = hidden + layer.feed_forward(hidden.view(rows * columns, -1)).view_as(hidden)
-    return hidden
-
-
-def _attention(layer: Layer, hidden: Tensor, angles: Angles) -> Tensor:
-    """[B, L, d] -> [B, L, d]"""
-    rows, columns, width = hidden.shape
-    shape = layer.shape
-    parts = layer.project(layer.normed(hidden.reshape(rows * columns, width)), angles)
-
-    def batched(heads: Tensor) -> Tensor:
-        return heads.view(rows, columns, shape.kv_heads, shape.head_dim).transpose(1, 2)
-
-    queries, keys, values = map(batched, parts)
-    attended = F.scaled_dot_product_attention(queries, keys, values)
-    return layer.mix(attended.transpose(1, 2).reshape(rows * columns, shape.heads, -1)).view_as(
-        hidden
-    )
+def hidden_states(network: Transformer, tokens: Tensor, visible: Tensor | None = None) -> Tensor:
+    """Long[B, L] -> [B, L, d], before the final norm; `visible` Bool[B, L, L], query by key, None: dense."""
+    attention = partial(fused_attention, visible=visible)
+    return differentiable.hidden_states(network, network.embed(tokens), attention=attention)

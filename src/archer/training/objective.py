@@ -20,8 +20,8 @@ LEAST_RATE = 0.02
 TAILED = 0.3
 """Share of the rows that show some of the end marks behind the answer, as decoding by confidence does."""
 
-Forward = Callable[[Transformer, Tensor], Tensor]
-"""Long[B, L] -> [B, L, d], compiled or not."""
+Forward = Callable[[Transformer, Tensor, Tensor | None], Tensor]
+"""`hidden_states`, compiled or not."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Masked:
     """Bool[B, L]"""
     weights: Tensor
     """[B, L]: 1 / (rate x columns that may be masked x rows)."""
+    prompts: Tensor
+    """Long[B]: length of each row's prompt."""
 
 
 def mask(batch: Batch, mask_id: int, source: torch.Generator) -> Masked:
@@ -56,7 +58,7 @@ def mask(batch: Batch, mask_id: int, source: torch.Generator) -> Masked:
     holes = noise < rate
     holes |= noise == noise.min(dim=1, keepdim=True).values
     weights = (1.0 / (rate * (stop - prompt) * rows)).expand(rows, columns)
-    return Masked(truth.masked_fill(holes, mask_id), truth, holes, weights)
+    return Masked(truth.masked_fill(holes, mask_id), truth, holes, weights, prompt[:, 0])
 
 
 def _stops(batch: Batch, columns: int, source: torch.Generator) -> Tensor:
@@ -68,8 +70,25 @@ def _stops(batch: Batch, columns: int, source: torch.Generator) -> Tensor:
     return torch.where(tailed, drawn, columns)
 
 
-def loss(network: Transformer, masked: Masked, forward: Forward = hidden_states) -> Tensor:
-    """The weighted cross-entropy of the holes, a scalar."""
-    hidden = forward(network, masked.tokens)[masked.holes]
-    entropy = F.cross_entropy(network.score(hidden), masked.truth[masked.holes], reduction="none")
+def loss(
+    network: Transformer,
+    masked: Masked,
+    forward: Forward = hidden_states,
+    *,
+    shift: bool = False,
+    blind: bool = False,
+) -> Tensor:
+    """The weighted cross-entropy of the holes, a scalar.
+
+    With `shift` a hole is scored by the column before it; with `blind` no prompt column sees the response.
+    """
+    hidden = forward(network, masked.tokens, prompt_blind(masked) if blind else None)
+    found = hidden[:, :-1][masked.holes[:, 1:]] if shift else hidden[masked.holes]
+    entropy = F.cross_entropy(network.score(found), masked.truth[masked.holes], reduction="none")
     return (entropy * masked.weights[masked.holes]).sum()
+
+
+def prompt_blind(masked: Masked) -> Tensor:
+    """Bool[B, L, L], query by key: a response column sees everything, a prompt column the prompt."""
+    inside = torch.arange(masked.tokens.shape[1]) < masked.prompts[:, None]
+    return inside[:, None, :] | ~inside[:, :, None]

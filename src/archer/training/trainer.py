@@ -14,12 +14,15 @@ from archer.pocket import tokenizer as vocabulary
 from archer.training.learner import Learner
 from archer.training.objective import mask
 from archer.training.samples import POOL, Samples
+from archer.training.variants import variant
 
 
 @dataclass(frozen=True)
 class Recipe:
     """The dials of a run."""
 
+    model: str = "pocket"
+    """Which of the variants is trained."""
     seed: int = 0
     rate: float = 3e-3
     """Peak learning rate."""
@@ -70,7 +73,12 @@ class Trainer:
         torch.set_num_threads(threads)
         self.recipe, self.threads = recipe, threads
         self.tokenizer = vocabulary.build()
-        self.learner = Learner(vocabulary.vocabulary(), recipe.seed, compiled=recipe.compiled)
+        self.learner = Learner(
+            vocabulary.vocabulary(),
+            recipe.seed,
+            variant=variant(recipe.model),
+            compiled=recipe.compiled,
+        )
         self._samples = Samples(self.tokenizer, recipe.seed, recipe.pool)
         self._mask = vocabulary.token_id(vocabulary.MASK)
 

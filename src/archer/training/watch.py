@@ -10,10 +10,12 @@ import torch
 from tokenizers import Tokenizer
 
 from archer.decoders.scheduled import Scheduled
+from archer.decoders.wrappers import seen_by
 from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
 from archer.engine.network import Transformer
 from archer.judge import FunctionCheck, Judge
+from archer.loading.architectures import LLADA, Architecture
 from archer.pocket import prompts
 from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import END, MASK, token_id
@@ -34,7 +36,11 @@ class Score:
 
 
 def complete(
-    network: Transformer, tokenizer: Tokenizer, contents: Sequence[str], rows: int = 16
+    network: Transformer,
+    tokenizer: Tokenizer,
+    contents: Sequence[str],
+    architecture: Architecture = LLADA,
+    rows: int = 16,
 ) -> list[str]:
     """The text after each rendered user message, up to the first end mark."""
     ids = [
@@ -42,8 +48,8 @@ def complete(
         for content in contents
     ]
     mask, end = token_id(MASK), token_id(END)
-    decoder = Scheduled()
-    loop = Loop(network, False, decoder, Eager())
+    decoder = seen_by(architecture.blind, Scheduled())
+    loop = Loop(network, architecture.shift, decoder, Eager())
     texts: list[str] = []
     with torch.no_grad():
         for first in range(0, len(ids), rows):
@@ -57,11 +63,16 @@ def complete(
 
 
 def score(
-    network: Transformer, tokenizer: Tokenizer, problems: Sequence[Problem], *, long: bool = False
+    network: Transformer,
+    tokenizer: Tokenizer,
+    problems: Sequence[Problem],
+    architecture: Architecture = LLADA,
+    *,
+    long: bool = False,
 ) -> Score:
     """Decode every problem and run what came out against both suites."""
     say = prompts.long_message if long else prompts.message
-    bodies = complete(network, tokenizer, [say(task) for task in problems])
+    bodies = complete(network, tokenizer, [say(task) for task in problems], architecture)
     base = extended = 0
     failed: Counter[str] = Counter()
     with Judge(Pocket.limits, workers=1) as judge:

@@ -89,6 +89,11 @@ def printable(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """The text as part of one line: line breaks and tabs are written as escapes, too."""
+    return printable(text.replace("\r\n", "\\r\n")).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def folded(
     tokens: Iterable[tuple[int | None, Mark]], look: Look
 ) -> Iterator[tuple[int | None, Mark]]:

@@ -9,6 +9,7 @@ COMMANDS = {
     "profile": ("archer.cli.bench.profile:profile", "Where the time of one update goes."),
     "decode": ("archer.cli.bench.decode:decode", "Whole trajectories, methods side by side."),
     "batch": ("archer.cli.bench.batch:batch", "Tokens per second by rows decoded together."),
+    "traffic": ("archer.cli.bench.traffic:traffic", "Requests that arrive one by one."),
     "load": ("archer.cli.bench.load:load", "Time and memory of loading a checkpoint."),
     "encode": ("archer.cli.bench.encode:encode", "One chat prompt through template and tokenizer."),
     "judge": ("archer.cli.bench.judge:judge", "How fast programs are judged."),

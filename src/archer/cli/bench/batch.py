@@ -5,6 +5,7 @@ from __future__ import annotations
 from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json
+from archer.cli.whole import Whole
 
 DEFAULT_SUBJECT = SubjectOptions()
 DEFAULT_SHAPE = "small"
@@ -16,9 +17,9 @@ def batch(
     subject: SubjectOptions = DEFAULT_SUBJECT,
     method: str = "archer",
     sizes: str = "1,2,4,8,16",
-    prompt: int = 128,
-    response: int = 64,
-    repeats: int = 3,
+    prompt: Whole = 128,
+    response: Whole = 64,
+    repeats: Whole = 3,
     json: bool = False,
 ) -> int:
     """Decode one prompt once, twice, ... in the same batch: equal work per row.

@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from archer.cli.output import write_line
-from archer.errors import BadRequest
+from archer.cli.whole import MaybeWhole
+from archer.errors import BadRequest, reason_of
 
 
 def checkpoint(
     folder: Path,
     *,
     shape: str = "llada-8b",
-    layers: int | None = None,
+    layers: MaybeWhole = None,
     dtype: str = "bfloat16",
 ) -> int:
     """Write a checkpoint of random weights, shard by shard.  The full LLaDA-8B takes 16 GB of disk.
@@ -44,6 +45,6 @@ def checkpoint(
         folder.mkdir(parents=True, exist_ok=True)
         write_checkpoint(folder, config_of(known), dtype=DTYPES[dtype])
     except OSError as error:
-        raise BadRequest(f"{folder} cannot be written: {error.strerror}.") from error
+        raise BadRequest(f"{folder} cannot be written: {reason_of(error)}.") from error
     write_line(str(folder))
     return 0

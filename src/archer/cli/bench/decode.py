@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json, write_line
+from archer.cli.whole import Whole
 
 if TYPE_CHECKING:
     from archer.bench.decode import Row
@@ -23,10 +24,10 @@ def decode(
     *,
     subject: SubjectOptions = DEFAULT_SUBJECT,
     methods: str = METHODS,
-    prompt: int = 512,
-    response: int = 256,
-    prompts: int = 1,
-    repeats: int = 3,
+    prompt: Whole = 512,
+    response: Whole = 256,
+    prompts: Whole = 1,
+    repeats: Whole = 3,
     json: bool = False,
 ) -> int:
     """Decode the same random prompts with every method, and compare with the cost model.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json
+from archer.cli.whole import Whole
 
 
-def encode(*, model: str = "pocket", repeats: int = 51, json: bool = False) -> int:
+def encode(*, model: str = "pocket", repeats: Whole = 51, json: bool = False) -> int:
     """Time one chat prompt through template and tokenizer.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from archer.cli.output import write_json, write_line
+from archer.cli.whole import Whole
 
 if TYPE_CHECKING:
     from archer.judge.measure import Speed
@@ -18,7 +19,7 @@ TITLES: Final = {
 }
 
 
-def judge(*, samples: int = 100, programs: int = 300, json: bool = False) -> int:
+def judge(*, samples: Whole = 100, programs: Whole = 300, json: bool = False) -> int:
     """Measure how fast programs are judged.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.options import use_threads
 from archer.cli.output import write_json
+from archer.cli.whole import MaybeWhole, Whole
 
 COLUMNS = ("seconds", "weights MiB", "before MiB", "peak MiB", "peak/weights", "after updates MiB")
 
@@ -14,8 +15,8 @@ def load(
     *,
     device: str | None = None,
     dtype: str | None = None,
-    threads: int | None = None,
-    updates: int = 0,
+    threads: MaybeWhole = None,
+    updates: Whole = 0,
     json: bool = False,
 ) -> int:
     """Load a checkpoint in a process of its own, and tell its time and its highest memory.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from archer.cli.options import use_threads
+from archer.cli.whole import MaybeWhole
 
 if TYPE_CHECKING:
     from archer.bench.shapes import Subject
@@ -20,13 +21,13 @@ class SubjectOptions:
 
     shape: str | None = None
     """llada-8b, dream-7b or small with random weights; or the folder or hub id of a model."""
-    layers: int | None = None
+    layers: MaybeWhole = None
     """Layers to run; 2 of a large shape, all of a model."""
     device: str | None = None
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
     """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
-    threads: int | None = None
+    threads: MaybeWhole = None
     """Processor threads; as many as there are cores."""
 
     def open(self, default: str, prompt: int, response: int) -> Subject:

@@ -7,6 +7,7 @@ import os
 from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json, write_line
+from archer.cli.whole import Whole
 
 DEFAULT_SUBJECT = SubjectOptions()
 DEFAULT_SHAPE = "llada-8b"
@@ -17,9 +18,9 @@ QUIET = "6"
 def profile(
     *,
     subject: SubjectOptions = DEFAULT_SUBJECT,
-    prompt: int = 512,
-    response: int = 256,
-    repeats: int = 3,
+    prompt: Whole = 512,
+    response: Whole = 256,
+    repeats: Whole = 3,
     json: bool = False,
 ) -> int:
     """Tell the time of a full and of a cached update by kind of work.

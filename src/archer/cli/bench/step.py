@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from archer.cli.bench.options import SubjectOptions, facts
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.output import write_json, write_line
+from archer.cli.whole import Whole
 
 if TYPE_CHECKING:
     from archer.bench.step import Row
@@ -34,8 +35,8 @@ def step(
     *,
     subject: SubjectOptions = DEFAULT_SUBJECT,
     prompt: str = "128,256,512,1024,2048",
-    response: int = 256,
-    repeats: int = 5,
+    response: Whole = 256,
+    repeats: Whole = 5,
     library: bool = False,
     json: bool = False,
 ) -> int:

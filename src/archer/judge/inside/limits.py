@@ -10,6 +10,11 @@ def limit_this_process(cpu_seconds: float, memory_bytes: int) -> None:
     The soft limit is the hard one, so the kernel kills at once and sends no signal to catch.
     """
     lower(resource.RLIMIT_CPU, math.ceil(cpu_seconds))
+    limit_memory(memory_bytes)
+
+
+def limit_memory(memory_bytes: int) -> None:
+    """Caps the address space, for good."""
     lower(resource.RLIMIT_AS, memory_bytes)
 
 

@@ -103,6 +103,9 @@ class Link:
             changed = self.decode(answer["arguments"])
             for old, new in zip(arguments, changed, strict=False):
                 copy_into(old, new)
+        left = answer.get("keywords")
+        for name in keywords.keys() & (left.keys() if isinstance(left, dict) else ()):
+            copy_into(keywords[name], self.decode(left[name]))
         return self.decode(answer.get("value"))
 
     def question(self, operation: str, target: "Remote", **details: Any) -> Any:
@@ -196,8 +199,8 @@ class Stub:
 class Remote:
     """An object of the program that is not plain data. Equal to nothing, not even to itself.
 
-    It can be called, iterated, indexed and asked for its length and attributes; none of these tells
-    the program what the test expects.
+    It can be called, iterated, indexed and asked for its length, its truth and its attributes; none of
+    these tells the program what the test expects.
     """
 
     __hash__ = object.__hash__
@@ -228,7 +231,7 @@ class Remote:
         return self._link.question("item", self, key=self._link.encode(key))
 
     def __bool__(self) -> bool:
-        return True
+        return bool(self._link.question("truth", self))
 
     def __iter__(self) -> Iterator[Any]:
         iterator = self._link.question("iterate", self)

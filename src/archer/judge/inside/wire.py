@@ -9,7 +9,7 @@ import json
 import math
 import socket
 import struct
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
@@ -21,7 +21,7 @@ DEPTH = 200
 ITEMS = 1_000_000
 
 READY, FAILED, LOAD, TEST, CALL, QUESTION, ANSWER, VERDICT = b"RXLTCQAV"
-FORK, FORKED, EXITED = b"FPE"
+FORK, FORKED, EXITED, END = b"FPEZ"
 
 
 class WireError(Exception):
@@ -88,18 +88,26 @@ class Encoder:
             return value if math.isfinite(value) else {"float": repr(value)}
         return self._container(value, depth)
 
+    def as_number(self, value: Any) -> Any:
+        """The built-in number that a value stands for; None for all else."""
+        return None
+
     def _container(self, value: Any, depth: int) -> Any:
         if isinstance(value, list):
             return [self.encode(item, depth + 1) for item in value]
         if isinstance(value, dict):
+            name = next((name for kind, name in DICTS.items() if isinstance(value, kind)), "dict")
             pairs = dict.items(value)
-            return {"dict": [[self.encode(part, depth + 1) for part in pair] for pair in pairs]}
+            return {name: [[self.encode(part, depth + 1) for part in pair] for pair in pairs]}
         for kind, name in ITERABLES.items():
             if isinstance(value, kind):
                 return {name: [self.encode(item, depth + 1) for item in value]}
         for kind, (name, plain) in SCALARS.items():
             if isinstance(value, kind):
                 return {name: plain(value)}
+        plain = self.as_number(value)
+        if plain is not None:
+            return self.encode(plain, depth)
         name, data = self._opaque(value)
         return {name: data}
 
@@ -113,6 +121,8 @@ def _text(value: str) -> Any:
     return value
 
 
+DICTS: dict[type[dict[Any, Any]], str] = {Counter: "counter", OrderedDict: "ordered"}
+"""Kinds of dict that compare in a way of their own."""
 ITERABLES: dict[type[Iterable[Any]], str] = {
     tuple: "tuple",
     set: "set",
@@ -152,8 +162,9 @@ class Decoder:
             raise WireError(f"a malformed {name[:20]}") from error
 
     def _tagged(self, name: str, body: Any, depth: int) -> Any:
-        if name == "dict":
-            return {self.decode(key, depth): self.decode(item, depth) for key, item in body}
+        if name in FROM_PAIRS:
+            pairs = {self.decode(key, depth): self.decode(item, depth) for key, item in body}
+            return FROM_PAIRS[name](pairs)
         if name in FROM_ITEMS:
             return FROM_ITEMS[name]([self.decode(item, depth) for item in body])
         if name in FROM_PLAIN:
@@ -161,6 +172,11 @@ class Decoder:
         return self._handle(name, body)
 
 
+FROM_PAIRS: dict[str, Callable[[dict[Any, Any]], Any]] = {
+    "dict": lambda pairs: pairs,
+    "ordered": OrderedDict,
+    "counter": Counter,
+}
 FROM_ITEMS: dict[str, Callable[[list[Any]], Any]] = {name: kind for kind, name in ITERABLES.items()}
 FROM_PLAIN: dict[str, Callable[[Any], Any]] = {
     "int": lambda text: int(text, 16),

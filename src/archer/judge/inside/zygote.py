@@ -4,6 +4,7 @@ It is started afresh, never sees a test, and never runs a line of a program itse
 from the judge over one socket: fork (with the child's descriptors attached), and reports exits.
 """
 
+import contextlib
 import gc
 import importlib
 import os
@@ -15,13 +16,14 @@ import time
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import guest, tester, wire
+from . import folders, program_side, reader, test_side, wire
 from .confine import Confinement
 
-ROLES: dict[str, ModuleType] = {"program": guest, "test": tester}
+ROLES: dict[str, ModuleType] = {"program": program_side, "test": test_side, "reader": reader}
 CHILD_DESCRIPTORS = 4
 HIGHEST_DESCRIPTOR = 1 << 16
 
@@ -33,7 +35,7 @@ def main(connection: socket.socket, plan: dict[str, Any]) -> int:
         if not confinement.enter():
             connection.detach()
             return _wait_for_zygote()
-        sys.meta_path.append(Packages(confinement.packages()))
+        sys.meta_path.append(Packages(confinement.packages(), plan["versions"]))
         for name in plan["preload"]:
             importlib.import_module(name)
     except (OSError, ImportError) as error:
@@ -52,10 +54,14 @@ def _wait_for_zygote() -> int:
 
 
 class Packages:
-    """Finds the packages that programs may import, without looking into the folder above them."""
+    """Finds the packages that programs may import, without looking into the folder above them.
 
-    def __init__(self, folders: dict[str, str]) -> None:
+    `versions` are those of distributions that a package asks for.
+    """
+
+    def __init__(self, folders: dict[str, str], versions: dict[str, str]) -> None:
         self._folders = folders
+        self._versions = versions
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Where a package is; part of Python's import protocol."""
@@ -65,6 +71,27 @@ class Packages:
         return spec_from_file_location(
             name, f"{folder}/__init__.py", submodule_search_locations=[folder]
         )
+
+    def find_distributions(self, context: Any) -> list[Any]:
+        """What is known about a distribution; part of the protocol of `importlib.metadata`."""
+        version = self._versions.get(context.name)
+        return [] if version is None else [_distribution(context.name, version)]
+
+
+def _distribution(name: str, version: str) -> Any:
+    from importlib.metadata import Distribution
+
+    class Known(Distribution):
+        """A distribution of which nothing but the version can be read."""
+
+        def read_text(self, filename: str) -> str | None:
+            told = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            return told if filename == "METADATA" else None
+
+        def locate_file(self, path: Any) -> Any:
+            return path
+
+    return Known()
 
 
 class Zygote:
@@ -76,6 +103,7 @@ class Zygote:
         self._connection = connection
         self._role = ROLES[plan["role"]]
         self._confinement = confinement
+        self._folders: dict[int, str | None] = {}
         self._wake, write_end = os.pipe()
         for end in (self._wake, write_end):
             os.set_blocking(end, False)
@@ -96,6 +124,7 @@ class Zygote:
                 try:
                     child = self._fork()
                 except EOFError:
+                    self._clear_away()
                     os._exit(0)
                 if child is not None:
                     return child()
@@ -107,8 +136,10 @@ class Zygote:
         )
         if len(header) < wire.HEADER.size:
             raise EOFError
-        length, _ = wire.HEADER.unpack(header)
+        length, kind = wire.HEADER.unpack(header)
         body = self._connection.recv(length, socket.MSG_WAITALL)
+        if kind == wire.END:
+            os._exit(0)
         folder = wire.loads(body)["folder"]
         try:
             pid = self._confinement.fork()
@@ -117,10 +148,23 @@ class Zygote:
             return None
         if pid == 0:
             return lambda: self._become_child(descriptors, folder)
+        self._folders[pid] = folder
         self._announce(pid)
         for descriptor in descriptors:
             os.close(descriptor)
         return None
+
+    def _clear_away(self) -> None:
+        """Removes what the judge, which is gone without a word, would have removed."""
+        for pid, folder in self._folders.items():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            if folder is not None:
+                with contextlib.suppress(OSError):
+                    folders.remove(Path(folder))
+                with contextlib.suppress(OSError):
+                    Path(folder).parent.rmdir()
 
     def _announce(self, pid: int) -> None:
         message = wire.frame(wire.FORKED, wire.dumps({"pid": pid}))
@@ -142,6 +186,7 @@ class Zygote:
                 return
             if pid == 0:
                 return
+            self._folders.pop(pid, None)
             self._report(wire.EXITED, {"pid": pid, "code": os.waitstatus_to_exitcode(status)})
 
     def _become_child(self, descriptors: list[int], folder: str | None) -> int:

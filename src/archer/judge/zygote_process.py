@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,18 @@ from archer.judge.folders import Folders
 from archer.judge.inside import wire
 from archer.judge.plan import Plan
 
-MODULES: Final = ("kernel", "limits", "confine", "wire", "remote", "guest", "tester", "zygote")
+MODULES: Final = (
+    "kernel",
+    "limits",
+    "confine",
+    "wire",
+    "folders",
+    "remote",
+    "program_side",
+    "test_side",
+    "reader",
+    "zygote",
+)
 START_SECONDS: Final = 30.0
 END_SECONDS: Final = 10.0
 WARM_CHILDREN: Final = 2
@@ -42,14 +53,23 @@ sys.exit(sys.modules["inside.zygote"].main(judge, plan))
 """
 
 
-class StationLost(Exception):
+class ZygoteLost(Exception):
     """The zygote is gone or does not do its work: a fault of the harness, not of a program."""
 
 
-class Station:
-    """One zygote and its children, some of them forked ahead. One check at a time may use it."""
+class ZygoteProcess:
+    """One zygote and its children, some of them forked ahead. One check at a time may use it.
 
-    def __init__(self, plan: Plan, command: Sequence[str], folders: Folders | None) -> None:
+    `modules` are further sources by name, which its children can use.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        command: Sequence[str],
+        folders: Folders | None,
+        modules: Mapping[str, str] | None = None,
+    ) -> None:
         self._plan = plan
         self._folders = folders
         self._ordered: deque[Child] = deque()
@@ -61,7 +81,10 @@ class Station:
         self.control, theirs = socket.socketpair()
         with theirs:
             self._process = _start([*command, *interpreter()], theirs)
-        body = wire.dumps([[[name, _source(name)] for name in MODULES], plan])
+        sources = [[name, _source(name)] for name in MODULES] + [
+            *map(list, (modules or {}).items())
+        ]
+        body = wire.dumps([sources, plan])
         with contextlib.suppress(BrokenPipeError):
             self.control.sendall(len(body).to_bytes(4, "big") + body)
         self.control.setblocking(False)
@@ -83,13 +106,13 @@ class Station:
         """
         try:
             self._wait(lambda: self._greeted, START_SECONDS)
-        except StationLost as error:
+        except ZygoteLost as error:
             raise NoSandbox(f"{error} {self._last_words()}".strip()) from None
         for _ in range(WARM_CHILDREN):
             self._order()
 
     def take(self) -> Child:
-        """A confined child that has not seen any program; StationLost if there is none to be had."""
+        """A confined child that has not seen any program; ZygoteLost if there is none to be had."""
         self.prepare()
         self._wait(lambda: bool(self._warm), START_SECONDS)
         child = self._warm.popleft()
@@ -137,7 +160,7 @@ class Station:
         return child.exit_code
 
     def hear(self) -> None:
-        """Takes in what the zygote has reported. StationLost if it is gone."""
+        """Takes in what the zygote has reported. ZygoteLost if it is gone."""
         while True:
             try:
                 chunk, pidfds, _, _ = socket.recv_fds(self.control, 1 << 16, 16)
@@ -146,13 +169,15 @@ class Station:
             except OSError:
                 chunk, pidfds = b"", []
             if not chunk:
-                raise StationLost("The process that starts sandboxes has ended.")
+                raise ZygoteLost("The process that starts sandboxes has ended.")
             self._pidfds.extend(pidfds)
             self._incoming += chunk
             self._digest()
 
     def close(self) -> None:
         """Ends the zygote and with it every child; nothing is left running or on disk."""
+        with contextlib.suppress(OSError):
+            self.control.send(wire.frame(wire.END, b""))
         self.control.close()
         for child in (*self._ordered, *self._warm, *self._alive.values()):
             child.kill()
@@ -178,7 +203,7 @@ class Station:
             socket.send_fds(self.control, [order], theirs)
         except OSError as error:
             child.close()
-            raise StationLost(
+            raise ZygoteLost(
                 f"The process that starts sandboxes takes no order: {error}."
             ) from None
         finally:
@@ -210,7 +235,7 @@ class Station:
             child.exit_code = data["code"]
             self._discard_folder(child)
         else:
-            raise StationLost(f"The process that starts sandboxes reports: {data}.")
+            raise ZygoteLost(f"The process that starts sandboxes reports: {data}.")
 
     def _discard_folder(self, child: Child) -> None:
         if self._folders is not None and child.folder is not None:
@@ -221,7 +246,7 @@ class Station:
         while not arrived():
             left = deadline - time.monotonic()
             if left <= 0:
-                raise StationLost(f"The process that starts sandboxes is silent for {seconds:g} s.")
+                raise ZygoteLost(f"The process that starts sandboxes is silent for {seconds:g} s.")
             select.select([self.control], [], [], left)
             self.hear()
 

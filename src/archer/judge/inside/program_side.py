@@ -19,6 +19,8 @@ from . import limits, wire
 
 MUTABLE = (list, dict, set, deque, bytearray)
 MESSAGE_LENGTH = 300
+NUMBERS = ("b", "i", "u", "f", "c")
+"""Kinds of numpy: truth, whole, unsigned, real, complex."""
 
 
 def serve(connection: wire.Connection) -> int:
@@ -88,6 +90,19 @@ def run_script(source: str) -> int:
     return 0
 
 
+class Encoder(wire.Encoder):
+    """Takes numbers of array libraries for the built-in ones that they are equal to."""
+
+    def as_number(self, value: Any) -> Any:
+        """None for all but a single number that says which kind it is of."""
+        if getattr(value, "shape", None) != () or not callable(getattr(value, "item", None)):
+            return None
+        if getattr(getattr(value, "dtype", None), "kind", None) not in NUMBERS:
+            return None
+        plain = value.item()
+        return plain if type(plain) in (bool, int, float, complex) else None
+
+
 class Program:
     """A loaded program, and the objects of it that the test holds handles to."""
 
@@ -130,21 +145,31 @@ class Program:
             return {"value": self._encode(getattr(target, request["name"]))}
         if operation == "item":
             return {"value": self._encode(target[decoder.decode(request["key"])])}
-        plain: dict[str, Callable[[Any], Any]] = {"iterate": iter, "next": _next, "length": len}
+        plain: dict[str, Callable[[Any], Any]] = {
+            "iterate": iter,
+            "next": _next,
+            "length": len,
+            "truth": bool,
+        }
         return {"value": self._encode(plain[operation](target))}
 
     def _call(self, target: Any, decoder: wire.Decoder, request: dict[str, Any]) -> Any:
         arguments = decoder.decode(request["arguments"])
         keywords = {name: decoder.decode(item) for name, item in request["keywords"].items()}
         value = self._encode(target(*arguments, **keywords))
+        answer = {"value": value}
         if any(isinstance(argument, MUTABLE) for argument in arguments):
             changed = self._encode(arguments)
             if changed != request["arguments"]:
-                return {"value": value, "arguments": changed}
-        return {"value": value}
+                answer["arguments"] = changed
+        if any(isinstance(item, MUTABLE) for item in keywords.values()):
+            left = {name: self._encode(item) for name, item in keywords.items()}
+            if left != request["keywords"]:
+                answer["keywords"] = left
+        return answer
 
     def _encode(self, value: Any) -> Any:
-        return wire.Encoder(self._hand_out).encode(value)
+        return Encoder(self._hand_out).encode(value)
 
     def _hand_out(self, value: Any) -> tuple[str, Any]:
         self._handles.append(value)

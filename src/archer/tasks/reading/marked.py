@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 BOXES = 20
-"""How many boxes are looked at from the end; bounds the time that open ones can cost."""
+"""How many boxes are looked at from the end."""
+BRACE = re.compile(r"[{}]")
 BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 TAG = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL | re.IGNORECASE)
 SENTENCE = re.compile(r"\banswer\s*(?:is\b\s*:?|:|=)[ \t*]*([^\n]+)", re.IGNORECASE)
@@ -27,16 +28,21 @@ def marked_answer(response: str) -> str | None:
 
 
 def last_box(text: str) -> str | None:
-    r"""What the last \boxed{...} or \fbox{...} with balanced braces holds."""
+    r"""What the last \boxed{...} or \fbox{...} with balanced braces holds, of the last few."""
     starts = [found.end() for found in BOX.finditer(text)][-BOXES:]
-    contents = (_balanced(text, start) for start in reversed(starts))
-    return next((content for content in contents if content is not None), None)
+    if not starts:
+        return None
+    ends = _matching(text, starts[0] - 1)
+    return next((text[at : ends[at]] for at in reversed(starts) if at in ends), None)
 
 
-def _balanced(text: str, start: int) -> str | None:
-    depth = 1
-    for at in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        if depth == 0:
-            return text[start:at]
-    return None
+def _matching(text: str, first: int) -> dict[int, int]:
+    """Where each pair of braces from a place on begins and ends, inside the braces."""
+    opened: list[int] = []
+    ends: dict[int, int] = {}
+    for brace in BRACE.finditer(text, first):
+        if brace[0] == "{":
+            opened.append(brace.end())
+        elif opened:
+            ends[opened.pop()] = brace.start()
+    return ends

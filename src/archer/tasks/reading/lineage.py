@@ -12,7 +12,8 @@ DELETED = ("\n", "\\!", "\\left", "\\right", "^{\\circ}", "^\\circ", "\\$")
 UNIT = "\\text{ "
 SHORT_ROOT = re.compile(r"\\sqrt(?!\{)(.)")
 SHORT_FRACTION = re.compile(r"\\frac(?!\{)(.)(?!\{)(.)|\\frac(?!\{)(.)(?=\{)")
-QUOTIENT = re.compile(r"(-?\d+)/(-?\d+)")
+QUOTIENT = re.compile(r"(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)")
+"""Of two numbers as Python would write them, of any length."""
 
 
 def lineage_answer(response: str) -> str:
@@ -21,11 +22,17 @@ def lineage_answer(response: str) -> str:
     if start < 0:
         start = response.rfind("\\fbox")
     if start < 0:
-        found = re.search(r"<answer>(.*?)</answer>", response, re.DOTALL)
-        return found.group(1).strip() if found else response
+        return _tagged(response)
     if response.startswith("\\boxed ", start):
         return response[start + len("\\boxed ") :].split("$")[0]
     return _braced(response, response.find("{", start))
+
+
+def _tagged(response: str) -> str:
+    """What stands in the first <answer>; once a regular expression that tried every one of them."""
+    start = response.find("<answer>") + len("<answer>")
+    end = response.find("</answer>", start) if start >= len("<answer>") else -1
+    return response[start:end].strip() if end >= 0 else response
 
 
 def _braced(text: str, opening: int) -> str:
@@ -72,7 +79,7 @@ def _arithmetic(text: str) -> str:
     if text == "0.5":
         return "\\frac{1}{2}"
     quotient = QUOTIENT.fullmatch(text)
-    if quotient and all(str(int(part)) == part for part in quotient.groups()):
+    if quotient:
         return f"\\frac{{{quotient[1]}}}{{{quotient[2]}}}"
     return text
 

@@ -91,26 +91,33 @@ def _run(link: Link, order: dict[str, Any]) -> None:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise SyntaxError(f"the test does not compile: {error}") from None
     entry = Stub(link, order["entry_point"])
-    namespace: dict[str, Any] = {"__name__": "test", order["entry_point"]: entry}
-    namespace.update(_borrowed(link, tree, order))
+    handed = any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body)
+    namespace: dict[str, Any] = {"__name__": "test"}
+    if not (handed and order["expose"] is not None):
+        namespace[order["entry_point"]] = entry
+    namespace.update(_borrowed(link, free_names(tree) - namespace.keys(), order["expose"]))
     exec(code, namespace)
-    if any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
+    if handed:
         namespace["check"](entry)
     link.wait_until_loaded()
 
 
-def _borrowed(link: Link, tree: ast.Module, order: dict[str, Any]) -> dict[str, Any]:
-    """What the test uses without defining it, as far as the program has it and may lend it."""
-    wanted = free_names(tree) - {order["entry_point"]}
+def _borrowed(link: Link, wanted: set[str], expose: list[str] | None) -> dict[str, Any]:
+    """What the test uses without defining it, as far as the program has it and may lend it.
+
+    What bears the name of a standard module is the test's own copy, whatever the program made of it.
+    """
     if not wanted:
         return {}
-    exposed = wanted if order["expose"] is None else wanted & set(order["expose"])
+    exposed = wanted if expose is None else wanted & set(expose)
     lent: dict[str, Any] = {}
     for name, description in link.describe(sorted(wanted)).items():
-        module = name if description == "module" else str(description).removeprefix("from ")
-        if module in LENDABLE and name in wanted:
+        module = name if name in LENDABLE else str(description).removeprefix("from ")
+        if description == "nothing" or name not in wanted:
+            continue
+        if module in LENDABLE:
             lent |= _from_library(module, name)
-        elif description not in ("module", "value", "nothing") and name in exposed:
+        elif description not in ("module", "value") and name in exposed:
             lent[name] = Stub(link, name)
     return lent
 

@@ -1,0 +1,249 @@
+"""Requests of unequal size and method that arrive one by one: who waits how long, by the way they are served.
+
+One at a time, in fixed batches of equals, and by the engine.  All do the real work on one thread and are
+the time by a clock that runs only while this process computes and jumps to the next arrival when there is
+nothing to do: what else the machine does is not measured.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from time import process_time
+from typing import Any
+
+from archer.methods import build
+from archer.model import Model, Request, Stream
+from archer.service.engine import Engine
+from archer.service.handle import Handle
+
+TOGETHER = 8
+"""Rows of a fixed batch at the most."""
+PATIENCE = 3.0
+"""A request is served well when it ends within so many times the time it takes alone."""
+SMALL_PROMPT, SMALL_LENGTH = 160, 32
+"""A request is small when it is no larger than this."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A request and when it comes, in seconds from the start."""
+
+    request: Request
+    at: float
+
+    @property
+    def small(self) -> bool:
+        (prompt,) = self.request.prompts
+        return len(prompt) <= SMALL_PROMPT and self.request.method.length <= SMALL_LENGTH
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """What a fixed batch has in common."""
+        return self.request.method.name, self.request.method.length
+
+
+@dataclass(frozen=True)
+class Load:
+    """What arrives: ranges to draw from, and how fast."""
+
+    requests: int = 48
+    prompts: tuple[int, int] = (40, 400)
+    lengths: tuple[int, ...] = (32, 64, 96, 128)
+    methods: tuple[str, ...] = ("saber", "archer", "llada-confidence")
+    seed: int = 0
+
+    def draw(self, model: Model) -> list[Request]:
+        draw = random.Random(self.seed)
+        plain = sorted(
+            set(range(model.folder.shape.vocabulary)) - {model.folder.mask} - model.end_ids
+        )
+        made = []
+        for _ in range(self.requests):
+            prompt = tuple(draw.choices(plain, k=draw.randint(*self.prompts)))
+            method = build(draw.choice(self.methods), {"length": draw.choice(self.lengths)})
+            made.append(Request(method, (prompt,), seed=0))
+        return made
+
+    def arrivals(self, requests: Sequence[Request], rate: float) -> list[Arrival]:
+        """Exponential gaps at `rate` requests per second; all at once at an infinite one."""
+        draw = random.Random(self.seed + 1)
+        at, made = 0.0, []
+        for request in requests:
+            at += draw.expovariate(rate) if rate < float("inf") else 0.0
+            made.append(Arrival(request, at))
+        return made
+
+
+class WorkClock:
+    """Seconds of computing, and jumps over idle time."""
+
+    def __init__(self) -> None:
+        self._offset = -process_time()
+
+    def __call__(self) -> float:
+        return process_time() + self._offset
+
+    def jump_to(self, moment: float) -> None:
+        self._offset += max(0.0, moment - self())
+
+
+Ended = list[float]
+"""When each arrival ended."""
+Way = Callable[[Model, Sequence[Arrival]], Ended]
+
+
+def one_at_a_time(model: Model, arrivals: Sequence[Arrival]) -> Ended:
+    clock, ended = WorkClock(), []
+    for arrival in arrivals:
+        clock.jump_to(arrival.at)
+        Stream(model, arrival.request).finish()
+        ended.append(clock())
+    return ended
+
+
+def fixed_batches(model: Model, arrivals: Sequence[Arrival]) -> Ended:
+    """Whoever has waited longest, with up to seven others of the same method and length that are there."""
+    clock = WorkClock()
+    ended = [0.0] * len(arrivals)
+    waiting = list(range(len(arrivals)))
+    while waiting:
+        clock.jump_to(arrivals[waiting[0]].at)
+        now, first = clock(), arrivals[waiting[0]]
+        there = [at for at in waiting if arrivals[at].at <= now and arrivals[at].kind == first.kind]
+        batch = there[:TOGETHER]
+        prompts = tuple(arrivals[at].request.prompts[0] for at in batch)
+        Stream(model, Request(first.request.method, prompts, seed=0)).finish()
+        for at in batch:
+            waiting.remove(at)
+            ended[at] = clock()
+    return ended
+
+
+def engine_one_at_a_time(model: Model, arrivals: Sequence[Arrival]) -> Ended:
+    """What the engine costs over the plain loop when it has one request at a time."""
+    clock, ended, engine = WorkClock(), [], Engine(model)
+    for arrival in arrivals:
+        clock.jump_to(arrival.at)
+        engine.enqueue(arrival.request).result()
+        ended.append(clock())
+    return ended
+
+
+def by_engine(model: Model, arrivals: Sequence[Arrival], budget: int | None = None) -> Ended:
+    clock = WorkClock()
+    engine = Engine(model, clock=clock, budget=budget)
+    ended = [0.0] * len(arrivals)
+    coming = list(range(len(arrivals)))
+    running: dict[int, Handle] = {}
+    while coming or running:
+        if not running:
+            clock.jump_to(arrivals[coming[0]].at)
+        while coming and arrivals[coming[0]].at <= clock():
+            at = coming.pop(0)
+            running[at] = engine.enqueue(arrivals[at].request)
+        engine.turn()
+        for at in [at for at, handle in running.items() if handle.done]:
+            running.pop(at).results()
+            ended[at] = clock()
+    return ended
+
+
+WAYS: dict[str, Way] = {
+    "one at a time": one_at_a_time,
+    "engine, one at a time": engine_one_at_a_time,
+    "fixed batches": fixed_batches,
+    "engine": by_engine,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to serve, at one load."""
+
+    way: str
+    load: float
+    """Of what one at a time can serve; infinite when all come at once."""
+    mean: float
+    p50: float
+    p99: float
+    p99_small: float
+    goodput: float
+    """Requests per second that end within three times their time alone."""
+    throughput: float
+    """Requests per second from the first arrival to the last end."""
+    cpu: float
+    """Seconds of computing per request."""
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = asdict(self)
+        return plain | {"load": "all at once" if self.load == float("inf") else self.load}
+
+
+def traffic(
+    model: Model, load: Load, loads: Sequence[float], repeats: int, budget: int | None = None
+) -> list[Row]:
+    """Every way at every load, in turn; medians over the repetitions."""
+    requests = load.draw(model)
+    alone = [_seconds_alone(model, request) for request in requests]
+    rate = 1.0 / statistics.mean(alone)
+    rows: dict[tuple[str, float], list[Row]] = {}
+    for _ in range(repeats):
+        for each in loads:
+            arrivals = load.arrivals(requests, each * rate)
+            for name, way in WAYS.items():
+                started = process_time()
+                ended = (
+                    by_engine(model, arrivals, budget) if way is by_engine else way(model, arrivals)
+                )
+                row = _row(name, each, arrivals, ended, alone, process_time() - started)
+                rows.setdefault((name, each), []).append(row)
+    return [_median(same) for same in rows.values()]
+
+
+def _seconds_alone(model: Model, request: Request) -> float:
+    started = process_time()
+    Stream(model, request).finish()
+    return process_time() - started
+
+
+def _row(
+    name: str,
+    load: float,
+    arrivals: Sequence[Arrival],
+    ended: Ended,
+    alone: Sequence[float],
+    computed: float,
+) -> Row:
+    waits = [end - arrival.at for end, arrival in zip(ended, arrivals, strict=True)]
+    small = [wait for wait, arrival in zip(waits, arrivals, strict=True) if arrival.small]
+    well = sum(wait <= PATIENCE * own for wait, own in zip(waits, alone, strict=True))
+    whole = max(ended) - arrivals[0].at
+    return Row(
+        way=name,
+        load=load,
+        mean=statistics.mean(waits),
+        p50=percentile(waits, 50),
+        p99=percentile(waits, 99),
+        p99_small=percentile(small, 99) if small else float("nan"),
+        goodput=well / whole,
+        throughput=len(waits) / whole,
+        cpu=computed / len(waits),
+    )
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """By linear interpolation between the sorted values."""
+    if len(values) == 1:
+        return values[0]
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def _median(rows: Sequence[Row]) -> Row:
+    numbers = {
+        name: statistics.median(getattr(row, name) for row in rows)
+        for name in ("mean", "p50", "p99", "p99_small", "goodput", "throughput", "cpu")
+    }
+    return Row(way=rows[0].way, load=rows[0].load, **numbers)

@@ -1,0 +1,47 @@
+"""The reader's side: does named operations on texts of unknown origin, one after the other.
+
+Unlike a program or a test, a text is only looked at, never run, so this process stays. But looking
+can take for ever, fill the memory or overflow the stack: then it ends, and another takes its place.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from . import limits, wire
+
+REASON_LENGTH = 200
+OPERATIONS = "operations"
+"""The module that holds the table of what can be asked; the judge sends it along."""
+
+
+def serve(connection: wire.Connection) -> NoReturn:
+    """Answers until nobody asks any more."""
+    _, body = connection.receive()
+    limits.limit_memory(wire.loads(body)["memory_bytes"])
+    while True:
+        _, body = connection.receive()
+        connection.send(wire.ANSWER, answer(body))
+
+
+def answer(body: bytes) -> bytes:
+    """What an operation found, or why it found nothing."""
+    request = wire.loads(body)
+    operation = operations()[request["operation"]]
+    try:
+        reply = wire.dumps({"found": operation(request["text"], **request["facts"])})
+    except Exception as error:  # noqa: BLE001 - a text may raise anything, and it is its own fault
+        reply = wire.dumps({"error": f"{type(error).__name__}: {error}"[:REASON_LENGTH]})
+    if len(reply) > wire.MESSAGE_BYTES:
+        return wire.dumps({"error": f"what was found takes {len(reply)} bytes"})
+    return reply
+
+
+def operations() -> dict[str, Callable[..., Any]]:
+    """The table of this process."""
+    table: dict[str, Callable[..., Any]] = sys.modules[f"{__package__}.{OPERATIONS}"].OPERATIONS
+    return table
+
+
+def rehearse() -> None:
+    """Nothing to do: the process stays, so its first text is as good a rehearsal as any."""

@@ -1,0 +1,184 @@
+"""Looks at texts of unknown origin in a confined process that stays.
+
+Parsing or matching a text runs nothing of it, but can take for ever, fill the memory or overflow the
+stack of whoever does it. So that is done elsewhere, and a text that ends the process that looks at it
+gets the verdict for that; the next text finds a new process.
+"""
+
+import queue
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final
+
+from archer.judge.checks import MIB, Limits, NoSandbox, Outcome, Tier, Verdict
+from archer.judge.child import Child, ChildUnfit
+from archer.judge.inside import wire
+from archer.judge.run import ended_early
+from archer.judge.tiers import Workshop, open_workshop
+from archer.judge.watch import Watch
+from archer.judge.zygote_process import ZygoteLost, ZygoteProcess
+
+SECONDS: Final = 3.0
+MEMORY_BYTES: Final = 512 * MIB
+ATTEMPTS: Final = 2
+PRELOAD: Final = ("ast", "dataclasses", "json", "re", "textwrap", "warnings")
+TRY: Final[tuple[Tier, ...]] = ("A", "B", "C", "D", "F")
+"""Where nothing confines, the limits alone must do: nothing of a text is ever run."""
+
+
+class Unreadable(Exception):
+    """A text cannot be looked at within the limits. `verdict` is what that means for it."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict = Verdict(outcome, reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What readers can do, and how much they may use for it.
+
+    `modules` are sources by name, in the order in which they are loaded; one of them, `operations`,
+    holds the table. They may use the standard library, each other by relative import, and
+    `packages`; `preload` is imported ahead. `versions` are those of distributions that packages ask for.
+    """
+
+    modules: Mapping[str, str]
+    packages: tuple[str, ...] = ()
+    preload: tuple[str, ...] = PRELOAD
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = SECONDS
+    memory_bytes: int = MEMORY_BYTES
+
+
+class Readers:
+    """As many readers as texts are looked at at a time, each started when it is first needed.
+
+    A context manager, safe to use from several threads.
+    """
+
+    def __init__(self, reading: Reading, count: int, tier: Tier | None = None) -> None:
+        self._reading = reading
+        self._candidates: tuple[Tier, ...] = TRY if tier is None else (tier,)
+        self._workshop: Workshop | None = None
+        self._free: queue.LifoQueue[_Reader | None] = queue.LifoQueue()
+        self._count = count
+
+    def __enter__(self) -> "Readers":
+        self._workshop, first = open_workshop(self._candidates, self._reading.packages, self._start)
+        for _ in range(self._count - 1):
+            self._free.put(None)
+        self._free.put(first)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._workshop is not None
+        for _ in range(self._count):
+            reader = self._free.get()
+            if reader is not None:
+                reader.close()
+        self._workshop.close()
+
+    @property
+    def tier(self) -> Tier:
+        """How the readers are confined."""
+        assert self._workshop is not None
+        return self._workshop.tier
+
+    def read(self, operation: str, text: str, /, **facts: Any) -> Any:
+        """What an operation finds in a text; Unreadable if it ends the process or finds no end.
+
+        Whoever takes too long is looked at once more, because the machine may be at fault.
+        """
+        try:
+            return self._read_once(operation, text, facts)
+        except Unreadable as fault:
+            if fault.verdict.outcome not in ("timeout", "harness_error"):
+                raise
+        return self._read_once(operation, text, facts)
+
+    def _read_once(self, operation: str, text: str, facts: Mapping[str, Any]) -> Any:
+        assert self._workshop is not None
+        reader = self._free.get()
+        healthy = False
+        try:
+            if reader is None:
+                reader = self._start(self._workshop)
+            found = reader.ask({"operation": operation, "text": text, "facts": facts})
+            healthy = True
+        except (ZygoteLost, ChildUnfit, NoSandbox, OSError) as error:
+            raise Unreadable("harness_error", str(error)) from None
+        except Unreadable:
+            healthy = True
+            raise
+        finally:
+            if not healthy and reader is not None:
+                reader.close()
+            self._free.put(reader if healthy else None)
+        return found
+
+    def _start(self, workshop: Workshop) -> "_Reader":
+        reading = self._reading
+        changes = {"preload": list(reading.preload), "versions": dict(reading.versions)}
+        return _Reader(workshop.zygote("reader", reading.modules, changes), reading)
+
+
+class _Reader:
+    """A zygote and the one of its children that looks at texts now."""
+
+    def __init__(self, zygote: ZygoteProcess, reading: Reading) -> None:
+        self._zygote = zygote
+        self._reading = reading
+        self._child: Child | None = None
+
+    def ask(self, request: Mapping[str, Any]) -> Any:
+        try:
+            question = wire.frame(wire.QUESTION, wire.dumps(request))[wire.HEADER.size :]
+        except wire.WireError as error:
+            raise Unreadable("fail", f"The completion is {error}.") from None
+        reply = self._exchange(question)
+        if "error" in reply:
+            self._dismiss()
+            raise Unreadable("fail", f"The completion cannot be read: {reply['error']}.")
+        return reply["found"]
+
+    def _exchange(self, question: bytes) -> dict[str, Any]:
+        child = self._child = self._child or self._hire()
+        replies: list[bytes] = []
+        watch = Watch(self._reading.seconds)
+        watch.channel(child.channel, lambda: replies.extend(b for _, b in child.channel.frames()))
+        watch.readable(self._zygote.control.fileno(), self._zygote.hear)
+        child.channel.send(wire.QUESTION, question)
+        while not replies and not child.channel.ended:
+            if not watch.wait(self._reading.seconds):
+                self._dismiss()
+                limit = f"{self._reading.seconds:g} s"
+                raise Unreadable("timeout", f"The completion could not be read within {limit}.")
+        if replies:
+            found: dict[str, Any] = wire.loads(replies[0])
+            return found
+        code = self._zygote.wait_for_exit(child)
+        self._dismiss()
+        early = ended_early(code, Limits(), "The process that read the completion", 0.0)
+        raise Unreadable(early.verdict.outcome, early.verdict.reason)
+
+    def _hire(self) -> Child:
+        child = self._zygote.take()
+        self._zygote.replenish()
+        child.channel.send(wire.LOAD, wire.dumps({"memory_bytes": self._reading.memory_bytes}))
+        return child
+
+    def _dismiss(self) -> None:
+        if self._child is not None:
+            self._zygote.release(self._child)
+            self._child = None
+
+    def close(self) -> None:
+        self._dismiss()
+        self._zygote.close()

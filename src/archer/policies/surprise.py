@@ -1,0 +1,41 @@
+"""Refresh when the response says what the prompt's cache did not foresee.
+
+Axes: B rows, L columns.  A token that the anchor's pass expected moves the prompt little; one that it did not
+expect moves it much.  What is counted is information: nats under the anchor's own logits.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas, Scope
+from archer.engine.foresight import kept_for
+from archer.engine.memory import Memory
+from archer.policies.base import Policy
+
+MOST_NATS = 6.0
+"""Beyond it hundreds of tokens per column would have to be kept, and the prompt would never be refreshed."""
+
+
+@dataclass(frozen=True)
+class Surprise(Policy):
+    """Refresh the prompt when the tokens placed since the anchor carry `nats` under the anchor's logits.
+
+    Tokens that were taken back count nothing.
+    """
+
+    answers = Scope.RESPONSE
+    rebuilds = True
+    reads_logits: ClassVar[bool] = True
+
+    nats: Annotated[float, Field(ge=0, le=MOST_NATS)] = 0.3
+    """0 is eager decoding."""
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
+        told = memory.surprisal(canvas, kept_for(self.nats))
+        refresh = (told >= self.nats) | ~memory.anchored
+        return canvas.revisable() | refresh[:, None]

@@ -1,0 +1,149 @@
+"""Who may ask: keys compared in constant time, hosts that are this machine, and errors that tell nothing.
+
+Plain ASGI around the application, so that no route can be forgotten.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from archer.errors import BadRequest
+from archer.server.refusals import Refusal, unexpected
+
+PUBLIC = frozenset({"/", "/health", "/ready"})
+"""Without a key: the page, which knows nothing by itself, and the signs of life."""
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+SHORTEST_KEY = 16
+HEADERS: Mapping[str, str] = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+}
+
+log = logging.getLogger("archer")
+
+
+def read_keys(path: Path) -> tuple[str, ...]:
+    """One key per line; empty lines and lines that begin with # are left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadRequest(f"The key file {str(path)!r} cannot be read: {reason}.") from error
+    keys = tuple(
+        line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")
+    )
+    if not keys:
+        raise BadRequest(f"The key file {str(path)!r} holds no key. Write one per line.")
+    if any(len(key) < SHORTEST_KEY or not key.isascii() or " " in key for key in keys):
+        raise BadRequest(
+            f"A key in {str(path)!r} is shorter than {SHORTEST_KEY} characters or is not plain ASCII. "
+            "`openssl rand -hex 24` makes a good one."
+        )
+    return keys
+
+
+def check_binding(host: str, keys: Sequence[str], without_key: bool) -> None:
+    """Refuse to be open to others by mistake."""
+    if host not in LOOPBACK and not keys and not without_key:
+        raise BadRequest(
+            f"The address {host!r} can be reached from other machines, and no key protects the server. "
+            "Give --api-key-file FILE, or say --without-key if everybody may use it."
+        )
+
+
+def owner_of(scope: Scope) -> str | None:
+    """Which key asked; None where there are no keys."""
+    owner = scope.get("archer.owner")
+    return owner if isinstance(owner, str) else None
+
+
+class Access:
+    """Around the application: refuses strangers, and catches what nobody foresaw."""
+
+    def __init__(self, app: ASGIApp, keys: Sequence[str], local: bool) -> None:
+        """`local`: only requests that name this machine are answered, which no page elsewhere can send."""
+        self._app = app
+        self._keys = [key.encode() for key in keys]
+        self._local = local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        begun = False
+
+        async def answer(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            self._admit(scope)
+            await self._app(scope, receive, answer)
+        except Refusal as error:
+            await refused(error)(scope, receive, answer)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one sentence
+            log.error("A request failed in %s.", " < ".join(_places(error)))
+            if not begun:
+                await refused(unexpected())(scope, receive, answer)
+
+    def _admit(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if self._local and _host(headers.get("host", "")) not in LOOPBACK:
+            raise Refusal(
+                403,
+                "This server answers only to the names of its own machine, such as localhost. "
+                "To be reached by another name it needs --host and a key.",
+            )
+        if not self._keys or scope["path"] in PUBLIC:
+            return
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        presented = given.strip().encode()
+        matches = [hmac.compare_digest(presented, key) for key in self._keys]
+        if kind.lower() != "bearer" or not any(matches):
+            raise Refusal(
+                401,
+                "The API key is missing or wrong. Send `Authorization: Bearer KEY`.",
+                kind="authentication_error",
+                code="invalid_api_key",
+            )
+        scope["archer.owner"] = f"key {matches.index(True)}"
+
+
+def refused(error: Refusal) -> JSONResponse:
+    """The refusal as a response.  A body that was not read to its end closes the connection."""
+    headers = dict(error.headers)
+    if error.status in (408, 413):
+        headers["connection"] = "close"
+    if error.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return JSONResponse(error.body, status_code=error.status, headers=headers)
+
+
+def _host(header: str) -> str:
+    """The name without its port."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0].lower()
+
+
+def _places(error: BaseException) -> Iterator[str]:
+    """Kind and places of an error, innermost first; not its message, which may hold a prompt."""
+    yield type(error).__name__
+    found, places = error.__traceback__, []
+    while found is not None:
+        code = found.tb_frame.f_code
+        places.append(f"{Path(code.co_filename).name}:{found.tb_lineno}")
+        found = found.tb_next
+    yield from reversed(places[-4:])

@@ -1,0 +1,200 @@
+"""The routes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from archer import __version__
+from archer.method_list import method_list, usable
+from archer.parts import DECODERS, POLICIES
+from archer.server.access import owner_of, refused
+from archer.server.body import read_object
+from archer.server.fields import (
+    Asked,
+    ChatFields,
+    Common,
+    TextFields,
+    chat_asked,
+    schema,
+    text_asked,
+)
+from archer.server.metrics import Metrics
+from archer.server.page import HEADERS, page
+from archer.server.refusals import Refusal, unexpected
+from archer.server.serving import Serving
+from archer.server.streaming import EventStream, plain
+
+log = logging.getLogger("archer")
+
+ERRORS = {
+    400: "The request cannot be carried out; the sentence names the field.",
+    401: "The key is missing or wrong.",
+    403: "The server was asked by a name that is not its own.",
+    404: "There is no such model.",
+    408: "The request did not arrive in time.",
+    413: "The request is too large.",
+    415: "The request is not announced as JSON.",
+    429: "Too many requests wait.",
+    500: "The model failed on this request.",
+    503: "The server is loading or stopping, or the request waited too long.",
+    504: "The request took too long.",
+}
+ERROR_SCHEMA = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"type": ["string", "null"]},
+            },
+        }
+    },
+}
+
+
+class State:
+    """What the server can do at this moment; `serving` is there once the model is loaded and has answered."""
+
+    def __init__(self) -> None:
+        self.serving: Serving | None = None
+        self.stopping = False
+        self.metrics = Metrics(self._status)
+
+    def ready(self) -> Serving:
+        """The served model; refuses while there is none."""
+        if self.serving is None:
+            sentence = "The model is being loaded; /ready tells when."
+            raise Refusal(503, sentence, kind="server_error", code="loading", retry_after=5)
+        return self.serving
+
+    def _status(self) -> Any:
+        return None if self.serving is None else self.serving.engine.status()
+
+
+def create_app(state: State, *, with_page: bool = True) -> FastAPI:
+    """The application over a state that others bring to life and to its end."""
+    app = FastAPI(
+        title="Archer", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+
+    async def generation(
+        request: Request, asked_of: Callable[[Mapping[str, Any]], Asked]
+    ) -> Response:
+        try:
+            asked = asked_of(await read_object(request))
+            serving = state.ready()
+            job = await serving.submit(asked, owner_of(request.scope))
+        except Refusal as error:
+            state.metrics.rejected(error.code or str(error.status))
+            raise
+        return EventStream(serving, job) if asked.stream else await plain(serving, job, request)
+
+    @app.post("/v1/chat/completions", **_described(ChatFields))
+    async def chat_completions(request: Request) -> Response:
+        """Answer a conversation."""
+        return await generation(request, chat_asked)
+
+    @app.post("/v1/completions", **_described(TextFields))
+    async def completions(request: Request) -> Response:
+        """Continue texts as they stand, without the chat template."""
+        return await generation(request, text_asked)
+
+    @app.get("/v1/models", responses=_responses(401, 403, 503))
+    async def models() -> Response:
+        """The served model, and its name with every method."""
+        serving = state.ready()
+        return JSONResponse({"object": "list", "data": [_model(serving, id) for id in serving.ids]})
+
+    @app.get("/v1/models/{id:path}", responses=_responses(401, 403, 404, 503))
+    async def model(id: str) -> Response:
+        """One of them."""
+        serving = state.ready()
+        serving.method(id)
+        return JSONResponse(_model(serving, id))
+
+    @app.get("/v1/archer/methods", responses=_responses(401, 403))
+    async def methods() -> Response:
+        """Methods, decoders and caches with their settings."""
+        tables = (dict(usable(table, log.warning)) for table in (DECODERS, POLICIES))
+        return JSONResponse(method_list(*tables))
+
+    @app.get("/health")
+    async def health() -> Response:
+        """The process is alive."""
+        return JSONResponse({"status": "alive"})
+
+    @app.get("/ready", responses=_responses(503))
+    async def ready() -> Response:
+        """The model has answered and takes requests."""
+        serving = state.ready()
+        if state.stopping:
+            raise Refusal(503, "The server is stopping.", kind="server_error", code="stopping")
+        return JSONResponse({"status": "ready", "model": serving.name})
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses=_responses(401, 403))
+    async def metrics() -> Response:
+        """For Prometheus."""
+        return Response(state.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    if with_page:
+
+        @app.get("/", include_in_schema=False)
+        async def root() -> Response:
+            return HTMLResponse(page(), headers=dict(HEADERS))
+
+    app.add_exception_handler(Refusal, _refuse)
+    app.add_exception_handler(HTTPException, _other)
+    app.add_exception_handler(Exception, _mistake)
+    return app
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return refused(error)
+
+
+async def _other(_: Request, error: Exception) -> Response:
+    """What the framework refuses by itself: paths and methods that are not there."""
+    assert isinstance(error, HTTPException)
+    sentences = {404: "There is nothing at this address.", 405: "This address does not take that."}
+    message = sentences.get(error.status_code, error.detail)
+    made = refused(Refusal(error.status_code, message))
+    made.headers.update(error.headers or {})
+    return made
+
+
+async def _mistake(_: Request, __: Exception) -> Response:
+    """The framework raises the error again for `Access` to log."""
+    return refused(unexpected())
+
+
+def _model(serving: Serving, id: str) -> dict[str, Any]:
+    return {"id": id, "object": "model", "created": serving.created, "owned_by": "archer"}
+
+
+def _described(kind: type[Common]) -> dict[str, Any]:
+    """What the machine-readable description says of a route whose body is read by hand."""
+    own = json.loads(json.dumps(schema(kind)))
+    body = {"required": True, "content": {"application/json": {"schema": own}}}
+    answers = {"application/json": {"schema": {"type": "object"}}, "text/event-stream": {}}
+    responses = _responses(*ERRORS) | {200: {"description": "The answer.", "content": answers}}
+    return {"openapi_extra": {"requestBody": body}, "responses": responses}
+
+
+def _responses(*codes: int) -> dict[int | str, dict[str, Any]]:
+    content = {"application/json": {"schema": ERROR_SCHEMA}}
+    return {code: {"description": ERRORS[code], "content": content} for code in codes}

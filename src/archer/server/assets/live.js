@@ -1,0 +1,219 @@
+// A response while it forms: the API's events become the data of the player, drawn once per frame.
+
+const at = (id) => document.getElementById(id);
+const calls = { full: 0, cached: 1, reused: 2 };
+const thousandths = (confidence) => (confidence === null ? -1 : Math.round(confidence * 1000));
+let key = ""; // typed by the user, kept here only
+let session = null; // the runs under way or just finished
+
+// One method's run: the data of a player that grows with every event.
+class Live {
+  constructor(method) {
+    this.method = method;
+    this.data = null;
+    this.text = "";
+    this.ended = false;
+    this.told = 0; // updates
+  }
+
+  start(event) {
+    this.pieces = event.pieces ?? {};
+    this.events = [];
+    this.finals = event.ends;
+    this.data = {
+      model: event.model,
+      method: event.method,
+      settings: event.settings,
+      seed: event.seed,
+      length: event.length,
+      radius: event.settings.radius ?? null,
+      prompt: event.prompts[0].map((id) => this.pieces[id] ?? `<${id}>`).join(""),
+      numbers: false,
+      outcome: "decoding",
+    };
+  }
+
+  update(event) {
+    Object.assign(this.pieces, event.pieces);
+    this.events.push(event);
+    this.told += 1;
+  }
+
+  end(event) {
+    this.ended = true;
+    const reasons = { stop: "ended by an end token", length: "all positions filled" };
+    this.data.outcome = reasons[event.completion.finish_reason] ?? "finished";
+  }
+
+  // The rows of `player_data` up to an update: ids in order, changes as flat lists.
+  rows(last = this.told) {
+    const events = this.events.slice(0, last);
+    const placed = events.flatMap((event) => [...event.accepted, ...event.replaced]);
+    const ids = [...new Set(placed.map(({ token }) => token))].sort((a, b) => a - b);
+    const place = new Map(ids.map((id, number) => [id, number]));
+    const changes = (list) => list.flatMap((c) => [c.at, place.get(c.token), thousandths(c.confidence)]);
+    const updates = events.map((event) => [
+      calls[event.call],
+      event.distance,
+      thousandths(event.threshold),
+      changes(event.accepted),
+      changes(event.replaced),
+      event.remasked.flatMap((where, number) => [where, thousandths(event.doubts[number] ?? null)]),
+    ]);
+    const { outcome, ...data } = this.data;
+    const texts = ids.map((id) => this.pieces[id] ?? `<${id}>`);
+    const ends = ids.filter((id) => this.finals.includes(id)).map((id) => place.get(id));
+    return { ...data, ids, texts, ends, updates, outcome };
+  }
+}
+
+// The objects of a stream of server-sent events, one by one.
+async function* objects(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ; ) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line.startsWith("data: {")) yield JSON.parse(line.slice(6));
+    }
+  }
+}
+
+async function asked(path, options = {}) {
+  const headers = key ? { authorization: `Bearer ${key}`, ...options.headers } : options.headers;
+  const response = await fetch(path, { ...options, headers });
+  if (response.ok) return response;
+  const { error } = await response.json();
+  throw new Error(error.message);
+}
+
+async function follow(live, request, signal) {
+  const body = JSON.stringify({ ...request, archer: { method: live.method, stream_mode: "provisional" } });
+  const headers = { "content-type": "application/json" };
+  const response = await asked("/v1/chat/completions", { method: "POST", headers, body, signal });
+  for await (const chunk of objects(response.body)) {
+    if (chunk.error) throw new Error(chunk.error.message);
+    if (chunk.archer?.event === "start") live.start(chunk.archer);
+    if (chunk.archer?.event === "update") live.update(chunk.archer);
+    if (chunk.archer?.event === "end") live.end(chunk.archer);
+    if (chunk.archer?.event === "skipped") throw new Error("The connection is too slow to watch every update.");
+    live.text += chunk.choices[0]?.delta.content ?? "";
+    session.changed = true;
+  }
+  if (!live.ended) throw new Error("The server ended the stream before the response was complete.");
+}
+
+// The player of what is known by now; while it runs it shows the latest update that both have reached, so
+// that being ahead is not taken for a difference.
+function show(running) {
+  const known = session.runs.filter(({ data }) => data !== null);
+  if (known.length === 0) return;
+  const last = running ? Math.min(...known.map(({ ended, told }) => (ended ? Infinity : told))) : Infinity;
+  const player = new Player(known.map((live) => live.rows(last)));
+  if (running) player.seek(player.total);
+  player.node.classList.toggle("live", running);
+  player.node.setAttribute("aria-busy", running);
+  at("stage").replaceChildren(player.node);
+  at("texts").replaceChildren(
+    ...session.runs.map((live) => make("div", {}, make("h2", {}, live.method), make("pre", {}, live.text))),
+  );
+}
+
+function drawing(mine) {
+  requestAnimationFrame(() => {
+    if (session !== mine || mine.over) return;
+    if (mine.changed) show(true);
+    mine.changed = false;
+    drawing(mine);
+  });
+}
+
+function say(words, wrong = false) {
+  at("told").textContent = words;
+  at("told").classList.toggle("wrong", wrong);
+}
+
+function busy(yes) {
+  at("run").disabled = yes;
+  at("stop").disabled = !yes;
+  at("save").disabled = yes || session === null || !session.runs.every(({ ended }) => ended);
+}
+
+async function run() {
+  key = at("key").value;
+  const methods = [at("first").value.trim(), at("second").value.trim()].filter((name) => name !== "");
+  const mine = { runs: methods.map((name) => new Live(name)), control: new AbortController(), changed: false, over: false };
+  session = mine;
+  busy(true);
+  say("Running.");
+  at("stage").replaceChildren();
+  at("texts").replaceChildren();
+  drawing(mine);
+  let outcome = ["", false];
+  try {
+    const { data } = await (await asked("/v1/models", { signal: mine.control.signal })).json();
+    const request = {
+      model: data[0].id,
+      messages: [{ role: "user", content: at("prompt").value }],
+      seed: Number(at("seed").value),
+      stream: true,
+      ...(at("length").value === "" ? {} : { max_tokens: Number(at("length").value) }),
+    };
+    await Promise.all(mine.runs.map((live) => follow(live, request, mine.control.signal)));
+    outcome = ["Done.", false];
+  } catch (error) {
+    outcome = mine.control.signal.aborted && error.name === "AbortError" ? ["Stopped.", false] : [error.message, true];
+    mine.control.abort();
+  }
+  mine.over = true;
+  mine.runs.filter(({ data, ended }) => data !== null && !ended).forEach(({ data }) => { data.outcome = "not finished"; });
+  show(false);
+  busy(false);
+  say(...outcome);
+}
+
+// The file that `archer view` would write of the same runs.
+function save() {
+  const runs = session.runs.map((live) => live.rows());
+  const safe = (text) => text.replace(/[<>&\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  const escaped = (text) => make("p", {}, text).innerHTML;
+  const title = `Archer · ${session.runs.map(({ method }) => method).join(" and ")}`;
+  const parts = {
+    '[{"runs":"%runs%"}]': safe(JSON.stringify(runs)),
+    "%title%": escaped(title),
+    "%summary%": escaped(session.runs[0].data.prompt.split("\n")[0].slice(0, 80)),
+  };
+  let file = JSON.parse(at("file").textContent);
+  for (const [mark, text] of Object.entries(parts)) file = file.split(mark).join(text);
+  if (runs.length > 1) file = file.replace('<details class="trajectory"', '<details class="trajectory pair"');
+  const link = make("a", { href: URL.createObjectURL(new Blob([file], { type: "text/html" })), download: "archer.html" });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+async function listMethods() {
+  try {
+    const { methods } = await (await asked("/v1/archer/methods")).json();
+    at("methods").replaceChildren(...Object.keys(methods).map((name) => make("option", { value: name })));
+  } catch {
+    at("methods").replaceChildren(); // names can be typed all the same
+  }
+}
+
+at("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  run();
+});
+at("ask").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !at("run").disabled) at("ask").requestSubmit();
+  if (event.key === "Escape" && !at("stop").disabled) at("stop").click();
+});
+at("stop").addEventListener("click", () => session.control.abort());
+at("save").addEventListener("click", save);
+at("key").addEventListener("change", () => {
+  key = at("key").value;
+  listMethods();
+});
+listMethods();

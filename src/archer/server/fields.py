@@ -1,0 +1,342 @@
+"""What a client may write into a request, and what it means here.
+
+Fields that mean nothing to a diffusion model may stand there with the value that changes nothing; any other
+value, and any field that is not known, is refused by its name.  Nothing is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from archer.server import limits
+from archer.server.refusals import Refusal
+
+NEUTRAL: Mapping[str, Sequence[Any]] = {
+    "audio": (),
+    "best_of": (1,),
+    "echo": (False,),
+    "frequency_penalty": (0,),
+    "function_call": ("none", "auto"),
+    "functions": ([],),
+    "logit_bias": ({},),
+    "min_p": (0,),
+    "modalities": (["text"],),
+    "parallel_tool_calls": (True, False),
+    "prediction": (),
+    "presence_penalty": (0,),
+    "reasoning_effort": ("none",),
+    "repetition_penalty": (1,),
+    "response_format": ({"type": "text"},),
+    "service_tier": ("auto", "default"),
+    "store": (False,),
+    "suffix": ("",),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "top_k": (-1, 0),
+    "top_logprobs": (0,),
+    "top_p": (1,),
+    "verbosity": ("medium",),
+    "web_search_options": (),
+}
+"""Fields that are not supported -> the values beside null with which they change nothing."""
+NEUTRAL_IN_MESSAGES: Mapping[str, Sequence[Any]] = {
+    "annotations": ([],),
+    "audio": (),
+    "function_call": (),
+    "name": (),
+    "refusal": (),
+    "tool_calls": ([],),
+    "type": ("text", "message"),
+}
+EXPLAINED: Mapping[str, str] = {
+    "archer.stream_mode": (
+        "must be final or provisional. Text that has merely not changed for a while can still be taken "
+        "back, and a delta cannot, so there is no mode that sends such text; provisional events tell "
+        "how long the unchanged prefix is"
+    ),
+    "messages.content": "must be a text, or a list of parts of the type text",
+    "prompt": (
+        "must be a text, a list of token ids, or a list of either; "
+        f"at most {limits.ROWS} prompts, none of them empty"
+    ),
+    "stop": (
+        f"must be a text of 1 to {limits.STOP_LENGTH} characters, or a list of at most {limits.STOPS}"
+    ),
+    "archer.settings": (
+        "must hold names and values, each a number, a text, true or false, or a list of lists of numbers"
+    ),
+    "logprobs": (
+        "must be true or false for chats and 0 for completions: the model's alternatives are those of "
+        "many different moments, so they are not told"
+    ),
+}
+"""What to say of a field whose declaration would say it badly."""
+
+Whole = Annotated[int, Field(ge=-limits.WHOLE, lt=limits.WHOLE)]
+Label = Annotated[str, Field(max_length=limits.LABEL)]
+Stop = Annotated[str, Field(min_length=1, max_length=limits.STOP_LENGTH)]
+Stops = Annotated[list[Stop], Field(max_length=limits.STOPS)]
+Ids = Annotated[list[Annotated[int, Field(ge=0, lt=1 << 31)]], Field(min_length=1)]
+Line = Annotated[str, Field(min_length=1)]
+Lines = Annotated[list[Line], Field(min_length=1, max_length=limits.ROWS)]
+IdLists = Annotated[list[Ids], Field(min_length=1, max_length=limits.ROWS)]
+Setting = int | float | str | bool | list[list[float]] | None
+Message = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Chat:
+    """Messages that the model's template turns into a prompt."""
+
+    messages: list[Message]
+
+
+Prompt = str | list[int] | Chat
+
+
+class Fields(BaseModel):
+    """No field beyond those declared, and no guessing of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Part(Fields):
+    """A piece of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(Fields):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[Part]
+
+    def plain(self) -> Message:
+        """As the templates of models know it, which say system where newer clients say developer."""
+        parts = self.content
+        text = parts if isinstance(parts, str) else "".join(part.text for part in parts)
+        return {"role": "system" if self.role == "developer" else self.role, "content": text}
+
+
+class Streaming(Fields):
+    include_usage: bool | None = None
+    include_obfuscation: Literal[False] | None = None
+
+
+class Extension(Fields):
+    """The field `archer`: what OpenAI's API has no words for."""
+
+    method: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    settings: Annotated[dict[str, Setting], Field(max_length=64)] | None = None
+    preset: Label | None = None
+    stream_mode: Literal["final", "provisional"] | None = None
+    priority: Literal["interactive", "batch"] | None = None
+    isolated: bool | None = None
+
+
+class Common(Fields):
+    """What both routes take."""
+
+    model: Annotated[str, Field(min_length=1, max_length=limits.LABEL)]
+    max_tokens: Annotated[int, Field(ge=1, lt=1 << 31)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    seed: Whole | None = None
+    n: Annotated[int, Field(ge=1, le=limits.SAMPLES)] | None = None
+    stop: Stop | Stops | None = None
+    stream: bool | None = None
+    stream_options: Streaming | None = None
+    user: Label | None = None
+    archer: Extension | None = None
+
+
+class ChatFields(Common):
+    """`POST /v1/chat/completions`"""
+
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=limits.MESSAGES)]
+    max_completion_tokens: Annotated[int, Field(ge=1, lt=1 << 31)] | None = None
+    logprobs: bool | None = None
+    metadata: Annotated[dict[Label, Label], Field(max_length=16)] | None = None
+    safety_identifier: Label | None = None
+    prompt_cache_key: Label | None = None
+
+
+class TextFields(Common):
+    """`POST /v1/completions`"""
+
+    prompt: Line | Ids | Lines | IdLists
+    logprobs: Literal[0] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request in the words of this package."""
+
+    chat: bool
+    model: str
+    prompts: tuple[Prompt, ...]
+    length: int | None
+    temperature: float | None
+    seed: int
+    n: int
+    stop: tuple[str, ...]
+    stream: bool
+    usage: bool
+    """Whether a stream ends with its usage; a plain reply always tells it."""
+    logprobs: bool
+    extension: Extension
+
+    @property
+    def provisional(self) -> bool:
+        return self.stream and self.extension.stream_mode == "provisional"
+
+
+def chat_asked(body: Mapping[str, Any]) -> Asked:
+    """The request in a body of `/v1/chat/completions`."""
+    body = _without_neutral(body, NEUTRAL, "", ChatFields)
+    messages = body.get("messages")
+    if isinstance(messages, list):
+        stripped = [
+            _without_neutral(each, NEUTRAL_IN_MESSAGES, f"messages.{place}.", ChatMessage)
+            if isinstance(each, dict)
+            else each
+            for place, each in enumerate(messages)
+        ]
+        body["messages"] = stripped
+    fields = _checked(ChatFields, body)
+    lengths = {fields.max_tokens, fields.max_completion_tokens} - {None}
+    if len(lengths) > 1:
+        sentence = "max_tokens and max_completion_tokens mean the same here; give one of them."
+        raise Refusal(400, sentence, param="max_tokens")
+    chat = Chat([message.plain() for message in fields.messages])
+    return _asked(fields, True, (chat,), next(iter(lengths), None), fields.logprobs is True)
+
+
+def text_asked(body: Mapping[str, Any]) -> Asked:
+    """The request in a body of `/v1/completions`."""
+    fields = _checked(TextFields, _without_neutral(body, NEUTRAL, "", TextFields))
+    prompts = _prompts(fields.prompt)
+    asked = _asked(fields, False, prompts, fields.max_tokens, fields.logprobs is not None)
+    if len(prompts) * asked.n > limits.ROWS:
+        sentence = (
+            f"{len(prompts)} prompts with n = {asked.n} are more than {limits.ROWS} responses."
+        )
+        raise Refusal(400, sentence, param="n")
+    return asked
+
+
+def schema(kind: type[Common]) -> dict[str, Any]:
+    """The JSON schema of a body, fields with neutral values included; it stands by itself."""
+    described = kind.model_json_schema()
+    properties = described["properties"]
+    for name, values in NEUTRAL.items():
+        properties.setdefault(name, {"enum": [*values, None]})
+    return described
+
+
+def _prompts(
+    prompt: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+) -> tuple[Prompt, ...]:
+    if isinstance(prompt, str):
+        return (prompt,)
+    if isinstance(prompt[0], int):
+        return ([token for token in prompt if isinstance(token, int)],)
+    return tuple(
+        each if isinstance(each, str) else list(each)
+        for each in prompt
+        if not isinstance(each, int)
+    )
+
+
+def _asked(
+    fields: Common, chat: bool, prompts: tuple[Prompt, ...], length: int | None, logprobs: bool
+) -> Asked:
+    stream = fields.stream is True
+    if fields.stream_options is not None and not stream:
+        raise Refusal(400, "stream_options need stream = true.", param="stream_options")
+    extension = fields.archer or Extension()
+    if extension.stream_mode is not None and not stream:
+        raise Refusal(400, "archer.stream_mode needs stream = true.", param="archer.stream_mode")
+    stop = fields.stop or []
+    return Asked(
+        chat=chat,
+        model=fields.model,
+        prompts=prompts,
+        length=length,
+        temperature=fields.temperature,
+        seed=fields.seed or 0,
+        n=fields.n or 1,
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        stream=stream,
+        usage=fields.stream_options is not None and fields.stream_options.include_usage is True,
+        logprobs=logprobs,
+        extension=extension,
+    )
+
+
+Kind = TypeVar("Kind", bound=Fields)
+
+
+def _checked(kind: type[Kind], body: Mapping[str, Any]) -> Kind:
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise _refused(first["type"], first["loc"], first["msg"]) from None
+
+
+def _refused(kind: str, where: Sequence[int | str], message: str) -> Refusal:
+    """Names the field as it stands in the request, without the branches of unions that pydantic adds."""
+    plain = [str(part) for part in where if isinstance(part, int) or part.isidentifier()]
+    param = ".".join(plain)
+    if kind == "extra_forbidden":
+        return Refusal(400, f"The field {param!r} is not supported here.", param=param)
+    if kind == "missing":
+        return Refusal(400, f"The field {param!r} is missing.", param=param)
+    for name, words in EXPLAINED.items():
+        field = _reached(plain, name.split("."))
+        if field is not None:
+            return Refusal(400, f"{field} {words}.", param=field)
+    return Refusal(400, f"{param}: {message}.", param=param)
+
+
+def _reached(where: Sequence[str], known: Sequence[str]) -> str | None:
+    """The beginning of a place in the request that ends with the known names; None if it is elsewhere."""
+    left = list(known)
+    for place, part in enumerate(where, start=1):
+        if left and part == left[0]:
+            left.pop(0)
+        elif not part.isdecimal():
+            return None
+        if not left:
+            return ".".join(where[:place])
+    return None
+
+
+def _without_neutral(
+    body: Mapping[str, Any],
+    table: Mapping[str, Sequence[Any]],
+    prefix: str,
+    declared: type[Fields],
+) -> dict[str, Any]:
+    """Drops fields whose value changes nothing; refuses the same fields with any other value."""
+    kept = {}
+    for name, value in body.items():
+        if name in declared.model_fields or name not in table:
+            kept[name] = value
+        elif value is not None and not any(_same(value, each) for each in table[name]):
+            words = f"The field {prefix + name!r} is not supported here"
+            allowed = ", ".join(map(repr, table[name]))
+            sentence = f"{words}; leave it out." if not allowed else f"{words} beyond {allowed}."
+            raise Refusal(400, sentence, param=prefix + name)
+    return kept
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Equal as JSON: true is not 1, but 1.0 is."""
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    return bool(value == other)

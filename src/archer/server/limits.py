@@ -1,0 +1,53 @@
+"""How much a client may ask for, and how long it may take: one table, refused beyond before any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BODY = 1 << 20
+"""Bytes of a request."""
+DEPTH = 32
+"""Brackets within brackets."""
+MESSAGES = 256
+ROWS = 16
+"""Responses of one request: prompts times n."""
+SAMPLES = 8
+"""n."""
+STOPS = 4
+STOP_LENGTH = 64
+"""Characters of a stop string."""
+WHOLE = 1 << 63
+"""Whole numbers of a request are below it, and at least its negative."""
+LABEL = 512
+"""Characters of what a client may attach and nobody reads."""
+HEADERS = 16 << 10
+"""Bytes of a request's first line and headers."""
+CONNECTIONS = 1024
+HEADER_SECONDS = 30.0
+"""A connection that has not sent its first headers by then is closed."""
+BODY_SECONDS = 30.0
+IDLE_SECONDS = 30.0
+"""How long a connection is kept without a request."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the operator may choose."""
+
+    length: int = 1024
+    """Tokens of a response."""
+    queue: int = 64
+    """Requests that wait; the next one is refused."""
+    queue_seconds: float = 60.0
+    seconds: float = 600.0
+    """From arrival to the last token."""
+    rows_per_key: int = 16
+    """Rows that one API key may have running."""
+    alive_seconds: float = 10.0
+    """A stream says that it is alive after so long a silence."""
+    slow_seconds: float = 30.0
+    """A stream whose reader takes nothing for so long is cancelled."""
+    backlog: int = 256
+    """Updates kept for a slow reader before they are merged."""
+    drain_seconds: float = 30.0
+    """For what is running when the server is told to stop."""

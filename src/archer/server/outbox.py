@@ -1,0 +1,125 @@
+"""From the engine's thread to the event loop: what happened to the rows of one HTTP request.
+
+The engine never waits here.  What a slow reader has not taken is merged: deltas become one delta, and updates
+beyond a backlog become one event that tells the response they led to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from archer.completion import Completion
+from archer.decoders.base import Decision
+from archer.engine.step import Call, Step
+from archer.errors import ArcherError
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is kept of a step: neither its logits nor its memory."""
+
+    rows: tuple[int, ...]
+    calls: tuple[Call, ...]
+    after: Any
+    decision: Decision
+
+    @classmethod
+    def of(cls, step: Step[Any], first: int) -> Moment:
+        """`first` is the number of the request's first row among all rows that the client asked for."""
+        return cls(tuple(first + row for row in step.rows), step.calls, step.after, step.decision)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Updates of a row that its reader was too slow for."""
+
+    row: int
+    count: int
+    update: int
+    """The last of them."""
+    response: tuple[int, ...]
+    """After it."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Text that stays."""
+
+    row: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    first: int
+    completions: Sequence[Completion]
+    columns: int
+    """Columns computed for them."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    error: ArcherError
+
+
+Item = Moment | Skipped | Delta | Finished | Failed
+
+
+class Outbox:
+    """What is to be told, in order.  `post` may be called on any thread, the rest on the loop's."""
+
+    def __init__(self, backlog: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._backlog = backlog
+        self._items: list[Item] = []
+        self._updates = 0
+        self._filled = asyncio.Event()
+
+    def post(self, item: Item) -> None:
+        with suppress(RuntimeError):  # the loop is gone, and its clients with it
+            self._loop.call_soon_threadsafe(self._put, item)
+
+    async def take(self) -> list[Item]:
+        """Everything that has happened since; waits for something to happen."""
+        await self._filled.wait()
+        self._filled.clear()
+        items, self._items, self._updates = self._items, [], 0
+        return items
+
+    def _put(self, item: Item) -> None:
+        last = self._items[-1] if self._items else None
+        if isinstance(item, Delta) and isinstance(last, Delta) and item.row == last.row:
+            self._items[-1] = Delta(item.row, last.text + item.text)
+        else:
+            self._items.append(item)
+        self._updates += isinstance(item, Moment)
+        if self._updates > self._backlog:
+            self._items = merged(self._items)
+            self._updates = 0
+        self._filled.set()
+
+
+def merged(items: Iterable[Item]) -> list[Item]:
+    """The same with one item per row in the place of all its updates, and one of all its text."""
+    skipped: dict[int, Skipped] = {}
+    deltas: dict[int, Delta] = {}
+    rest: list[Item] = []
+    for item in items:
+        match item:
+            case Moment():
+                for place, row in enumerate(item.rows):
+                    response = tuple(item.after.response[place].tolist())
+                    count = 1 + (skipped[row].count if row in skipped else 0)
+                    skipped[row] = Skipped(row, count, item.after.updates[place], response)
+            case Skipped():
+                skipped[item.row] = item
+            case Delta(row, text):
+                before = deltas[row].text if row in deltas else ""
+                deltas[row] = Delta(row, before + text)
+            case _:
+                rest.append(item)
+    return [*skipped.values(), *deltas.values(), *rest]

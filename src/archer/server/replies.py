@@ -1,0 +1,159 @@
+"""Replies and stream chunks as OpenAI's clients read them, for chats and for plain completions."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archer.completion import Completion
+    from archer.model import Model
+
+NEVER = -9999.0
+"""OpenAI's number for the logarithm of a probability of 0."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What all objects of one reply have in common."""
+
+    id: str
+    created: int
+    model: str
+    chat: bool
+
+    def whole(self, choices: Sequence[dict[str, Any]], usage: dict[str, Any]) -> dict[str, Any]:
+        kind = "chat.completion" if self.chat else "text_completion"
+        return self._head(kind) | {"choices": list(choices), "usage": usage}
+
+    def choice(
+        self, index: int, text: str, reason: str, logprobs: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """One finished response."""
+        ending = {"logprobs": logprobs, "finish_reason": reason}
+        if not self.chat:
+            return {"index": index, "text": text, **ending}
+        message = {"role": "assistant", "content": text, "refusal": None}
+        return {"index": index, "message": message, **ending}
+
+    def chunk(self, choices: str, more: str = "") -> str:
+        """A line of the stream; choices and more are JSON already, because updates come often."""
+        kind = "chat.completion.chunk" if self.chat else "text_completion"
+        head = json.dumps(self._head(kind), separators=(",", ":"))
+        return f'data: {head[:-1]},"choices":[{choices}]{more}}}\n\n'
+
+    def opening(self, index: int) -> str:
+        """A choice that begins."""
+        return self._part(index, {"role": "assistant", "content": ""} if self.chat else "")
+
+    def said(self, index: int, text: str) -> str:
+        """A choice that goes on."""
+        return self._part(index, {"content": text} if self.chat else text)
+
+    def silent(self, index: int) -> str:
+        """A choice that nothing is added to."""
+        return self._part(index, {} if self.chat else "")
+
+    def closing(self, index: int, reason: str, logprobs: dict[str, Any] | None) -> str:
+        """A choice that ends."""
+        return self._part(index, {} if self.chat else "", reason, logprobs)
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+    def _part(
+        self,
+        index: int,
+        said: dict[str, str] | str,
+        reason: str | None = None,
+        logprobs: dict[str, Any] | None = None,
+    ) -> str:
+        name = "delta" if self.chat else "text"
+        part = {"index": index, name: said, "logprobs": logprobs, "finish_reason": reason}
+        return json.dumps(part, separators=(",", ":"), allow_nan=False)
+
+
+def error_line(body: dict[str, Any]) -> str:
+    """An error after the first byte, which clients raise."""
+    return f"data: {json.dumps(body, separators=(',', ':'))}\n\n"
+
+
+def counted(model: Model, done: Completion) -> int:
+    """Tokens up to and with the first end id, or up to where a stop string cut the text."""
+    seen = len(shown(model, done))
+    whole = seen == len(model.visible(done.tokens))
+    return seen + (whole and seen < len(done.tokens) and done.tokens[seen] in model.end_ids)
+
+
+def shown(model: Model, done: Completion) -> list[int]:
+    """The tokens whose text the client sees: up to an end id, a mask or the cut of a stop string."""
+    text, mask = model.text, model.folder.mask
+    tokens = model.visible(done.tokens)
+    tokens = tokens[: tokens.index(mask)] if mask in tokens else tokens
+    if text is None or done.text is None or len(text.decode(tokens)) <= len(done.text):
+        return tokens
+    low, high = 0, len(tokens)
+    while low < high:
+        middle = (low + high) // 2
+        if len(text.decode(tokens[:middle])) < len(done.text):
+            low = middle + 1
+        else:
+            high = middle
+    return tokens[:low]
+
+
+def usage(
+    model: Model, done: Sequence[Completion], prompts: int, canvas: int, columns: int
+) -> dict[str, Any]:
+    """What was consumed; `prompts` is the number of tokens of all prompts, each counted once.
+
+    Samples of a method that leaves nothing to chance are one computation, and are counted as one.
+    """
+    written = sum(counted(model, each) for each in done)
+    rows = list({id(each): each for each in done}.values())
+    return {
+        "prompt_tokens": prompts,
+        "completion_tokens": written,
+        "total_tokens": prompts + written,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "archer": {
+            "canvas_tokens": len(done) * canvas,
+            "updates": sum(each.updates for each in rows),
+            "full": sum(each.full_passes for each in rows),
+            "cached": sum(each.cached_passes for each in rows),
+            "reused": sum(each.reused_passes for each in rows),
+            "revised": sum(each.revised_positions for each in rows),
+            "columns": columns,
+        },
+    }
+
+
+def logprobs(model: Model, done: Completion, chat: bool) -> dict[str, Any]:
+    """The logarithm of each token's confidence at the acceptance that stands; their sum is no likelihood."""
+    tokens = shown(model, done)
+    pieces = [str(token) if model.text is None else model.text.piece(token) for token in tokens]
+    sure = [_logarithm(each) for each in done.confidences[: len(tokens)]]
+    if not chat:
+        offsets = [0]
+        for piece in pieces:
+            offsets.append(offsets[-1] + len(piece))
+        return {
+            "tokens": pieces,
+            "token_logprobs": sure,
+            "top_logprobs": [{} for _ in pieces],
+            "text_offset": offsets[:-1],
+        }
+    content = [
+        {"token": piece, "logprob": value, "bytes": list(piece.encode()), "top_logprobs": []}
+        for piece, value in zip(pieces, sure, strict=True)
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _logarithm(confidence: float | None) -> float | None:
+    if confidence is None:
+        return None
+    return math.log(min(confidence, 1.0)) if confidence > 0 else NEVER

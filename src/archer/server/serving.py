@@ -1,0 +1,294 @@
+"""One model behind the API: from a request's fields to rows in the engine, and back to the client."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archer.catalogue import METHODS
+from archer.completion import Completion
+from archer.engine.step import Step
+from archer.errors import ArcherError, BadRequest, Closing, Overloaded, TooLong
+from archer.model import LENGTHS
+from archer.server.encoding import Encoder
+from archer.server.fields import Asked, Chat, Prompt
+from archer.server.limits import Limits
+from archer.server.metrics import Metrics
+from archer.server.outbox import Delta, Failed, Finished, Moment, Outbox
+from archer.server.refusals import Refusal, RowFailed, refusal
+from archer.server.replies import Reply, counted
+from archer.server.watching import Watch, all_rows
+from archer.service.job import Options
+from archer.service.listener import Listener
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
+    from archer.service.engine import Engine
+    from archer.service.handle import Handle
+
+DEFAULT_METHOD = "archer"
+NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
+"""Options of `Model.request` itself, which have fields of their own or none."""
+
+
+class Ticket(Listener):
+    """One request of the engine: tells the outbox and the metrics what becomes of it."""
+
+    def __init__(self, serving: Serving, job: Job, request: Request, first: int) -> None:
+        """`first` is the number of its first response among all that the client asked for."""
+        self.hears_text = job.asked.stream
+        self._metrics, self._model = serving.metrics, serving.model
+        self._outbox, self._first, self._watched = job.outbox, first, job.watch is not None
+        self._length = request.method.length
+        self._copies = 1 if request.method.decoder.draws else job.asked.n
+        self._born = time.monotonic()
+        self._columns = 0
+        self._silent = True
+
+    def admitted(self) -> None:
+        self._metrics.admitted(self._age)
+
+    def stepped(self, step: Step[Any]) -> None:
+        self._columns += sum(call.fed for call in step.calls)
+        self._metrics.stepped(len(step.rows), self._length)
+        if (
+            self._watched
+        ):  # one row stands for all samples of a method that leaves nothing to chance
+            for copy in range(self._copies):
+                self._outbox.post(Moment.of(step, self._first + copy))
+
+    def settled(self, row: int, text: str) -> None:
+        self._speak()
+        self._outbox.post(Delta(self._first + row, text))
+
+    def finished(self, completions: Sequence[Completion]) -> None:
+        for each in completions:
+            if each.error is not None:
+                self.failed(RowFailed(each.error))
+                return
+        self._speak()
+        tokens = sum(counted(self._model, each) for each in completions)
+        self._metrics.finished(completions, tokens, self._age)
+        self._outbox.post(Finished(self._first, completions, self._columns))
+
+    def failed(self, error: ArcherError) -> None:
+        self._metrics.failed(error)
+        self._outbox.post(Failed(error))
+
+    def _speak(self) -> None:
+        if self._silent:
+            self._silent = False
+            self._metrics.first_text(self._age)
+
+    @property
+    def _age(self) -> float:
+        return time.monotonic() - self._born
+
+
+class Job:
+    """One HTTP request that the engine works on."""
+
+    def __init__(self, serving: Serving, asked: Asked, requests: list[Request]) -> None:
+        self.asked = asked
+        self.requests = requests
+        self.outbox = Outbox(serving.limits.backlog)
+        self.reply = Reply(
+            id=f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
+            created=int(time.time()),
+            model=asked.model,
+            chat=asked.chat,
+        )
+        self.rows = len(requests) * asked.n
+        self.watch = (
+            Watch(serving.model, serving.name, all_rows(requests, asked.n))
+            if asked.provisional
+            else None
+        )
+        self.handles: list[Handle] = []
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(len(prompt) for request in self.requests for prompt in request.prompts)
+
+    @property
+    def length(self) -> int:
+        """Tokens of each response."""
+        return self.requests[0].method.length
+
+    def cancel(self) -> None:
+        """Free what it holds; harmless where it is over."""
+        for handle in self.handles:
+            handle.cancel()
+
+
+class Serving:
+    """The model, its engine and its encoder, and the rules by which requests get to them."""
+
+    def __init__(self, model: Model, engine: Engine, metrics: Metrics, limits: Limits) -> None:
+        if model.text is None:
+            raise BadRequest(
+                f"{model.name!r} has no tokenizer, so it cannot be served: clients send texts. "
+                "Add a tokenizer.json to its folder."
+            )
+        self.model, self.engine, self.metrics, self.limits = model, engine, metrics, limits
+        self.name = public_name(model.name)
+        self.created = int(time.time())
+        self.stopping = False
+        self.jobs: set[Job] = set()
+        self._entering = 0
+        self._encoder = Encoder(model.text)
+        self._path = str(model.folder.path)
+        tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
+        self._most_bytes = model.folder.shape.max_positions * max(map(len, tokens))
+
+    @property
+    def busy(self) -> int:
+        """Clients that wait for an answer."""
+        return len(self.jobs) + self._entering
+
+    @property
+    def ids(self) -> list[str]:
+        """Names by which the model can be asked for: its own, and one with each method."""
+        return [self.name, *(f"{self.name}@{method}" for method in METHODS)]
+
+    def method(self, name: str) -> str | None:
+        """The method that a model id names, None where it names none; refuses other models."""
+        if name == self.name:
+            return None
+        own, at, method = name.rpartition("@")
+        if own == self.name and at and method:
+            return method
+        raise Refusal(
+            404,
+            f"There is no model {name[:100]!r} here. The model is {self.name!r}, "
+            f"and {self.name + '@METHOD'!r} decodes it by another method.",
+            param="model",
+            code="model_not_found",
+        )
+
+    async def submit(self, asked: Asked, owner: str | None) -> Job:
+        """Check, encode and enqueue; everything that can be refused is refused here."""
+        if self.stopping:
+            raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
+        method, settings = self._chosen(asked)
+        for prompt in asked.prompts:
+            self._check_size(prompt)
+        status = self.engine.status()
+        if status.waiting + self._entering >= self.limits.queue:
+            rate = status.columns_per_second
+            wait = status.queued_columns / rate if rate else 1.0
+            raise refusal(Overloaded(status.waiting + self._entering, wait))
+        self._entering += 1
+        try:
+            requests = await self._encoder.requests(
+                asked.prompts, lambda ids: self._requests(asked, method, settings, ids)
+            )
+            return self._enqueue(asked, requests, owner)
+        except ArcherError as error:
+            raise self.told(error) from error
+        finally:
+            self._entering -= 1
+
+    def told(self, error: ArcherError) -> Refusal:
+        """The refusal, without the place of the model's folder."""
+        made = refusal(error)
+        made.message = made.message.replace(self._path, self.name)
+        return made
+
+    def over(self, job: Job) -> None:
+        """The client has its answer or is gone."""
+        job.cancel()
+        self.jobs.discard(job)
+
+    def close(self) -> None:
+        self.engine.close()
+        self._encoder.close()
+
+    def _chosen(self, asked: Asked) -> tuple[str, dict[str, Any]]:
+        """The method, and its settings from wherever they stand in the request."""
+        named, own = self.method(asked.model), asked.extension.method
+        if named is not None and own is not None:
+            sentence = "The method is given twice, in the model's name and as archer.method."
+            raise Refusal(400, sentence, param="archer.method")
+        settings = dict(asked.extension.settings or {})
+        for name in settings.keys() & NOT_SETTINGS:
+            raise refusal(BadRequest(f"{name!r} is no setting of a method."))
+        for field, value in (("length", asked.length), ("temperature", asked.temperature)):
+            if value is None:
+                continue
+            if field in settings or (field == "length" and settings.keys() & LENGTHS):
+                sentence = f"The {field} is given twice, as a field and in archer.settings."
+                raise Refusal(400, sentence, param=f"archer.settings.{field}")
+            settings[field] = value
+        for name in LENGTHS & settings.keys():
+            self._check_length(settings[name])
+        return named or own or DEFAULT_METHOD, settings
+
+    def _requests(
+        self, asked: Asked, method: str, settings: dict[str, Any], prompts: Sequence[Sequence[int]]
+    ) -> list[Request]:
+        """Runs on the encoder's thread."""
+        made = []
+        for ids in prompts:
+            request = self.model.request(
+                ids, method, seed=asked.seed, preset=asked.extension.preset, **settings
+            )
+            self._check_length(request.method.length)
+            made.append(request)
+        return made
+
+    def _check_size(self, prompt: Prompt) -> None:
+        """Refuse a text that cannot fit however few tokens it makes: encoding it would cost memory."""
+        if isinstance(prompt, Chat):
+            texts = [message["content"] for message in prompt.messages]
+        else:
+            texts = [prompt] if isinstance(prompt, str) else []
+        if sum(len(text.encode()) for text in texts) > self._most_bytes:
+            raise refusal(
+                TooLong(
+                    f"The prompt is longer than {self._most_bytes} bytes, which is more than the "
+                    f"{self.model.folder.shape.max_positions} positions of the model can hold. Shorten it."
+                )
+            )
+
+    def _check_length(self, length: Any) -> None:
+        if isinstance(length, int) and length > self.limits.length:
+            raise Refusal(
+                400,
+                f"A response of {length} tokens is longer than this server allows, "
+                f"which is {self.limits.length}.",
+                param="max_tokens",
+                code="context_length_exceeded",
+            )
+
+    def _enqueue(self, asked: Asked, requests: list[Request], owner: str | None) -> Job:
+        job = Job(self, asked, requests)
+        options = Options(
+            n=asked.n,
+            stop=asked.stop,
+            ends_early=not asked.provisional,
+            priority=asked.extension.priority or "interactive",
+            isolated=asked.extension.isolated is True,
+            timeout=self.limits.seconds,
+            queue_timeout=self.limits.queue_seconds,
+            owner=owner,
+        )
+        try:
+            for place, request in enumerate(requests):
+                ticket = Ticket(self, job, request, place * asked.n)
+                job.handles.append(self.engine.enqueue(request, options, ticket))
+                self.metrics.accepted(len(request.prompts[0]))
+        except ArcherError:
+            job.cancel()
+            raise
+        self.jobs.add(job)
+        return job
+
+
+def public_name(name: str) -> str:
+    """A hub id as it is; of a folder the last part only, which tells nobody where it lies."""
+    path = Path(name)
+    return path.resolve().name if path.is_dir() else name

@@ -1,0 +1,188 @@
+"""Answers: one JSON object at the end, or server-sent events on the way.
+
+Both watch for the client to leave while they wait for the engine; its rows are free one update later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from archer.completion import Completion
+from archer.server.outbox import Delta, Failed, Finished, Item, Moment, Skipped
+from archer.server.replies import error_line, logprobs, usage
+from archer.server.serving import Job, Serving
+
+ALIVE = ": keep-alive\n\n"
+DONE = "data: [DONE]\n\n"
+
+
+async def plain(serving: Serving, job: Job, request: Request) -> Response:
+    """The whole answer; nothing if the client leaves before."""
+    gone = asyncio.create_task(until_gone(request.receive))
+    waiting = asyncio.create_task(_collected(serving, job))
+    try:
+        await asyncio.wait({gone, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            return Response(status_code=499)  # nobody reads it
+        done, columns = waiting.result()
+    finally:
+        gone.cancel()
+        waiting.cancel()
+        serving.over(job)
+    choices = [
+        job.reply.choice(row, each.text or "", each.finish_reason, _sure(serving, job, each))
+        for row, each in enumerate(done)
+    ]
+    told = usage(serving.model, done, job.prompt_tokens, job.length, columns)
+    return JSONResponse(job.reply.whole(choices, told))
+
+
+class EventStream(Response):
+    """A stream of chunks, with a sign of life in long silences and an end for readers that do not read."""
+
+    def __init__(self, serving: Serving, job: Job) -> None:
+        super().__init__(
+            media_type="text/event-stream",
+            headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
+        )
+        del self.headers["content-length"]
+        self._serving, self._job = serving, job
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.create_task(until_gone(receive))
+        sending = asyncio.create_task(self._send(send))
+        try:
+            await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                with suppress(TimeoutError):
+                    sending.result()
+        finally:
+            self._serving.over(self._job)
+            gone.cancel()
+            sending.cancel()
+
+    async def _send(self, send: Send) -> None:
+        slow = self._serving.limits.slow_seconds
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        script = Script(self._serving, self._job)
+        text = script.opening()
+        while True:
+            async with asyncio.timeout(slow):
+                body = {"type": "http.response.body", "body": text.encode(), "more_body": True}
+                await send(body)
+            if script.over:
+                break
+            text = await self._following(script)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _following(self, script: Script) -> str:
+        try:
+            async with asyncio.timeout(self._serving.limits.alive_seconds):
+                items = await self._job.outbox.take()
+        except TimeoutError:
+            return ALIVE
+        return script.following(items)
+
+
+class Script:
+    """The text of a stream, piece by piece; it knows no socket."""
+
+    def __init__(self, serving: Serving, job: Job) -> None:
+        self._serving, self._job = serving, job
+        self._done: dict[int, Completion] = {}
+        self._columns = 0
+        self._nulls = ',"usage":null' if job.asked.usage else ""
+        self.over = False
+
+    def opening(self) -> str:
+        """A chunk per choice at once, so that the client knows that it was heard."""
+        reply, rows, watch = self._job.reply, range(self._job.rows), self._job.watch
+        text = "".join(self._chunk(reply.opening(row)) for row in rows)
+        if watch is not None:
+            text += self._chunk(reply.silent(0), f',"archer":{watch.start()}')
+        return text
+
+    def following(self, items: list[Item]) -> str:
+        """Everything up to the end or to the first error."""
+        text = ""
+        for item in items:
+            if not self.over:
+                text += "".join(self._lines(item))
+        return text
+
+    def _lines(self, item: Item) -> Iterator[str]:
+        reply, watch = self._job.reply, self._job.watch
+        match item:
+            case Moment() if watch is not None:
+                for row, event in watch.updates(item):
+                    yield self._chunk(reply.silent(row), f',"archer":{event}')
+            case Skipped() if watch is not None:
+                yield self._chunk(reply.silent(item.row), f',"archer":{watch.skipped(item)}')
+            case Delta():
+                yield self._chunk(reply.said(item.row, item.text))
+            case Finished():
+                yield from self._ends(item)
+            case Failed():
+                self.over = True
+                yield error_line(self._serving.told(item.error).body)
+            case _:
+                pass
+
+    def _ends(self, item: Finished) -> Iterator[str]:
+        job, serving = self._job, self._serving
+        for row, done in enumerate(item.completions, start=item.first):
+            self._done[row] = done
+            event = "" if job.watch is None else f',"archer":{job.watch.end(row, done)}'
+            choice = job.reply.closing(row, done.finish_reason, _sure(serving, job, done))
+            yield self._chunk(choice, event)
+        self._columns += item.columns
+        if len(self._done) < job.rows:
+            return
+        self.over = True
+        if job.asked.usage:
+            rows = [self._done[row] for row in range(job.rows)]
+            told = usage(serving.model, rows, job.prompt_tokens, job.length, self._columns)
+            yield job.reply.chunk("", f',"usage":{_json(told)}')
+        yield DONE
+
+    def _chunk(self, choice: str, more: str = "") -> str:
+        return self._job.reply.chunk(choice, self._nulls + more)
+
+
+async def until_gone(receive: Receive) -> None:
+    """Returns when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _collected(serving: Serving, job: Job) -> tuple[list[Completion], int]:
+    done: dict[int, Completion] = {}
+    columns = 0
+    while len(done) < job.rows:
+        for item in await job.outbox.take():
+            match item:
+                case Finished():
+                    done |= dict(enumerate(item.completions, start=item.first))
+                    columns += item.columns
+                case Failed():
+                    raise serving.told(item.error)
+                case _:
+                    pass
+    return [done[row] for row in range(job.rows)], columns
+
+
+def _sure(serving: Serving, job: Job, done: Completion) -> dict[str, Any] | None:
+    return logprobs(serving.model, done, job.asked.chat) if job.asked.logprobs else None
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,74 @@
+"""Provisional events: the trace's own, with the length of the prefix that has not changed for a while."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archer.server.outbox import Moment, Skipped
+from archer.trace import Speller, start, updates
+
+if TYPE_CHECKING:
+    from archer.completion import Completion
+    from archer.model import Model, Request
+
+STABLE = 8
+"""Updates without a change after which a position counts as stable.  It may change all the same."""
+
+
+class Watch:
+    """The events of one HTTP request, as JSON objects."""
+
+    def __init__(self, model: Model, name: str, request: Request) -> None:
+        """`request` holds all rows; `name` is what the model is called here, which is no path."""
+        self._start = start(model, request).model_copy(update={"model": name})
+        self._speller = Speller(model, request)
+        length = request.method.length
+        self._changed = [[0] * length for _ in request.prompts]
+        self._open = [[True] * length for _ in request.prompts]
+
+    def start(self) -> str:
+        return self._start.model_dump_json()
+
+    def updates(self, moment: Moment) -> list[tuple[int, str]]:
+        """Each event with its row."""
+        told = []
+        for event in updates(moment):
+            changed, masked = self._changed[event.row], self._open[event.row]
+            for change in (*event.accepted, *event.replaced):
+                changed[change.at] = event.update
+                masked[change.at] = False
+            for at in event.remasked:
+                changed[at] = event.update
+                masked[at] = True
+            spelled = self._speller.spelled(event).model_dump_json()
+            told.append(
+                (event.row, f'{spelled[:-1]},"stable":{self._stable(event.row, event.update)}}}')
+            )
+        return told
+
+    def skipped(self, item: Skipped) -> str:
+        """The updates that were merged; from here on nothing is known to be stable."""
+        row = item.row
+        self._changed[row] = [item.update] * len(item.response)
+        self._open[row] = [token == self._start.mask for token in item.response]
+        told = {"event": "skipped", "row": row, "count": item.count, "update": item.update}
+        return json.dumps(told | {"response": item.response}, separators=(",", ":"))
+
+    def end(self, row: int, completion: Completion) -> str:
+        told = {"event": "end", "row": row, "completion": completion.as_dict()}
+        return json.dumps(told, separators=(",", ":"), allow_nan=False)
+
+    def _stable(self, row: int, update: int) -> int:
+        places = zip(self._open[row], self._changed[row], strict=True)
+        unstable = (
+            at for at, (masked, since) in enumerate(places) if masked or update - since < STABLE
+        )
+        return next(unstable, len(self._open[row]))
+
+
+def all_rows(requests: list[Request], n: int) -> Request:
+    """One request with a prompt for every row that the client will see."""
+    prompts = tuple(prompt for request in requests for prompt in request.prompts for _ in range(n))
+    return replace(requests[0], prompts=prompts)

@@ -1,0 +1,73 @@
+"""Finding the answer in a response, for each answer task, and comparing it with the right one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import isfinite
+
+from .marked import marked_answer
+from .numbers import find_numbers
+
+TOLERANCE = 1e-2
+LABELS = ("yes", "no", "maybe")
+LABEL = re.compile(rf"\b({'|'.join(LABELS)})\b", re.IGNORECASE)
+WORD = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+
+
+def math_answer(response: str) -> str:
+    """A marked answer without what people put around it."""
+    return (marked_answer(response) or "").removesuffix(".").strip("$ ")
+
+
+def finqa_answer(response: str, marks: bool, word: bool) -> str:
+    """A number, or yes or no; `marks` says whether a marked answer goes before the last number."""
+    marked = marked_answer(response) if marks else None
+    if word:
+        return yes_or_no(marked) or yes_or_no(response)
+    return (_result(marked) if marked else "") or _last(response)
+
+
+def finqa_accepted(answer: str, right: float | str, factors: Sequence[float]) -> bool:
+    """Whether an answer is the right word, or one of its readings is near the right number."""
+    if isinstance(right, str):
+        return yes_or_no(answer) == right
+    numbers = find_numbers(answer)
+    if len(numbers) != 1:
+        return False
+    number = numbers[0]
+    readings = [number.value * factor for factor in factors]
+    return any(isfinite(each) and abs(each - right) <= TOLERANCE * abs(right) for each in readings)
+
+
+def yes_or_no(text: str | None) -> str:
+    """The first such word, in small letters; empty if there is none."""
+    found = WORD.search(text or "")
+    return found.group(1).lower() if found else ""
+
+
+def pubmedqa_answer(response: str, marks: bool) -> str:
+    """The label in a marked answer, else the first label anywhere."""
+    marked = marked_answer(response) if marks else None
+    return label(marked) or label(response)
+
+
+def label(text: str | None) -> str:
+    """The first of yes, no and maybe, in small letters; empty if there is none."""
+    found = LABEL.search(text or "")
+    return found.group(1).lower() if found else ""
+
+
+def _result(marked: str) -> str:
+    """The first number behind the last equals sign of a marked answer."""
+    numbers = find_numbers(marked.rpartition("=")[2])
+    return _written(numbers[0].written, numbers[0].percent) if numbers else ""
+
+
+def _last(text: str) -> str:
+    numbers = find_numbers(text)
+    return _written(numbers[-1].written, numbers[-1].percent) if numbers else ""
+
+
+def _written(size: float, percent: bool) -> str:
+    return f"{size!r}%" if percent else repr(size)

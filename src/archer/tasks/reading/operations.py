@@ -1,0 +1,30 @@
+"""The table of what can be asked about a text: name -> function of the text and of plain facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import algebra, answers, code, lineage
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        code.mbpp_published,
+        code.mbpp_repaired,
+        code.humaneval_published,
+        code.humaneval_repaired,
+        code.last_function,
+        code.livecodebench_published,
+        code.livecodebench_repaired,
+        code.pocket_repaired,
+        answers.math_answer,
+        answers.finqa_answer,
+        answers.finqa_accepted,
+        answers.pubmedqa_answer,
+        answers.label,
+        lineage.lineage_answer,
+        lineage.same_in_lineage,
+        algebra.math_equal,
+    )
+}

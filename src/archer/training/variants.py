@@ -1,0 +1,68 @@
+"""The models that the recipe can train: one size and one objective, three architectures.
+
+What differs between them is the row of the architecture table alone, so that a comparison of two of them
+compares architectures and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from archer.engine.network import Shape
+from archer.errors import BadRequest
+from archer.loading.architectures import DREAM, LLADA, PROMPT_BLIND, Architecture
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model of the recipe, under the name it is shipped by."""
+
+    name: str
+    architecture: Architecture
+    manner: str
+    """How its architecture is said in the model card, after "in"."""
+
+    def shape(self, vocabulary: int) -> Shape:
+        """About 1.3 million parameters: small enough for half a million sequences in an afternoon."""
+        return Shape(
+            layers=4,
+            width=160,
+            heads=5,
+            kv_heads=5,
+            head_dim=32,
+            inner=384,
+            vocabulary=vocabulary,
+            norm_epsilon=1e-5,
+            rope_theta=10_000.0,
+            qkv_bias=self.architecture.qkv_bias,
+            rope_float32=self.architecture.rope_float32,
+            max_positions=1024,
+        )
+
+
+VARIANTS: Mapping[str, Variant] = {
+    each.name: each
+    for each in (
+        Variant("pocket", LLADA, "LLaDA's architecture"),
+        Variant(
+            "pocket-dream",
+            DREAM,
+            "Dream's architecture: biases at queries, keys and values, and a token is scored by the "
+            "column before it",
+        ),
+        Variant(
+            "pocket-blind",
+            PROMPT_BLIND,
+            "LLaDA's architecture with one restriction: no column of the prompt sees the response, so "
+            "that the prompt's keys and values never change",
+        ),
+    )
+}
+
+
+def variant(name: str) -> Variant:
+    """The variant of a name; refuses what there is no recipe for."""
+    if name not in VARIANTS:
+        raise BadRequest(f"There is no recipe for {name!r}, only for {', '.join(VARIANTS)}.")
+    return VARIANTS[name]

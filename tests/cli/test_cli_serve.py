@@ -1,0 +1,68 @@
+"""`archer serve`: what it refuses before anything listens."""
+
+from __future__ import annotations
+
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archer.cli import main
+
+
+def run(argv: list[str]) -> int:
+    """On a thread of its own: tests in a browser keep a loop on this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(main, argv).result()
+
+
+WRONG = [
+    (["--host", "0.0.0.0"], "no key protects the server"),
+    (["--queue", "0"], "--queue takes a whole number, at least 1, not 0"),
+    (["--max-length", "0"], "--max-length takes a whole number"),
+    (["--budget", "0"], "--budget takes a whole number"),
+    (["--drain", "inf"], "--drain takes a number of seconds"),
+    (["--timeout", "0"], "--timeout takes a number above 0"),
+    (["--memory", "nan"], "--memory takes a number above 0"),
+    (["--port", "99999"], "cannot listen at 127.0.0.1 port 99999"),
+    (["--host", "no.such.host.example", "--without-key"], "cannot listen at no.such.host.example"),
+]
+
+
+@pytest.mark.parametrize(("options", "phrase"), WRONG, ids=lambda value: str(value)[:30])
+def test_what_makes_no_sense_is_refused(
+    options: list[str], phrase: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["serve", *options]) == 2
+    assert phrase in capsys.readouterr().err
+
+
+def test_a_key_file_is_read_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("short\n")
+    assert run(["serve", "--port", "0", "--api-key-file", str(keys)]) == 2
+    assert "shorter than 16" in capsys.readouterr().err
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["serve", "--port", "0", "--model", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert str(tmp_path) in said
+    assert "Traceback" not in said
+
+
+def test_without_the_extra_the_remedy_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = importlib.util.find_spec
+
+    def find(name: str, *more: Any) -> Any:
+        return None if name == "uvicorn" else real(name, *more)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+    assert run(["serve"]) == 1
+    assert "pip install 'archer-dlm[serve]'" in capsys.readouterr().err

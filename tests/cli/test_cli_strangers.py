@@ -1,0 +1,120 @@
+"""What the command line refuses, and what it shows of texts by strangers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from archer.cli import TERMINATED, main, output
+from archer.judge import Verdict
+from archer.tasks import grading
+from archer.tasks.report import Report, Row
+from archer.view.glyphs import one_line
+
+NUMBERS = ("2.7", "1e3", "0x10", "1_000", "", " 3", "nan", "inf", "-", "2,0", "٣", "9" * 30)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    "option", ["--limit", "--batch", "--seed", "--traces", "--threads", "--length"]
+)
+def test_numbers_are_taken_as_written_or_not_at_all(
+    capsys: pytest.CaptureFixture[str], option: str, number: str
+) -> None:
+    assert main(["eval", "pocket", f"{option}={number}"]) == 2
+    assert "whole number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["generate", "hi", "--threads", "100000"], "at most 512"),
+        (["generate", "hi", "--threads", "0"], "at least 1"),
+        (["eval", "pocket", "--threads", "513"], "at most 512"),
+        (["train", "pocket", "--out", "x", "--threads", "99999"], "from 1 to 512"),
+        (["grade", "pocket", "--reference", "--workers", "100000"], "at most 512"),
+        (["eval", "pocket", "--subset", ","], "--subset takes ids"),
+        (["eval", "pocket", "--subset", ""], "--subset takes ids"),
+        (["eval", "pocket", "--subset", " , ,"], "--subset takes ids"),
+        (["generate", "hi", "--revision", "abc"], "pocket is bundled and has no revisions"),
+        (["eval", "pocket", "--revision", "main"], "pocket is bundled and has no revisions"),
+        (["grade", "pocket", "--reference", "--limit", "1.5"], "whole number"),
+        (["bench", "judge", "--samples", "2.5"], "whole number"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str], said: str
+) -> None:
+    assert main([str(tmp_path / each) if each == "x" else each for each in command]) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.out == ""
+
+
+FOREIGN = (
+    "ValueError: wrong\n43  pass  0.001 s",
+    "\r43  pass",
+    "\x1b[1A\x1b[2K43  pass",
+    "\u202e ssap",
+    "a\u2028b\u2029c\x85d\x0be\x0cf",
+    "\x9b1A",
+    "tab\there",
+    "\udc80",
+)
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_line_is_one_line_without_steering(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    output.write_line(f"1  fail  {text}")
+    (line, rest) = capsys.readouterr().out.split("\n")
+    assert rest == ""
+    assert line.startswith("1  fail")
+    assert len(line.splitlines()) == 1
+    assert all(c.isprintable() for c in line)
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_reason_cannot_look_like_another_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    failed = Verdict("fail", text)
+
+    def graded(*_: object) -> Report:
+        return Report("pocket", [Row("1", failed, failed)], "A", {"metric": "pass@1"})
+
+    monkeypatch.setattr(grading, "grade", graded)
+    assert main(["grade", "pocket", "--reference", "--limit", "1"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if "pass  " in line[:12]]
+    assert rows == []
+
+
+def test_ordinary_text_is_shown_as_it_is() -> None:
+    text = "naïve 中文 🙂 50 % \u00a0 \\boxed{1}"
+    assert one_line(text) == text
+    assert one_line("a\nb\tc\r\n") == "a\\nb\\tc\\r\\n"
+
+
+def test_sigterm_ends_a_command_in_order(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+
+    def slow(*_: object) -> Report:
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+        try:
+            time.sleep(30)
+        finally:
+            closed.append(True)
+        raise AssertionError
+
+    monkeypatch.setattr(grading, "grade", slow)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["grade", "pocket", "--reference", "--limit", "1"]) == TERMINATED
+    assert closed == [True]
+    assert "terminated" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -1,0 +1,199 @@
+"""Who may ask: keys, names of the machine, and what an error tells."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from archer.errors import BadRequest
+from archer.model import Model
+from archer.server.access import PUBLIC, Access, check_binding, read_keys
+from archer.server.app import State, create_app
+from archer.server.lifecycle import Server, Setup
+from server.running import PROBLEM, chat, on_a_loop, serving
+
+KEYS = ("a-key-of-good-length-1", "a-key-of-good-length-2")
+
+
+def asking(app: Any, host: str = "localhost") -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url=f"http://{host}")
+
+
+def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
+    for route in app.routes:
+        for verb in getattr(route, "methods", None) or ():
+            yield verb, getattr(route, "path", "").replace("{id:path}", "pocket")
+
+
+@on_a_loop
+async def test_every_route_but_three_wants_the_key() -> None:
+    app = create_app(State())
+    asked = set()
+    async with asking(Access(app, KEYS, local=False)) as client:
+        for verb, path in routes(app):
+            asked.add(path)
+            for header in ("", "Bearer", "Bearer wrong", f"Basic {KEYS[0]}", f"Bearer {KEYS[0]}x"):
+                reply = await client.request(verb, path, headers={"authorization": header})
+                assert (reply.status_code == 401) == (path not in PUBLIC), (path, header)
+            for key in KEYS:
+                reply = await client.request(verb, path, headers={"authorization": f"bearer {key}"})
+                assert reply.status_code != 401, path
+        reply = await client.get("/metrics")
+        assert reply.json()["error"]["type"] == "authentication_error"
+        assert reply.headers["www-authenticate"] == "Bearer"
+    assert {"/", "/metrics", "/openapi.json", "/v1/chat/completions", "/v1/models"} <= asked
+
+
+@on_a_loop
+async def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    real = hmac.compare_digest
+
+    def compare(one: bytes, two: bytes) -> bool:
+        compared.append(two)
+        return real(one, two)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    async with asking(Access(create_app(State()), KEYS, local=False)) as client:
+        await client.get("/metrics", headers={"authorization": f"Bearer {KEYS[0]}"})
+    assert compared == [key.encode() for key in KEYS], "all of them, whichever matches"
+
+
+@on_a_loop
+async def test_without_a_key_only_names_of_this_machine_are_answered() -> None:
+    app = Access(create_app(State()), (), local=True)
+    for host, status in (
+        ("localhost", 200),
+        ("127.0.0.1:8000", 200),
+        ("[::1]:8000", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("", 403),
+    ):
+        async with asking(app) as client:
+            reply = await client.get("/health", headers={"host": host})
+            assert reply.status_code == status, host
+
+
+@on_a_loop
+async def test_an_unforeseen_error_tells_the_client_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = create_app(State())
+
+    @app.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError("the secret prompt")
+
+    with caplog.at_level(logging.ERROR):
+        async with asking(Access(app, (), local=True)) as client:
+            reply = await client.get("/broken")
+    assert reply.status_code == 500
+    assert reply.json()["error"]["type"] == "server_error"
+    assert "secret" not in reply.text
+    assert "Traceback" not in reply.text
+    ours = [record.getMessage() for record in caplog.records if record.name == "archer"]
+    assert len(ours) == 1
+    assert "RuntimeError < test_access.py:" in ours[0]
+    assert "secret" not in ours[0]
+
+
+@on_a_loop
+async def test_while_the_model_is_loading() -> None:
+    state = State()
+    async with asking(Access(create_app(state), (), local=True)) as client:
+        assert (await client.get("/health")).status_code == 200
+        for path in ("/ready", "/v1/models", "/v1/models/pocket"):
+            assert (await client.get(path)).status_code == 503
+        reply = await client.post("/v1/chat/completions", json=chat())
+        assert (reply.status_code, reply.json()["error"]["code"]) == (503, "loading")
+        assert reply.headers["retry-after"] == "5"
+        assert (await client.get("/metrics")).status_code == 200
+
+
+@on_a_loop
+async def test_bodies_are_bounded_and_announced_as_json() -> None:
+    async with asking(Access(create_app(State()), (), local=True)) as client:
+        path, kind = "/v1/completions", {"content-type": "application/json"}
+        large = await client.post(path, content=b"x" * ((1 << 20) + 1), headers=kind)
+        assert large.status_code == 413
+        assert large.headers["connection"] == "close"
+
+        async def endless() -> Any:
+            for _ in range(40):
+                yield b" " * (1 << 16)
+
+        assert (await client.post(path, content=endless(), headers=kind)).status_code == 413
+        for wrong in ("text/plain", "application/x-www-form-urlencoded", ""):
+            reply = await client.post(path, content=b"{}", headers={"content-type": wrong})
+            assert reply.status_code == 415, wrong
+        assert (await client.post(path, content=b"[]", headers=kind)).status_code == 400
+        charset = {"content-type": "application/json; charset=utf-8"}
+        assert (await client.post(path, content=b"{}", headers=charset)).status_code == 400
+
+
+def test_binding_elsewhere_needs_a_key_or_a_word() -> None:
+    with pytest.raises(BadRequest, match="--api-key-file FILE, or say --without-key"):
+        check_binding("0.0.0.0", (), False)
+    check_binding("0.0.0.0", KEYS, False)
+    check_binding("0.0.0.0", (), True)
+    for host in ("127.0.0.1", "::1", "localhost"):
+        check_binding(host, (), False)
+
+
+def test_key_files(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"# ours\n{KEYS[0]}\n\n  {KEYS[1]}  \n")
+    assert read_keys(file) == KEYS
+    for content, phrase in (
+        (b"# nothing\n", "holds no key"),
+        (b"short\n", "shorter than 16"),
+        ("schlüssel-der-lang-ist".encode(), "plain ASCII"),
+        (b"\xff\xff", "not UTF-8"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(BadRequest, match=phrase):
+            read_keys(file)
+    with pytest.raises(BadRequest, match="cannot be read: No such file"):
+        read_keys(tmp_path / "missing")
+
+
+def test_an_address_that_is_taken(pocket: Model) -> None:
+    with (
+        serving(pocket) as client,
+        pytest.raises(BadRequest, match="Choose another --host or --port"),
+    ):
+        Server(lambda: pocket, Setup(port=client.port))
+    with pytest.raises(BadRequest, match=r"cannot listen at 127\.0\.0\.1 port 99999"):
+        Server(lambda: pocket, Setup(port=99999))
+
+
+def test_keys_on_a_real_server(pocket: Model) -> None:
+    with serving(pocket, keys=KEYS) as client:
+        assert client.ask(PROBLEM, max_tokens=4).status == 200
+        client.key = None
+        assert client.ask(PROBLEM, max_tokens=4).status == 401
+        assert client.get("/").status == 200
+        assert client.get("/ready").status == 200
+
+
+def test_headers_that_keep_browsers_out_of_trouble(pocket: Model) -> None:
+    with serving(pocket) as client:
+        page, health = client.get("/"), client.get("/health")
+    for reply in (page, health):
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in reply.headers
+        assert "server" not in reply.headers
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy

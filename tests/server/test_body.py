@@ -1,0 +1,65 @@
+"""The body of a request: strict JSON, bounded."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archer.server.body import parse
+from archer.server.limits import DEPTH
+from archer.server.refusals import Refusal
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text("abc"), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_sound_json_is_read_as_it_is(value: object) -> None:
+    assert parse(json.dumps(value).encode()) == value
+
+
+REFUSED = {
+    "": "not JSON",
+    "{": "not JSON",
+    "NaN": "NaN is not a number",
+    '{"a": Infinity}': "Infinity is not a number",
+    "[-Infinity]": "-Infinity is not a number",
+    '{"a": 1, "a": 2}': "twice",
+    '"\\ud800"': "surrogate",
+    '{"\\udc00": 1}': "surrogate",
+    '"\\u0000"': "NUL",
+    "1e400": "too large",
+    str(1 << 63): "64 bits",
+    "9" * 5000: "too long",
+    "[" * (DEPTH + 1) + "]" * (DEPTH + 1): "deeper",
+    "[" * 200_000: "deeper",
+}
+
+
+@pytest.mark.parametrize(("text", "phrase"), REFUSED.items(), ids=[k[:12] for k in REFUSED])
+def test_everything_else_is_refused_with_a_sentence(text: str, phrase: str) -> None:
+    with pytest.raises(Refusal, match=phrase) as caught:
+        parse(text.encode())
+    assert caught.value.status == 400
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(Refusal, match="not UTF-8: byte 1"):
+        parse(b'"\xff"')
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_it_fail_otherwise(content: bytes) -> None:
+    with suppress(Refusal):
+        parse(content)

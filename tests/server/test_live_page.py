@@ -1,0 +1,246 @@
+"""The page at / in Chromium: what one sees while a model decodes, and what is left at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from archer.model import Model
+from archer.report.page import Player, Section, page
+from archer.report.player import player_data
+from archer.report.trajectory import rows
+from archer.server.page import page as live_page
+from archer.trace import End, Speller, start, updates
+from report.conftest import browser  # noqa: F401
+from server.running import PROBLEM, SLOW, Client, chat, serving, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+DESKTOP, PHONE = (1280, 900), (390, 844)
+KEY = "a-key-that-is-typed-in"
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture
+def show(client: Client, browser: Browser) -> Iterator[Open]:  # noqa: F811
+    """Opens the page; at the end its console was silent and it asked nobody but its server."""
+    wrong: list[str] = []
+    pages: list[Page] = []
+
+    def opened(
+        at: Client = client,
+        size: tuple[int, int] = DESKTOP,
+        complaints: bool = False,
+        **options: Any,
+    ) -> Page:
+        home = f"http://127.0.0.1:{at.port}/"
+        made = browser.new_page(viewport={"width": size[0], "height": size[1]}, **options)
+        if not complaints:
+            made.on("console", lambda message: wrong.append(message.text))
+        made.on("pageerror", lambda error: wrong.append(str(error)))
+        made.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith((home, "data:", "blob:"))
+                else wrong.append(request.url)
+            ),
+        )
+        made.goto(home)
+        pages.append(made)
+        return made
+
+    yield opened
+    for each in pages:
+        each.close()
+    assert wrong == []
+
+
+def fill(at: Page, **fields: str) -> None:
+    for name, value in fields.items():
+        at.locator(f"#{name}").fill(value)
+
+
+def finish(at: Page) -> None:
+    at.get_by_role("button", name="Run").click()
+    at.get_by_text("Done.", exact=True).wait_for(timeout=60_000)
+
+
+def said(at: Page) -> list[str]:
+    return at.locator("#texts pre").all_text_contents()
+
+
+def told(model: Model, method: str, prompt: str, length: int) -> dict[str, Any]:
+    """The same run by the library, as data of the player."""
+    stream = model.stream(prompt, method, length=length)
+    speller = Speller(model, stream.request)
+    events: list[Any] = [start(model, stream.request)]
+    for step in stream:
+        events += [speller.spelled(event) for event in updates(step)]
+    (done,) = stream.finish()
+    (found,) = rows([*events, End(row=0, completion=done.as_dict())])
+    return player_data(found)
+
+
+def test_two_methods_side_by_side_are_those_of_the_library(
+    pocket: Model, show: Open, tmp_path: Path
+) -> None:
+    at = show()
+    fill(at, prompt=PROBLEM, first="archer:4", second="saber", length="32")
+    finish(at)
+    expected = [told(pocket, method, PROBLEM, 32) for method in ("archer:4", "saber")]
+    texts = [
+        pocket.generate(PROBLEM, method, length=32)[0].text for method in ("archer:4", "saber")
+    ]
+    assert said(at) == texts
+    with at.expect_download() as waiting:
+        at.get_by_role("button", name="Save").click()
+    path = tmp_path / "saved.html"
+    waiting.value.save_as(path)
+    saved = path.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json">(.*?)</script>', saved)
+    assert found is not None
+    assert json.loads(found[1])["runs"] == expected
+    title = "Archer · archer:4 and saber"
+    summary = expected[0]["prompt"].partition("\n")[0][:80]
+    alike = page(title, [Section("", [Player(summary, expected, opened=True)])])
+    around = re.compile(r'(<script type="application/json">).*?(</script>)')
+    assert around.sub(r"\1\2", saved) == around.sub(r"\1\2", alike)
+    one, two = (responses(run) for run in expected)
+    parted = next(
+        (n for n, (a, b) in enumerate(zip(one, two, strict=False), 1) if a != b),
+        min(len(one), len(two)) + 1,
+    )
+    words = at.locator(".parted").inner_text()
+    same = one == two
+    assert words == ("The two are identical." if same else f"First divergence: update {parted}.")
+
+
+def responses(run: dict[str, Any]) -> list[list[int | None]]:
+    """The response after every update."""
+    response: list[int | None] = [None] * run["length"]
+    seen = []
+    for _, _, _, accepted, replaced, remasked in run["updates"]:
+        for changes in (accepted, replaced):
+            for at, token in zip(changes[::3], changes[1::3], strict=True):
+                response[at] = run["ids"][token]
+        for at in remasked[::2]:
+            response[at] = None
+        seen.append(list(response))
+    return seen
+
+
+def test_a_token_is_seen_being_taken_back_while_it_runs(show: Open) -> None:
+    at = show()
+    at.evaluate(
+        """() => {
+          window.seen = { taken: 0, frames: 0 };
+          new MutationObserver(() => {
+            const live = document.querySelector(".player.live");
+            if (live === null) return;
+            window.seen.frames += 1;
+            window.seen.taken += live.querySelectorAll('.response [data-mark="remasked"]').length;
+          }).observe(document.getElementById("stage"), { childList: true });
+        }"""
+    )
+    fill(at, prompt=PROBLEM, first="archer", second="")
+    finish(at)
+    seen = at.evaluate("window.seen")
+    assert seen["frames"] > 3
+    assert seen["taken"] > 0
+    assert at.locator(".player.live").count() == 0, "at the end it is the ordinary player"
+    at.keyboard.press("Home")
+    assert at.locator(".player").get_attribute("data-update") is not None
+
+
+def test_stop_frees_the_slot(client: Client, show: Open) -> None:
+    cancelled = client.metric("requests_cancelled_total")
+    at = show()
+    fill(at, prompt=PROBLEM, first=SLOW, second="random", length="512")
+    at.get_by_role("button", name="Run").click()
+    at.locator(".player.live").wait_for()
+    assert at.get_by_role("button", name="Save").is_disabled()
+    at.get_by_role("button", name="Stop").click()
+    at.get_by_text("Stopped.", exact=True).wait_for()
+    until(client.idle)
+    assert client.metric("requests_cancelled_total") == cancelled + 2
+    assert at.get_by_role("button", name="Run").is_enabled()
+
+
+def test_markup_stays_text(show: Open) -> None:
+    evil = "<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script>"
+    at = show()
+    fill(at, prompt=evil, first="archer", second="", length="8")
+    finish(at)
+    at.get_by_text("Prompt", exact=True).nth(-1).click()
+    assert "onerror" in at.locator(".about pre").inner_text()
+    assert at.evaluate("window.hacked") is None
+
+
+def test_what_the_server_refuses_is_shown(show: Open) -> None:
+    at = show(complaints=True)
+    fill(at, prompt=PROBLEM, first="sabre", second="")
+    at.get_by_role("button", name="Run").click()
+    at.locator("#told.wrong").wait_for()
+    assert "Did you mean 'saber'?" in at.locator("#told").inner_text()
+
+
+def test_a_key_is_typed_and_kept_nowhere(pocket: Model, show: Open) -> None:
+    with serving(pocket, keys=(KEY,)) as locked:
+        at = show(locked, complaints=True)
+        fill(at, prompt=PROBLEM, first="archer", second="", length="8")
+        at.get_by_role("button", name="Run").click()
+        at.get_by_text("The API key is missing or wrong.").wait_for()
+        fill(at, key=KEY)
+        finish(at)
+        kept = at.evaluate("[localStorage.length, sessionStorage.length, document.cookie]")
+        assert kept == [0, 0, ""]
+        assert KEY not in at.url
+
+
+def test_by_keys_alone(show: Open) -> None:
+    at = show()
+    at.keyboard.press("Tab")
+    assert at.evaluate("document.activeElement.id") == "prompt"
+    order = []
+    for _ in range(6):
+        at.keyboard.press("Tab")
+        order.append(at.evaluate("document.activeElement.id"))
+    assert order == ["first", "second", "length", "seed", "key", "run"]
+    fill(at, length="8")
+    at.locator("#prompt").focus()
+    at.keyboard.press("Control+Enter")
+    at.get_by_text("Done.", exact=True).wait_for(timeout=60_000)
+    for role in ("button", "textbox", "spinbutton", "slider"):
+        found = at.get_by_role(role)
+        assert found.count() == at.get_by_role(role, name=re.compile(r"\w")).count() > 0
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_sticks_out(show: Open, size: tuple[int, int], scheme: str) -> None:
+    at = show(size=size, color_scheme=scheme)
+    sticking = "document.documentElement.scrollWidth - innerWidth"
+    assert at.evaluate(sticking) <= 0
+    fill(at, prompt=PROBLEM, length="24")
+    at.get_by_role("button", name="Run").click()
+    at.locator(".player.live").wait_for()
+    assert at.evaluate(sticking) <= 0
+    at.get_by_text("Done.", exact=True).wait_for(timeout=60_000)
+    assert at.evaluate(sticking) <= 0
+    paper = at.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+def test_the_page_is_one_file_and_the_same_for_all() -> None:
+    text = live_page()
+    assert "pocket" not in text
+    assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", text.split("<script>")[0])
+    assert "/* " not in text.split("<style>")[0]
+    assert json.dumps(chat())

@@ -1,0 +1,63 @@
+"""The two local models of the lm-evaluation-harness against the server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from archer.model import Model
+from server.running import CHAT, PROBLEM, TEXT, Client
+
+pytest.importorskip("lm_eval")
+pytest.importorskip("tenacity")
+
+LENGTH = 16
+PROMPTS = [PROBLEM.replace("5.", f"{number}.") for number in (1, 2, 3)]
+
+
+def instances(prompts: list[Any]) -> list[Any]:
+    from lm_eval.api.instance import Instance
+
+    wanted = {"until": [" for "], "max_gen_toks": LENGTH, "temperature": 0.0}
+    return [
+        Instance("generate_until", {}, (prompt, dict(wanted)), n)
+        for n, prompt in enumerate(prompts)
+    ]
+
+
+def test_completions(pocket: Model, client: Client) -> None:
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+
+    model = LocalCompletionsAPI(
+        base_url=f"http://127.0.0.1:{client.port}{TEXT}",
+        model="pocket",
+        tokenizer_backend=None,
+        tokenized_requests=False,
+        batch_size=2,
+        num_concurrent=2,
+    )
+    found = model.generate_until(instances(PROMPTS))
+    expected = pocket.generate(PROMPTS, chat=False, length=LENGTH, stop=[" for "])
+    assert found == [each.text for each in expected]
+
+
+def test_chats(pocket: Model, client: Client) -> None:
+    from lm_eval.models.api_models import JsonChatStr
+    from lm_eval.models.openai_completions import LocalChatCompletion
+
+    model = LocalChatCompletion(
+        base_url=f"http://127.0.0.1:{client.port}{CHAT}", model="pocket", num_concurrent=1
+    )
+    chats = [json.dumps([{"role": "user", "content": text}]) for text in PROMPTS]
+    found = model.generate_until(instances([JsonChatStr(each) for each in chats]))
+    expected = pocket.generate(PROMPTS, length=LENGTH, stop=[" for "])
+    assert found == [each.text for each in expected]
+
+
+def test_log_likelihoods_are_refused(client: Client) -> None:
+    body = {"model": "pocket", "prompt": PROBLEM, "max_tokens": 1, "logprobs": 1, "echo": True}
+    reply = client.post(TEXT, body)
+    assert reply.status == 400
+    assert reply.json["error"]["param"] in ("echo", "logprobs")

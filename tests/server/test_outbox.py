@@ -1,0 +1,82 @@
+"""What a slow reader has not taken is merged, and nothing of its text is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from archer.model import Model
+from archer.server.outbox import Delta, Moment, Outbox, Skipped
+from archer.server.watching import Watch
+from archer.trace import states, updates
+from server.running import PROBLEM, on_a_loop
+
+
+@on_a_loop
+async def test_what_another_thread_posts_is_taken_in_order() -> None:
+    outbox = Outbox(8)
+    posted = [Delta(row, str(row)) for row in range(50)]
+
+    def post() -> None:
+        for item in posted:
+            outbox.post(item)
+
+    thread = threading.Thread(target=post)
+    thread.start()
+    taken: list[object] = []
+    while len(taken) < len(posted):
+        taken += await outbox.take()
+    thread.join()
+    assert taken == posted
+
+
+@on_a_loop
+async def test_deltas_of_a_row_become_one() -> None:
+    outbox = Outbox(8)
+    for row, text in ((0, "a"), (0, "b"), (1, "c"), (0, "d")):
+        outbox.post(Delta(row, text))
+    await asyncio.sleep(0)
+    assert await outbox.take() == [Delta(0, "ab"), Delta(1, "c"), Delta(0, "d")]
+
+
+@on_a_loop
+async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket: Model) -> None:
+    stream = pocket.stream(PROBLEM, length=16)
+    steps = list(stream)
+    outbox = Outbox(4)
+    watch = Watch(pocket, "pocket", stream.request)
+    for number, step in enumerate(steps):
+        outbox.post(Moment.of(step, 0))
+        outbox.post(Delta(0, str(number % 10)))
+    await asyncio.sleep(0)
+    items = await outbox.take()
+    assert len(items) <= 2 * 4 + 2
+    first = items[0]
+    assert isinstance(first, Skipped)
+    assert "".join(item.text for item in items if isinstance(item, Delta)) == "".join(
+        str(number % 10) for number in range(len(steps))
+    )
+    events = [event for step in steps for event in updates(step)]
+    from archer.trace import start
+
+    replayed = list(states(start(pocket, stream.request), events))
+    assert list(first.response) == replayed[first.update - 1]
+    assert first.count == first.update
+    kept = [item for item in items if isinstance(item, Moment)]
+    assert first.count + len(kept) == len(steps)
+    assert '"event":"skipped"' in watch.skipped(first)
+    for moment in kept:
+        ((row, event),) = watch.updates(moment)
+        assert row == 0
+        assert '"stable":' in event
+
+
+def test_a_loop_that_is_gone_is_no_error() -> None:
+    made: list[Outbox] = []
+
+    @on_a_loop
+    async def make() -> None:
+        made.append(Outbox(1))
+
+    make()
+    made[0].post(Delta(0, "nobody hears this"))

@@ -1,0 +1,194 @@
+"""Whatever is sent, the server refuses it in its own words, stays small and goes on answering."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from archer.model import Model
+from archer.server.app import State, create_app
+from archer.server.limits import Limits
+from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, serving, until
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+QUICK = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)
+LONG = settings(QUICK, max_examples=2500)
+schema = schemathesis.openapi.from_dict(create_app(State()).openapi())
+
+
+def send(case: Any, client: Client) -> None:
+    """Short responses, so that sound requests take no time."""
+    if isinstance(case.body, dict):
+        with suppress(TypeError):
+            case.body = {**case.body, "max_tokens": min(case.body.get("max_tokens") or 4, 4)}
+    response = case.call(base_url=f"http://127.0.0.1:{client.port}", timeout=PATIENCE)
+    case.validate_response(response, checks=CHECKS)
+
+
+@schema.parametrize()
+@QUICK
+def test_drawn_requests_are_answered_as_described(case: Any, client: Client) -> None:
+    send(case, client)
+
+
+@pytest.mark.slow
+@schema.parametrize()
+@LONG
+def test_ten_thousand_drawn_requests(case: Any, client: Client) -> None:
+    send(case, client)
+
+
+HEAD = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+)
+
+
+def body(content: bytes, announced: int | None = None) -> bytes:
+    length = len(content) if announced is None else announced
+    return HEAD + f"content-length: {length}\r\n\r\n".encode() + content
+
+
+RAW: dict[str, bytes] = {
+    "nothing": b"",
+    "noise": bytes(range(256)) * 8,
+    "no verb": b" / HTTP/1.1\r\n\r\n",
+    "torn head": HEAD[:40],
+    "torn body": body(b'{"model": "po', 4000),
+    "no host": b"GET / HTTP/1.1\r\n\r\n",
+    "http 0.9": b"GET /\r\n\r\n",
+    "http 9": b"GET / HTTP/9.9\r\nhost: localhost\r\n\r\n",
+    "negative length": HEAD + b"content-length: -1\r\n\r\n",
+    "two lengths": HEAD + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+    "length and chunks": HEAD + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "bad chunk": HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n",
+    "announced 200 MB": body(b"{", 200 << 20),
+    "header of 1 MB": b"GET / HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * (1 << 20) + b"\r\n\r\n",
+    "10000 headers": b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000 + b"\r\n",
+    "path of 100 kB": b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "NUL in the path": b"GET /\0 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "traversal": b"GET /../../../etc/passwd HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "upgrade": b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+    "deep": body(b"[" * 100_000),
+    "NaN": body(json.dumps(chat(temperature=float("nan"))).encode()),
+    "surrogates": body(
+        b'{"model": "pocket", "messages": [{"role": "user", "content": "\\ud800"}]}'
+    ),
+    "not UTF-8": body(b'{"model": "\xff"}'),
+    "huge number": body(b'{"seed": ' + b"9" * 100_000 + b"}"),
+    "1e999": body(b'{"temperature": 1e999}'),
+    "many fields": body(json.dumps({f"field{n}": n for n in range(20_000)}).encode()),
+    "long stop": body(json.dumps(chat(stop="x" * 900_000)).encode()),
+    "long prompt": body(json.dumps(chat("x " * 400_000)).encode()),
+    "long method": body(json.dumps(chat(archer={"method": "+" * 200})).encode()),
+    "long model": body(json.dumps(chat(model="x" * 100_000)).encode()),
+    "odd settings": body(
+        json.dumps(chat(archer={"settings": {"radius": "inf", "mu": 1e300}})).encode()
+    ),
+    "pipelined": b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n" * 50,
+}
+
+
+def exchange(client: Client, sent: bytes) -> bytes:
+    """What comes back before the server closes or falls silent; the connection is then cut."""
+    with socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection:
+        with suppress(OSError):
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+        got = b""
+        with suppress(OSError):
+            while part := connection.recv(1 << 16):
+                got += part
+        return got
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_bytes_that_are_no_request(client: Client, name: str) -> None:
+    got = exchange(client, RAW[name])
+    assert b" 5" not in got[:13], got[:200]
+    assert b"Traceback" not in got
+    for path in (b"/work", b"site-packages"):
+        assert path not in got
+    assert client.get("/health").status == 200
+
+
+def test_nothing_of_it_changes_an_answer_or_stays(pocket: Model, client: Client) -> None:
+    (done,) = pocket.generate(PROBLEM, length=8)
+    before = resident(client)
+    for _ in range(3):
+        for sent in RAW.values():
+            exchange(client, sent)
+    assert client.ask(max_tokens=8).json["choices"][0]["message"]["content"] == done.text
+    assert resident(client) < before + (64 << 20)
+
+
+def test_200_megabytes_are_not_read(client: Client) -> None:
+    before = resident(client)
+    part = b" " * (1 << 20)
+    with socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection:
+        connection.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\n")
+        sent = 0
+        with suppress(OSError):
+            while sent < 200:
+                connection.sendall(b"100000\r\n" + part + b"\r\n")
+                sent += 1
+    assert sent < 200
+    assert resident(client) < before + (32 << 20)
+
+
+def resident(client: Client) -> int:
+    for line in client.get("/metrics").body.decode().splitlines():
+        if line.startswith("process_resident_memory_bytes "):
+            return int(float(line.split()[1]))
+    raise AssertionError("the process does not tell its size")
+
+
+def test_a_connection_that_says_nothing_is_closed(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archer.server import limits
+
+    monkeypatch.setattr(limits, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
+    with serving(pocket, limits=Limits()) as client:
+        for sent in (b"", HEAD[:30]):
+            with socket.create_connection(
+                ("127.0.0.1", client.port), timeout=PATIENCE
+            ) as connection:
+                connection.sendall(sent)
+                with suppress(ConnectionResetError):
+                    assert connection.recv(1) == b""
+        with socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection:
+            connection.sendall(body(b'{"model"', 100))
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
+        until(client.idle)
+
+
+def test_the_description_of_the_api_is_there(client: Client) -> None:
+    described = client.get("/openapi.json").json
+    assert CHAT in described["paths"]
+    fields = described["paths"][CHAT]["post"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
+    assert {"model", "messages", "archer", "top_p"} <= set(fields["properties"])

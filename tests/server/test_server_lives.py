@@ -1,0 +1,215 @@
+"""How requests end: clients that leave or do not read, deadlines, full queues, NaN, drains."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+import torch
+
+import archer
+from archer.model import Model
+from archer.server import lifecycle
+from archer.server.limits import Limits
+from server.running import CHAT, PROBLEM, Client, chat, serving, slow, until
+
+Leaving = Callable[[Client], socket.socket]
+
+
+def begin(client: Client, body: dict[str, Any]) -> socket.socket:
+    """A request that the engine has begun with."""
+    before = client.metric("num_requests_running")
+    connection = client.raw(CHAT, body)
+    until(lambda: client.metric("num_requests_running") > before)
+    return connection
+
+
+WAYS = {
+    "plain": slow(),
+    "stream": slow(stream=True),
+    "provisional": slow(stream=True, archer={"stream_mode": "provisional"}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_that_leaves_frees_its_rows(client: Client, way: str) -> None:
+    cancelled = client.metric("requests_cancelled_total")
+    steps = client.metric("diffusion_num_denoising_steps_total")
+    connection = begin(client, WAYS[way])
+    connection.close()
+    until(client.idle)
+    assert client.metric("requests_cancelled_total") == cancelled + 1
+    assert client.metric("diffusion_num_denoising_steps_total") - steps < 500, (
+        "it did not run to its end"
+    )
+
+
+def test_neighbours_of_a_client_that_leaves_say_the_same(pocket: Model, client: Client) -> None:
+    (alone,) = pocket.generate(PROBLEM)
+    connections = [begin(client, WAYS[way]) for way in WAYS]
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(client.ask) for _ in range(2)]
+        for connection in connections:
+            connection.close()
+        for reply in asked:
+            assert reply.result().json["choices"][0]["message"]["content"] == alone.text
+
+
+def test_a_client_that_leaves_the_queue_is_never_run(pocket: Model) -> None:
+    memory = bytes_for(pocket, 512)
+    with serving(pocket, memory=memory) as client:
+        first = begin(client, slow())
+        second = client.raw(CHAT, slow())
+        until(lambda: client.metric("num_requests_waiting") == 1)
+        second.close()
+        until(lambda: client.metric("num_requests_waiting") == 0)
+        assert client.metric("requests_cancelled_total") == 1
+        assert client.metric("num_requests_running") == 1
+        first.close()
+        until(client.idle)
+        assert client.balance() == (2, 2)
+
+
+def bytes_for(model: Model, length: int) -> int:
+    """Memory for one row of this length and not for two."""
+    shape = model.network.shape
+    columns = len(model.encode(PROBLEM)) + length
+    return 4 * columns * 2 * shape.layers * shape.kv_heads * shape.head_dim * 3 // 2
+
+
+def test_a_full_queue_refuses_at_once_and_says_when_to_come_again(pocket: Model) -> None:
+    limits = Limits(queue=2)
+    with serving(pocket, limits=limits, memory=bytes_for(pocket, 512)) as client:
+        connections = [begin(client, slow()), *(client.raw(CHAT, slow()) for _ in range(2))]
+        until(lambda: client.metric("num_requests_waiting") == 2)
+        began = time.monotonic()
+        reply = client.post(CHAT, slow())
+        assert time.monotonic() - began < 5
+        assert reply.status == 429
+        assert reply.json["error"]["type"] == "rate_limit_error"
+        assert int(reply.headers["retry-after"]) >= 1
+        assert client.metric("requests_rejected_total", reason="queue_full") == 1
+        for connection in connections:
+            connection.close()
+        until(client.idle)
+
+
+def test_deadlines_in_the_queue_and_while_running(pocket: Model) -> None:
+    limits = Limits(queue_seconds=0.3, seconds=1.5)
+    with serving(pocket, limits=limits, memory=bytes_for(pocket, 512)) as client:
+        running = client.raw(CHAT, slow())
+        until(lambda: client.metric("num_requests_running") == 1)
+        waited = client.post(CHAT, slow())
+        assert (waited.status, waited.json["error"]["code"]) == (503, "queue_timeout")
+        answer = running.recv(1 << 16)
+        assert answer.startswith(b"HTTP/1.1 504 ")
+        running.close()
+        stream = client.post(CHAT, slow(stream=True))
+        assert stream.status == 200, "its first byte was sent before"
+        assert stream.events[-1]["error"]["code"] == "timeout"
+        assert client.metric("requests_failed_total", reason="expired_queue") == 1
+        assert client.metric("requests_failed_total", reason="expired_running") == 2
+        until(client.idle)
+
+
+def test_a_reader_that_does_not_read_is_left_behind(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "UNREAD_BYTES", 4096)
+    limits = Limits(slow_seconds=0.3, backlog=16)
+    body = slow(64, n=8, temperature=1, stream=True, archer={"stream_mode": "provisional"})
+    with serving(pocket, limits=limits) as client:
+        with closing(client.raw(CHAT, body, receive=4096)):
+            until(lambda: client.metric("requests_cancelled_total") == 1)
+            until(client.idle)
+        assert client.ask(max_tokens=4).status == 200
+
+
+def test_a_silent_stream_says_that_it_is_alive(pocket: Model) -> None:
+    with serving(pocket, limits=Limits(alive_seconds=0.05)) as client:
+        body = chat(stream=True, max_tokens=128, archer={"method": "saber"})
+        reply = client.post(CHAT, body)
+    assert b": keep-alive\n\n" in reply.body
+    (done,) = pocket.generate(PROBLEM, "saber", length=128)
+    deltas = [c["choices"][0]["delta"].get("content", "") for c in reply.events]
+    assert "".join(deltas) == done.text
+    assert sum(map(bool, deltas)) == 1, "a method that may take anything back says all at the end"
+
+
+@pytest.fixture(scope="module")
+def poisoned() -> tuple[Model, str]:
+    """A model that gives NaN for prompts with a certain word, and that word."""
+    model = archer.load("pocket", device="cpu", dtype="float32")
+    word = " zip"
+    assert model.text is not None
+    (token,) = model.text.encode_raw(word)
+    embedding = model.network.embedding.detach().clone()
+    embedding[token] = torch.nan
+    model.network.embedding = torch.nn.Parameter(embedding, requires_grad=False)
+    return model, word
+
+
+def test_a_row_that_is_not_finite_fails_alone(pocket: Model, poisoned: tuple[Model, str]) -> None:
+    model, word = poisoned
+    prompts = [PROBLEM.replace("5.", f"{number}.") for number in range(7)]
+    expected = [done.text for prompt in prompts for done in pocket.generate(prompt, length=32)]
+    with serving(model) as client, ThreadPoolExecutor(9) as pool:
+        sound = [pool.submit(client.ask, text, max_tokens=32) for text in prompts]
+        wrong = pool.submit(client.ask, PROBLEM + word, max_tokens=32)
+        streamed = pool.submit(client.ask, PROBLEM + word, max_tokens=32, stream=True)
+        replies = [each.result() for each in sound]
+        assert [r.json["choices"][0]["message"]["content"] for r in replies] == expected
+        assert wrong.result().status == 500
+        assert wrong.result().json["error"]["type"] == "numerical_error"
+        assert streamed.result().events[-1]["error"]["type"] == "numerical_error"
+        assert client.metric("corrupted_requests_total") == 2
+        until(client.idle)
+        assert client.balance() == (9, 9)
+
+
+def test_told_to_stop_it_finishes_what_runs_and_takes_nothing_new(pocket: Model) -> None:
+    with serving(pocket) as client, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(client.post, CHAT, slow(96))
+        until(lambda: client.metric("num_requests_running") == 1)
+        client.server.stop()
+        until(lambda: client.get("/ready").status == 503)
+        assert client.get("/health").status == 200
+        refused = client.ask()
+        assert (refused.status, refused.json["error"]["code"]) == (503, "stopping")
+        assert running.result().status == 200
+
+
+def test_told_twice_it_cuts_off_at_once(pocket: Model) -> None:
+    with serving(pocket) as client, ThreadPoolExecutor(2) as pool:
+        plain = pool.submit(client.post, CHAT, slow(900))
+        stream = pool.submit(client.post, CHAT, slow(900, stream=True))
+        until(lambda: client.metric("num_requests_running") == 2)
+        began = time.monotonic()
+        client.server.stop()
+        client.server.stop()
+        assert plain.result().status == 503
+        assert stream.result().events[-1]["error"]["code"] == "stopping"
+        assert time.monotonic() - began < 20
+
+
+def test_requests_come_in_together_and_all_are_counted(client: Client) -> None:
+    statuses: list[int] = []
+
+    def ask(number: int) -> None:
+        body = chat(max_tokens=4) if number % 3 else {"model": number}
+        statuses.append(client.post(CHAT, body).status)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [200] * 16 + [400] * 8
+    assert json.dumps(statuses)

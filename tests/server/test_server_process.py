@@ -1,0 +1,150 @@
+"""`archer serve` as a process: its start, its signals, what it writes, and curl."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from archer.model import Model
+from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, slow, until
+
+SECRET = "a prompt that nobody may read in a log"
+
+
+class Process:
+    """A server of its own; `wrote` is everything it has written so far."""
+
+    def __init__(self, *options: str) -> None:
+        code = "from archer.cli import main; raise SystemExit(main())"
+        command = [sys.executable, "-c", code, "serve", "--port", "0", "--threads", "1", *options]
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=dict(os.environ),
+        )
+        self.wrote = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.wrote += line
+
+    def ready(self) -> Client:
+        until(lambda: "is ready at" in self.wrote or self.process.poll() is not None)
+        found = re.search(r"http://127\.0\.0\.1:(\d+) ", self.wrote)
+        assert found, self.wrote
+        client = Client.__new__(Client)
+        client.port, client.key = int(found[1]), None
+        return client
+
+    def end(self) -> int:
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return code
+
+
+@contextmanager
+def process(*options: str) -> Iterator[Process]:
+    made = Process(*options)
+    try:
+        yield made
+    finally:
+        with suppress(ProcessLookupError):
+            made.process.kill()
+        made.process.wait(PATIENCE)
+        made._reader.join(PATIENCE)
+        assert made.process.stdout is not None
+        made.process.stdout.close()
+
+
+def asked_on_the_side(client: Client, body: Any) -> tuple[threading.Thread, list[Any]]:
+    replies: list[Any] = []
+    thread = threading.Thread(target=lambda: replies.append(client.post(CHAT, body)))
+    thread.start()
+    until(lambda: client.metric("num_requests_running") > 0)
+    return thread, replies
+
+
+def test_start_curl_and_a_quiet_end(pocket: Model) -> None:
+    (done,) = pocket.generate(PROBLEM, length=8)
+    with process("--max-length", "64") as server:
+        client = server.ready()
+        assert client.ask(SECRET, max_tokens=4).status == 200
+        assert client.ask(SECRET, max_tokens=65).status == 400
+        if curl := shutil.which("curl"):
+            body = json.dumps(chat(max_tokens=8, stream=True))
+            url = f"http://127.0.0.1:{client.port}{CHAT}"
+            ran = subprocess.run(
+                [curl, "-sN", url, "-H", "content-type: application/json", "-d", body],
+                capture_output=True,
+                check=True,
+            )
+            lines = ran.stdout.decode().split("\n\n")
+            assert lines[-2:] == ["data: [DONE]", ""]
+            chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+            said = [c["choices"][0]["delta"].get("content", "") for c in chunks]
+            assert "".join(said) == done.text
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end() == 0
+        assert time.monotonic() - began < 10
+    assert SECRET not in server.wrote
+    assert "Traceback" not in server.wrote
+    assert len(server.wrote.splitlines()) == 1, server.wrote
+
+
+def test_one_signal_drains_and_the_process_says_that_nothing_was_cut() -> None:
+    with process() as server:
+        client = server.ready()
+        thread, replies = asked_on_the_side(client, slow(128))
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: client.get("/ready").status == 503)
+        thread.join(PATIENCE)
+        assert replies[0].status == 200
+        assert server.end() == 0
+    assert "1 requests may finish" in server.wrote
+
+
+def test_two_signals_cut_and_the_process_says_so() -> None:
+    with process() as server:
+        client = server.ready()
+        thread, replies = asked_on_the_side(client, slow(900))
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGINT)
+        until(lambda: "may finish" in server.wrote)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end() == 1
+        assert time.monotonic() - began < 15
+        thread.join(PATIENCE)
+        assert replies[0].json["error"]["code"] == "stopping"
+    assert "1 requests were cut off" in server.wrote
+
+
+@pytest.mark.slow
+def test_fifty_ends_under_load() -> None:
+    for turn in range(50):
+        with process("--drain", "1") as server:
+            client = server.ready()
+            threads = [asked_on_the_side(client, slow(64 + 8 * turn))[0] for _ in range(2)]
+            server.process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            assert server.end() in (0, 1)
+            assert time.monotonic() - began < 10
+            for thread in threads:
+                thread.join(PATIENCE)

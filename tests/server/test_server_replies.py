@@ -1,0 +1,411 @@
+"""What the server answers, route by route."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from archer.model import Model
+from archer.server.limits import Limits
+from archer.trace import End, Start, Update, updates
+from server.running import CHAT, PROBLEM, TEXT, Client, chat, serving
+
+SHORT = 16
+ONCE = (
+    "request_success_total",
+    "e2e_request_latency_seconds_count",
+    "time_to_first_token_seconds_count",
+    "request_queue_time_seconds_count",
+)
+"""Metrics that grow by one with every answered request."""
+METHODS = (
+    "archer:4",
+    "saber",
+    "no-rollback",
+    "llada-confidence",
+    "fast-dllm-cache",
+    "fast-dllm-parallel",
+    "dkv-decode",
+    "dllm-cache",
+    "wino+archer:11",
+    "threshold+prefix",
+    "entropy-bound+age:4",
+    "remdm",
+)
+
+
+def problem(number: int) -> str:
+    return PROBLEM.replace("5.", f"{number}.")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A request over one of the methods, some of them sampled, some with several samples."""
+
+    number: int
+    ids: list[int]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        sampled = self.number % 5 == 4
+        return {"length": (4, 6, 8)[self.number % 3], "temperature": 0.7 if sampled else 0.0}
+
+    @property
+    def method(self) -> str:
+        return METHODS[self.number % len(METHODS)]
+
+    @property
+    def n(self) -> int:
+        return 1 + self.number % 2
+
+    def by_library(self, model: Model) -> list[str | None]:
+        prompts = [self.ids] * self.n
+        stream = model.stream(prompts, self.method, seed=self.number, **self.settings)
+        return [each.text for each in stream.finish()]
+
+    def by_server(self, client: Client) -> list[str | None]:
+        """A chat or ids, plain or a stream, in turn."""
+        fields = {"seed": self.number, "n": self.n, "max_tokens": self.settings["length"]}
+        fields |= {"temperature": self.settings["temperature"], "archer": {"method": self.method}}
+        if self.number % 3:
+            path, body = TEXT, {"model": "pocket", "prompt": self.ids, **fields}
+        else:
+            path, body = CHAT, chat(problem(self.number % 9), **fields)
+        return texts(client, path, body, stream=self.number % 4 > 1)
+
+
+def texts(client: Client, path: str, body: dict[str, Any], *, stream: bool) -> list[str | None]:
+    reply = client.post(path, {**body, "stream": stream})
+    assert reply.status == 200, reply.body
+    if not stream:
+        choices = reply.json["choices"]
+        return [c["message"]["content"] if path == CHAT else c["text"] for c in choices]
+    joined = [""] * body.get("n", 1)
+    for chunk in reply.events:
+        for choice in chunk["choices"]:
+            delta = choice["delta"].get("content", "") if path == CHAT else choice["text"]
+            joined[choice["index"]] += delta
+    return list(joined)
+
+
+def test_the_text_is_that_of_the_library_alone_and_under_load(
+    pocket: Model, client: Client
+) -> None:
+    assert pocket.text is not None
+    prompts = pocket.text.encode_chats([problem(number) for number in range(9)])
+    drawn = [Drawn(number, prompts[number % 9]) for number in range(100)]
+    expected = [each.by_library(pocket) for each in drawn]
+    for each, text in list(zip(drawn, expected, strict=True))[::7]:
+        assert each.by_server(client) == text, each
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda each: each.by_server(client), drawn))
+    wrong = [(a, b, c) for a, b, c in zip(drawn, found, expected, strict=True) if b != c]
+    assert wrong == []
+
+
+def test_a_plain_reply_tells_everything(pocket: Model, client: Client) -> None:
+    reply = client.ask(max_tokens=SHORT, logprobs=True).json
+    (done,) = pocket.generate(PROBLEM, length=SHORT)
+    (choice,) = reply["choices"]
+    assert reply["object"] == "chat.completion"
+    assert reply["id"].startswith("chatcmpl-")
+    assert choice["message"] == {"role": "assistant", "content": done.text, "refusal": None}
+    assert choice["finish_reason"] == done.finish_reason
+    visible = pocket.visible(done.tokens)
+    written = len(visible) + (len(visible) < SHORT)
+    usage = reply["usage"]
+    assert usage["prompt_tokens"] == done.prompt_tokens
+    assert (usage["completion_tokens"], usage["total_tokens"]) == (
+        written,
+        done.prompt_tokens + written,
+    )
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 0}
+    spent = usage["archer"]
+    assert (spent["updates"], spent["full"]) == (done.updates, done.full_passes)
+    assert (spent["cached"], spent["reused"]) == (done.cached_passes, done.reused_passes)
+    assert (spent["revised"], spent["canvas_tokens"]) == (done.revised_positions, SHORT)
+    assert spent["columns"] >= done.updates
+    sure = choice["logprobs"]["content"]
+    assert "".join(each["token"] for each in sure) == done.text
+    assert all(each["logprob"] <= 0 for each in sure)
+    assert b"".join(bytes(each["bytes"]) for each in sure).decode() == done.text
+
+
+def test_log_probabilities_are_those_of_the_acceptance_that_stands(
+    pocket: Model, client: Client
+) -> None:
+    import math
+
+    standing: dict[int, float] = {}
+    for step in pocket.stream(PROBLEM, length=SHORT):
+        for event in updates(step):
+            for change in (*event.accepted, *event.replaced):
+                assert change.confidence is not None
+                standing[change.at] = change.confidence
+    sure = client.ask(max_tokens=SHORT, logprobs=True).json["choices"][0]["logprobs"]["content"]
+    expected = [math.log(min(1.0, standing[at])) for at in range(len(sure))]
+    assert [each["logprob"] for each in sure] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_default_length_is_the_folders_and_ids_name_methods(
+    pocket: Model, client: Client
+) -> None:
+    reply = client.ask(model="pocket@llada-confidence", archer={"settings": {"steps": 4}}).json
+    assert reply["model"] == "pocket@llada-confidence"
+    assert reply["usage"]["archer"]["canvas_tokens"] == pocket.folder.length
+    assert reply["usage"]["archer"]["updates"] == 4
+
+
+def test_completions_take_texts_and_ids_as_they_are(pocket: Model, client: Client) -> None:
+    first, second = pocket.encode(problem(1), chat=False), pocket.encode(problem(2))
+    body = {"model": "pocket", "prompt": [first, second], "max_tokens": 8, "n": 2, "logprobs": 0}
+    reply = client.post(TEXT, body).json
+    expected = [
+        done.text for ids in (first, second) for done in pocket.generate([ids, ids], length=8)
+    ]
+    assert [choice["text"] for choice in reply["choices"]] == expected
+    assert [choice["index"] for choice in reply["choices"]] == [0, 1, 2, 3]
+    assert reply["usage"]["prompt_tokens"] == len(first) + len(second)
+    for choice in reply["choices"]:
+        assert "".join(choice["logprobs"]["tokens"]) == choice["text"]
+        assert len(choice["logprobs"]["token_logprobs"]) == len(choice["logprobs"]["text_offset"])
+    raw = client.post(TEXT, {"model": "pocket", "prompt": problem(1), "max_tokens": 8}).json
+    assert raw["object"] == "text_completion"
+    assert raw["choices"][0]["text"] == expected[0]
+
+
+def test_a_stream_of_settled_text_begins_at_once_and_adds_up(pocket: Model, client: Client) -> None:
+    body = chat(max_tokens=SHORT, stream=True, stream_options={"include_usage": True})
+    body["archer"] = {"method": "llada-confidence"}
+    chunks = client.post(CHAT, body).events
+    (done,) = pocket.generate(PROBLEM, "llada-confidence", length=SHORT)
+    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    *middle, finish, usage = chunks[1:]
+    deltas = [chunk["choices"][0]["delta"]["content"] for chunk in middle]
+    assert "".join(deltas) == done.text
+    assert all(deltas)
+    assert len(deltas) > 1, "a method that never takes back streams on the way"
+    assert finish["choices"][0]["finish_reason"] == done.finish_reason
+    assert usage["choices"] == []
+    assert usage["usage"]["archer"]["updates"] == done.updates
+    assert all(chunk["usage"] is None for chunk in chunks[:-1])
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    assert all("archer" not in chunk for chunk in chunks)
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_provisional_events_are_those_of_the_trace(
+    pocket: Model, client: Client, path: str
+) -> None:
+    body = chat(max_tokens=SHORT, n=2, seed=3, temperature=0.6, stream=True)
+    if path == TEXT:
+        body["prompt"] = body.pop("messages")[0]["content"]
+    body["archer"] = {"stream_mode": "provisional"}
+    chunks = client.post(path, body).events
+    events = [chunk["archer"] for chunk in chunks if "archer" in chunk]
+    for chunk in chunks:
+        if "archer" in chunk:
+            (choice,) = chunk["choices"]
+            assert choice.get("delta", choice.get("text")) in ({}, "")
+    start = Start.model_validate(events[0])
+    ids = pocket.encode(PROBLEM, chat=path == CHAT)
+    assert start.prompts == [ids, ids]
+    assert start.model == "pocket"
+    stream = pocket.stream([ids, ids], length=SHORT, seed=3, temperature=0.6)
+    expected = [event for step in stream for event in updates(step)]
+    found = [
+        Update.model_validate({k: v for k, v in each.items() if k != "stable"})
+        for each in events
+        if each["event"] == "update"
+    ]
+
+    def ours(event: Update) -> dict[str, Any]:
+        return event.model_dump(exclude={"seconds", "pieces", "fed", "call"})
+
+    by_row = sorted(found, key=lambda event: (event.row, event.update))
+    assert [ours(e) for e in by_row] == sorted(
+        map(ours, expected), key=lambda e: (e["row"], e["update"])
+    )
+    spelled = dict(start.pieces or {})
+    for event in found:
+        spelled |= event.pieces or {}
+    for event in found:
+        assert {change.token for change in event.accepted} <= spelled.keys()
+    assert all(pocket.text is not None and pocket.text.piece(id) == p for id, p in spelled.items())
+    ends = [End.model_validate(each) for each in events if each["event"] == "end"]
+    assert [end.completion["text"] for end in sorted(ends, key=lambda end: end.row)] == [
+        done.text for done in stream.finish()
+    ]
+
+
+def test_the_stable_prefix_is_what_has_not_changed_for_eight_updates(client: Client) -> None:
+    extension = {"method": "llada-confidence", "stream_mode": "provisional"}
+    body = chat(max_tokens=SHORT, stream=True, archer=extension)
+    since: list[int | None] = [None] * SHORT
+    events = [chunk["archer"] for chunk in client.post(CHAT, body).events if "archer" in chunk]
+    for event in events[1:-1]:
+        for change in event["accepted"]:
+            since[change["at"]] = event["update"]
+        old = [at is not None and event["update"] - at >= 8 for at in since]
+        assert event["stable"] == (old.index(False) if False in old else SHORT)
+    assert any(event["stable"] for event in events[1:-1])
+
+
+def test_stop_strings_cut_the_text_and_the_count(pocket: Model, client: Client) -> None:
+    (done,) = pocket.generate(PROBLEM)
+    assert done.text is not None
+    assert " for " in done.text
+    for method in ("archer", "llada-confidence"):
+        body = chat(stop=[" for ", "not there"], archer={"method": method})
+        (full,) = pocket.generate(PROBLEM, method)
+        cut = (full.text or "").partition(" for ")[0]
+        reply = client.post(CHAT, body).json
+        assert reply["choices"][0]["message"]["content"] == cut
+        assert reply["choices"][0]["finish_reason"] == "stop"
+        assert 0 < reply["usage"]["completion_tokens"] < len(pocket.visible(full.tokens))
+        assert texts(client, CHAT, body, stream=True) == [cut], "a stream says no more"
+
+
+def test_isolated_and_batch_requests_say_the_same(pocket: Model, client: Client) -> None:
+    (done,) = pocket.generate(PROBLEM, length=8)
+    for extension in ({"isolated": True}, {"priority": "batch"}):
+        reply = client.ask(max_tokens=8, archer=extension).json
+        assert reply["choices"][0]["message"]["content"] == done.text
+
+
+def test_models_methods_and_signs_of_life(client: Client) -> None:
+    listed = client.get("/v1/models").json
+    assert listed["object"] == "list"
+    assert [each["id"] for each in listed["data"]][:2] == ["pocket", "pocket@archer"]
+    for name in ("pocket", "pocket@wino+archer:11"):
+        assert client.get(f"/v1/models/{name}").json["id"] == name
+    missing = client.get("/v1/models/gpt-4")
+    assert (missing.status, missing.json["error"]["code"]) == (404, "model_not_found")
+    assert "archer" in client.get("/v1/archer/methods").json["methods"]
+    assert client.get("/health").json == {"status": "alive"}
+    assert client.get("/ready").json == {"status": "ready", "model": "pocket"}
+
+
+REFUSED: dict[str, tuple[int, dict[str, Any], str | None, str]] = {
+    "model": (404, {"model": "gpt-4"}, "model", "no model 'gpt-4' here"),
+    "method": (400, {"archer": {"method": "sabre"}}, None, "Did you mean 'saber'?"),
+    "method of the model": (400, {"model": "pocket@sabre"}, None, "no method 'sabre'"),
+    "method twice": (
+        400,
+        {"model": "pocket@saber", "archer": {"method": "archer"}},
+        "archer.method",
+        "given twice",
+    ),
+    "pair": (400, {"archer": {"method": "saber+dual", "settings": {"block": 8}}}, None, "saber"),
+    "setting": (
+        400,
+        {"archer": {"settings": {"speed": 3}}},
+        None,
+        "does not use the setting 'speed'",
+    ),
+    "an option that is no setting": (
+        400,
+        {"archer": {"settings": {"chat": False}}},
+        None,
+        "no setting",
+    ),
+    "value": (400, {"archer": {"settings": {"radius": 0}}}, None, "radius must be"),
+    "preset": (400, {"archer": {"preset": "mine"}}, None, "no preset 'mine'"),
+    "length twice": (
+        400,
+        {"max_tokens": 8, "archer": {"settings": {"length": 8}}},
+        "archer.settings.length",
+        "given twice",
+    ),
+    "length": (400, {"max_tokens": 4096}, "max_tokens", "longer than this server allows"),
+    "length as a setting": (
+        400,
+        {"archer": {"settings": {"max_new_tokens": 4096}}},
+        "max_tokens",
+        "longer than this server allows",
+    ),
+    "block": (400, {"max_tokens": 9, "archer": {"settings": {"block": 4}}}, None, "block"),
+    "positions": (400, {"max_tokens": 1024}, "max_tokens", "positions"),
+    "special token": (
+        400,
+        {"messages": [{"role": "user", "content": "<|eos|>"}]},
+        None,
+        "special token",
+    ),
+    "no text": (400, {"messages": [{"role": "user", "content": " "}]}, None, "empty"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_refusals_come_before_the_first_byte(client: Client, name: str, stream: bool) -> None:
+    status, fields, param, phrase = REFUSED[name]
+    reply = client.post(CHAT, chat(**{**fields, "stream": stream}))
+    assert reply.status == status
+    error = reply.json["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["type"] == "invalid_request_error"
+    assert error["param"] == param
+    assert phrase in error["message"]
+
+
+def test_what_is_too_long_has_the_code_that_clients_look_for(client: Client) -> None:
+    for length in (4096, 1024):
+        error = client.ask(max_tokens=length).json["error"]
+        assert error["code"] == "context_length_exceeded"
+
+
+def test_other_addresses_and_verbs_are_refused_in_the_same_form(client: Client) -> None:
+    for verb, path, status in (
+        ("GET", "/nothing", 404),
+        ("GET", "/v1/chat/completions", 405),
+        ("DELETE", "/v1/models", 405),
+        ("GET", "/../../etc/passwd", 404),
+        ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404),
+        ("GET", "/docs", 404),
+        ("OPTIONS", "/v1/chat/completions", 405),
+    ):
+        reply = client.send(verb, path)
+        assert reply.status == status, path
+        assert "message" in reply.json["error"]
+        assert "access-control-allow-origin" not in reply.headers
+
+
+def test_a_server_without_its_page(pocket: Model) -> None:
+    with serving(pocket, page=False, limits=Limits(length=8)) as client:
+        assert client.get("/").status == 404
+        assert client.ask(max_tokens=8).status == 200
+        assert client.ask(max_tokens=9).status == 400
+
+
+def test_metrics_count_what_happened(client: Client) -> None:
+    names = [
+        "prompt_tokens_total",
+        "generation_tokens_total",
+        "revised_positions_total",
+        "diffusion_num_denoising_steps_total",
+        "diffusion_num_canvas_positions_total",
+        "diffusion_num_committed_tokens_total",
+        "iteration_tokens_total_sum",
+        *ONCE,
+    ]
+    before = {name: client.metric(name) for name in names}
+    rejected = client.metric("requests_rejected_total", reason="model_not_found")
+    usage = client.ask(max_tokens=SHORT, n=2, temperature=0.5).json["usage"]
+    client.ask(model="gpt-4")
+    grown = {name: client.metric(name) - before[name] for name in names}
+    assert grown["prompt_tokens_total"] == usage["prompt_tokens"]
+    assert grown["generation_tokens_total"] == usage["completion_tokens"]
+    assert grown["revised_positions_total"] == usage["archer"]["revised"]
+    assert grown["diffusion_num_denoising_steps_total"] == usage["archer"]["updates"]
+    assert grown["diffusion_num_canvas_positions_total"] == SHORT * usage["archer"]["updates"]
+    assert 0 < grown["diffusion_num_committed_tokens_total"] <= 2 * SHORT
+    assert grown["iteration_tokens_total_sum"] == usage["archer"]["columns"]
+    for name in ONCE:
+        assert grown[name] == 1, name
+    assert client.metric("requests_rejected_total", reason="model_not_found") == rejected + 1
+    assert json.dumps(usage)

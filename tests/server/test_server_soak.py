@@ -1,0 +1,96 @@
+"""Many clients at once, sound and unsound, patient and not: nothing is lost and nothing stays behind."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archer.model import Model
+from server.running import CHAT, TEXT, Client, chat, serving, until
+from server.test_server_fuzz import resident
+
+METHODS = ("archer:4", "saber", "llada-confidence", "fast-dllm-parallel", "wino", "threshold+age:3")
+INVALID: tuple[dict[str, Any], ...] = (
+    {"model": "gpt-4"},
+    {"n": 99},
+    {"top_p": 0.1},
+    {"archer": {"method": "sabre"}},
+    {"max_tokens": 10**6},
+)
+PLANNED = {200, 400, 404, 429}
+
+
+def one(client: Client, number: int, ids: list[int]) -> str:
+    """One request of a client of some kind; what came of it."""
+    drawn = random.Random(number)
+    fields: dict[str, Any] = {"max_tokens": drawn.choice((2, 4, 6)), "seed": number}
+    fields["archer"] = {"method": drawn.choice(METHODS)}
+    stream = drawn.random() < 0.5
+    if stream:
+        fields["stream"] = True
+        if drawn.random() < 0.3:
+            fields["archer"]["stream_mode"] = "provisional"
+    kind = drawn.random()
+    if kind < 0.2:
+        return str(client.ask(**{**fields, **drawn.choice(INVALID)}).status)
+    body = {"model": "pocket", "prompt": ids, **fields} if drawn.random() < 0.9 else chat(**fields)
+    path = TEXT if "prompt" in body else CHAT
+    if kind < 0.3:
+        with closing(client.raw(path, body)) as connection:
+            connection.settimeout(drawn.random() * 0.1 + 0.001)
+            with suppress(TimeoutError):
+                connection.recv(1)
+        return "left"
+    if kind < 0.35:
+        with closing(client.raw(path, body, receive=4096)) as connection:
+            threading.Event().wait(0.2)
+            return connection.recv(1 << 16)[9:12].decode()
+    reply = client.post(path, body)
+    if stream and reply.status == 200:
+        assert "error" not in reply.events[-1]
+    return str(reply.status)
+
+
+def soak(model: Model, count: int, clients: int, settle: int) -> Counter[str]:
+    """`settle` requests first, after which nothing may grow any more."""
+    assert model.text is not None
+    (ids,) = model.text.encode_chats(["Write a function.\ndef solve(nums):"])
+    outcomes: Counter[str] = Counter()
+    with serving(model) as client:
+        with ThreadPoolExecutor(clients) as pool:
+            outcomes.update(pool.map(lambda n: one(client, n, ids), range(settle)))
+            until(client.idle)
+            memory, handles, threads = resident(client), descriptors(), threading.active_count()
+            outcomes.update(pool.map(lambda n: one(client, n, ids), range(settle, count)))
+            until(client.idle)
+            until(lambda: descriptors() <= handles + clients)
+            assert threading.active_count() <= threads
+            assert resident(client) < memory * 1.05
+        accepted, found = client.balance()
+        assert accepted == found
+        assert client.metric("num_rows_running") == 0
+        assert client.metric("kv_cache_usage_perc") == 0
+    assert sum(outcomes.values()) == count
+    assert {int(each) for each in outcomes if each != "left"} <= PLANNED
+    assert outcomes["200"] > count // 2
+    return outcomes
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_few_hundred(pocket: Model) -> None:
+    soak(pocket, 240, 16, 80)
+
+
+@pytest.mark.slow
+def test_ten_thousand(pocket: Model) -> None:
+    soak(pocket, 10_000, 32, 1_000)

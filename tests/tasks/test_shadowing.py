@@ -1,0 +1,161 @@
+"""No program gains a pass by defining names that the tests use: a sweep over every problem."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from archer.judge import Check, FunctionCheck, Judge
+from archer.tasks import CodeTask, Data, Sample, Variant, open_task
+from conftest import shared
+
+TASKS = ("mbpp", "mbpp-et", "humaneval", "humaneval-et", "pocket")
+ANYTHING = """
+class Anything:
+    def __init__(self, *given, **named): pass
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+    def __hash__(self): return 0
+    def __call__(self, *given, **named): return self
+    def __getattr__(self, name): return self
+    def __sub__(self, other): return self
+    __rsub__ = __add__ = __radd__ = __abs__ = __round__ = __sub__
+"""
+SHADOWS = "# shadows\n"
+WRONG = ("None", "Anything()", "0")
+
+
+def opened(name: str) -> CodeTask:
+    task = open_task(name, Data(shared("data")))
+    assert isinstance(task, CodeTask)
+    return task
+
+
+def names_used(test: str) -> set[str]:
+    """Every name that a test reads, built-in ones included; nothing where it is no Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(test)
+        except SyntaxError:
+            return set()
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {
+        "check",
+        "candidate",
+    }
+
+
+def visible_answers(sample: Sample) -> Iterator[tuple[str, str]]:
+    """(arguments, answer) of the asserts that the model is shown, as source."""
+    for line in sample.row.get("test_list", ()):
+        match ast.parse(line).body:
+            case [ast.Assert(test=ast.Compare(left=ast.Call(args=given), comparators=[right]))]:
+                yield ast.unparse(ast.Tuple(given)), ast.unparse(right)
+
+
+def shadowing(entry: str, names: set[str], known: str, answer: str) -> str:
+    """A program that is wrong but on what it knows, and defines every name of the tests."""
+    shadows = "".join(f"def {name}(*given, **named): return Anything()\n" for name in sorted(names))
+    return (
+        f"{ANYTHING}def {entry}(*given, **named):\n{known}    return {answer}\n{SHADOWS}{shadows}"
+    )
+
+
+def attempts(
+    task: CodeTask, sample: Sample, *, thorough: bool
+) -> Iterator[tuple[Check, tuple[str, str]]]:
+    suite = task.suites[0]
+    variants: tuple[Variant, ...] = ("repaired", "as_published")
+    (plain,) = task.checks(sample, "", suite, "repaired")
+    assert isinstance(plain, FunctionCheck)
+    entry = plain.entry_point
+    names = {each for each in names_used(plain.test) if each.isidentifier()} - {entry}
+    known = "".join(
+        f"    if repr(given) == repr({given}): return {right}\n"
+        for given, right in visible_answers(sample)
+        if task.name == "mbpp-et" and not names & {"math", "sys"}
+    )
+    for answer in WRONG if thorough else WRONG[:1]:
+        program = shadowing(entry, names, known, answer)
+        for variant in variants:
+            for check in task.checks(sample, program, suite, variant):
+                yield check, (str(sample.id), f"{variant}, {answer}")
+    if not task.name.startswith("humaneval"):
+        return
+    for name in sorted(names):  # as published, the last function is the one that is tested
+        last = (
+            f"{ANYTHING}def {entry}(*given): return 0\n{SHADOWS}def {name}(*given): return True\n"
+        )
+        for check in task.checks(sample, last, suite, "as_published"):
+            yield check, (str(sample.id), f"last function {name}")
+
+
+def gained(name: str, *, every: int, thorough: bool) -> list[tuple[str, str]]:
+    task = opened(name)
+    samples = [
+        sample
+        for number, sample in enumerate(task.samples())
+        if number % every == 0 or (name.startswith("mbpp") and sample.id in (82, 88, 98, 596))
+    ]
+    labelled = [each for sample in samples for each in attempts(task, sample, thorough=thorough)]
+    assert len(labelled) >= len(samples)
+    with Judge(task.limits) as judge:
+        verdicts = judge.grade_many([check for check, _ in labelled])
+        passed = [labelled[n] for n, verdict in verdicts if verdict.outcome == "pass"]
+        plain = [replace(check, program=unshadowed(check.program)) for check, _ in passed]
+        weak = {n for n, verdict in judge.grade_many(plain) if verdict.outcome == "pass"}
+    return [label for n, (_, label) in enumerate(passed) if n not in weak]
+
+
+def unshadowed(program: str) -> str:
+    """The same wrong program without the shadows: whoever passes with it meets a weak test."""
+    return program.partition(SHADOWS)[0]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_shadow_of_a_name_gains_a_pass(name: str) -> None:
+    assert gained(name, every=40, thorough=False) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_no_shadow_of_any_name_of_any_problem_gains_a_pass(name: str) -> None:
+    assert gained(name, every=1, thorough=True) == []
+
+
+LYING_COUNTER = """
+class Counter(dict):
+    def __init__(self, *given): pass
+    def __eq__(self, other): return True
+def freq_count(xs):
+    return {10: 4, 20: 4, 40: 2, 50: 2, 30: 1} if 10 in xs else {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "outcome"),
+    [
+        (LYING_COUNTER, "fail"),
+        ("from collections import Counter\ndef freq_count(xs): return Counter(xs)", "pass"),
+        ("import collections\ndef Counter(x): return x\ndef freq_count(x): return x", "fail"),
+        ("Counter = dict\ndef freq_count(x): return {}", "fail"),
+    ],
+)
+def test_the_counter_of_a_test_is_its_own(program: str, outcome: str) -> None:
+    test = "assert freq_count([10, 10]) == Counter({10: 2})\nassert freq_count([1]) == Counter([1])"
+    with Judge(workers=1) as judge:
+        verdict = judge.grade(FunctionCheck(program, "freq_count", test, expose=()))
+    assert verdict.outcome == outcome
+
+
+@pytest.mark.parametrize("name", ["abs", "len", "sorted", "all", "check", "set"])
+def test_a_function_named_after_a_built_in_one_does_not_replace_it(name: str) -> None:
+    test = "def check(candidate):\n    assert abs(candidate(1) - 5) < 1 and len(sorted({2})) == 1"
+    program = f"def {name}(*given):\n    return 0\n"
+    with Judge(workers=1) as judge:
+        assert judge.grade(FunctionCheck(program, name, test, expose=())).outcome == "fail"

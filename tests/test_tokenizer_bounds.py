@@ -1,0 +1,147 @@
+"""Bounds on tokenizers: what real ones need is let through, and what slips by is tried out."""
+
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archer.errors import BadModel
+from archer.loading import text as codec
+from archer.loading import tokenizer_child, tokenizer_files
+from archer.loading.architectures import ARCHITECTURES, LLADA
+from archer.loading.checkpoint import read_folder
+from archer.loading.text import read_text
+from archer.loading.tokenizer_bounds import check_tokenizer, endless
+from archer.loading.tokenizer_files import KNOWN_PATTERNS, read_tokenizer
+from archer.pocket.tokenizer import PIECE
+from conftest import shared
+from folders import LLADA_MARKERS, byte_tokenizer, make_llada
+
+GOOD_PATTERNS = (
+    PIECE,
+    *(row.split_pattern for row in ARCHITECTURES.values() if row.split_pattern),
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}]*[\p{Ll}\p{Lm}]+(?i:'s|'t|'re)?|\p{N}{1,3}",
+    r"[一-龥぀-ゟ]+",
+    r"\d|[)*+{}]|\(|\)+",
+    r"[*+]{2}",
+    "",
+)
+BAD_PATTERNS = ("(a+)+", "(?:a|b)*", "(a){2,}", "(?=a+)*", r"(.)\1", r"\k<x>", "(a)?+b+*", "a**")
+
+
+@pytest.mark.parametrize("pattern", GOOD_PATTERNS)
+def test_patterns_of_real_tokenizers_are_let_through(pattern: str) -> None:
+    assert endless(pattern) is None
+
+
+@pytest.mark.parametrize("pattern", BAD_PATTERNS)
+def test_patterns_that_can_take_for_ever_are_not(pattern: str) -> None:
+    assert endless(pattern) is not None
+
+
+@given(pattern=st.text(st.sampled_from("ab()[]{}*+?|\\1^$,:!=<>P "), max_size=12))
+def test_any_pattern_is_looked_at_to_its_end(pattern: str) -> None:
+    assert endless(pattern) is None or isinstance(endless(pattern), str)
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen2.5/tokenizer.json", "dream-v0-instruct-7b/tokenizer.derived.json"]
+)
+def test_real_tokenizers_pass(name: str) -> None:
+    path = shared("data", "tokenizers", *name.split("/"))
+    bounds = check_tokenizer(
+        json.loads(path.read_text(encoding="utf-8")), str(path), KNOWN_PATTERNS
+    )
+    assert not bounds.unusual
+
+
+def folder_with(folder: Path, **changes: Any) -> Path:
+    folder.mkdir()
+    value = json.loads(byte_tokenizer(LLADA_MARKERS).to_str()) | changes
+    (folder / "tokenizer.json").write_text(json.dumps(value))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+        {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}]},
+        {"type": "Prepend", "prepend": "\u2581"},
+    ],
+)
+def test_unusual_but_sound_tokenizers_are_tried_and_loaded(
+    tmp_path: Path, normalizer: dict[str, Any]
+) -> None:
+    tokenizer = read_tokenizer(folder_with(tmp_path / "a", normalizer=normalizer), LLADA, 288)
+    assert tokenizer is not None
+    assert tokenizer.encode("a", add_special_tokens=False).ids
+
+
+def test_what_slips_by_the_bounds_is_found_by_trying(tmp_path: Path) -> None:
+    """Twelve bytes for one are within the bounds of a part, not of a probe with such limits."""
+    change = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 60}
+    source = (folder_with(tmp_path / "a", normalizer=change) / "tokenizer.json").read_text()
+    request = {"source": source, "triggers": [], "growth": 2.0}
+    assert "of a text of 2000 bytes" in str(tokenizer_child.try_out(request))
+    assert tokenizer_child.try_out(request | {"growth": 64.0}) is None
+
+
+def test_a_process_that_ends_badly_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_with(tmp_path / "a", normalizer={"type": "Prepend", "prepend": "x"})
+    for number, script in enumerate(
+        (
+            "import os; os.abort()",
+            "import sys; sys.exit(1)",
+            "import time; time.sleep(60)",
+            "raise ValueError",
+        )
+    ):
+        child = tmp_path / f"child{number}.py"
+        child.write_text(script)
+        monkeypatch.setattr(tokenizer_child, "__file__", str(child))
+        monkeypatch.setattr(tokenizer_files, "WALL_SECONDS", 1.0)
+        with pytest.raises(BadModel, match="too much time or memory"):
+            read_tokenizer(folder, LLADA, 288)
+
+
+class PanicException(BaseException):
+    """As the library raises it."""
+
+
+def test_a_panic_while_a_text_is_read_is_an_error_like_others(tmp_path: Path) -> None:
+    found = read_text(read_folder(make_llada(tmp_path / "m", tokenizer=True)))
+    assert found is not None
+
+    class Broken:
+        def encode(self, *_: Any, **__: Any) -> Any:
+            raise PanicException("index out of range")
+
+        decode = encode
+
+        def id_to_token(self, _: int) -> str:
+            return "a"
+
+    object.__setattr__(found, "tokenizer", Broken())
+    with pytest.raises(BadModel, match="fails on this text: index out of range"):
+        found.encode_raw("x")
+    with pytest.raises(BadModel, match="fails on this text"):
+        found.decode([1])
+    assert isinstance(found, codec.Text)
+
+
+def test_this_process_stays_small_over_the_bombs(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    bomb = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 60}
+    chain = {"type": "Sequence", "normalizers": [bomb] * 8}
+    with pytest.raises(BadModel, match="times as long"):
+        read_tokenizer(folder_with(tmp_path / "a", normalizer=chain), LLADA, 288)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
