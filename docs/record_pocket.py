@@ -1,6 +1,6 @@
-"""Record what the bundled model answers, for `tests/pocket/test_bundled.py`: `python docs/record_pocket.py`.
+"""Record what the bundled model answers, for its tests and for `archer doctor --selftest`.
 
-To be run once after the model has been exported anew.
+`python docs/record_pocket.py`, to be run once after the model has been exported anew.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import archer
 from archer.pocket import frozen, prompts
 
-TARGET = Path(__file__).parent.parent / "tests" / "pocket" / "recorded.json"
+TARGET = Path(__file__).parent.parent / "src" / "archer" / "pocket" / "recorded.json"
 SETTINGS = {"method": "archer", "radius": 8}
 PROBLEMS = 50
 

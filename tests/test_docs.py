@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from archer.catalogue import DECODERS, POLICIES
-from archer.cli import COMMANDS, app
+from archer.cli import COMMANDS, app, with_stdin
 from archer.compatibility import as_markdown, matrix
 from archer.pocket import results
 from conftest import REPOSITORY
@@ -204,7 +204,7 @@ def test_commands_in_blocks_are_understood(page: Path) -> None:
     """Parsed as the command line would, options included; nothing is run."""
     for words in command_lines(page):
         assert words[0] in COMMANDS or words[0].startswith("--"), words
-        app().parse_args(words, exit_on_error=False, print_error=False)
+        app().parse_args(with_stdin(words), exit_on_error=False, print_error=False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

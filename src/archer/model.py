@@ -196,16 +196,27 @@ class Model:
         n: int = 1,
         stop: str | Sequence[str] = (),
         batch: int | None = None,
+        memory: int | None = None,
         progress: bool = False,
         **options: Any,
     ) -> list[Completion]:
         """Decode every prompt to the end; `n` completions each, in order.  Other options as for `request`.
 
         Any number of prompts runs in bounded memory: rows join and leave passes as others end, at most
-        `batch` of them at a time.  `stop` strings cut the text.  `progress` shows a bar.
+        `batch` of them at a time, which hold at most `memory` bytes of keys and values (else half of what is
+        free).
+        `stop` strings cut the text.  `progress` shows a bar.
         """
         request = self.request(prompts, method, **options)
-        return generate(self, request, n=n, stop=as_stops(stop), batch=batch, progress=progress)
+        return generate(
+            self,
+            request,
+            n=n,
+            stop=as_stops(stop),
+            batch=batch,
+            memory=memory,
+            progress=progress,
+        )
 
     def engine(self, **options: Any) -> Engine:
         """Many requests at once, each with its own method and settings; options as for `Engine`."""

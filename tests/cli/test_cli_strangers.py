@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -91,6 +92,20 @@ def test_a_reason_cannot_look_like_another_row(
     assert main(["grade", "pocket", "--reference", "--limit", "1"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if "pass  " in line[:12]]
     assert rows == []
+
+
+@pytest.mark.parametrize("blank", [" ", "\u00a0"])
+def test_a_reason_that_is_broken_does_not_look_like_another_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, blank: str
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(output, "columns_of", lambda stream: 40)
+    for padding in range(30, 60):
+        output.write_line(
+            f"1  fail  {'x' * padding}{blank}43{blank}{blank}pass{blank}" * 2, hanging=4
+        )
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith(("1  fail", "    ")) for line in lines)
 
 
 def test_ordinary_text_is_shown_as_it_is() -> None:

@@ -14,7 +14,7 @@ from archer.loading.hub import locate
 from archer.model import Model
 from archer.pocket import frozen, prompts
 
-RECORDED = Path(__file__).with_name("recorded.json")
+RECORDED = Path(frozen.__file__).with_name("recorded.json")
 MEGABYTE = 1 << 20
 EXAMPLE = """\
 Write a function to count the numbers in nums that are greater than 5.

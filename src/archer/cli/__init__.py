@@ -58,7 +58,7 @@ UNHEARD = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
-    tokens = _with_stdin(sys.argv[1:] if argv is None else list(argv))
+    tokens = with_stdin(sys.argv[1:] if argv is None else list(argv))
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -120,7 +120,7 @@ def app() -> App:
     return made
 
 
-def _with_stdin(tokens: list[str]) -> list[str]:
+def with_stdin(tokens: list[str]) -> list[str]:
     """`archer generate -`: the argument that many tools know, which cyclopts takes for an option."""
     if tokens[:1] != ["generate"] or "--" in tokens or "--prompt-file" in tokens:
         return tokens

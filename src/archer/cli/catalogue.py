@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from archer.cli.messages import complain
-from archer.cli.output import write_grid, write_json, write_line
+from archer.cli.output import write_grid, write_json, write_line, write_lines
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
 
@@ -138,7 +138,7 @@ def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:
     from archer.compatibility import as_markdown
 
     if not sys.stdout.isatty():
-        write_line(as_markdown(table))
+        write_lines(as_markdown(table))
         return
     head = ("decoder", *next(iter(table.values())))
     write_grid(head, [(name, *verdicts.values()) for name, verdicts in table.items()], gap=1)

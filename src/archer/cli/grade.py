@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 UNJUDGED = 1
 MOST_WORKERS = 512
+HANGING = 4
 SCORES = ("score_clean", "n_clean", "score_strict", "macro_f1", "recall", "without_label")
 """Further measures worth a line."""
 
@@ -93,7 +94,8 @@ def _show(report: Report) -> None:
         reason = f"  {found.reason}" if found.reason else ""
         differs = row.published.outcome != found.outcome
         published = f"  (as published: {row.published.outcome})" if differs else ""
-        write_line(f"{row.id}  {found.outcome}  {found.seconds:.3f} s{published}{reason}")
+        line = f"{row.id}  {found.outcome}  {found.seconds:.3f} s{published}{reason}"
+        write_line(line, hanging=HANGING)
     confined = "" if report.tier is None else f", tier {report.tier}"
     write_line(f"{report.task}: {len(report.rows)} rows{confined}")
     write_line(f"{report.details['metric']} (repaired)      {_number(report.score)}")

@@ -23,14 +23,15 @@ LIST_MARGIN = 4
 """Lists of names are indented by no more."""
 
 
-def write_line(text: str) -> None:
+def write_line(text: str, *, hanging: int = 0) -> None:
     """Exactly one line, into a terminal, a pipe or a file.
 
     Much of what is shown comes from models, programs and files of others: whatever could break the
-    line or steer a terminal is written as an escape. A terminal gets it broken between words.
+    line or steer a terminal is written as an escape. A terminal gets it broken between words, and
+    with `hanging` indented by so much, so that the rest of a line never looks like the next one.
     """
     line = one_line(text)
-    sys.stdout.write(f"{fitted(line, sys.stdout) if sys.stdout.isatty() else line}\n")
+    sys.stdout.write(f"{fitted(line, sys.stdout, hanging) if sys.stdout.isatty() else line}\n")
 
 
 def write_lines(text: str) -> None:
@@ -55,7 +56,7 @@ def write_json(value: Mapping[str, Any]) -> None:
 def write_table(table: Table) -> None:
     """A table to look at in a terminal, Markdown elsewhere."""
     if not sys.stdout.isatty():
-        write_line(table.markdown())
+        write_lines(table.markdown())
         return
     (head, numeric), rows = table.shown()
     if table.title:
@@ -118,10 +119,10 @@ def _longest_word(cell: str) -> int:
     return max(map(cell_len, cell.split()), default=0)
 
 
-def fitted(text: str, stream: TextIO) -> str:
+def fitted(text: str, stream: TextIO, hanging: int = 0) -> str:
     """The text with its lines broken between words, continuations indented as far as the line was."""
     width = max(NARROWEST, columns_of(stream))
-    return "\n".join(_fitted_line(line, width) for line in text.split("\n"))
+    return "\n".join(_fitted_line(line, width, hanging) for line in text.split("\n"))
 
 
 def columns_of(stream: TextIO) -> int:
@@ -132,15 +133,15 @@ def columns_of(stream: TextIO) -> int:
         return shutil.get_terminal_size().columns
 
 
-def _fitted_line(line: str, width: int) -> str:
-    if len(line) <= width:
+def _fitted_line(line: str, width: int, hanging: int) -> str:
+    if cell_len(line) <= width:
         return line
-    indent = _hanging(line)
+    indent = max(hanging, _hanging(line))
     return textwrap.fill(
         line,
         width,
         subsequent_indent=" " * (indent if indent < width // 2 else 2),
-        break_long_words=False,
+        break_long_words=hanging > 0,
         break_on_hyphens=False,
         replace_whitespace=False,
         drop_whitespace=True,
