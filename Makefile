@@ -62,6 +62,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,batch-small,batch --shape small)
 	$(call measure,traffic-pocket,traffic --threads 1)
 	$(call measure,encode-pocket,encode)
+	$(call measure,serve-pocket,serve --figure $(RESULTS)/serve-pocket.svg)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 2
 	$(call measure,load-llada-8b,load $(RANDOM_MODEL) --dtype float32)

@@ -38,6 +38,7 @@ def parts() -> dict[str, str]:
     """Every generated part by name."""
     return {
         "matrix": as_markdown(matrix(DECODERS, POLICIES)),
+        "causal": as_markdown(matrix(DECODERS, POLICIES, block_causal=True)),
         "methods": _table(
             ("method", "the same as", "what it is"),
             ((f"`{name}`", f"`{means}`", text) for name, (means, text) in METHODS.items()),
@@ -73,6 +74,7 @@ def parts() -> dict[str, str]:
         "batches": _measured("batch", (report.batches,)),
         "traffics": _measured("traffic", (report.traffics,)),
         "loads": _measured("load", (report.loads,)),
+        "serves": _measured("serve", (report.serves, report.serving_costs)),
         "encodings": _measured("encode", (report.encodings,)),
         "scores": _scores(),
         "studies": _studies(),

@@ -1,4 +1,4 @@
-"""Tiny valid model folders, LLaDA-shaped and Dream-shaped, with random weights.
+"""Tiny valid model folders in the shapes of all families, with random weights.
 
 The tokenizer is one token per byte plus the markers that the real models use, so that every text
 can be encoded. Config and tensors are spelled out here on their own, not taken from the table under
@@ -35,6 +35,27 @@ DREAM_MARKERS = (
     "<|beginoftext|>",
     "<|mask|>",
     "<|dlm_pad|>",
+)
+LING_MARKERS = (
+    "<|startoftext|>",
+    "<|endoftext|>",
+    "<|mask|>",
+    "<role>",
+    "</role>",
+    "<|role_end|>",
+)
+LLADA_MOE_TEMPLATE = (
+    "{% for m in messages %}"
+    "<role>{{ 'HUMAN' if m.role == 'user' else m.role | upper }}</role>{{ m.content }}<|role_end|>"
+    "{% endfor %}{% if add_generation_prompt %}<role>ASSISTANT</role>{% endif %}"
+)
+LLADA2_TEMPLATE = (
+    "{% set own = messages[0].role == 'system' %}"
+    "<role>SYSTEM</role>{% if own %}{{ messages[0].content + '\\n' }}{% endif %}"
+    "detailed thinking off<|role_end|>"
+    "{% for m in (messages[1:] if own else messages) %}"
+    "<role>{{ 'HUMAN' if m.role == 'user' else m.role | upper }}</role>{{ m.content }}<|role_end|>"
+    "{% endfor %}{% if add_generation_prompt %}<role>ASSISTANT</role>{% endif %}"
 )
 LLADA_TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}"
@@ -109,6 +130,151 @@ def dream_config(**changes: Any) -> Config:
         "vocab_size": VOCABULARY,
     }
     return config | changes
+
+
+def llada_moe_config(**changes: Any) -> Config:
+    """As LLaDA-MoE's, but tiny; the ids are given, because its own are beyond this vocabulary."""
+    config = {
+        "architectures": ["LLaDAMoEModelLM"],
+        "attention_bias": False,
+        "dense_intermediate_size": 64,
+        "eos_token_id": 257,
+        "expert_intermediate_size": 12,
+        "hidden_act": "silu",
+        "hidden_size": 32,
+        "mask_token_id": 258,
+        "max_position_embeddings": 512,
+        "model_type": "llada",
+        "moe_layer_freq": [1, 1],
+        "moe_router_score_function": "softmax",
+        "norm_topk_prob": None,
+        "num_attention_heads": 4,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 2,
+        "partial_rotary_factor": 1,
+        "qk_layernorm": True,
+        "rms_norm_eps": 1e-05,
+        "rope_theta": 50000.0,
+        "shared_expert_intermediate_size": None,
+        "tie_word_embeddings": False,
+        "vocab_size": VOCABULARY,
+    }
+    return config | changes
+
+
+def llada2_config(**changes: Any) -> Config:
+    """As LLaDA2's, but tiny; the ids are given, because its own are beyond this vocabulary."""
+    config = {
+        "architectures": ["LLaDA2MoeModelLM"],
+        "eos_token_id": 257,
+        "first_k_dense_replace": 1,
+        "head_dim": 16,
+        "hidden_act": "silu",
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "mask_token_id": 258,
+        "max_position_embeddings": 512,
+        "model_type": "llada2_moe",
+        "moe_intermediate_size": 12,
+        "moe_router_enable_expert_bias": True,
+        "n_group": 2,
+        "norm_topk_prob": True,
+        "num_attention_heads": 4,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 2,
+        "num_shared_experts": 1,
+        "partial_rotary_factor": 0.5,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 600000,
+        "rotary_dim": 8,
+        "routed_scaling_factor": 2.5,
+        "score_function": "sigmoid",
+        "tie_word_embeddings": False,
+        "topk_group": 1,
+        "use_bias": False,
+        "use_qkv_bias": False,
+        "vocab_size": VOCABULARY,
+    }
+    return config | changes
+
+
+def llada_moe_tensors(config: Config, seed: int = 0) -> Tensors:
+    """Every tensor such a checkpoint holds, in float32."""
+    d, vocabulary = config["hidden_size"], config["vocab_size"]
+    size = d // config["num_attention_heads"]
+    kv = size * config["num_key_value_heads"]
+    shapes: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens.weight": (vocabulary, d),
+        "model.norm.weight": (d,),
+        "lm_head.weight": (vocabulary, d),
+    }
+    for i in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{i}."
+        shapes |= {
+            layer + "input_layernorm.weight": (d,),
+            layer + "self_attn.q_proj.weight": (d, d),
+            layer + "self_attn.k_proj.weight": (kv, d),
+            layer + "self_attn.v_proj.weight": (kv, d),
+            layer + "self_attn.q_norm.weight": (size,),
+            layer + "self_attn.k_norm.weight": (size,),
+            layer + "self_attn.o_proj.weight": (d, d),
+            layer + "post_attention_layernorm.weight": (d,),
+            layer + "mlp.gate.weight": (config["num_experts"], d),
+        } | _expert_shapes(layer, config["num_experts"], config["expert_intermediate_size"], d)
+    return _random(shapes, seed)
+
+
+def llada2_tensors(config: Config, seed: int = 0) -> Tensors:
+    """Every tensor such a checkpoint holds, in float32."""
+    d, vocabulary, size = config["hidden_size"], config["vocab_size"], config["head_dim"]
+    heads, kv = config["num_attention_heads"], config["num_key_value_heads"]
+    inner = config["moe_intermediate_size"]
+    shapes: dict[str, tuple[int, ...]] = {
+        "model.word_embeddings.weight": (vocabulary, d),
+        "model.norm.weight": (d,),
+        "lm_head.weight": (vocabulary, d),
+    }
+    for i in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{i}."
+        shapes |= {
+            layer + "input_layernorm.weight": (d,),
+            layer + "attention.query_key_value.weight": ((heads + 2 * kv) * size, d),
+            layer + "attention.query_layernorm.weight": (size,),
+            layer + "attention.key_layernorm.weight": (size,),
+            layer + "attention.dense.weight": (d, heads * size),
+            layer + "post_attention_layernorm.weight": (d,),
+        }
+        if i < config["first_k_dense_replace"]:
+            shapes |= _swiglu_shapes(layer + "mlp.", config["intermediate_size"], d)
+            continue
+        shapes |= {
+            layer + "mlp.gate.weight": (config["num_experts"], d),
+            layer + "mlp.gate.expert_bias": (config["num_experts"],),
+        }
+        shapes |= _expert_shapes(layer, config["num_experts"], inner, d)
+        shared = inner * config["num_shared_experts"]
+        shapes |= _swiglu_shapes(layer + "mlp.shared_experts.", shared, d)
+    return _random(shapes, seed)
+
+
+def _expert_shapes(layer: str, count: int, inner: int, d: int) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for expert in range(count):
+        shapes |= _swiglu_shapes(f"{layer}mlp.experts.{expert}.", inner, d)
+    return shapes
+
+
+def _swiglu_shapes(prefix: str, inner: int, d: int) -> dict[str, tuple[int, ...]]:
+    return {
+        prefix + "gate_proj.weight": (inner, d),
+        prefix + "up_proj.weight": (inner, d),
+        prefix + "down_proj.weight": (d, inner),
+    }
 
 
 def llada_tensors(config: Config, seed: int = 0) -> Tensors:
@@ -209,6 +375,46 @@ def make_dream(
         if template:
             (folder / "chat_template.jinja").write_text(DREAM_TEMPLATE, encoding="utf-8")
     return folder
+
+
+def make_llada_moe(
+    folder: Path,
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    shards: int = 1,
+    tokenizer: bool = False,
+    **changes: Any,
+) -> Path:
+    """A LLaDA-MoE-shaped folder; `changes` are config keys."""
+    config = llada_moe_config(**changes)
+    write_folder(folder, config, llada_moe_tensors(config, seed), dtype=dtype, shards=shards)
+    if tokenizer:
+        _ling_tokenizer(folder, LLADA_MOE_TEMPLATE)
+    return folder
+
+
+def make_llada2(
+    folder: Path,
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    shards: int = 1,
+    tokenizer: bool = False,
+    **changes: Any,
+) -> Path:
+    """A LLaDA2-shaped folder; `changes` are config keys."""
+    config = llada2_config(**changes)
+    write_folder(folder, config, llada2_tensors(config, seed), dtype=dtype, shards=shards)
+    if tokenizer:
+        _ling_tokenizer(folder, LLADA2_TEMPLATE)
+    return folder
+
+
+def _ling_tokenizer(folder: Path, template: str) -> None:
+    byte_tokenizer(LING_MARKERS).save(str(folder / "tokenizer.json"))
+    names = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
+    write_json(folder / "tokenizer_config.json", names | {"chat_template": template})
 
 
 def write_folder(

@@ -31,7 +31,7 @@ CASES = [
     Case(
         "unknown architecture",
         config(architectures=["LlamaForCausalLM"]),
-        '"LlamaForCausalLM" is not supported; supported are LLaDAModelLM, DreamModel',
+        '"LlamaForCausalLM" is not supported; supported are LLaDAModelLM, DreamModel, LLaDAMoEModelLM',
     ),
     Case("model_type alone", config(architectures=None, model_type="llada"), "list of names"),
     Case("no heads", without("n_heads"), '"n_heads" is missing'),

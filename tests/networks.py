@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from archer.engine.experts import Experts, Router
 from archer.engine.network import Shape, Transformer
 
 
@@ -45,6 +46,38 @@ def shape(
     )
 
 
+MIXTURES = {
+    "softmax": Experts(
+        count=8, active=3, inner=16, shared=0, dense_layers=0, router=Router.SOFTMAX
+    ),
+    "grouped": Experts(
+        count=12,
+        active=4,
+        inner=8,
+        shared=16,
+        dense_layers=1,
+        router=Router.GROUPED_SIGMOID,
+        groups=4,
+        kept_groups=2,
+        scale=2.5,
+    ),
+}
+"""As LLaDA-MoE's and as LLaDA2's."""
+
+
+def mixture(kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Backbone:
+    """A network with experts, q/k norms and, as LLaDA2 has it, half of each head rotated."""
+    grouped = kind == "grouped"
+    which = replace(
+        shape(kv_heads=2 if grouped else 4),
+        qk_norm=True,
+        rope_float32=False,
+        rotary=4 if grouped else None,
+        experts=MIXTURES[kind],
+    )
+    return Backbone(random_network(which, seed, dtype), False, mask=which.vocabulary - 3)
+
+
 def random_network(which: Shape, seed: int = 0, dtype: torch.dtype = torch.float32) -> Transformer:
     """Weights drawn so that logits have a scale of a few units and attention is not uniform."""
     generator = torch.Generator().manual_seed(seed)
@@ -57,7 +90,7 @@ def random_network(which: Shape, seed: int = 0, dtype: torch.dtype = torch.float
         elif len(size) == 1:
             parameter.data.copy_(0.2 * drawn)
         else:
-            scale = 1.0 if name == "embedding" else 1.0 / size[1] ** 0.5
+            scale = 1.0 if name == "embedding" else 1.0 / size[-1] ** 0.5
             parameter.data.copy_(scale * drawn)
     return network
 

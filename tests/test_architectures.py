@@ -2,17 +2,30 @@
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
-from archer.loading.architectures import ARCHITECTURES, DREAM, LLADA, Architecture
+from archer.bench.shapes import SHAPES
+from archer.loading.architectures import (
+    ARCHITECTURES,
+    DREAM,
+    LLADA,
+    LLADA2,
+    LLADA_MOE,
+    Architecture,
+)
 from archer.loading.checkpoint import slots_of
-from archer.loading.model_config import ModelConfig, parse_config
+from archer.loading.model_config import ModelConfig, config_for, parse_config
 from conftest import shared
 
 REAL = {LLADA.name: "llada-8b-instruct-PARTIAL", DREAM.name: "dream-v0-instruct-7b"}
-ROWS = pytest.mark.parametrize("row", ARCHITECTURES.values(), ids=lambda row: row.name)
+ROWS = pytest.mark.parametrize("row", [LLADA, DREAM], ids=lambda row: row.name)
+PUBLISHED = {
+    "llada-moe-7b": (LLADA_MOE, 3_219, 7_356_880_896),
+    "llada2-mini": (LLADA2, 14_813, 16_255_643_392),
+}
+DENSE = {"qk_norm": False, "rotary": None, "experts": None}
 
 
 def real_model(row: Architecture) -> ModelConfig:
@@ -37,6 +50,7 @@ def test_llada_8b() -> None:
         "qkv_bias": False,
         "rope_float32": True,
         "max_positions": 4096,
+        **DENSE,
     }
 
 
@@ -57,7 +71,56 @@ def test_dream_7b() -> None:
         "qkv_bias": True,
         "rope_float32": False,
         "max_positions": 131072,
+        **DENSE,
     }
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_tensors_of_the_mixtures_are_as_many_as_published(name: str) -> None:
+    row, names, parameters = PUBLISHED[name]
+    slots = slots_of(row, SHAPES[name].shape)
+    assert len(slots) == names
+    assert sum(math.prod(slot.shape) for slot in slots.values()) == parameters
+
+
+@pytest.mark.parametrize(
+    ("size", "names", "parameters"),
+    [("mini", 14_813, 16_255_643_392), ("flash", 24_161, 102_889_705_216)],
+)
+def test_the_published_configs_of_llada2(size: str, names: int, parameters: int) -> None:
+    """They lack the mask and the end, which are constants of the family."""
+    text = shared("data", "configs", f"llada2_{size}.dFactory.json").read_text()
+    model = parse_config(json.loads(text), "config.json")
+    slots = slots_of(model.architecture, model.shape)
+    assert (len(slots), sum(math.prod(slot.shape) for slot in slots.values())) == (
+        names,
+        parameters,
+    )
+    assert (model.mask, model.eos) == (156895, (156892,))
+    if size == "mini":
+        assert model.shape == SHAPES["llada2-mini"].shape
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_written_config_says_what_the_shape_says(name: str) -> None:
+    known = SHAPES[name]
+    config = config_for(known.architecture, known.shape, known.mask, known.eos)
+    model = parse_config(config, "config.json")
+    assert model.shape == known.shape
+    assert (model.mask, model.eos) == (known.mask, (known.eos,))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_row_of_every_expert_is_filled_once(name: str) -> None:
+    row, _, _ = PUBLISHED[name]
+    shape = replace(SHAPES[name].shape, layers=2)
+    filled: dict[tuple[str, int | None], list[int]] = {}
+    for slot in slots_of(row, shape).values():
+        rows = filled.setdefault((slot.parameter, slot.expert), [])
+        rows.extend(range(slot.row, slot.row + slot.shape[0]))
+    assert all(sorted(each) == list(range(len(each))) for each in filled.values())
+    experts = {expert for parameter, expert in filled if "expert" in parameter}
+    assert experts == set(range(SHAPES[name].shape.experts.count))  # type: ignore[union-attr]
 
 
 @ROWS
@@ -81,7 +144,8 @@ def test_every_row_of_every_parameter_is_filled_once(row: Architecture) -> None:
 
 def test_known_models() -> None:
     ids = [model.id for row in ARCHITECTURES.values() for model in row.models]
-    assert len(ids) == len(set(ids)) == 10
+    assert len(ids) == len(set(ids)) == 16
+    assert "inclusionAI/LLaDA2.1-mini" in ids
     assert "GSAI-ML/LLaDA-8B-Instruct" in ids
     assert "apple/DiffuCoder-7B-cpGRPO" in ids
 

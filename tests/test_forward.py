@@ -25,12 +25,15 @@ from archer.engine.work import Work
 from networks import Backbone, backbone, random_network, shape
 
 
-def canvas_of(prompts: list[list[int]], responses: Tensor, mask: int) -> Canvas:
+def canvas_of(
+    prompts: list[list[int]], responses: Tensor, mask: int, attention_block: int | None = None
+) -> Canvas:
     """Every response column is read."""
     rows, length = responses.shape
     bounds = np.array([[0, length]] * rows)
     reads = np.ones((rows, length), dtype=np.bool_)
-    return Canvas.plain(Prompt.of(prompts, mask), responses.numpy(), bounds, reads)
+    prompt = Prompt.of(prompts, mask, attention_block=attention_block)
+    return Canvas.plain(prompt, responses.numpy(), bounds, reads)
 
 
 def blank(network: Transformer, canvas: Canvas) -> Memory:
@@ -54,7 +57,13 @@ def ask(
 ) -> tuple[list[Tensor], Work, layout.Layout]:
     """Run one pass over the asked columns; logits per row."""
     rows = tuple(range(canvas.rows))
-    frame = layout.Frame(canvas.starts, memory.slots, canvas.response.start, rows)
+    frame = layout.Frame(
+        canvas.starts,
+        memory.slots,
+        canvas.response.start,
+        rows,
+        attention_block=canvas.attention_block,
+    )
     plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
     (answer,) = run(model.network, [Part(canvas, plan, memory)])
     memory.note(canvas, [True] * canvas.rows, plan.full)
@@ -181,6 +190,8 @@ def _names(network: Transformer, which: Shape) -> dict[str, Tensor]:
         weights[at + "input_layernorm.weight"] = layer.attention_norm
         weights[at + "post_attention_layernorm.weight"] = layer.feed_norm
         weights[at + "self_attn.o_proj.weight"] = layer.out
+        assert layer.gate_up is not None
+        assert layer.down is not None
         weights[at + "mlp.down_proj.weight"] = layer.down
         gate, up = layer.gate_up.chunk(2)
         weights[at + "mlp.gate_proj.weight"], weights[at + "mlp.up_proj.weight"] = gate, up

@@ -121,7 +121,7 @@ PAIRS = matrix(DECODERS, POLICIES)
 QUICK = {"remdm": {"loops": 3}}
 
 
-@pytest.mark.parametrize("decoder", sorted(DECODERS))
+@pytest.mark.parametrize("decoder", sorted(PAIRS))
 def test_a_batch_equals_its_rows_alone_for_every_pair_that_works(decoder: str) -> None:
     """Text, kinds, columns fed and distances, with every cache and both logit alignments."""
     for policy, verdict in PAIRS[decoder].items():
@@ -137,7 +137,7 @@ def test_a_batch_equals_its_rows_alone_for_every_pair_that_works(decoder: str) -
                 assert calls(together, row) == calls(alone), (name, shift)
 
 
-@pytest.mark.parametrize("decoder", sorted(DECODERS))
+@pytest.mark.parametrize("decoder", sorted(PAIRS))
 def test_every_decoder_ends_without_masks_within_its_bound(decoder: str) -> None:
     """Invariant 2"""
     steps = walk(NETS[False], decoder, PROMPTS, length=LENGTH)

@@ -121,7 +121,7 @@ def test_messages_need_a_template(llada: Model, bare: Model) -> None:
 def test_a_method_may_be_given_ready_made(llada: Model) -> None:
     made = build("llada-confidence", {"length": LENGTH, "steps": 4})
     named = llada.generate([1, 2, 3], "llada-confidence", length=LENGTH, steps=4)
-    assert llada.request([1, 2, 3], made).method is made
+    assert llada.request([1, 2, 3], made).method == made
     assert llada.generate([1, 2, 3], made)[0].tokens == named[0].tokens
     assert llada.stream([1, 2, 3], made).finish()[0].updates == 4
     assert llada.request([1, 2, 3], made, length=8).method.length == 8

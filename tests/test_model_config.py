@@ -15,7 +15,8 @@ ALWAYS = ["architectures", "rope_theta", "mask_token_id", "eos_token_id"]
 def needed(row: Architecture) -> list[str]:
     """Every key whose absence must be refused."""
     equal = [key for pair in row.equal for key in pair]
-    return sorted({*ALWAYS, *vars(row.keys).values(), *row.fixed, *equal})
+    named = {key for key in vars(row.keys).values() if isinstance(key, str)}
+    return sorted({*ALWAYS, *named, *row.fixed, *equal})
 
 
 BOTH = [(LLADA, llada_config()), (DREAM, dream_config())]

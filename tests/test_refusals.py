@@ -12,6 +12,7 @@ import safetensors
 
 import malformed_config
 import malformed_files
+import malformed_mixture
 import malformed_tokenizer
 from archer.errors import BadModel
 from archer.loading import weights
@@ -19,7 +20,12 @@ from archer.loading.checkpoint import read_folder
 from folders import make_llada
 from spoil import Case, open_model
 
-CASES = malformed_config.CASES + malformed_files.CASES + malformed_tokenizer.CASES
+CASES = (
+    malformed_config.CASES
+    + malformed_files.CASES
+    + malformed_mixture.CASES
+    + malformed_tokenizer.CASES
+)
 opened: list[str] = []
 watching = [False]
 

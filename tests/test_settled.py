@@ -44,15 +44,16 @@ FILLS = [
 """Nothing is ever taken back: settled is what is placed."""
 BY_BLOCK = ["wino", "editing"]
 """The current block is revised: settled are the blocks before it."""
-AT_ITS_END = ["saber", "saber-dream", "remdm", "remdm-sampling"]
+AT_ITS_END = ["saber", "saber-tail", "saber-dream", "remdm", "remdm-sampling"]
 """Everything may be revised, up to the end or close to it."""
-WITH_BLOCKS = {*DECODERS} - {"dream", "saber-dream", "remdm", "remdm-sampling"}
+WITH_BLOCKS = {*DECODERS} - {"dream", "saber-tail", "saber-dream", "remdm", "remdm-sampling"}
 BOLD: dict[str, dict[str, list[Any]]] = {
     "threshold": {"threshold": [0.02, 0.1, 0.9]},
     "factor": {"factor": [0.5, 2.0, 5.0]},
     "entropy-bound": {"gamma": [0.1, 3.0], "proxy": ["entropy", "confidence", "margin"]},
     "dream": {"alg": ["origin", "maskgit_plus", "topk_margin", "entropy"], "alg_temp": [0.0, 0.5]},
     "saber": {"n": [1, 2, 4], "mu": [1, 2, 8], "watch": ["argmax", "placed"]},
+    "saber-tail": {"n": [1, 2, 4], "mu": [1, 2], "settle": [1, 3], "rest": [0, 2, 8]},
     "no-rollback": {"n": [1, 2, 4]},
     "saber-dream": {"n": [2, 4], "mu": [1, 2, 8]},
     "wino": {"threshold": [0.02, 0.1, 0.7], "verify": [0.05, 0.2, 0.9]},
@@ -186,7 +187,7 @@ def test_a_rule_that_revises_its_block_settles_those_before(name: str) -> None:
     assert {int(flags[0].sum()) for flags in settled} == {0, 4, 8}
 
 
-@pytest.mark.parametrize("name", ["saber", "saber-dream", "remdm-sampling"])
+@pytest.mark.parametrize("name", ["saber", "saber-tail", "saber-dream", "remdm-sampling"])
 def test_a_rule_that_revises_everything_settles_nothing_before_its_last_update(name: str) -> None:
     decoder, seen = states(name, block=4 if name == "saber" else None)
     assert len(seen) > 3

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from archer.decoders.dream import Dream
 from archer.decoders.editing import Editing
+from archer.decoders.llada2 import LLaDA2, LLaDA2Edit
 from archer.decoders.ordered import Ordered
 from archer.decoders.parallel import EntropyBound, Factor, Threshold
 from archer.decoders.remdm import Remdm
@@ -118,7 +119,11 @@ DECODERS: Mapping[str, Part] = {
     "remdm-sampling": Part(
         RemdmSampling, "the original ReMDM: fill and re-mask by chance", {}, "strategy"
     ),
-    "editing": Part(Editing, "LLaDA2.1: replace placed tokens outright", {}, "edit"),
+    "editing": Part(Editing, "LLaDA2.1's idea on any model: replace placed tokens", {}, "edit"),
+    "llada2": Part(LLaDA2, "LLaDA2.0 as released: block by block, a threshold", {}, "threshold"),
+    "llada2-edit": Part(
+        LLaDA2Edit, "LLaDA2.1 as released: it edits what it placed", {}, "editing_threshold"
+    ),
 }
 
 POLICIES: Mapping[str, Part] = {
@@ -157,6 +162,8 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "dkv-decode": ("confidence+dkv-decode", "dKV-Cache-Decode"),
     "dkv-greedy": ("fixed-order+dkv-greedy", "dKV-Cache-Greedy in a random order"),
     "dllm-cache": ("confidence+dllm-cache", "dLLM-Cache"),
+    "llada2": ("llada2+archer", "LLaDA2.0's own decoding, finished blocks kept"),
+    "llada2-edit": ("llada2-edit+archer", "LLaDA2.1's own decoding, finished blocks kept"),
 }
 """The rows of the paper's main table, and the control it lacks."""
 

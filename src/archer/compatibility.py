@@ -2,13 +2,15 @@
 
 A decoder reads the logits of some columns; a policy always answers some.  A rollback decoder reads what it
 has placed, and a cache that froze it has no answer: the paper's Proposition 1 as a check before any pass.
+Which models a pair goes with is told from the decoder's question and from whether the cache knows what a
+column sees under block-causal attention.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archer.catalogue import Part
 from archer.decoders.base import Decoder
@@ -16,11 +18,18 @@ from archer.engine.canvas import Prompt, Scope
 from archer.errors import Incompatible
 from archer.policies.base import Policy
 
+if TYPE_CHECKING:
+    from archer.methods import Method
+
 READS = {
     Scope.MASKS: "reads only the masks of the current block",
     Scope.BLOCK: "also reads the logits of tokens it has placed in the current block, to revise them",
     Scope.RESPONSE: "also reads the logits of tokens it has placed, in earlier blocks too, to revise them",
 }
+
+
+SOME_LENGTH = 64
+"""A response for which every decoder's default settings are valid."""
 
 
 class Verdict(StrEnum):
@@ -40,16 +49,69 @@ def verdict(reads: Scope, answers: Scope) -> Verdict:
     return Verdict.NO
 
 
+class Attention(StrEnum):
+    """Which models a decoder is for."""
+
+    ANY = "any"
+    FULL = "full attention"
+    BLOCK_CAUSAL = "block-causal attention"
+
+
+def attention_of(decoder: Decoder[Any], length: int) -> Attention:
+    """Told from its first question: does it say what a column sees, or add columns behind the response."""
+    canvas = decoder.canvas(decoder.start(Prompt.of([[0]], mask=1), length))
+    if canvas.attention_block is not None:
+        return Attention.BLOCK_CAUSAL
+    return Attention.FULL if canvas.columns > canvas.response.stop else Attention.ANY
+
+
 def matrix(
-    decoders: Mapping[str, Part], policies: Mapping[str, Part]
+    decoders: Mapping[str, Part], policies: Mapping[str, Part], *, block_causal: bool = False
 ) -> dict[str, dict[str, Verdict]]:
-    """Every pair, with the parts' default settings."""
+    """Every pair, with the parts' default settings, on models with full or with block-causal attention.
+
+    Decoders that are for the other kind only are left out, or refused everywhere where the table says why.
+    """
     caches: dict[str, Policy] = {name: part.make(**part.fixed) for name, part in policies.items()}
     table = {}
     for name, part in decoders.items():
         decoder: Decoder[Any] = part.make(**part.fixed)
-        table[name] = {key: verdict(decoder.reads, cache.answers) for key, cache in caches.items()}
+        kind = attention_of(decoder, SOME_LENGTH)
+        if not block_causal and kind is Attention.BLOCK_CAUSAL:
+            continue
+        row = {key: verdict(decoder.reads, cache.answers) for key, cache in caches.items()}
+        if block_causal:
+            row = {
+                key: found if caches[key].block_causal and kind != Attention.FULL else Verdict.NO
+                for key, found in row.items()
+            }
+        table[name] = row
     return table
+
+
+def check_attention(method: Method, block: int | None) -> None:
+    """Refuse a method that does not go with the model's attention: full, or in blocks of `block`."""
+    kind = attention_of(method.decoder, method.length)
+    if block is None:
+        if kind is Attention.BLOCK_CAUSAL:
+            raise Incompatible(
+                f"{method.name!r} is made for block-causal attention, in which a column sees nothing "
+                "behind its block; this model sees the whole response from everywhere. Use it with a "
+                "LLaDA2 model, or choose another decoder here, such as saber."
+            )
+        return
+    if kind is Attention.FULL:
+        raise Incompatible(
+            f"{method.name!r} asks about extra columns behind the response, at positions inside it; in a "
+            "model with block-causal attention a column there would belong to no block. Choose another "
+            "decoder, such as llada2-edit."
+        )
+    if not method.policy.block_causal:
+        raise Incompatible(
+            f"{method.name!r} has a cache that approximates full attention. This model attends "
+            "block-causally, where archer keeps every finished block and is exact. Choose archer, age or "
+            "eager."
+        )
 
 
 def as_markdown(table: Mapping[str, Mapping[str, str]]) -> str:

@@ -159,7 +159,7 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
         tally.seconds[call.kind] += call.seconds
         tally.control += share
         tally.updates += 1
-        tally.response = step.after.response[index]
+        tally.response = step.after.result(index)
         tally.revised = revised[index] if tally.revised is None else tally.revised | revised[index]
         _note_written(tally, step, index)
     for row, error in step.errors.items():

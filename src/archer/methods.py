@@ -26,6 +26,7 @@ from archer.parts import (
     DECODERS,
     POLICIES,
     POLICY_VERBS,
+    TRUE_OR_FALSE,
     Settings,
     allowed,
     described,
@@ -205,7 +206,7 @@ def _preset(name: str | None) -> Mapping[str, Any]:
 def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
     own = names_of_settings(part)
     for name, value in wanted.items():
-        if name in own and isinstance(value, bool):
+        if name in own and isinstance(value, bool) and allowed(part, name) != TRUE_OR_FALSE:
             raise BadRequest(f"{name} must be {allowed(part, name)}, not {value}.")
     try:
         return part.make(**{k: v for k, v in wanted.items() if k in own}, **part.fixed)

@@ -14,6 +14,7 @@ from typing import Any, cast
 import torch
 from tokenizers import Tokenizer
 
+from archer import compatibility
 from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
 from archer.decoders.wrappers import seen_by
@@ -61,23 +62,30 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    quantize: str | None = None,
     threads: int | None = None,
     compiled: bool = False,
 ) -> Model:
     """Load a checkpoint from a folder or from the hub.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
+    `quantize="int8"` keeps the matrices of the layers in eight bits: a fourth of float32, half of bfloat16,
+    and slightly other logits; embedding, head, norms and routers stay as they are.
     `threads` are the processor threads it computes with; without, as many as the network is worth, unless
     OMP_NUM_THREADS says otherwise.
     `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
     No code of the checkpoint is ever run.
     """
     where, kind = place(device, dtype)
+    if quantize not in (None, "int8"):
+        raise BadRequest(
+            f"There is no quantisation {quantize!r} here. Choose int8, or leave it out."
+        )
     if threads is not None and threads < 1:
         raise BadRequest(f"threads must be a whole number, at least 1, not {threads}.")
     folder = read_folder(locate(model, revision))
     text = read_text(folder)
-    network = load_network(folder, device=where, dtype=kind)
+    network = load_network(folder, device=where, dtype=kind, int8=quantize == "int8")
     return Model(str(model), folder, network, text, threads=threads, compiled=compiled)
 
 
@@ -146,6 +154,7 @@ class Stream:
             seed=self.request.seed,
             eos=model.folder.eos,
             ends=sorted(model.end_ids),
+            attention_block=model.folder.architecture.attention_block,
         )
         state = method.decoder.start(prompt, method.length)
         steps = model.loop(method).steps(state)
@@ -187,16 +196,27 @@ class Model:
         n: int = 1,
         stop: str | Sequence[str] = (),
         batch: int | None = None,
+        memory: int | None = None,
         progress: bool = False,
         **options: Any,
     ) -> list[Completion]:
         """Decode every prompt to the end; `n` completions each, in order.  Other options as for `request`.
 
         Any number of prompts runs in bounded memory: rows join and leave passes as others end, at most
-        `batch` of them at a time.  `stop` strings cut the text.  `progress` shows a bar.
+        `batch` of them at a time, which hold at most `memory` bytes of keys and values (else half of what is
+        free).
+        `stop` strings cut the text.  `progress` shows a bar.
         """
         request = self.request(prompts, method, **options)
-        return generate(self, request, n=n, stop=as_stops(stop), batch=batch, progress=progress)
+        return generate(
+            self,
+            request,
+            n=n,
+            stop=as_stops(stop),
+            batch=batch,
+            memory=memory,
+            progress=progress,
+        )
 
     def engine(self, **options: Any) -> Engine:
         """Many requests at once, each with its own method and settings; options as for `Engine`."""
@@ -280,6 +300,7 @@ class Model:
         `chat=False` takes texts as they are, without the chat template.
         """
         chosen = self._method(method, settings, preset)
+        compatibility.check_attention(chosen, self.folder.architecture.attention_block)
         decoder = seen_by(self.folder.architecture.blind, chosen.decoder)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)

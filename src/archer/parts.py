@@ -18,6 +18,7 @@ from archer.catalogue import Part
 from archer.extensions import Extended
 
 DECODER_VERBS = ("reads", "draws", "check", "start", "limit", "settled", "canvas", "step")
+TRUE_OR_FALSE = "true or false"
 POLICY_VERBS = ("answers", "recompute", "inside_layers")
 
 
@@ -75,7 +76,7 @@ def allowed(part: Part, name: str) -> str:
 def _in_words(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return "one of " + ", ".join(schema["enum"])
-    words = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
+    words = {"integer": "a whole number", "number": "a number", "boolean": TRUE_OR_FALSE}
     bounds = {
         "minimum": "at least",
         "exclusiveMinimum": "above",

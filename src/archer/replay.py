@@ -32,6 +32,8 @@ METHODS = {
     "dllm_cache": "confidence+dllm-cache",
     "fastdllm_prefix": "confidence+prefix",
     "fastdllm_dual": "confidence+dual",
+    "llada2": "llada2+eager",
+    "llada2_edit": "llada2-edit+eager",
 }
 """Recorded method -> ours."""
 
@@ -66,6 +68,8 @@ class Case(BaseModel):
     distance: list[int] | None = None
     accepted: list[list[int]] | None = None
     remasked: list[list[int]] | None = None
+    replaced: list[list[int]] | None = None
+    returned: list[int] | None = None
     tau: list[float] | None = None
     order: list[list[int]] | None = None
 
@@ -143,9 +147,12 @@ def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
         "distance": [step.calls[0].distance for step in steps],
         "accepted": [_positions(step.decision.accepted[0].tolist()) for step in steps],
         "remasked": [_positions(step.decision.remasked[0].tolist()) for step in steps],
+        "replaced": [_positions(step.decision.replaced[0].tolist()) for step in steps],
         "tau": [step.decision.threshold[0].item() for step in steps],
     }
     whole = {"response": happened["states"][-1], "updates": len(steps), "nfe": len(steps)}
+    if case.returned is not None:
+        whole["returned"] = steps[-1].after.result(0).tolist()
     found = [
         Mismatch(case.id, name, None)
         for name, value in whole.items()
@@ -166,7 +173,8 @@ def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
     if case.order is not None:
         settings["order"] = case.order
     decoder, policy = METHODS[case.method].split("+")
-    decoder = next((ours for name, ours in RULES.items() if name in case.settings), decoder)
+    if decoder == "confidence":
+        decoder = next((ours for name, ours in RULES.items() if name in case.settings), decoder)
     method = f"{decoder}+{policy}"
     try:
         build(method, settings)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
@@ -103,17 +104,17 @@ class Updated(Protocol):
 
 
 def updates(step: Updated) -> list[Update]:
-    """The events of one step, a row each."""
-    decision = step.decision
+    """The events of one step, a row each; what a rule decodes beyond the wanted length is left out."""
+    decision, shown = step.decision, np.s_[:, : step.after.wanted]
     columns = zip(
         step.rows,
         step.calls,
         step.after.updates,
-        decision.accepted.tolist(),
-        decision.replaced.tolist(),
-        decision.remasked.tolist(),
-        decision.tokens.tolist(),
-        decision.confidence.tolist(),
+        decision.accepted[shown].tolist(),
+        decision.replaced[shown].tolist(),
+        decision.remasked[shown].tolist(),
+        decision.tokens[shown].tolist(),
+        decision.confidence[shown].tolist(),
         decision.threshold.tolist(),
         strict=True,
     )

@@ -84,7 +84,7 @@ class LyingCounter(Counter[str]):
     def __eq__(self, other: object) -> bool:
         return True
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_the_exported_folder_is_an_ordinary_model(tmp_path: Path) -> None:
     model = archer.load(str(tmp_path / "model"))
     ours, theirs = learner.average, model.network
     assert torch.equal(theirs.embedding, ours.embedding.half().float())
-    assert torch.equal(theirs.layer(3).gate_up, ours.layer(3).gate_up.half().float())
+    assert torch.equal(theirs.layer(3).qkv, ours.layer(3).qkv.half().float())
     assert theirs.shape == ours.shape
     assert "99 sequences" in (tmp_path / "model" / "README.md").read_text()
 

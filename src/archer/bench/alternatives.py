@@ -41,10 +41,13 @@ class Sample:
         """Share of the step that was spent outside the network: decoder, policy and loop."""
         return 1.0 - self.parts.total / self.seconds
 
-    def at_depth(self, layers: int) -> float:
-        """Seconds of the same step in a network of so many layers; the last one is a case of its own."""
-        inner = self.parts.layers[:-1]
-        return self.seconds + (layers - len(inner) - 1) * statistics.mean(inner)
+    def at_depth(self, layers: int, dense: int = 0) -> float:
+        """Seconds of the same step in a network of so many layers.
+
+        The last one is a case of its own, and so are the first `dense` ones where the others have experts.
+        """
+        inner = self.parts.layers[dense:-1]
+        return self.seconds + (layers - len(self.parts.layers)) * statistics.mean(inner)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Alternatives:
     memory: Memory
     past: tuple[Past, ...]
     """What the naive twin keeps of the prompt."""
+    attention_block: int | None
 
     @classmethod
     def at(cls, subject: Subject, prompt: int, response: int) -> Alternatives:
@@ -64,11 +68,15 @@ class Alternatives:
         state = half_placed(subject, prompt, response)
         loop = Loop(network, subject.shift, Saber(), Age(1))
         memory = next(loop.steps(state)).memory
-        _, made = naive_layers(subject.network, _tokens(state, subject.network.device))
+        block = subject.attention_block
+        tokens = _tokens(state, subject.network.device)
+        _, made = naive_layers(subject.network, tokens, attention_block=block)
         kept = prompt - int(subject.shift)
+        if block is not None:
+            kept -= kept % block
         past = tuple(each.first(kept) for each in made)
         network.take()
-        return cls(network, subject.shift, state, memory, past)
+        return cls(network, subject.shift, state, memory, past, block)
 
     @property
     def tokens(self) -> Tensor:
@@ -90,8 +98,10 @@ class Alternatives:
         clock = Clock(self.network.device)
         start = clock.mark()
         kept = len(self.past[0].keys)
-        scores, work = naive_pass(self.network, self.tokens[kept:], self.past)
-        values = scores[: self.state.length]
+        block = self.attention_block
+        scores, work = naive_pass(self.network, self.tokens[kept:], self.past, block)
+        first = self.state.prompt.columns - int(self.shift) - kept
+        values = scores[first : first + self.state.length]
         rows = [RowLogits(values, tuple(range(self.state.length)))]
         Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
         end = clock.mark()
@@ -102,7 +112,7 @@ class Alternatives:
         """A full pass of the transformers library, without any update."""
         clock = Clock(self.network.device)
         start = clock.mark()
-        logits = library_pass(twin, self.tokens, keep)
+        logits = library_pass(twin, self.tokens, keep, self.attention_block)
         end = clock.mark()
         logits[0, 0].item()
         return Sample(clock.seconds(start, end), Parts(0.0, (), 0.0), Work())

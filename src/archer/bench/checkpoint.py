@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from archer.bench.shapes import Published
 from archer.bench.weights import drawn
 from archer.errors import BadRequest
 from archer.loading.checkpoint import CONFIG, Slot, slots_of
-from archer.loading.model_config import parse_config
+from archer.loading.model_config import config_for, parse_config
 from archer.loading.shards import INDEX, SINGLE
 
 SHARD = 1 << 30
@@ -28,16 +27,7 @@ SHARD = 1 << 30
 
 def config_of(model: Published) -> dict[str, Any]:
     """A config.json that says what the shape says."""
-    architecture, shape = model.architecture, asdict(model.shape)
-    keys = {key: shape[name] for name, key in asdict(architecture.keys).items()}
-    named = {
-        "architectures": [architecture.name],
-        "rope_theta": model.shape.rope_theta,
-        "mask_token_id": model.mask,
-        "eos_token_id": model.eos,
-    }
-    config = {**architecture.fixed, **keys, **named}
-    return config | {first: config[second] for first, second in architecture.equal}
+    return config_for(model.architecture, model.shape, model.mask, model.eos)
 
 
 def write_checkpoint(

@@ -40,45 +40,59 @@ def operations(work: Work, shape: Shape) -> int:
     """Multiplications and additions behind the counters of a pass."""
     heads, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     projected = (work.keys + work.values) * shape.width * keys
-    mixed = work.mixed * shape.width * (2 * heads + 3 * shape.inner)
+    mixed = (
+        work.mixed * shape.width * 2 * heads
+        + (work.mixed - work.routed) * 3 * shape.width * shape.inner
+    )
+    if (experts := shape.experts) is not None:
+        each = experts.count + 3 * (experts.active * experts.inner + experts.shared)
+        mixed += work.routed * shape.width * each
     attended = work.pairs * 2 * heads
     scored = work.scored * shape.width * shape.vocabulary
     return 2 * (projected + mixed + attended + scored)
 
 
 @functools.cache
-def count_passes(shape: Shape, shift: bool, prompt: int, response: int) -> Counts:
+def count_passes(
+    shape: Shape, shift: bool, prompt: int, response: int, attention_block: int | None = None
+) -> Counts:
     """Run each pass without data, on the meta device, and count it.
 
-    All layers but the last count the same, so one and two layers tell what any number of them counts.
+    All layers between the dense ones at the front of a mixture and the last count the same, so the smallest
+    depths with none and with one of these tell what any depth counts.
     """
-    one, two = (_count(replace(shape, layers=layers), shift, prompt, response) for layers in (1, 2))
+    dense = 0 if shape.experts is None else shape.experts.dense_layers
+    few = min(dense + 1, shape.layers)
+    least, more = (
+        _count(replace(shape, layers=layers), shift, prompt, response, attention_block)
+        for layers in (few, few + 1)
+    )
     return Counts(
         *(
-            first + (shape.layers - 1) * (second - first)
-            for first, second in zip(one, two, strict=True)
+            first + (shape.layers - few) * (second - first)
+            for first, second in zip(least, more, strict=True)
         )
     )
 
 
-def _count(shape: Shape, shift: bool, prompt: int, response: int) -> tuple[int, ...]:
+def _count(
+    shape: Shape, shift: bool, prompt: int, response: int, attention_block: int | None
+) -> tuple[int, ...]:
     """Operations of the full, the cached and the naive pass."""
     network = Transformer(shape, device=torch.device("meta"))
-    canvas = _question(prompt, response)
-    asked = np.ones((1, prompt + response), dtype=np.bool_)
-    full = _counted(network, canvas, asked, shift)
-    asked[:, :prompt] = False
-    cached = _counted(network, canvas, asked, shift)
+    canvas = _question(prompt, response, attention_block)
+    full = _counted(network, canvas, canvas.everything(), shift)
+    cached = _counted(network, canvas, canvas.revisable(), shift)
     tokens = torch.zeros(prompt + response, dtype=torch.long, device=network.device)
-    _, naive = naive_pass(network, tokens)
+    _, naive = naive_pass(network, tokens, attention_block=attention_block)
     return tuple(operations(work, shape) for work in (full, cached, naive))
 
 
-def _question(prompt: int, response: int) -> Canvas:
+def _question(prompt: int, response: int, attention_block: int | None) -> Canvas:
     """One row of which the whole response is read."""
     tokens = np.zeros((1, response), dtype=np.int64)
     return Canvas.plain(
-        Prompt.of([[0] * prompt], mask=1),
+        Prompt.of([[0] * prompt], mask=1, attention_block=attention_block),
         tokens,
         np.array([[0, response]]),
         np.ones(tokens.shape, dtype=np.bool_),
@@ -88,7 +102,13 @@ def _question(prompt: int, response: int) -> Canvas:
 def _counted(network: Transformer, canvas: Canvas, asked: Flags, shift: bool) -> Work:
     reads = np.zeros_like(asked)
     reads[:, canvas.response] = True
-    frame = layout.Frame(canvas.starts, (0,), canvas.response.start, running=(0,))
+    frame = layout.Frame(
+        canvas.starts,
+        (0,),
+        canvas.response.start,
+        running=(0,),
+        attention_block=canvas.attention_block,
+    )
     plan = layout.plan(asked, reads, frame, shift=shift, device=network.device)
     (answer,) = run(network, [Part(canvas, plan, _memory(network, canvas))])
     return answer.work

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archer.bench.twin import block_causal
+from archer.engine.experts import Experts, Router
 from archer.engine.network import Layer, Shape, Transformer
 from archer.errors import BadRequest
 
@@ -26,9 +28,9 @@ def check_library() -> None:
 
 
 def library_twin(network: Transformer) -> Any:
-    """A Llama, or with biases a Qwen2, that sees both ways; no weight is copied."""
+    """The library's own model of the same shape, seeing both ways; no weight is copied."""
     library = importlib.import_module("transformers")
-    family = "Qwen2" if network.shape.qkv_bias else "Llama"
+    family = _family(network.shape)
     config = getattr(library, f"{family}Config")(**_config(network.shape))
     config.is_causal = False
     with torch.device("meta"):
@@ -41,14 +43,28 @@ def library_twin(network: Transformer) -> Any:
     return twin.eval()
 
 
-def library_pass(twin: Any, tokens: Tensor, keep: int = 0) -> Tensor:
+def library_pass(
+    twin: Any, tokens: Tensor, keep: int = 0, attention_block: int | None = None
+) -> Tensor:
     """Long[n] -> logits [n, V], or of the last `keep` rows alone."""
+    seen = block_causal(len(tokens), len(tokens), attention_block, tokens.device)
+    mask = None if seen is None else seen[None, None]
     with torch.no_grad():
-        logits: Tensor = twin(tokens[None], use_cache=False, logits_to_keep=keep).logits
-    return logits[0]
+        answer = twin(tokens[None], attention_mask=mask, use_cache=False, logits_to_keep=keep)
+    logits: Tensor = answer.logits[0]
+    return logits
+
+
+def _family(shape: Shape) -> str:
+    if shape.experts is None:
+        return "Qwen2" if shape.qkv_bias else "Llama"
+    return {Router.SOFTMAX: "Qwen3Moe", Router.GROUPED_SIGMOID: "Glm4Moe"}[shape.experts.router]
 
 
 def _config(shape: Shape) -> dict[str, Any]:
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": shape.rope_theta}
+    if shape.rotary is not None:
+        rope["partial_rotary_factor"] = shape.rotary / shape.head_dim
     return {
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.width,
@@ -59,9 +75,35 @@ def _config(shape: Shape) -> dict[str, Any]:
         "head_dim": shape.head_dim,
         "rms_norm_eps": shape.norm_epsilon,
         "max_position_embeddings": shape.max_positions,
-        "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_theta},
+        "rope_parameters": rope,
         "tie_word_embeddings": False,
         "attn_implementation": "sdpa",
+        **({} if shape.experts is None else _mixture(shape.experts)),
+    }
+
+
+def _mixture(experts: Experts) -> dict[str, Any]:
+    both = {
+        "num_experts_per_tok": experts.active,
+        "moe_intermediate_size": experts.inner,
+        "attention_bias": False,
+    }
+    if experts.router is Router.SOFTMAX:
+        return both | {
+            "num_experts": experts.count,
+            "norm_topk_prob": False,
+            "decoder_sparse_step": 1,
+            "mlp_only_layers": [],
+        }
+    return both | {
+        "n_routed_experts": experts.count,
+        "n_shared_experts": experts.shared // experts.inner,
+        "n_group": experts.groups,
+        "topk_group": experts.kept_groups,
+        "routed_scaling_factor": experts.scale,
+        "norm_topk_prob": True,
+        "first_k_dense_replace": experts.dense_layers,
+        "use_qk_norm": True,
     }
 
 
@@ -80,11 +122,22 @@ def _layer_weights(layer: Layer) -> Iterator[tuple[str, Tensor]]:
     yield "input_layernorm.weight", layer.attention_norm
     yield "post_attention_layernorm.weight", layer.feed_norm
     yield "self_attn.o_proj.weight", layer.out
-    yield "mlp.down_proj.weight", layer.down
-    for name, part in zip(("gate", "up"), layer.gate_up.chunk(2), strict=True):
-        yield f"mlp.{name}_proj.weight", part
     for name, part in zip("qkv", layer.qkv.split(sizes), strict=True):
         yield f"self_attn.{name}_proj.weight", part
     if layer.qkv_bias is not None:
         for name, part in zip("qkv", layer.qkv_bias.split(sizes), strict=True):
             yield f"self_attn.{name}_proj.bias", part
+    dense = "mlp." if layer.router is None else "mlp.shared_experts."
+    if layer.gate_up is not None:
+        for name, part in zip(("gate", "up"), layer.gate_up.chunk(2), strict=True):
+            yield f"{dense}{name}_proj.weight", part
+    others = {
+        "self_attn.q_norm.weight": layer.query_norm,
+        "self_attn.k_norm.weight": layer.key_norm,
+        f"{dense}down_proj.weight": layer.down,
+        "mlp.gate.weight": layer.router,
+        "mlp.gate.e_score_correction_bias": layer.router_bias,
+        "mlp.experts.gate_up_proj": layer.expert_gate_up,
+        "mlp.experts.down_proj": layer.expert_down,
+    }
+    yield from ((name, weight) for name, weight in others.items() if weight is not None)

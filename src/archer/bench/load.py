@@ -49,12 +49,23 @@ class Loaded:
 
 
 def measure_load(
-    model: str, *, device: str | None = None, dtype: str | None = None, updates: int = 0
+    model: str,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    quantize: str | None = None,
+    updates: int = 0,
 ) -> Loaded:
     """Load in a fresh process and decode `updates` updates of a short response."""
     if not 0 <= updates <= RESPONSE:
         raise BadRequest(f"--updates takes a whole number from 0 to {RESPONSE}, not {updates}.")
-    request = {"model": model, "device": device, "dtype": dtype, "updates": updates}
+    request = {
+        "model": model,
+        "device": device,
+        "dtype": dtype,
+        "quantize": quantize,
+        "updates": updates,
+    }
     done = subprocess.run(
         [sys.executable, "-P", "-c", CHILD, json.dumps(request), str(torch.get_num_threads())],
         capture_output=True,
@@ -82,12 +93,14 @@ def child(request: str, threads: str) -> None:
     sys.stdout.write(json.dumps(asdict(found)))
 
 
-def _load(model: str, device: str | None, dtype: str | None, updates: int) -> Loaded:
+def _load(
+    model: str, device: str | None, dtype: str | None, quantize: str | None, updates: int
+) -> Loaded:
     from archer.model import load
 
     before = _peak()
     start = time.perf_counter()
-    loaded = load(model, device=device, dtype=dtype)
+    loaded = load(model, device=device, dtype=dtype, quantize=quantize)
     seconds, peak = time.perf_counter() - start, _peak()
     network = loaded.network
     started, made = time.perf_counter(), 0

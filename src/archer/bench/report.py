@@ -138,6 +138,30 @@ def encodings(found: Found) -> Table:
     return rows
 
 
+def serves(found: Found) -> Table:
+    """A server under load."""
+    head = ["load", "requests", "p50 s", "p99 s", "per s", "in time per s", "over alone", "CPU s"]
+    rows: Table = [head]
+    for row in found["rows"]:
+        times = [f"{row[name]:.2f}" for name in ("p50", "p99", "throughput", "goodput")]
+        ratios = [f"{row['over_alone']:.2f}", f"{row['cpu']:.2f}"]
+        rows.append([row["load"], str(row["requests"]), *times, *ratios])
+    return rows
+
+
+def serving_costs(found: Found) -> Table:
+    """What serving adds to decoding."""
+    loop, served = found["direct_cpu"], found["server_cpu"]
+    return [
+        ["what", "measured"],
+        ["start to ready", f"{found['start_seconds']:.1f} s"],
+        ["CPU per request by the loop", f"{loop:.3f} s"],
+        ["CPU per request served", f"{served:.3f} s ({100 * found['overhead']:+.1f} %)"],
+        ["CPU of a provisional event", f"{found['event_ms']:.2f} ms"],
+        ["from hanging up to a free slot", f"{found['cancel_seconds']:.2f} s"],
+    ]
+
+
 def growth() -> Table:
     """Operations at full depth by prompt length; counted, not measured."""
     rows: Table = [

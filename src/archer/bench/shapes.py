@@ -9,9 +9,10 @@ import torch
 
 from archer.bench.repeating import check_counts
 from archer.bench.weights import filled
+from archer.engine.experts import Experts, Router
 from archer.engine.network import Shape, Transformer
 from archer.errors import BadRequest
-from archer.loading.architectures import DREAM, LLADA, Architecture
+from archer.loading.architectures import DREAM, LLADA, LLADA2, LLADA_MOE, Architecture
 from archer.loading.hub import BUNDLED
 from archer.requests import Window
 
@@ -69,6 +70,63 @@ SHAPES = {
         eos=151643,
         layers=2,
     ),
+    "llada-moe-7b": Published(
+        LLADA_MOE,
+        Shape(
+            layers=16,
+            width=2048,
+            heads=16,
+            kv_heads=16,
+            head_dim=128,
+            inner=0,
+            vocabulary=157184,
+            norm_epsilon=1e-5,
+            rope_theta=50000.0,
+            qkv_bias=False,
+            rope_float32=False,
+            max_positions=8192,
+            qk_norm=True,
+            experts=Experts(
+                count=64, active=8, inner=1024, shared=0, dense_layers=0, router=Router.SOFTMAX
+            ),
+        ),
+        mask=156895,
+        eos=156892,
+        layers=2,
+    ),
+    "llada2-mini": Published(
+        LLADA2,
+        Shape(
+            layers=20,
+            width=2048,
+            heads=16,
+            kv_heads=4,
+            head_dim=128,
+            inner=5120,
+            vocabulary=157184,
+            norm_epsilon=1e-6,
+            rope_theta=600000.0,
+            qkv_bias=False,
+            rope_float32=False,
+            max_positions=16384,
+            qk_norm=True,
+            rotary=64,
+            experts=Experts(
+                count=256,
+                active=8,
+                inner=512,
+                shared=512,
+                dense_layers=1,
+                router=Router.GROUPED_SIGMOID,
+                groups=8,
+                kept_groups=4,
+                scale=2.5,
+            ),
+        ),
+        mask=156895,
+        eos=156892,
+        layers=3,
+    ),
     "small": Published(
         LLADA,
         Shape(
@@ -103,6 +161,8 @@ class Subject:
     mask: int
     depth: int
     """Layers of the whole model, of which `network` may hold the first few."""
+    attention_block: int | None = None
+    """Columns per block where the model attends block-causally."""
 
 
 def published(name: str) -> Published:
@@ -166,7 +226,14 @@ def _drawn(name: str, layers: int, device: str | None, dtype: str | None) -> Sub
     _check_depth(name, layers, known.shape.layers)
     where, kind = place(device, dtype)
     network = Transformer(replace(known.shape, layers=layers), device=where, dtype=kind)
-    return Subject(name, filled(network), known.architecture.shift, known.mask, known.shape.layers)
+    return Subject(
+        name,
+        filled(network),
+        known.architecture.shift,
+        known.mask,
+        known.shape.layers,
+        known.architecture.attention_block,
+    )
 
 
 def _loaded(name: str, layers: int | None, device: str | None, dtype: str | None) -> Subject:
@@ -182,6 +249,7 @@ def _loaded(name: str, layers: int | None, device: str | None, dtype: str | None
         model.folder.architecture.shift,
         model.folder.mask,
         depth,
+        model.folder.architecture.attention_block,
     )
 
 

@@ -140,7 +140,7 @@ def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[S
     }
     run = {name: statistics.median(values) for name, values in seconds.items()}
     full, cached = (operations(samples[name][0].work, shape) for name in ("full", "cached"))
-    counted = count_passes(shape, subject.shift, prompt, response)
+    counted = count_passes(shape, subject.shift, prompt, response, subject.attention_block)
     counts = replace(counted, full=full, cached=cached)
     setting = (subject.name, response)
     return Row(
@@ -161,10 +161,14 @@ def _whole(
     subject: Subject, prompt: int, response: int, samples: dict[str, list[Sample]]
 ) -> Figures | None:
     shape, depth = subject.network.shape, subject.depth
-    if shape.layers < 2:
+    dense = 0 if shape.experts is None else shape.dense_layers
+    if shape.layers < dense + 2:
         return None
-    seconds = [statistics.median(each.at_depth(depth) for each in samples[name]) for name in STEPS]
-    counts = count_passes(replace(shape, layers=depth), subject.shift, prompt, response)
+    seconds = [
+        statistics.median(each.at_depth(depth, dense) for each in samples[name]) for name in STEPS
+    ]
+    whole = replace(shape, layers=depth)
+    counts = count_passes(whole, subject.shift, prompt, response, subject.attention_block)
     return Figures.of(depth, seconds, counts)
 
 

@@ -30,31 +30,45 @@ class Past(NamedTuple):
 
 
 def naive_pass(
-    network: Transformer, tokens: Tensor, past: Sequence[Past] = ()
+    network: Transformer,
+    tokens: Tensor,
+    past: Sequence[Past] = (),
+    attention_block: int | None = None,
 ) -> tuple[Tensor, Work]:
     """Long[n] -> logits [n, V] of the columns that follow `past`; without it, of a whole sequence."""
     work = Work()
-    hidden, _ = naive_layers(network, tokens, past, work)
+    hidden, _ = naive_layers(network, tokens, past, work, attention_block)
     scores = network.score(hidden)
     work.scored += len(scores)
     return scores, work
 
 
 def naive_layers(
-    network: Transformer, tokens: Tensor, past: Sequence[Past] = (), work: Work | None = None
+    network: Transformer,
+    tokens: Tensor,
+    past: Sequence[Past] = (),
+    work: Work | None = None,
+    attention_block: int | None = None,
 ) -> tuple[Tensor, list[Past]]:
     """The same up to the last layer: [n, d], and what each layer would keep."""
     hidden, work = network.embed(tokens), Work() if work is None else work
     made = []
     for index in range(network.shape.layers):
         before = past[index] if past else None
-        hidden, state = _layer(network, network.layer(index), hidden, before, work)
+        layer = network.layer(index)
+        hidden, state = _layer(network, layer, hidden, before, work, attention_block)
+        work.routed += len(hidden) if index >= network.shape.dense_layers else 0
         made.append(state)
     return hidden, made
 
 
 def _layer(
-    network: Transformer, layer: Layer, hidden: Tensor, past: Past | None, work: Work
+    network: Transformer,
+    layer: Layer,
+    hidden: Tensor,
+    past: Past | None,
+    work: Work,
+    attention_block: int | None,
 ) -> tuple[Tensor, Past]:
     normed = layer.normed(hidden)
     queries, keys, values = layer.queries(normed), layer.keys(normed), layer.values(normed)
@@ -67,10 +81,21 @@ def _layer(
         rotate(queries, own).transpose(0, 1)[None],
         rotate(all_keys, angles).repeat_interleave(group, dim=1).transpose(0, 1)[None],
         all_values.repeat_interleave(group, dim=1).transpose(0, 1)[None],
+        attn_mask=block_causal(len(keys), len(all_keys), attention_block, hidden.device),
     )
     hidden = hidden + layer.mix(attended[0].transpose(0, 1))
     _count(work, len(keys), len(all_keys))
     return hidden + layer.feed_forward(hidden), Past(keys, values)
+
+
+def block_causal(
+    rows: int, columns: int, attention_block: int | None, device: torch.device
+) -> Tensor | None:
+    """Bool[n, T], which of T columns each of the last n sees: the mask that the engine does without."""
+    if attention_block is None:
+        return None
+    blocks = torch.arange(columns, device=device) // attention_block
+    return blocks[columns - rows :, None] >= blocks
 
 
 def _count(work: Work, rows: int, columns: int) -> None:

@@ -25,7 +25,7 @@ def drawn(parameter: str, size: tuple[int, ...], generator: torch.Generator) -> 
     if parameter == "embedding":
         return values
     scale = LIVELINESS.get(parameter.rpartition(".")[2], 1.0)
-    return values.mul_(scale / size[1] ** 0.5)
+    return values.mul_(scale / size[-1] ** 0.5)
 
 
 def filled(network: Transformer, seed: int = 0) -> Transformer:

@@ -34,8 +34,16 @@ def methods(name: str | None = None, *, matrix: bool = False, json: bool = False
         return _settings_of(name, json=json)
     rules, caches = dict(usable(DECODERS, complain)), dict(usable(POLICIES, complain))
     if matrix:
-        table = pairs(rules, caches)
-        write_json(table) if json else _write_matrix(table)
+        full = pairs(rules, caches)
+        causal = pairs(rules, caches, block_causal=True)
+        if json:
+            write_json({"full": full, "block_causal": causal})
+            return 0
+        _write_matrix(full)
+        write_line("")
+        write_line("With a model that attends block-causally (LLaDA2):")
+        write_line("")
+        _write_matrix(causal)
         return 0
     listed = method_list(rules, caches)
     if json:

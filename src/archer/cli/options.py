@@ -37,6 +37,8 @@ class ModelOptions:
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
     """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
+    quantize: str | None = None
+    """int8 keeps the layers' matrices in eight bits; off."""
     threads: MaybeWhole = None
     """Processor threads; as many as the network is worth: one for small ones."""
     compile: bool = False
@@ -52,6 +54,7 @@ class ModelOptions:
             revision=self.revision,
             device=self.device,
             dtype=self.dtype,
+            quantize=self.quantize,
             threads=self.threads,
             compiled=self.compile,
         )

@@ -52,6 +52,16 @@ class DecodeState:
         masked: Flags = self.response == self.prompt.mask
         return masked
 
+    @property
+    def wanted(self) -> int:
+        """Columns of the response that were asked for; a rule that fills whole blocks may decode more."""
+        return self.length
+
+    def result(self, row: int) -> Ints:
+        """What a row returns once it is done."""
+        result: Ints = self.response[row]
+        return result
+
     def select(self, rows: Sequence[int]) -> Self:
         """The same state with only these rows."""
         chosen = list(rows)

@@ -49,9 +49,12 @@ class SaberTail(Saber):
     wake: Literal["boundary", "look"] = "boundary"
     """What ends the rest early: a boundary that moves back, or nothing but the next look."""
 
-    def start(self, prompt: Prompt, length: int) -> SaberTailState:
+    def check(self, length: int) -> None:
         if self.block is not None:
             raise BadRequest("saber-tail decodes the response as one block. Leave out the block.")
+        super().check(length)
+
+    def start(self, prompt: Prompt, length: int) -> SaberTailState:
         base = super().start(prompt, length)
         stood = np.zeros(base.response.shape, dtype=np.int64)
         return grow(SaberTailState, base, stood=stood, unseen=np.zeros(len(stood), dtype=np.int64))

@@ -5,6 +5,9 @@ Axes: B rows (sequences), L = P + G (+ scratch) columns, P prompt columns, G res
 Prompts of unequal length end at the same column, so the response is the same columns in every row:
 [ nothing | prompt | response | scratch ].  Columns before a row's `start` do not exist: they are never
 computed, stored or attended to.
+
+Under block-causal attention a column sees the blocks up to its own, counted from its row's first token; what
+lies behind the block that holds the last column read is never fed.
 """
 
 from __future__ import annotations
@@ -48,6 +51,8 @@ class Prompt:
     """All ids at which a reader stops: end of text and end of turn."""
     groups: tuple[int, ...] = ()
     """Equal numbers for rows with the same prompt."""
+    attention_block: int | None = None
+    """Columns per block where the model attends block-causally; None where every column sees all."""
 
     @classmethod
     def of(
@@ -58,6 +63,7 @@ class Prompt:
         seed: int = 0,
         eos: Sequence[int] = (),
         ends: Sequence[int] = (),
+        attention_block: int | None = None,
         first: int = 0,
     ) -> Prompt:
         """Lay id lists side by side; the n-th repetition of a prompt gets its own noise key.
@@ -80,11 +86,17 @@ class Prompt:
             eos=tuple(eos),
             ends=tuple(ends),
             groups=tuple(list(seen).index(prompt) for prompt in map(tuple, prompts)),
+            attention_block=attention_block,
         )
 
     @property
     def columns(self) -> int:
         return int(self.tokens.shape[1])
+
+    @property
+    def lengths(self) -> Ints:
+        """[B]: tokens of each row."""
+        return self.columns - np.array(self.starts)
 
     def select(self, rows: Sequence[int]) -> Prompt:
         return replace(
@@ -116,6 +128,8 @@ class Canvas:
     """[B, L] when scratch repeats positions; None means column minus start."""
     visible: Flags | None = None
     """[B, L, L], query by key, an extra attention rule; None means dense."""
+    attention_block: int | None = None
+    """Columns per block where the model attends block-causally; None where every column sees all."""
     resting: Flags | None = None
     """[B, L]: response columns that the decoder lets rest, unread; kept until all is refreshed.  None: no."""
 
@@ -131,6 +145,7 @@ class Canvas:
             mask=prompt.mask,
             block=block + first,
             reads=np.concatenate((unread, reads), axis=1),
+            attention_block=prompt.attention_block,
         )
 
     @property
@@ -142,13 +157,41 @@ class Canvas:
         return int(self.tokens.shape[1])
 
     def everything(self) -> Flags:
-        """[B, L]: every column.  Those before a row's start are dropped when the pass is laid out."""
-        return np.ones(self.tokens.shape, dtype=np.bool_)
+        """[B, L]: every column that is seen.  Those before a row's start are dropped when it is laid out."""
+        if self.attention_block is None:
+            return np.ones(self.tokens.shape, dtype=np.bool_)
+        fed: Flags = np.arange(self.columns) < self.horizon()[:, None]
+        return fed
 
     def revisable(self) -> Flags:
-        """[B, L]: response and scratch, all that a rollback decoder can change; without what rests."""
-        found = self._from(self.response.start)
-        return found if self.resting is None else found & ~self.resting
+        """[B, L]: response and scratch, all that a rollback decoder can change; without what rests.
+
+        Under block-causal attention, with the prompt tokens of the block in which the response begins: they
+        see it, and no earlier column does.
+        """
+        if self.attention_block is None:
+            found = self._from(self.response.start)
+            return found if self.resting is None else found & ~self.resting
+        first = self.block_starts(np.full(self.rows, self.response.start))
+        return (np.arange(self.columns) >= first[:, None]) & self.everything()
+
+    def horizon(self) -> Ints:
+        """[B]: one past the last column that a column read now can see."""
+        if self.attention_block is None:
+            return np.full(self.rows, self.columns)
+        read = self.columns - self.reads[:, ::-1].argmax(axis=1)
+        last = np.where(
+            self.reads.any(axis=1), np.maximum(self.block[:, 1], read), self.block[:, 1]
+        )
+        ends: Ints = self.block_starts(last - 1) + self.attention_block
+        return np.minimum(ends, self.columns)
+
+    def block_starts(self, columns: Ints) -> Ints:
+        """[B] -> [B]: first column of the attention block that each column is in."""
+        assert self.attention_block is not None
+        starts = np.array(self.starts)
+        first: Ints = starts + (columns - starts) // self.attention_block * self.attention_block
+        return first
 
     def scratch(self) -> Flags:
         """[B, L]: columns that exist for this question only; every policy recomputes them."""

@@ -79,9 +79,22 @@ class Share:
         for group in layout.scored if scored else layout.computed:
             yield group, slice(first + group.packed.start, first + group.packed.stop)
 
-    def view(self, layer: int, group: RowGroup) -> View:
-        """What the rows of a group see in one layer."""
-        store, stop = self.part.memory.store, self.part.canvas.columns
+    def views(self, layer: int, group: RowGroup, packed: slice) -> Iterator[tuple[View, slice]]:
+        """What the rows of a group see in one layer, each with its packed rows in the whole pass.
+
+        Block-causal attention takes no mask: each block of queries has its own last key column.
+        """
+        if not group.sights:
+            yield self._view(layer, group, self.part.canvas.columns, group.each), packed
+        for sight in group.sights:
+            each = sight.queries.stop - sight.queries.start
+            first = packed.start + sight.queries.start
+            span = slice(first, first + group.rows * each)
+            yield self._view(layer, group, sight.stop, each), span
+
+    def _view(self, layer: int, group: RowGroup, stop: int, each: int) -> View:
+        """The keys up to column `stop`, for `each` queries per row."""
+        store = self.part.memory.store
         seen = None
         if self.visible is not None:
             rows = slice(group.row, group.row + group.rows)
@@ -89,7 +102,7 @@ class Share:
         return View(
             keys=store.keys[layer, group.slots, :, group.start : stop],
             values=store.values[layer, group.slots, :, group.start : stop],
-            queries=group.rows * group.each,
+            queries=group.rows * each,
             visible=seen,
         )
 
@@ -104,6 +117,8 @@ class Pass:
     """Where the scored rows are among the computed ones; None when all of them are scored."""
     last: int
     """Index of the last layer, which only has to return the rows that are scored."""
+    dense_layers: int
+    """Layers before those with experts."""
     pieces: Pieces
 
     def keep(self, packed: Tensor) -> Tensor:
@@ -126,12 +141,13 @@ class Pass:
         views, spans = [], []
         for share in self.shares:
             for group, packed in share.groups(scored):
-                view = share.view(layer, group)
-                rows = packed.stop - packed.start
-                share.work.mixed += rows
-                share.work.pairs += rows * view.keys.shape[2]
-                views.append(view)
-                spans.append(packed)
+                for view, span in share.views(layer, group, packed):
+                    rows = span.stop - span.start
+                    share.work.mixed += rows
+                    share.work.routed += rows if layer >= self.dense_layers else 0
+                    share.work.pairs += rows * view.keys.shape[2]
+                    views.append(view)
+                    spans.append(span)
         return attend(queries, views, spans)
 
 
@@ -218,6 +234,7 @@ def compute(network: Transformer, inputs: Inputs, pieces: Pieces = PLAIN) -> Ten
         angles=network.angles(inputs.positions),
         kept=inputs.kept,
         last=network.shape.layers - 1,
+        dense_layers=network.shape.dense_layers,
         pieces=pieces,
     )
     rule = inputs.shares[0].part.rule

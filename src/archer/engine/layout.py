@@ -18,6 +18,16 @@ from archer.engine.arrays import Flags, Ints
 
 
 @dataclass(frozen=True)
+class Sight:
+    """Some of a row's queries and how far they see, under block-causal attention."""
+
+    queries: slice
+    """Counted among the columns that the row computes."""
+    stop: int
+    """One past the last key column."""
+
+
+@dataclass(frozen=True)
 class RowGroup:
     """Neighbouring rows that compute the same columns, packed one after the other."""
 
@@ -36,6 +46,8 @@ class RowGroup:
     """How many columns per row."""
     packed: slice
     """Their rows in the packed [N, ...] tensors."""
+    sights: tuple[Sight, ...] = ()
+    """Queries by attention block, several for a single row only; none where every query sees every column."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,8 @@ class Frame:
     """Rows that take part in the pass."""
     full: tuple[bool, ...] | None = None
     """Which rows are refreshed entirely, where that cannot be told from what is asked."""
+    attention_block: int | None = None
+    """Columns per block under block-causal attention."""
 
 
 def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
@@ -114,8 +128,8 @@ def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch
     positions = [each.columns - each.start for each in computed]
     places = _places(computed, scored)
     return Layout(
-        computed=_groups(computed, device),
-        scored=_groups(scored, device),
+        computed=_groups(computed, device, frame.attention_block, asked.shape[1]),
+        scored=_groups(scored, device, frame.attention_block, asked.shape[1]),
         kept=kept_rows(places, sum(fed), device),
         places=places,
         answers=tuple(answers),
@@ -156,7 +170,9 @@ def columns_of(values: Ints, group: RowGroup) -> Ints:
     return values[group.row : group.row + group.rows, group.picked].reshape(-1)
 
 
-def _groups(wants: Sequence[_Want], device: torch.device) -> tuple[RowGroup, ...]:
+def _groups(
+    wants: Sequence[_Want], device: torch.device, attention_block: int | None, all_columns: int
+) -> tuple[RowGroup, ...]:
     """Pack the rows in order, joining neighbours that want the same span."""
     groups: list[RowGroup] = []
     packed = 0
@@ -165,9 +181,11 @@ def _groups(wants: Sequence[_Want], device: torch.device) -> tuple[RowGroup, ...
         if each == 0:
             continue
         picked = _span(want.columns)
+        sights = _sights(want, attention_block, all_columns)
         previous = groups[-1] if groups else None
         if (
             previous is not None
+            and len(sights) < 2
             and isinstance(picked, slice)
             and isinstance(previous.picked, slice)
             and previous.picked == picked
@@ -184,9 +202,24 @@ def _groups(wants: Sequence[_Want], device: torch.device) -> tuple[RowGroup, ...
             row, rows, slots = want.row, 1, slice(want.slot, want.slot + 1)
         span = slice(packed, packed + rows * each)
         columns = _on(device, picked)
-        groups.append(RowGroup(row, rows, slots, want.start, columns, picked, each, span))
+        groups.append(RowGroup(row, rows, slots, want.start, columns, picked, each, span, sights))
         packed = span.stop
     return tuple(groups)
+
+
+def _sights(want: _Want, attention_block: int | None, columns: int) -> tuple[Sight, ...]:
+    """One per block that the row computes columns of."""
+    if attention_block is None:
+        return ()
+    blocks, firsts = np.unique((want.columns - want.start) // attention_block, return_index=True)
+    bounds = [*firsts.tolist(), len(want.columns)]
+    return tuple(
+        Sight(
+            slice(bounds[at], bounds[at + 1]),
+            min(columns, want.start + (block + 1) * attention_block),
+        )
+        for at, block in enumerate(blocks.tolist())
+    )
 
 
 def _span(columns: Ints) -> slice | Ints:

@@ -76,6 +76,8 @@ class Memory:
     """[B, 2]: the block at the last pass."""
     block_passes: Ints
     """[B]: passes made in that block."""
+    reached: Ints
+    """[B]: one past the last column that the last pass could see; what lies behind was never computed."""
     logits: tuple[RowLogits | None, ...]
     """What each row's last pass returned, for a row that asks the same question again."""
     features: dict[str, Tensor] = field(default_factory=dict)
@@ -98,14 +100,36 @@ class Memory:
             passes=(0,) * canvas.rows,
             block=np.full_like(canvas.block, -1),
             block_passes=zeros,
+            reached=zeros,
             logits=(None,) * canvas.rows,
         )
 
     def distance(self, canvas: Canvas) -> Ints:
-        """[B]: response tokens that differ from the anchor, Eq. (4); 0 where there is no anchor."""
+        """[B]: response tokens that differ from the anchor, Eq. (4); 0 where there is no anchor.
+
+        Always 0 under block-causal attention: no column of a complete prompt block sees the response.
+        """
+        if canvas.attention_block is not None:
+            return np.zeros_like(self.age)
         moved = canvas.placed() != self.anchor[:, canvas.response]
         distance: Ints = moved.sum(axis=1) * self.anchored
         return distance
+
+    def made_of(self, canvas: Canvas) -> Ints:
+        """[B, L]: the tokens from which a full pass makes again what a prompt cache keeps."""
+        return self.anchor if canvas.attention_block is None else self.seen
+
+    def outdated(self, canvas: Canvas) -> Flags:
+        """[B, L]: under block-causal attention, what the store does not hold as a full pass would compute it.
+
+        From the block of the first column that has changed since the last pass, was never computed or is
+        read.  All earlier blocks are exact, because they see nothing behind them.
+        """
+        columns = np.arange(canvas.columns)
+        unseen = (canvas.tokens != self.seen) | (columns >= self.reached[:, None])
+        missing = (unseen | canvas.reads) & (columns >= np.array(canvas.starts)[:, None])
+        first = canvas.block_starts(missing.argmax(axis=1))
+        return (columns >= first[:, None]) & canvas.everything()
 
     def masks_left(self, canvas: Canvas) -> Ints:
         """[B]: response columns with nothing placed."""
@@ -165,6 +189,7 @@ class Memory:
         self.block_passes = _where(ran, in_block, self.block_passes)
         self.block = _where(ran, canvas.block, self.block)
         self.seen = _where(ran, canvas.tokens, self.seen)
+        self.reached = _where(ran, canvas.horizon(), self.reached)
         self.age = _where(ran, self.age + 1, self.age)
         if any(full):
             self.anchor = _where(full, canvas.tokens, self.anchor)
@@ -205,6 +230,7 @@ class Memory:
             passes=tuple(self.passes[row] for row in rows),
             block=self.block[chosen],
             block_passes=self.block_passes[chosen],
+            reached=self.reached[chosen],
             logits=tuple(self.logits[row] for row in rows),
             features={name: tensor[chosen] for name, tensor in self.features.items()},
             foreseen=tuple(self.foreseen[row] for row in rows if self.foreseen),

@@ -1,10 +1,11 @@
-"""The one bidirectional network: LLaDA, Dream and DiffuCoder are shapes of it.
+"""The one network: LLaDA, Dream, DiffuCoder, LLaDA-MoE and LLaDA2 are shapes of it.
 
-Axes: N token rows of one pass, d width, H query heads, KV key/value heads, D head size, V vocabulary.
+Axes: N token rows of one pass, d width, H query heads, KV key/value heads, D head size, R rotated dimensions
+of a head, V vocabulary.
 
 It knows layers and nothing else: which columns are computed, where keys and values are kept and which
 rows reach the vocabulary is decided in `forward`.  Projections are stored fused (q, k, v in one
-matrix; gate and up in one matrix).
+matrix; gate and up in one matrix), the experts of a layer as one stack.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from archer.engine.experts import Experts, Router, Stack, mixed, send
+from archer.engine.int8 import product
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,17 @@ class Shape:
     rope_float32: bool
     """Rotate in float32 whatever the model's dtype (LLaDA); otherwise in the model's dtype (Dream)."""
     max_positions: int
+    qk_norm: bool = False
+    """A norm of every query and key head, before rotation."""
+    rotary: int | None = None
+    """Dimensions of a head that are rotated, the first ones; None means all."""
+    experts: Experts | None = None
+    """The mixture that takes the place of the feed-forward; None where every layer is dense."""
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers at the front with an ordinary feed-forward."""
+        return self.layers if self.experts is None else min(self.experts.dense_layers, self.layers)
 
 
 class Projected(NamedTuple):
@@ -46,7 +61,7 @@ class Projected(NamedTuple):
 
 
 class Angles(NamedTuple):
-    """Factors of the rotary embedding for N token rows, each [N, 1, D]; the first D/2 sines are negated."""
+    """Factors of the rotary embedding for N token rows, each [N, 1, R]; the first R/2 sines are negated."""
 
     cosine: Tensor
     sine: Tensor
@@ -56,22 +71,51 @@ class Angles(NamedTuple):
 
 
 class Layer(nn.Module):
-    """One pre-norm block, offered in pieces so that a layer rule can compute some rows of some pieces."""
+    """One pre-norm block, offered in pieces so that a layer rule can compute some rows of some pieces.
+
+    Its feed-forward is a dense one, a mixture of experts, or a mixture beside a dense one that every row goes
+    through: what is None is not there.
+    """
 
     def __init__(
-        self, shape: Shape, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+        self,
+        shape: Shape,
+        *,
+        sparse: bool = False,
+        int8: bool = False,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         weight = partial(_allocated, device=device, dtype=dtype)
+        matrix = partial(_matrix, int8=int8, device=device, dtype=dtype)
         self.shape = shape
         fused = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
         self.attention_norm = weight(shape.width)
-        self.qkv = weight(fused, shape.width)
+        self.qkv, self.qkv_scale = matrix(fused, shape.width)
         self.qkv_bias = weight(fused) if shape.qkv_bias else None
-        self.out = weight(shape.width, shape.heads * shape.head_dim)
+        self.query_norm = weight(shape.head_dim) if shape.qk_norm else None
+        self.key_norm = weight(shape.head_dim) if shape.qk_norm else None
+        self.out, self.out_scale = matrix(shape.width, shape.heads * shape.head_dim)
         self.feed_norm = weight(shape.width)
-        self.gate_up = weight(2 * shape.inner, shape.width)
-        self.down = weight(shape.width, shape.inner)
+        self.gate_up = self.down = self.gate_up_scale = self.down_scale = None
+        self.router = self.router_bias = None
+        self.expert_gate_up = self.expert_down = None
+        self.expert_gate_up_scale = self.expert_down_scale = None
+        experts = shape.experts if sparse else None
+        inner = shape.inner if experts is None else experts.shared
+        if inner:
+            self.gate_up, self.gate_up_scale = matrix(2 * inner, shape.width)
+            self.down, self.down_scale = matrix(shape.width, inner)
+        if experts is not None:
+            sizes = (2 * experts.inner, shape.width), (shape.width, experts.inner)
+            self.router = weight(experts.count, shape.width)
+            if experts.router is Router.GROUPED_SIGMOID:
+                self.router_bias = _allocated(
+                    experts.count, device=device, dtype=_at_least_32(dtype)
+                )
+            self.expert_gate_up, self.expert_gate_up_scale = matrix(experts.count, *sizes[0])
+            self.expert_down, self.expert_down_scale = matrix(experts.count, *sizes[1])
 
     def normed(self, hidden: Tensor) -> Tensor:
         """[N, d] -> [N, d], the input of the attention projections."""
@@ -82,7 +126,7 @@ class Layer(nn.Module):
         shape = self.shape
         heads = self._linear(normed, 0, self.qkv.shape[0])
         heads = heads.view(-1, shape.heads + 2 * shape.kv_heads, shape.head_dim)
-        turned = rotate(heads[:, : -shape.kv_heads], angles)
+        turned = rotate(self._normed_heads(heads[:, : -shape.kv_heads]), angles)
         return Projected(
             turned[:, : shape.heads], turned[:, shape.heads :], heads[:, -shape.kv_heads :]
         )
@@ -90,11 +134,12 @@ class Layer(nn.Module):
     def queries(self, normed: Tensor) -> Tensor:
         """[N, d] -> [N, H, D]"""
         stop = self.shape.heads * self.shape.head_dim
-        return self._linear(normed, 0, stop).view(-1, self.shape.heads, self.shape.head_dim)
+        heads = self._linear(normed, 0, stop).view(-1, self.shape.heads, self.shape.head_dim)
+        return self._head_norm(heads, self.query_norm)
 
     def keys(self, normed: Tensor) -> Tensor:
         """[N, d] -> [N, KV, D]"""
-        return self._kv(normed, self.shape.heads)
+        return self._head_norm(self._kv(normed, self.shape.heads), self.key_norm)
 
     def values(self, normed: Tensor) -> Tensor:
         """[N, d] -> [N, KV, D]"""
@@ -102,13 +147,45 @@ class Layer(nn.Module):
 
     def mix(self, attended: Tensor) -> Tensor:
         """[N, H, D] -> [N, d], the attention output projection."""
-        return F.linear(attended.flatten(1), self.out)
+        return product(attended.flatten(1), self.out, self.out_scale)
 
     def feed_forward(self, hidden: Tensor) -> Tensor:
-        """[N, d] -> [N, d], norm and SwiGLU; the caller adds the residual."""
+        """[N, d] -> [N, d], norm and SwiGLU or experts; the caller adds the residual."""
         normed = rms_norm(hidden, self.feed_norm, self.shape.norm_epsilon)
-        gate, up = F.linear(normed, self.gate_up).chunk(2, dim=-1)
-        return F.linear(F.silu(gate) * up, self.down)
+        if self.router is None:
+            return self._swiglu(normed)
+        answer = self._experts(normed)
+        return answer if self.gate_up is None else answer + self._swiglu(normed)
+
+    def _swiglu(self, normed: Tensor) -> Tensor:
+        assert self.gate_up is not None
+        assert self.down is not None
+        gate, up = product(normed, self.gate_up, self.gate_up_scale).chunk(2, dim=-1)
+        return product(F.silu(gate) * up, self.down, self.down_scale)
+
+    def _experts(self, normed: Tensor) -> Tensor:
+        assert self.shape.experts is not None
+        assert self.router is not None
+        sent = send(normed, self.router, self.router_bias, self.shape.experts)
+        return mixed(normed, sent, self.stack())
+
+    def stack(self) -> Stack:
+        """The experts' weights."""
+        assert self.expert_gate_up is not None
+        assert self.expert_down is not None
+        scales = self.expert_gate_up_scale, self.expert_down_scale
+        return Stack(self.expert_gate_up, self.expert_down, *scales)
+
+    def _normed_heads(self, heads: Tensor) -> Tensor:
+        """[N, H + KV, D] -> the same: queries and keys, each kind by its own norm."""
+        if self.query_norm is None:
+            return heads
+        queries, keys = heads[:, : self.shape.heads], heads[:, self.shape.heads :]
+        parts = self._head_norm(queries, self.query_norm), self._head_norm(keys, self.key_norm)
+        return torch.cat(parts, dim=1)
+
+    def _head_norm(self, heads: Tensor, weight: Tensor | None) -> Tensor:
+        return heads if weight is None else rms_norm(heads, weight, self.shape.norm_epsilon)
 
     def _kv(self, normed: Tensor, first_head: int) -> Tensor:
         shape = self.shape
@@ -118,21 +195,31 @@ class Layer(nn.Module):
 
     def _linear(self, normed: Tensor, start: int, stop: int) -> Tensor:
         bias = None if self.qkv_bias is None else self.qkv_bias[start:stop]
-        return F.linear(normed, self.qkv[start:stop], bias)
+        if self.qkv_scale is None:
+            return F.linear(normed, self.qkv[start:stop], bias)
+        heads = product(normed, self.qkv[start:stop], self.qkv_scale[start:stop])
+        return heads if bias is None else heads + bias
 
 
 class Transformer(nn.Module):
     """Embedding, layers, final norm and vocabulary head; parameters are allocated, not initialised."""
 
     def __init__(
-        self, shape: Shape, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+        self,
+        shape: Shape,
+        *,
+        int8: bool = False,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
+        """With `int8` the matrices of the layers are whole numbers with a scale per output channel."""
         super().__init__()
         weight = partial(_allocated, device=device, dtype=dtype)
         self.shape = shape
         self.embedding = weight(shape.vocabulary, shape.width)
         self.layers = nn.ModuleList(
-            Layer(shape, device=device, dtype=dtype) for _ in range(shape.layers)
+            Layer(shape, sparse=i >= shape.dense_layers, int8=int8, device=device, dtype=dtype)
+            for i in range(shape.layers)
         )
         self.norm = weight(shape.width)
         self.head = weight(shape.vocabulary, shape.width)
@@ -162,8 +249,9 @@ class Transformer(nn.Module):
         """Long[N] -> rotary angles; built in float32, as the released models do (float64 in float64)."""
         shape = self.shape
         wide = torch.float64 if self.dtype == torch.float64 else torch.float32
-        exponent = torch.arange(0, shape.head_dim, 2, device=positions.device, dtype=wide)
-        frequency = 1.0 / (shape.rope_theta ** (exponent / shape.head_dim))
+        rotated = shape.head_dim if shape.rotary is None else shape.rotary
+        exponent = torch.arange(0, rotated, 2, device=positions.device, dtype=wide)
+        frequency = 1.0 / (shape.rope_theta ** (exponent / rotated))
         angle = positions.to(wide)[:, None, None] * frequency
         table = wide if shape.rope_float32 else self.dtype
         cosine, sine = angle.cos().to(table), angle.sin().to(table)
@@ -172,6 +260,20 @@ class Transformer(nn.Module):
 
 def _allocated(*size: int, device: torch.device | None, dtype: torch.dtype | None) -> nn.Parameter:
     return nn.Parameter(torch.empty(size, device=device, dtype=dtype), requires_grad=False)
+
+
+def _matrix(
+    *size: int, int8: bool, device: torch.device | None, dtype: torch.dtype | None
+) -> tuple[nn.Parameter, nn.Parameter | None]:
+    """A matrix or a stack of them, and its scales where it is to hold whole numbers."""
+    if not int8:
+        return _allocated(*size, device=device, dtype=dtype), None
+    whole = _allocated(*size, device=device, dtype=torch.int8)
+    return whole, _allocated(*size[:-1], device=device, dtype=_at_least_32(dtype))
+
+
+def _at_least_32(dtype: torch.dtype | None) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -183,7 +285,12 @@ def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 
 
 def rotate(heads: Tensor, angles: Angles) -> Tensor:
-    """Half-rotate RoPE: dimension j is paired with j + D/2.  [N, heads, D] -> the same."""
-    wide = heads.to(angles.cosine.dtype)
-    paired = wide.roll(wide.shape[-1] // 2, -1)
-    return (wide * angles.cosine + paired * angles.sine).to(heads.dtype)
+    """Half-rotate RoPE: dimension j < R/2 is paired with j + R/2, those from R on pass.
+
+    [N, heads, D] -> the same.
+    """
+    rotated = angles.cosine.shape[-1]
+    wide = heads[..., :rotated].to(angles.cosine.dtype)
+    paired = wide.roll(rotated // 2, -1)
+    turned = (wide * angles.cosine + paired * angles.sine).to(heads.dtype)
+    return turned if rotated == heads.shape[-1] else torch.cat((turned, heads[..., rotated:]), -1)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from archer.decoders.base import DecodeState
 from archer.engine import layout
 from archer.engine.arrays import Flags, Ints
@@ -43,6 +45,13 @@ class Pending:
             done=self.done[list(rows)],
             finite=self.finite[list(rows)],
         )
+
+    def whole(self) -> tuple[bool, ...]:
+        """Rows of the canvas that ask for every column they have and can see."""
+        canvas = self.canvas
+        existing = np.arange(canvas.columns) >= np.array(canvas.starts)[:, None]
+        left_out = canvas.everything() & existing & ~self.asked
+        return tuple(np.logical_not(left_out.any(axis=1)).tolist())
 
     def twins(self, groups: Sequence[int]) -> dict[int, int]:
         """Rows of the canvas that ask what an earlier one asks, by row; `groups` tells equal states apart.

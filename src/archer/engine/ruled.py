@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archer.engine.attention import View, attend_group
 from archer.engine.layer_rule import Local, RowRule
-from archer.engine.network import Angles, Transformer, rotate
+from archer.engine.network import Angles, Shape, Transformer, rotate
 
 if TYPE_CHECKING:
     from archer.engine.forward import Pass, Share
@@ -25,7 +25,7 @@ class OneRow:
 
     share: Share
     angles: Angles
-    layers: int
+    shape: Shape
     row: int
     slot: int
     start: int
@@ -35,7 +35,7 @@ class OneRow:
         return self.share.part.layout.boundary - self.start
 
     def is_last(self, layer: int) -> bool:
-        return layer == self.layers - 1
+        return layer == self.shape.layers - 1
 
     def values(self, layer: int, rows: Local) -> Tensor:
         return self._kept(layer)[1][:, self._columns(rows)].transpose(0, 1)
@@ -52,6 +52,7 @@ class OneRow:
     def attend(self, layer: int, rows: Local, queries: Tensor) -> Tensor:
         keys, values = (each[None, :, self.start :] for each in self._kept(layer))
         self.share.work.mixed += queries.shape[0]
+        self.share.work.routed += queries.shape[0] if layer >= self.shape.dense_layers else 0
         self.share.work.pairs += queries.shape[0] * keys.shape[2]
         visible = self.share.visible
         seen = None
@@ -64,7 +65,7 @@ class OneRow:
     def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
         memory, columns = self.share.part.memory, self.share.part.canvas.columns
         if name not in memory.features:
-            size = (len(memory.slots), self.layers, columns, like.shape[-1])
+            size = (len(memory.slots), self.shape.layers, columns, like.shape[-1])
             memory.features[name] = like.new_zeros(size)
         return memory.features[name][self.row, layer, self.start :]
 
@@ -92,7 +93,7 @@ def ruled(index: int, network: Transformer, hidden: Tensor, at: Pass, rule: RowR
                 sequence = OneRow(
                     share=share,
                     angles=at.angles.take(place),
-                    layers=network.shape.layers,
+                    shape=network.shape,
                     row=group.row + offset,
                     slot=group.slots.start + offset,
                     start=group.start,

@@ -126,22 +126,25 @@ class Walk(Generic[State]):
     def swap_in(self) -> Part | None:
         """Make room for keys and values again; the pass that fills it, None where the next one does.
 
-        What a policy that `rebuilds` keeps of the prompt is a function of the anchor's tokens.
+        What a policy that `rebuilds` keeps is a function of tokens that the memory still has.
         """
         pending = self._pending
         self.memory = self.memory.with_store(self._store(pending.canvas))
         self._plan, self._swapped_out = None, False
-        stale = np.flatnonzero(self.memory.anchored & ~pending.asked.all(axis=1))
+        stale = np.flatnonzero(self.memory.anchored & ~np.array(pending.whole()))
         if not len(stale):
             return None
         canvas = replace(
-            pending.canvas, tokens=self.memory.anchor, reads=np.zeros_like(pending.asked)
+            pending.canvas,
+            tokens=self.memory.made_of(pending.canvas),
+            reads=np.zeros_like(pending.asked),
         )
         frame = layout.Frame(
             starts=canvas.starts,
             slots=self.memory.slots,
             response=canvas.response.start,
             running=tuple(stale.tolist()),
+            attention_block=canvas.attention_block,
         )
         plan = self._loop.plans.plan(canvas.everything(), canvas.reads, frame)
         return Part(canvas, plan, self.memory)
@@ -233,12 +236,14 @@ class Walk(Generic[State]):
         reused = frozenset(row for row in range(canvas.rows) if self._can_reuse(row))
         running = tuple(row for row in range(canvas.rows) if row not in reused and row not in twins)
         inside = self._loop.policy.inside_layers(memory)
+        full = None if canvas.attention_block is None else pending.whole()
         frame = layout.Frame(
             starts=canvas.starts,
             slots=memory.slots,
             response=canvas.response.start,
             running=running,
-            full=None if inside is None else inside.full,
+            full=full if inside is None else inside.full,
+            attention_block=canvas.attention_block,
         )
         plan = self._loop.plans.plan(pending.asked, canvas.reads, frame)
         rule = None if inside is None else inside.rule

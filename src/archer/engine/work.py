@@ -19,6 +19,8 @@ class Work:
     """Query-key pairs x layers."""
     scored: int = 0
     """Token rows that reached the vocabulary head."""
+    routed: int = 0
+    """Token rows x layers whose feed-forward was a mixture of experts."""
 
     def __add__(self, other: Work) -> Work:
         return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

@@ -2,13 +2,14 @@
 
 A row says which config keys describe the network, which settings the network here does not know
 and therefore refuses, and which tensor of the checkpoint fills which rows of which parameter. No
-code asks for a family by name. Families with more switches (experts, q/k norms, a block-causal
-mask) are further rows once the network has those parts.
+code asks for a family by name.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+
+from archer.engine.experts import Router
 
 
 class Part(Enum):
@@ -22,13 +23,42 @@ class Part(Enum):
     UP = auto()
 
 
+class In(Enum):
+    """Which layers have a tensor."""
+
+    EVERY = auto()
+    DENSE = auto()
+    """Those with an ordinary feed-forward."""
+    SPARSE = auto()
+    """Those with experts."""
+
+
 @dataclass(frozen=True)
 class Placement:
-    """One tensor of the checkpoint and its place in the network; `{i}` stands for the layer."""
+    """One tensor of the checkpoint and its place in the network.
+
+    `{i}` stands for the layer and `{e}` for the expert, whose weights are one entry of a stack.
+    """
 
     tensor: str
     parameter: str
     part: Part = Part.ALL
+    layers: In = In.EVERY
+
+
+@dataclass(frozen=True)
+class ExpertKeys:
+    """The config key of each number of a mixture; None where the family has no such thing."""
+
+    count: str
+    active: str
+    inner: str
+    shared_count: str | None = None
+    """Experts that every row goes through, each as wide as the others."""
+    dense_layers: str | None = None
+    groups: str | None = None
+    kept_groups: str | None = None
+    scale: str | None = None
 
 
 @dataclass(frozen=True)
@@ -39,10 +69,28 @@ class Keys:
     width: str
     heads: str
     kv_heads: str
-    inner: str
     vocabulary: str
     norm_epsilon: str
     max_positions: str
+    inner: str | None = None
+    """Inner width of dense layers; None where there is none."""
+    head_dim: str | None = None
+    """None where it is the width divided by the heads."""
+    rotary: str | None = None
+    """Dimensions of a head that are rotated; None where all are."""
+    rotary_share: str | None = None
+    """The same number as a part of the head size, which must agree."""
+    experts: ExpertKeys | None = None
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """Token ids that the family's samplers hold as constants, for configs without them."""
+
+    vocabulary: int
+    """Where they are valid: another vocabulary has other ids."""
+    mask: int
+    eos: int
 
 
 @dataclass(frozen=True)
@@ -69,7 +117,7 @@ class Architecture:
     rope_float32: bool
     keys: Keys
     fixed: Mapping[str, object]
-    """Config keys that must be there, with the only value the network implements."""
+    """Config keys that must be there, with the only value the network implements; a tuple lists several."""
     if_given: Mapping[str, object]
     """Config keys that may be missing; where given, only this value is implemented."""
     equal: tuple[tuple[str, str], ...]
@@ -82,6 +130,15 @@ class Architecture:
     split_pattern: str | None
     """How text is split before byte-pair merging; used where there is no tokenizer.json."""
     models: tuple[KnownModel, ...]
+    qk_norm: bool = False
+    router: Router | None = None
+    """How rows are sent to experts; None for a dense family."""
+    per_layer: tuple[tuple[str, object], ...] = ()
+    """Config keys that hold a list with one entry per layer, and the only value of an entry."""
+    special_ids: SpecialIds | None = None
+    """None where config.json always has them."""
+    attention_block: int | None = None
+    """A column sees the blocks of so many positions up to its own; None where it sees everything."""
 
 
 LLADA = Architecture(
@@ -216,7 +273,213 @@ DREAM = Architecture(
     ),
 )
 
+_LING = SpecialIds(vocabulary=157184, mask=156895, eos=156892)
+"""Both mixtures share a tokenizer, and neither has the ids in its config.json."""
+
+LLADA_MOE = Architecture(
+    name="LLaDAMoEModelLM",
+    model_type="llada",
+    blind=False,
+    shift=False,
+    qkv_bias=False,
+    rope_float32=False,
+    keys=Keys(
+        layers="num_hidden_layers",
+        width="hidden_size",
+        heads="num_attention_heads",
+        kv_heads="num_key_value_heads",
+        vocabulary="vocab_size",
+        norm_epsilon="rms_norm_eps",
+        max_positions="max_position_embeddings",
+        experts=ExpertKeys(
+            count="num_experts",
+            active="num_experts_per_tok",
+            inner="expert_intermediate_size",
+        ),
+    ),
+    fixed={
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "partial_rotary_factor": (1, 1.0),
+        "qk_layernorm": True,
+        "shared_expert_intermediate_size": None,
+        "tie_word_embeddings": False,
+    },
+    if_given={
+        "clip_qkv": None,
+        "expert_capacity": None,
+        "moe_router_enable_expert_bias": (False, None),
+        "moe_router_score_function": ("softmax", None),
+        "quantization_config": None,
+        "rope_scaling": None,
+        "routed_scaling_factor": (1, 1.0, None),
+        "router_num_group": (None, -1),
+        "router_topk_group": (None, -1),
+    },
+    equal=(),
+    placements=(
+        Placement("model.embed_tokens.weight", "embedding"),
+        Placement("model.norm.weight", "norm"),
+        Placement("lm_head.weight", "head"),
+        Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
+        Placement("model.layers.{i}.self_attn.q_proj.weight", "layers.{i}.qkv", Part.QUERIES),
+        Placement("model.layers.{i}.self_attn.k_proj.weight", "layers.{i}.qkv", Part.KEYS),
+        Placement("model.layers.{i}.self_attn.v_proj.weight", "layers.{i}.qkv", Part.VALUES),
+        Placement("model.layers.{i}.self_attn.q_norm.weight", "layers.{i}.query_norm"),
+        Placement("model.layers.{i}.self_attn.k_norm.weight", "layers.{i}.key_norm"),
+        Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
+        Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
+        Placement("model.layers.{i}.mlp.gate.weight", "layers.{i}.router"),
+        Placement(
+            "model.layers.{i}.mlp.experts.{e}.gate_proj.weight",
+            "layers.{i}.expert_gate_up",
+            Part.GATE,
+        ),
+        Placement(
+            "model.layers.{i}.mlp.experts.{e}.up_proj.weight",
+            "layers.{i}.expert_gate_up",
+            Part.UP,
+        ),
+        Placement("model.layers.{i}.mlp.experts.{e}.down_proj.weight", "layers.{i}.expert_down"),
+    ),
+    trained_window=None,
+    turn_ends=("<|role_end|>",),
+    split_pattern=None,
+    models=(
+        KnownModel("inclusionAI/LLaDA-MoE-7B-A1B-Instruct", "7B, 1B active, chat"),
+        KnownModel("inclusionAI/LLaDA-MoE-7B-A1B-Base", "7B, 1B active, raw prompts"),
+    ),
+    qk_norm=True,
+    router=Router.SOFTMAX,
+    per_layer=(("moe_layer_freq", 1),),
+    special_ids=_LING,
+)
+
+LLADA2 = Architecture(
+    name="LLaDA2MoeModelLM",
+    model_type="llada2_moe",
+    blind=False,
+    shift=False,
+    qkv_bias=False,
+    rope_float32=False,
+    keys=Keys(
+        layers="num_hidden_layers",
+        width="hidden_size",
+        heads="num_attention_heads",
+        kv_heads="num_key_value_heads",
+        vocabulary="vocab_size",
+        norm_epsilon="rms_norm_eps",
+        max_positions="max_position_embeddings",
+        inner="intermediate_size",
+        head_dim="head_dim",
+        rotary="rotary_dim",
+        rotary_share="partial_rotary_factor",
+        experts=ExpertKeys(
+            count="num_experts",
+            active="num_experts_per_tok",
+            inner="moe_intermediate_size",
+            shared_count="num_shared_experts",
+            dense_layers="first_k_dense_replace",
+            groups="n_group",
+            kept_groups="topk_group",
+            scale="routed_scaling_factor",
+        ),
+    ),
+    fixed={
+        "hidden_act": "silu",
+        "moe_router_enable_expert_bias": True,
+        "norm_topk_prob": True,
+        "score_function": "sigmoid",
+        "tie_word_embeddings": False,
+        "use_bias": False,
+        "use_qkv_bias": False,
+    },
+    if_given={
+        "block_size": None,
+        "expert_capacity": None,
+        "norm_head": False,
+        "norm_softmax": False,
+        "quantization_config": None,
+        "rope_scaling": None,
+        "router_dtype": "fp32",
+        "use_qk_norm": True,
+        "use_rmsnorm": True,
+        "use_sliding_window": False,
+        "using_split_qkv_in_self_attention": False,
+    },
+    equal=(),
+    placements=(
+        Placement("model.word_embeddings.weight", "embedding"),
+        Placement("model.norm.weight", "norm"),
+        Placement("lm_head.weight", "head"),
+        Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
+        Placement("model.layers.{i}.attention.query_key_value.weight", "layers.{i}.qkv"),
+        Placement("model.layers.{i}.attention.query_layernorm.weight", "layers.{i}.query_norm"),
+        Placement("model.layers.{i}.attention.key_layernorm.weight", "layers.{i}.key_norm"),
+        Placement("model.layers.{i}.attention.dense.weight", "layers.{i}.out"),
+        Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
+        Placement(
+            "model.layers.{i}.mlp.gate_proj.weight", "layers.{i}.gate_up", Part.GATE, In.DENSE
+        ),
+        Placement("model.layers.{i}.mlp.up_proj.weight", "layers.{i}.gate_up", Part.UP, In.DENSE),
+        Placement("model.layers.{i}.mlp.down_proj.weight", "layers.{i}.down", layers=In.DENSE),
+        Placement("model.layers.{i}.mlp.gate.weight", "layers.{i}.router", layers=In.SPARSE),
+        Placement(
+            "model.layers.{i}.mlp.gate.expert_bias", "layers.{i}.router_bias", layers=In.SPARSE
+        ),
+        Placement(
+            "model.layers.{i}.mlp.experts.{e}.gate_proj.weight",
+            "layers.{i}.expert_gate_up",
+            Part.GATE,
+            In.SPARSE,
+        ),
+        Placement(
+            "model.layers.{i}.mlp.experts.{e}.up_proj.weight",
+            "layers.{i}.expert_gate_up",
+            Part.UP,
+            In.SPARSE,
+        ),
+        Placement(
+            "model.layers.{i}.mlp.experts.{e}.down_proj.weight",
+            "layers.{i}.expert_down",
+            layers=In.SPARSE,
+        ),
+        Placement(
+            "model.layers.{i}.mlp.shared_experts.gate_proj.weight",
+            "layers.{i}.gate_up",
+            Part.GATE,
+            In.SPARSE,
+        ),
+        Placement(
+            "model.layers.{i}.mlp.shared_experts.up_proj.weight",
+            "layers.{i}.gate_up",
+            Part.UP,
+            In.SPARSE,
+        ),
+        Placement(
+            "model.layers.{i}.mlp.shared_experts.down_proj.weight",
+            "layers.{i}.down",
+            layers=In.SPARSE,
+        ),
+    ),
+    trained_window=None,
+    turn_ends=("<|role_end|>",),
+    split_pattern=None,
+    models=(
+        KnownModel("inclusionAI/LLaDA2.1-mini", "16B, 1.4B active, chat; edits placed tokens"),
+        KnownModel("inclusionAI/LLaDA2.1-flash", "100B, 6B active, chat; edits placed tokens"),
+        KnownModel("inclusionAI/LLaDA2.0-mini", "16B, 1.4B active, chat"),
+        KnownModel("inclusionAI/LLaDA2.0-flash", "100B, 6B active, chat"),
+    ),
+    qk_norm=True,
+    router=Router.GROUPED_SIGMOID,
+    special_ids=_LING,
+    attention_block=32,
+)
+
 PROMPT_BLIND = replace(LLADA, name="PromptBlindLLaDAModelLM", blind=True, models=())
 """Ours alone: LLaDA's tensors and config keys, trained with a prompt that does not see the response."""
 
-ARCHITECTURES: Mapping[str, Architecture] = {row.name: row for row in (LLADA, DREAM, PROMPT_BLIND)}
+ARCHITECTURES: Mapping[str, Architecture] = {
+    row.name: row for row in (LLADA, DREAM, LLADA_MOE, LLADA2, PROMPT_BLIND)
+}

@@ -7,15 +7,16 @@ of files, and the name, shape and dtype of every tensor against what the config 
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from archer.engine.network import Shape, Transformer
 from archer.errors import BadModel
-from archer.loading.architectures import Architecture, Part
+from archer.loading.architectures import Architecture, In, Part, Placement
 from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
 from archer.loading.shards import Stored, read_tensors
@@ -30,11 +31,17 @@ TOLERATED = ".rotary_emb.inv_freq"
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one tensor of the checkpoint goes: rows [row, row + shape[0]) of a parameter."""
+    """Where one tensor of the checkpoint goes: rows [row, row + shape[0]) of a parameter or of one expert."""
 
     parameter: str
     row: int
     shape: tuple[int, ...]
+    expert: int | None = None
+
+    def of(self, parameter: Tensor) -> Tensor:
+        """The part of `parameter` that it fills; of scales, [..., rows], the same rows."""
+        own = parameter if self.expert is None else parameter[self.expert]
+        return own.narrow(0, self.row, self.shape[0])
 
 
 @dataclass(frozen=True)
@@ -105,15 +112,27 @@ def _recommended_length(folder: Path, positions: int) -> int | None:
     return length
 
 
-def load_network(folder: Folder, *, device: torch.device, dtype: torch.dtype) -> Transformer:
-    """The network with all weights in place; NaN or infinite weights are refused."""
-    network = Transformer(folder.shape, device=device, dtype=dtype)
+def load_network(
+    folder: Folder, *, device: torch.device, dtype: torch.dtype, int8: bool = False
+) -> Transformer:
+    """The network with all weights in place; NaN or infinite weights are refused.
+
+    With `int8` the matrices of the layers are quantised piece by piece as they are read.
+    """
+    network = Transformer(folder.shape, int8=int8, device=device, dtype=dtype)
     parameters = dict(network.named_parameters())
     copies: dict[Path, list[Copy]] = defaultdict(list)
     for name, slot in slots_of(folder.architecture, folder.shape).items():
         stored = folder.tensors[name]
-        target = parameters[slot.parameter].narrow(0, slot.row, slot.shape[0])
-        copies[stored.file].append(Copy(name, stored.entry, target))
+        scale = parameters.get(f"{slot.parameter}_scale")
+        copies[stored.file].append(
+            Copy(
+                name,
+                stored.entry,
+                target=slot.of(parameters[slot.parameter]),
+                scale=None if scale is None else slot.of(scale),
+            )
+        )
     for file, wanted in copies.items():
         stream(file, wanted)
     return network.eval()
@@ -125,23 +144,51 @@ def slots_of(architecture: Architecture, shape: Shape) -> dict[str, Slot]:
     sizes = {name: tuple(each.shape) for name, each in blank.named_parameters()}
     slots = {}
     for place in architecture.placements:
-        for i in range(shape.layers if "{i}" in place.tensor else 1):
+        for i in _layers(place, shape):
             parameter = place.parameter.format(i=i)
-            row, rows = _rows(place.part, shape) or (0, sizes[parameter][0])
-            slots[place.tensor.format(i=i)] = Slot(parameter, row, (rows, *sizes[parameter][1:]))
+            for expert in _experts(place, shape):
+                size = sizes[parameter] if expert is None else sizes[parameter][1:]
+                row, rows = _rows(place.part, size[0], shape)
+                name = place.tensor.format(i=i, e=expert)
+                slots[name] = Slot(parameter, row, (rows, *size[1:]), expert)
     return slots
 
 
-def _rows(part: Part, shape: Shape) -> tuple[int, int] | None:
-    """First row and number of rows of a part; None for the whole parameter."""
+def named_tensors(network: Transformer, architecture: Architecture) -> dict[str, Tensor]:
+    """The network's weights under the names of a checkpoint, as views; the inverse of loading."""
+    parameters = dict(network.named_parameters(remove_duplicate=False))
+    slots = slots_of(architecture, network.shape)
+    return {name: slot.of(parameters[slot.parameter]) for name, slot in slots.items()}
+
+
+def _layers(place: Placement, shape: Shape) -> range:
+    """The layers that have the tensor; one turn for a tensor outside the layers."""
+    if "{i}" not in place.tensor:
+        return range(1)
+    first, last = shape.dense_layers, shape.layers
+    return {In.EVERY: range(last), In.DENSE: range(first), In.SPARSE: range(first, last)}[
+        place.layers
+    ]
+
+
+def _experts(place: Placement, shape: Shape) -> Sequence[int | None]:
+    """The experts that have one; one turn without a number for a tensor outside of them."""
+    if "{e}" not in place.tensor or shape.experts is None:
+        return (None,)
+    return range(shape.experts.count)
+
+
+def _rows(part: Part, size: int, shape: Shape) -> tuple[int, int]:
+    """First row and number of rows of a part of `size` rows."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    half = size // 2
     return {
-        Part.ALL: None,
+        Part.ALL: (0, size),
         Part.QUERIES: (0, queries),
         Part.KEYS: (queries, keys),
         Part.VALUES: (queries + keys, keys),
-        Part.GATE: (0, shape.inner),
-        Part.UP: (shape.inner, shape.inner),
+        Part.GATE: (0, half),
+        Part.UP: (half, half),
     }[part]
 
 

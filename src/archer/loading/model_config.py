@@ -7,6 +7,7 @@ refused; the defaults that other libraries would fill in are those of a differen
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from archer.engine.experts import Experts
 from archer.engine.network import Shape
 from archer.errors import BadModel
 from archer.loading.architectures import ARCHITECTURES, Architecture
@@ -16,6 +17,8 @@ LARGEST_LAYERS = 1 << 10
 LARGEST_SIZE = 1 << 24
 LARGEST_REAL = 1e15
 """No published model comes near these; a config beyond them is a mistake or a trap."""
+MOST_EXPERTS = 1 << 14
+"""Experts of all layers together; LLaDA2-flash has half of it."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,55 @@ def parse_config(config: Json, where: str) -> ModelConfig:
     _check_type(values)
     _check_settings(values, architecture)
     shape = _shape(values, architecture)
-    mask = values.token("mask_token_id", shape.vocabulary)
-    eos = values.tokens("eos_token_id", shape.vocabulary)
+    mask, eos = _special_ids(values, architecture, shape.vocabulary)
     if mask in eos:
         raise values.refused("mask_token_id", f"is {mask}, which eos_token_id names too")
     return ModelConfig(architecture, shape, mask, eos)
+
+
+def config_for(architecture: Architecture, shape: Shape, mask: int, eos: int) -> Json:
+    """A config.json that says what the shape says; the inverse of `parse_config`."""
+    keys, experts = architecture.keys, architecture.keys.experts
+    numbers: dict[str | None, object] = {
+        keys.layers: shape.layers,
+        keys.width: shape.width,
+        keys.heads: shape.heads,
+        keys.kv_heads: shape.kv_heads,
+        keys.vocabulary: shape.vocabulary,
+        keys.norm_epsilon: shape.norm_epsilon,
+        keys.max_positions: shape.max_positions,
+        keys.inner: shape.inner,
+        keys.head_dim: shape.head_dim,
+    }
+    if shape.rotary is not None:
+        numbers |= {keys.rotary: shape.rotary, keys.rotary_share: shape.rotary / shape.head_dim}
+    if experts is not None and shape.experts is not None:
+        mixture = shape.experts
+        numbers |= {
+            experts.count: mixture.count,
+            experts.active: mixture.active,
+            experts.inner: mixture.inner,
+            experts.shared_count: mixture.shared // mixture.inner,
+            experts.dense_layers: mixture.dense_layers,
+            experts.groups: mixture.groups,
+            experts.kept_groups: mixture.kept_groups,
+            experts.scale: mixture.scale,
+        }
+    config: Json = {
+        **{key: _first(value) for key, value in architecture.fixed.items()},
+        **{key: value for key, value in numbers.items() if key is not None},
+        **{key: [entry] * shape.layers for key, entry in architecture.per_layer},
+        "architectures": [architecture.name],
+        "rope_theta": shape.rope_theta,
+        "mask_token_id": mask,
+        "eos_token_id": eos,
+    }
+    return config | {first: config[second] for first, second in architecture.equal}
+
+
+def _first(value: object) -> object:
+    """Of several values that are supported the first."""
+    return value[0] if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True)
@@ -60,10 +107,10 @@ class _Values:
             )
         return self.config[key]
 
-    def whole(self, key: str, largest: int) -> int:
+    def whole(self, key: str, largest: int, smallest: int = 1) -> int:
         value = self.get(key)
-        if type(value) is not int or not 1 <= value <= largest:
-            expected = f"must be a whole number from 1 to {largest}"
+        if type(value) is not int or not smallest <= value <= largest:
+            expected = f"must be a whole number from {smallest} to {largest}"
             raise self.refused(key, f"{expected}, not {kind_of(value)}")
         return value
 
@@ -111,8 +158,10 @@ def _check_settings(values: _Values, architecture: Architecture) -> None:
     given = {key: v for key, v in architecture.if_given.items() if key in values.config}
     for key, expected in {**architecture.fixed, **given}.items():
         value = values.get(key)
-        if type(value) is not type(expected) or value != expected:
-            what = f"is {kind_of(value)}; only {kind_of(expected)} is supported"
+        allowed = expected if isinstance(expected, tuple) else (expected,)
+        if not any(type(value) is type(each) and value == each for each in allowed):
+            supported = " or ".join(dict.fromkeys(kind_of(each) for each in allowed))
+            what = f"is {kind_of(value)}; only {supported} is supported"
             raise values.refused(key, f"{what} for {architecture.name}")
     for first, second in architecture.equal:
         if values.get(first) != values.get(second):
@@ -132,31 +181,121 @@ def _check_type(values: _Values) -> None:
             )
 
 
+def _special_ids(
+    values: _Values, architecture: Architecture, vocabulary: int
+) -> tuple[int, tuple[int, ...]]:
+    """Mask id and end ids: the config's own, else the family's constants where the vocabulary is its own."""
+    known = architecture.special_ids
+    absent = [key for key in ("mask_token_id", "eos_token_id") if key not in values.config]
+    if known is None or not absent:
+        mask = values.token("mask_token_id", vocabulary)
+        return mask, values.tokens("eos_token_id", vocabulary)
+    if vocabulary != known.vocabulary:
+        raise BadModel(
+            f"{values.where}: the key {kind_of(absent[0])} is missing, and the ids of "
+            f"{architecture.name} are known for a vocabulary of {known.vocabulary} only, not of "
+            f"{vocabulary}; add the key."
+        )
+    mask = known.mask
+    if "mask_token_id" in values.config:
+        mask = values.token("mask_token_id", vocabulary)
+    eos: tuple[int, ...] = (known.eos,)
+    if "eos_token_id" in values.config:
+        eos = values.tokens("eos_token_id", vocabulary)
+    return mask, eos
+
+
 def _shape(values: _Values, architecture: Architecture) -> Shape:
     keys = architecture.keys
+    layers = values.whole(keys.layers, LARGEST_LAYERS)
     width = values.whole(keys.width, LARGEST_SIZE)
     heads = values.whole(keys.heads, LARGEST_SIZE)
     kv_heads = values.whole(keys.kv_heads, LARGEST_SIZE)
-    if width % heads or (width // heads) % 2:
-        raise values.refused(
-            keys.width, f"({width}) must be an even multiple of {keys.heads} ({heads})"
-        )
+    head_dim = _head_dim(values, architecture, width, heads)
     if heads % kv_heads:
         raise values.refused(keys.kv_heads, f"({kv_heads}) must divide {keys.heads} ({heads})")
+    for key, entry in architecture.per_layer:
+        _check_per_layer(values, key, entry, layers)
     return Shape(
-        layers=values.whole(keys.layers, LARGEST_LAYERS),
+        layers=layers,
         width=width,
         heads=heads,
         kv_heads=kv_heads,
-        head_dim=width // heads,
-        inner=values.whole(keys.inner, LARGEST_SIZE),
+        head_dim=head_dim,
+        inner=0 if keys.inner is None else values.whole(keys.inner, LARGEST_SIZE),
         vocabulary=values.whole(keys.vocabulary, LARGEST_SIZE),
         norm_epsilon=values.positive(keys.norm_epsilon),
         rope_theta=_rope_theta(values),
         qkv_bias=architecture.qkv_bias,
         rope_float32=architecture.rope_float32,
         max_positions=values.whole(keys.max_positions, LARGEST_SIZE),
+        qk_norm=architecture.qk_norm,
+        rotary=_rotary(values, architecture, head_dim),
+        experts=_experts(values, architecture, layers),
     )
+
+
+def _head_dim(values: _Values, architecture: Architecture, width: int, heads: int) -> int:
+    keys = architecture.keys
+    if keys.head_dim is not None:
+        size = values.whole(keys.head_dim, LARGEST_SIZE)
+        if size % 2:
+            raise values.refused(keys.head_dim, f"({size}) must be even")
+        return size
+    if width % heads or (width // heads) % 2:
+        raise values.refused(
+            keys.width, f"({width}) must be an even multiple of {keys.heads} ({heads})"
+        )
+    return width // heads
+
+
+def _rotary(values: _Values, architecture: Architecture, head_dim: int) -> int | None:
+    """The rotated dimensions, which two keys tell in two ways."""
+    keys = architecture.keys
+    if keys.rotary is None or keys.rotary_share is None:
+        return None
+    size = values.whole(keys.rotary, head_dim)
+    if size % 2:
+        raise values.refused(keys.rotary, f"({size}) must be even")
+    share = values.positive(keys.rotary_share)
+    if share * head_dim != size:
+        raise values.refused(
+            keys.rotary_share, f"({share}) of a head of {head_dim} is not {keys.rotary} ({size})"
+        )
+    return size
+
+
+def _experts(values: _Values, architecture: Architecture, layers: int) -> Experts | None:
+    keys = architecture.keys.experts
+    if keys is None or architecture.router is None:
+        return None
+    count = values.whole(keys.count, MOST_EXPERTS // layers)
+    inner = values.whole(keys.inner, LARGEST_SIZE)
+    shared = 0 if keys.shared_count is None else values.whole(keys.shared_count, LARGEST_SIZE)
+    groups = 1 if keys.groups is None else values.whole(keys.groups, count)
+    kept = 1 if keys.kept_groups is None else values.whole(keys.kept_groups, groups)
+    if keys.groups is not None and (count % groups or count // groups < 2):
+        raise values.refused(
+            keys.groups, f"({groups}) must divide {keys.count} ({count}) into groups of two or more"
+        )
+    return Experts(
+        count=count,
+        active=values.whole(keys.active, count // groups * kept),
+        inner=inner,
+        shared=shared * inner,
+        dense_layers=0 if keys.dense_layers is None else values.whole(keys.dense_layers, layers, 0),
+        router=architecture.router,
+        groups=groups,
+        kept_groups=kept,
+        scale=1.0 if keys.scale is None else values.positive(keys.scale),
+    )
+
+
+def _check_per_layer(values: _Values, key: str, entry: object, layers: int) -> None:
+    given = values.get(key)
+    same = isinstance(given, list) and all(type(e) is type(entry) and e == entry for e in given)
+    if not same or given != [entry] * layers:
+        raise values.refused(key, f"must be a list of {layers} times {kind_of(entry)}")
 
 
 def _rope_theta(values: _Values) -> float:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from archer.errors import BadModel
 from archer.loading.model_files import Json, kind_of
@@ -202,7 +202,7 @@ def _check_model(model: object, where: str) -> None:
 
 def _first_of_pairs(vocabulary: object, where: str) -> list[str]:
     """The tokens of a Unigram model, which lists them with their scores."""
-    pairs = vocabulary if isinstance(vocabulary, list) else [None]
+    pairs: list[Any] = vocabulary if isinstance(vocabulary, list) else [None]
     if not all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) for p in pairs):
         raise _refused(where, "its vocabulary is neither an object nor a list of pairs")
     return [pair[0] for pair in pairs]

@@ -77,8 +77,9 @@ def try_out(request: dict[str, Any]) -> str | None:
         said = len(tokenizer.decode(ids, skip_special_tokens=False).encode("utf-8", "replace"))
         if said > request["growth"] * size + SLACK:
             return f"it makes {said} bytes of a text of {size}"
-    for token in sorted(tokenizer.get_vocab(), key=len)[-SLACK:]:
-        number = tokenizer.token_to_id(token)
+    vocabulary = tokenizer.get_vocab()
+    for token in sorted(vocabulary, key=len)[-SLACK:]:
+        number = vocabulary[token]
         said = len(tokenizer.decode([number], skip_special_tokens=False).encode("utf-8", "replace"))
         if said > request["growth"] * (len(token.encode("utf-8", "replace")) + SLACK):
             return f"it makes {said} bytes of one token"

@@ -17,6 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from archer.engine.int8 import quantised
 from archer.errors import BadModel
 from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
 
@@ -49,6 +50,8 @@ class Copy:
     name: str
     entry: Entry
     target: Tensor
+    scale: Tensor | None = None
+    """Where the target holds whole numbers: the scales of its rows, filled with them."""
 
 
 def read_header(path: Path) -> dict[str, Entry]:
@@ -83,16 +86,25 @@ def stream(path: Path, copies: Iterable[Copy]) -> None:
 
 
 def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
-    entry = copy.entry
-    target = copy.target.view(-1)
-    for begin in range(0, target.numel(), PIECE):
-        count = min(PIECE, target.numel() - begin)
+    entry, scale = copy.entry, copy.scale
+    target, together = copy.target.view(-1), PIECE
+    width = entry.shape[-1] if entry.shape else 1
+    if scale is not None:
+        together = max(1, PIECE // width) * width
+    for begin in range(0, target.numel(), together):
+        count = min(together, target.numel() - begin)
         start = entry.start + begin * entry.dtype.itemsize
         piece = torch.frombuffer(mapped, dtype=entry.dtype, count=count, offset=start)
         part = target[begin : begin + count]
-        part.copy_(piece)
-        if not _finite(part):
-            raise _bad_values(path, copy.name, piece, target.dtype)
+        if scale is None:
+            part.copy_(piece)
+            converted = part
+        else:
+            numbers, converted = quantised(piece.view(-1, width).to(scale.dtype))
+            part.copy_(numbers.view(-1))
+            scale.narrow(0, begin // width, count // width).copy_(converted)
+        if not _finite(converted):
+            raise _bad_values(path, copy.name, piece, converted.dtype)
         _give_back(mapped, start, count * entry.dtype.itemsize)
 
 

@@ -20,6 +20,8 @@ class Policy:
     """For which columns there are always logits; compared with what a decoder reads."""
     why: ClassVar[str] = ""
     """Why it answers no more than that, as the end of a sentence."""
+    block_causal: ClassVar[bool] = False
+    """Whether it knows what a column sees in a model with block-causal attention."""
     counts_passes: ClassVar[bool] = False
     """Whether the answer depends on how many passes were made.
 

@@ -29,6 +29,7 @@ class Eager(Policy):
 
     answers = Scope.RESPONSE
     rebuilds = True
+    block_causal = True
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.everything()
@@ -36,10 +37,15 @@ class Eager(Policy):
 
 @dataclass(frozen=True)
 class Archer(Policy):
-    """Refresh the prompt when the response has moved `radius` tokens from the anchor, Eq. (5)."""
+    """Refresh the prompt when the response has moved `radius` tokens from the anchor, Eq. (5).
+
+    Under block-causal attention nothing that is kept ever grows old: the blocks before the first change are
+    exact, the radius has no effect, and the distance is 0.
+    """
 
     answers = Scope.RESPONSE
     rebuilds = True
+    block_causal = True
 
     radius: Annotated[
         float, Field(ge=1, description="a whole number or inf"), AfterValidator(_whole)
@@ -48,6 +54,8 @@ class Archer(Policy):
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         refresh = (memory.distance(canvas) >= self.radius) | ~memory.anchored
+        if canvas.attention_block is not None:
+            return memory.outdated(canvas) | (canvas.everything() & refresh[:, None])
         return canvas.revisable() | refresh[:, None]
 
 
@@ -57,6 +65,7 @@ class Age(Policy):
 
     answers = Scope.RESPONSE
     rebuilds = True
+    block_causal = True
     counts_passes = True
 
     every: Annotated[int, Field(ge=1)] = 8
@@ -64,4 +73,4 @@ class Age(Policy):
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         refresh = (memory.age + 1 >= self.every) | ~memory.anchored
-        return canvas.revisable() | refresh[:, None]
+        return canvas.revisable() | (canvas.everything() & refresh[:, None])

@@ -39,6 +39,7 @@ def generate(
     n: int = 1,
     stop: tuple[str, ...] = (),
     batch: int | None = None,
+    memory: int | None = None,
     progress: bool = False,
 ) -> list[Completion]:
     """`n` completions for each prompt of the request, in order; at most `batch` rows run at a time."""
@@ -46,7 +47,7 @@ def generate(
         raise BadRequest(f"batch counts rows that are decoded together: at least 1, not {batch}.")
     if n < 1:
         raise BadRequest(f"n counts samples: it must be at least 1, not {n}.")
-    engine = Engine(model)
+    engine = Engine(model, memory=memory)
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)
     pieces = deque(_pieces(request, n))
     done: dict[int, Completion] = {}

@@ -109,6 +109,7 @@ class Job:
                 eos=model.folder.eos,
                 ends=sorted(model.end_ids),
                 first=options.first,
+                attention_block=model.folder.architecture.attention_block,
             ),
             method.length,
         )
@@ -171,9 +172,10 @@ class Job:
         add(self.tallies, step)
         self.listener.stepped(step)
         if self.texts:
-            settled = self.loop.decoder.settled(step.after)
+            settled, wanted = self.loop.decoder.settled(step.after), step.after.wanted
             for index, row in enumerate(step.rows):
-                new = self.texts[row].feed(step.after.response[index], settled[index])
+                response = step.after.response[index, :wanted]
+                new = self.texts[row].feed(response, settled[index, :wanted])
                 if new and self.listener.hears_text:
                     for sample in self._samples_of(row):
                         self.listener.settled(sample, new)

@@ -13,7 +13,7 @@ from torch import Tensor
 from archer.engine.network import Transformer
 from archer.errors import BadRequest
 from archer.loading.architectures import Architecture
-from archer.loading.checkpoint import slots_of
+from archer.loading.checkpoint import named_tensors
 from archer.pocket import tokenizer as vocabulary
 from archer.training import checkpoint
 from archer.training.card import card
@@ -59,9 +59,6 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 def _named(network: Transformer, architecture: Architecture) -> dict[str, Tensor]:
-    """The tensors under the family's names; the tied head is written out a second time."""
-    named = {}
-    for name, slot in slots_of(architecture, network.shape).items():
-        part = network.get_parameter(slot.parameter).narrow(0, slot.row, slot.shape[0])
-        named[name] = part.detach().to(torch.float16, copy=True).contiguous()
-    return named
+    """The tensors under the family's names, in float16; the tied head is written out a second time."""
+    named = named_tensors(network, architecture)
+    return {n: part.detach().to(torch.float16, copy=True) for n, part in named.items()}

@@ -15,6 +15,7 @@ def load(
     *,
     device: str | None = None,
     dtype: str | None = None,
+    quantize: str | None = None,
     threads: MaybeWhole = None,
     updates: Whole = 0,
     json: bool = False,
@@ -29,6 +30,8 @@ def load(
         Such as cpu or cuda:0; the accelerator if there is one.
     dtype
         float32, bfloat16 or float64; bfloat16 on an accelerator, else float32.
+    quantize
+        int8 keeps the layers' matrices in eight bits; off.
     threads
         Processor threads; as many as there are cores.
     updates
@@ -40,7 +43,9 @@ def load(
 
     if threads is not None:
         use_threads(threads)
-    found = measure_load(model, device=device, dtype=dtype, updates=updates).as_dict()
+    found = measure_load(
+        model, device=device, dtype=dtype, quantize=quantize, updates=updates
+    ).as_dict()
     if json:
         write_json({"bench": "load", **found})
         return 0

@@ -20,9 +20,9 @@ class SubjectOptions:
     """What is measured, and where it computes."""
 
     shape: str | None = None
-    """llada-8b, dream-7b or small with random weights; or the folder or hub id of a model."""
+    """llada-8b, dream-7b, llada-moe-7b, llada2-mini or small with random weights; or a model."""
     layers: MaybeWhole = None
-    """Layers to run; 2 of a large shape, all of a model."""
+    """Layers to run; the first 2 of a large shape (3 of llada2-mini), all of a model."""
     device: str | None = None
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None

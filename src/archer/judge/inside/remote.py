@@ -104,8 +104,9 @@ class Link:
             for old, new in zip(arguments, changed, strict=False):
                 copy_into(old, new)
         left = answer.get("keywords")
-        for name in keywords.keys() & (left.keys() if isinstance(left, dict) else ()):
-            copy_into(keywords[name], self.decode(left[name]))
+        if isinstance(left, dict):
+            for name in keywords.keys() & left.keys():
+                copy_into(keywords[name], self.decode(left[name]))
         return self.decode(answer.get("value"))
 
     def question(self, operation: str, target: "Remote", **details: Any) -> Any:

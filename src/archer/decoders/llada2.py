@@ -1,0 +1,258 @@
+"""LLaDA2's released samplers: 2.0 fills blocks for good, 2.1 also edits the tokens of the current block.
+
+Axes: B rows, G response columns.
+
+Blocks are counted from the first token of the prompt, so the first one may begin with prompt tokens and the
+last one may reach beyond the length that was asked for: all of it is decoded, what is too much is cut off.
+The block is also the attention rule, as in the released code: a column sees the blocks up to its own.
+
+Not reproduced: writing the mask id (here it is never a candidate), counting an end id of the prompt as one of
+the response, and the early 2.0 code that draws tokens at temperature 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
+from typing import Annotated, Self
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from archer.decoders.base import Decision, DecodeState, blank, grow, kept, leading
+from archer.decoders.nucleus import drawn, truncated
+from archer.decoders.scheduled import share_of
+from archer.engine.arrays import Flags, Ints
+from archer.engine.canvas import Canvas, Prompt, Scope
+from archer.engine.logits import Candidates, Logits
+from archer.errors import BadRequest
+
+
+@plain_dataclass(frozen=True)
+class AbsoluteState(DecodeState):
+    """A response decoded in blocks that are counted from the prompt's first token."""
+
+    block: Ints
+    """[B]: index of the block."""
+    size: int
+    """Columns per block."""
+    asked: int
+    """Columns that were asked for; the response has as many more as the last block needs."""
+    inside: Ints
+    """[B]: what the rule counts within a block."""
+
+    @classmethod
+    def begin(cls, prompt: Prompt, length: int, size: int) -> AbsoluteState:
+        lengths = prompt.lengths
+        base = blank(prompt, int((_ends(lengths, length, size) - lengths).max()))
+        nothing = np.zeros_like(lengths)
+        return grow(
+            AbsoluteState, base, block=lengths // size, size=size, asked=length, inside=nothing
+        )
+
+    @property
+    def wanted(self) -> int:
+        return self.asked
+
+    def result(self, row: int) -> Ints:
+        """As the released code returns it: what was asked for, up to and with the first end of text."""
+        response = self.response[row, : self.asked]
+        found = np.flatnonzero(np.isin(response, self.prompt.eos))
+        return response[: found[0] + 1] if len(found) else response
+
+    @property
+    def bounds(self) -> Ints:
+        """[B, 2]: where the block begins and ends in the response."""
+        low = self.block * self.size - self.prompt.lengths
+        return np.stack((low.clip(0), low + self.size), axis=1)
+
+    @property
+    def current(self) -> Flags:
+        """[B, G]: the response columns of the block."""
+        columns, bounds = np.arange(self.length), self.bounds
+        return (columns >= bounds[:, :1]) & (columns < bounds[:, 1:])
+
+    @property
+    def last(self) -> Flags:
+        """[B]: the row is in its last block."""
+        ends = _ends(self.prompt.lengths, self.asked, self.size)
+        last: Flags = (self.block + 1) * self.size == ends
+        return last
+
+    def canvas(self, reads: Flags) -> Canvas:
+        """The question about the columns `reads` [B, G], under the rule that the block gives."""
+        plain = Canvas.plain(self.prompt, self.response, self.bounds, reads)
+        return replace(plain, attention_block=self.size)
+
+    def moved(self, response: Ints, leave: Flags, stop: Flags, inside: Ints) -> Self:
+        """The state after an update wrote `response`; rows `leave` their block, or `stop` for good."""
+        return replace(
+            self,
+            response=response,
+            done=stop | (leave & self.last),
+            updates=tuple(update + 1 for update in self.updates),
+            block=self.block + (leave & ~self.last),
+            inside=np.where(leave, 0, inside),
+        )
+
+    def ended_so_far(self, response: Ints) -> Flags:
+        """[B, G]: ends of text up to the end of the block."""
+        reached = np.arange(self.length) < self.bounds[:, 1:]
+        return np.isin(response, self.prompt.eos) & reached
+
+
+def _ends(lengths: Ints, length: int, size: int) -> Ints:
+    """[B]: one past the last position, on a block's end."""
+    ends: Ints = -(-(lengths + length) // size) * size
+    return ends
+
+
+@dataclass(frozen=True)
+class _Sampler:
+    """What both versions share."""
+
+    block: Annotated[int, Field(ge=1)] = 32
+    """Columns per block, counted from the prompt's first token; the models were trained with 32."""
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.95
+    """Masks with more confidence than this are filled."""
+    eos_early_stop: bool = False
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
+        """Any length will do."""
+
+    def start(self, prompt: Prompt, length: int) -> AbsoluteState:
+        self.check(length)
+        return AbsoluteState.begin(prompt, length, self.block)
+
+    def _candidates(self, state: AbsoluteState, logits: Logits) -> Candidates:
+        if self.temperature == 0:
+            return logits.read(logits.greedy)[0]
+        cut = truncated(logits, self.temperature, self.top_p, self.top_k)
+        return cut.read(drawn(cut, state, self.temperature))[0]
+
+    def _filled(self, best: Candidates, masked: Flags, least: Ints) -> Flags:
+        """[B, G]: the masks above the threshold, or where these are too few the `least` [B] surest."""
+        sure = masked & (best.confidence > self.threshold)
+        enough = sure.sum(axis=1) >= least
+        return np.where(enough[:, None], sure, leading(best.confidence, masked, least))
+
+
+@dataclass(frozen=True)
+class LLaDA2(_Sampler):
+    """LLaDA2.0: per update the masks above a threshold, at least the schedule's share of a block.
+
+    A block that holds an end of text is the last one.  With `eos_early_stop` an end of text stops the row as
+    soon as no mask precedes it.
+    """
+
+    steps: Annotated[int, Field(ge=1)] = 32
+    """Updates per block at most."""
+    minimal_topk: Annotated[int, Field(ge=1)] = 1
+    """Caps the steps at length / minimal_topk."""
+
+    @property
+    def reads(self) -> Scope:
+        return Scope.MASKS
+
+    def check(self, length: int) -> None:
+        if self.minimal_topk > length:
+            raise BadRequest(
+                f"minimal_topk = {self.minimal_topk} leaves no step for a response of {length}. "
+                f"Choose minimal_topk at most {length}, or a longer response."
+            )
+
+    def settled(self, state: AbsoluteState) -> Flags:
+        """Nothing that is placed is ever changed."""
+        return kept(state)
+
+    def limit(self, length: int) -> int:
+        return (length // self.block + 2) * max(self.steps, self.block)
+
+    def canvas(self, state: AbsoluteState) -> Canvas:
+        return state.canvas(state.masked & state.current)
+
+    def step(self, state: AbsoluteState, logits: Logits) -> tuple[AbsoluteState, Decision]:
+        best = self._candidates(state, logits)
+        accepted = self._filled(best, state.masked & state.current, self._shares(state))
+        response = np.where(accepted, best.tokens, state.response)
+        left = response == state.prompt.mask
+        leave = ~(left & state.current).any(axis=1)
+        ended = state.ended_so_far(response)
+        stop = leave & ended.any(axis=1)
+        if self.eos_early_stop:
+            fresh = (accepted & ended).any(axis=1)
+            stop |= fresh & (_first(ended) < _first(left))
+        after = state.moved(response, leave, stop, state.inside + 1)
+        return after, Decision.accepting(accepted, best)
+
+    def _shares(self, state: AbsoluteState) -> Ints:
+        """[B]: masks that this update fills at least."""
+        steps = min(self.steps, state.asked // self.minimal_topk)
+        counts = [share_of(self.block, steps, index) for index in state.inside.tolist()]
+        return np.array(counts)
+
+
+@dataclass(frozen=True)
+class LLaDA2Edit(_Sampler):
+    """LLaDA2.1: fill masks and replace placed tokens of the block in one update, from the same logits.
+
+    A block is left when an update without masks replaces nothing, or when `max_post_steps` such updates are
+    used up.  With `eos_early_stop` a block that holds an end of text is the last one.
+    """
+
+    editing_threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """A placed token is replaced where another has more confidence than this; 0 replaces every other one."""
+    max_post_steps: Annotated[int, Field(ge=0)] = 16
+    """Updates of a block after its last mask is gone."""
+    num_to_transfer: Annotated[int, Field(ge=1)] = 1
+    """Masks filled per update at least."""
+
+    @property
+    def reads(self) -> Scope:
+        return Scope.BLOCK
+
+    def settled(self, state: AbsoluteState) -> Flags:
+        """Only the current block is edited."""
+        earlier = np.arange(state.length) < state.bounds[:, :1]
+        return kept(state) & (earlier | state.done[:, None])
+
+    def limit(self, length: int) -> int:
+        """Each update with masks fills one, and those without are counted."""
+        return (length // self.block + 2) * (self.block + self.max_post_steps)
+
+    def canvas(self, state: AbsoluteState) -> Canvas:
+        return state.canvas(state.current)
+
+    def step(self, state: AbsoluteState, logits: Logits) -> tuple[AbsoluteState, Decision]:
+        best = self._candidates(state, logits)
+        masked = state.masked & state.current
+        least = np.full(len(masked), self.num_to_transfer)
+        accepted = self._filled(best, masked, least)
+        replaced = (
+            state.current
+            & ~masked
+            & (best.tokens != state.response)
+            & (best.confidence > self.editing_threshold)
+        )
+        response = np.where(accepted | replaced, best.tokens, state.response)
+        full = ~((response == state.prompt.mask) & state.current).any(axis=1)
+        settled = ~masked.any(axis=1) & ~replaced.any(axis=1)
+        inside = state.inside + full
+        leave = settled | (inside > self.max_post_steps)
+        stop = leave & state.ended_so_far(response).any(axis=1) & self.eos_early_stop
+        after = state.moved(response, leave, stop, inside)
+        return after, replace(Decision.accepting(accepted, best), replaced=replaced)
+
+
+def _first(found: Flags) -> Ints:
+    """[B, G] -> [B]: the first column that is set; G where none is."""
+    first: Ints = np.where(found.any(axis=1), found.argmax(axis=1), found.shape[1])
+    return first

@@ -1,0 +1,152 @@
+"""A mixture of experts: where a token row is sent, and the products of the experts that got rows.
+
+Axes: N token rows, d width, E experts, k experts per row, f inner width of an expert.
+
+Rows are sorted by expert, so that each expert makes one product for all of its rows and an expert without
+rows makes none.  On a CPU that is a loop over the experts; elsewhere it is torch's grouped product, which
+leaves the number of rows per expert on the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from archer.engine.int8 import product
+
+TOGETHER = 4
+"""Rows of an expert are filled up to a multiple of this: processors take fewer rows through other code, and
+what a row becomes must not depend on which others were sent to the same expert."""
+TINY = 1e-20
+"""Added to the sum that the released LLaDA2 divides its weights by."""
+
+
+class Router(StrEnum):
+    """How scores become a choice."""
+
+    SOFTMAX = "softmax"
+    """The largest probabilities, which are the weights as they are (LLaDA-MoE)."""
+    GROUPED_SIGMOID = "grouped sigmoid"
+    """The best of the best groups by biased sigmoids; weights without the bias, brought to a sum (LLaDA2)."""
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The mixture of a network: its sizes, and how rows are sent."""
+
+    count: int
+    active: int
+    """Experts per row."""
+    inner: int
+    """Inner width of each."""
+    shared: int
+    """Inner width of the expert that every row goes through; 0 where there is none."""
+    dense_layers: int
+    """Layers at the front with an ordinary feed-forward."""
+    router: Router
+    groups: int = 1
+    kept_groups: int = 1
+    scale: float = 1.0
+    """What the weights of a row add up to with grouped sigmoids."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Where each row goes, and how much of each answer it takes."""
+
+    experts: Tensor
+    """Long[N, k]"""
+    weights: Tensor
+    """[N, k], at least float32"""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The weights of all experts of a layer."""
+
+    gate_up: Tensor
+    """[E, 2 f, d]"""
+    down: Tensor
+    """[E, d, f]"""
+    gate_up_scale: Tensor | None = None
+    """[E, 2 f] where the weights are Int8"""
+    down_scale: Tensor | None = None
+    """[E, d] where the weights are Int8"""
+
+    def answer(self, expert: int, rows: Tensor) -> Tensor:
+        """[n, d] -> [n, d]: one expert's SwiGLU."""
+        scales = (self.gate_up_scale, self.down_scale)
+        wide, narrow = (None if scale is None else scale[expert] for scale in scales)
+        gate, up = product(rows, self.gate_up[expert], wide).chunk(2, dim=-1)
+        return product(F.silu(gate) * up, self.down[expert], narrow)
+
+
+def send(normed: Tensor, router: Tensor, bias: Tensor | None, experts: Experts) -> Sent:
+    """[N, d] -> experts and weights of each row.  A near tie at the last place makes this discontinuous."""
+    if experts.router is Router.SOFTMAX:
+        scores = _wide(F.linear(normed, router)).softmax(dim=-1)
+        weights, chosen = scores.topk(experts.active, dim=-1)
+        return Sent(chosen, weights)
+    scores = F.linear(_wide(normed), _wide(router)).sigmoid()
+    ranked = scores if bias is None else scores + bias
+    chosen = _in_best_groups(ranked, experts).topk(experts.active, dim=-1).indices
+    weights = scores.gather(-1, chosen)
+    if experts.active > 1:
+        weights = weights / (weights.sum(dim=-1, keepdim=True) + TINY)
+    return Sent(chosen, weights * experts.scale)
+
+
+def mixed(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
+    """[N, d] -> [N, d]: the weighted answers of each row's experts, summed in at least float32."""
+    on_device = normed.device.type != "cpu" or torch.compiler.is_compiling()
+    if on_device and stack.gate_up_scale is None and normed.dtype != torch.float64:
+        answers = grouped(normed, sent.experts, stack)
+    else:
+        answers = in_turn(normed, sent.experts, stack)
+    return (_wide(answers) * sent.weights[..., None]).sum(dim=1).to(normed.dtype)
+
+
+def _in_best_groups(ranked: Tensor, experts: Experts) -> Tensor:
+    """[N, E]: minus infinity outside the groups whose two best experts have the largest sum."""
+    groups = ranked.unflatten(-1, (experts.groups, -1))
+    best = groups.topk(2, dim=-1).values.sum(dim=-1).topk(experts.kept_groups, dim=-1).indices
+    left_out = torch.ones_like(groups[..., 0], dtype=torch.bool).scatter_(-1, best, False)
+    kept: Tensor = groups.masked_fill(left_out[..., None], -torch.inf)
+    return kept.flatten(-2)
+
+
+def in_turn(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
+    """[N, d], Long[N, k] -> [N, k, d]: one expert after the other; the host learns who got how many rows."""
+    flat = chosen.flatten()
+    order = flat.argsort(stable=True)
+    rows = order.div(chosen.shape[1], rounding_mode="floor")
+    answers = normed.new_empty((len(flat), normed.shape[1]))
+    first = 0
+    for expert, count in enumerate(flat.bincount(minlength=len(stack.gate_up)).tolist()):
+        if count:
+            places = order[first : first + count]
+            taken = normed[rows[first : first + count]]
+            filled = F.pad(taken, (0, 0, 0, -count % TOGETHER))
+            answers[places] = stack.answer(expert, filled)[:count]
+            first += count
+    return answers.view(*chosen.shape, -1)
+
+
+def grouped(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
+    """The same by torch's grouped product."""
+    flat = chosen.flatten()
+    order = flat.argsort(stable=True)
+    taken = normed[order.div(chosen.shape[1], rounding_mode="floor")]
+    experts = torch.arange(len(stack.gate_up), device=normed.device)
+    ends = torch.searchsorted(flat[order], experts, right=True).int()
+    gate, up = F.grouped_mm(taken, stack.gate_up.mT, offs=ends).chunk(2, dim=-1)
+    answers = F.grouped_mm(F.silu(gate) * up, stack.down.mT, offs=ends)
+    return torch.empty_like(answers).index_copy_(0, order, answers).view(*chosen.shape, -1)
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()
