@@ -34,6 +34,7 @@ def damaged() -> Model:
     """Random numbers on the weights of one layer."""
     model = load("pocket", device="cpu")
     weight = model.network.layer(0).down
+    assert weight is not None
     weight.data += 0.5 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     return model
 

@@ -85,6 +85,20 @@ def test_requests_of_any_method_come_out_as_if_alone(model: Model) -> None:
     assert engine.status().running == engine.status().waiting == 0
 
 
+def test_the_bundled_model_writes_the_same_in_company_in_float32() -> None:
+    """Rounding differs with the shape of a pass, but no two candidates are that close here."""
+    pocket = load("pocket", device="cpu")
+    problems = [
+        f"Write a function to count the numbers in nums that are greater than {k}.\ndef solve(nums):"
+        for k in range(4)
+    ]
+    asked = list(zip(problems, ("archer", "no-rollback", "wino+archer", "saber"), strict=True))
+    engine = pocket.engine()
+    handles = [engine.submit(prompt, method, length=32) for prompt, method in asked]
+    for (prompt, method), handle in zip(asked, handles, strict=True):
+        assert handle.result().tokens == alone(pocket, prompt, method, length=32).tokens, method
+
+
 def test_the_steps_of_a_request_can_be_watched_while_others_run(model: Model) -> None:
     engine = model.engine()
     other = engine.submit(ids(1, 3), "saber", length=8)

@@ -23,7 +23,6 @@ from archer.loading.model_files import (
     read_text,
 )
 from archer.loading.tokenizer_bounds import LONGEST_TOKEN, MOST_GROWTH, Bounds, check_tokenizer
-from archer.pocket.tokenizer import PIECE
 
 WHOLE = "tokenizer.json"
 VOCABULARY = "vocab.json"
@@ -36,8 +35,9 @@ LONGEST = 64 * MEGABYTE
 LARGEST_ID = 1 << 31
 WALL_SECONDS = 120.0
 """Far beyond the limit on computing, so that a busy machine is not mistaken for a bad tokenizer."""
+BUNDLED_PATTERN = r" ?[A-Za-z_]+| ?[0-9]+| ?'[A-Za-z]'| ?'-'| ?''| ?'|\n *| ?[^\sA-Za-z0-9_']+|\s"
 KNOWN_PATTERNS = frozenset(
-    {row.split_pattern for row in ARCHITECTURES.values() if row.split_pattern} | {PIECE}
+    {row.split_pattern for row in ARCHITECTURES.values() if row.split_pattern} | {BUNDLED_PATTERN}
 )
 """How the models of the table and the bundled one split text; these need not be tried out."""
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")

@@ -260,9 +260,11 @@ class Engine:
 
     def _begin(self, job: Job) -> None:
         try:
-            job.walk = job.loop.walk(job.start) if job.walk is None else job.walk
+            begun = job.walk is not None
+            job.walk = job.walk or job.loop.walk(job.start)
             self._batch.add(job, job.walk)
-            job.listener.admitted()
+            if not begun:
+                job.listener.admitted()
         except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
             self._end(job, _as_archer_error(error))
 
