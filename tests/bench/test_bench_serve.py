@@ -14,7 +14,7 @@ from archer.cli import main
 def test_a_small_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
     figure = tmp_path / "latency.svg"
-    command = ["bench", "serve", "--requests", "2", "--clients", "2", "--loads", "0.5"]
+    command = ["bench", "serve", "--requests", "1", "--clients", "2", "--loads", "0.5"]
     assert main([*command, "--figure", str(figure), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["load"] for row in found["rows"]] == ["2 clients", "arrivals 0.5"]
