@@ -41,6 +41,32 @@ def test_a_judge_that_is_ended_leaves_no_folder_behind(tmp_path: Path, ending: i
         assert list(tmp_path.iterdir()) == []
 
 
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_program_that_ends_before_its_judge_leaves_no_folder_behind(tmp_path: Path) -> None:
+    """The judge heard of its end, so the folder was the judge's to remove; then the judge was killed."""
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, BUSY], stdout=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGSTOP)
+        ended = [child for zygote in children(process.pid) for child in children(zygote)]
+        assert ended
+        for child in ended:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.3)
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 10
+        while list(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_looked_into_counts_as_too_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

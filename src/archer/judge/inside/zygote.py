@@ -104,6 +104,8 @@ class Zygote:
         self._role = ROLES[plan["role"]]
         self._confinement = confinement
         self._folders: dict[int, str | None] = {}
+        self._left: list[str] = []
+        """Folders of children that have ended; the judge removes them, if it still lives."""
         self._wake, write_end = os.pipe()
         for end in (self._wake, write_end):
             os.set_blocking(end, False)
@@ -117,13 +119,14 @@ class Zygote:
         poller.register(self._wake, select.POLLIN)
         while True:
             for descriptor, _ in poller.poll():
-                if descriptor == self._wake:
-                    os.read(self._wake, 4096)
-                    self._reap()
-                    continue
+                child = None
                 try:
-                    child = self._fork()
-                except EOFError:
+                    if descriptor == self._wake:
+                        os.read(self._wake, 4096)
+                        self._reap()
+                    else:
+                        child = self._fork()
+                except (EOFError, ConnectionError):
                     self._clear_away()
                     os._exit(0)
                 if child is not None:
@@ -141,6 +144,7 @@ class Zygote:
         if kind == wire.END:
             os._exit(0)
         folder = wire.loads(body)["folder"]
+        self._left = [path for path in self._left if Path(path).exists()]
         try:
             pid = self._confinement.fork()
         except OSError as error:
@@ -156,15 +160,15 @@ class Zygote:
 
     def _clear_away(self) -> None:
         """Removes what the judge, which is gone without a word, would have removed."""
-        for pid, folder in self._folders.items():
+        for pid in self._folders:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-            if folder is not None:
-                with contextlib.suppress(OSError):
-                    folders.remove(Path(folder))
-                with contextlib.suppress(OSError):
-                    Path(folder).parent.rmdir()
+        for folder in filter(None, (*self._folders.values(), *self._left)):
+            with contextlib.suppress(OSError):
+                folders.remove(Path(folder))
+            with contextlib.suppress(OSError):
+                Path(folder).parent.rmdir()
 
     def _announce(self, pid: int) -> None:
         message = wire.frame(wire.FORKED, wire.dumps({"pid": pid}))
@@ -186,7 +190,8 @@ class Zygote:
                 return
             if pid == 0:
                 return
-            self._folders.pop(pid, None)
+            if (folder := self._folders.pop(pid, None)) is not None:
+                self._left.append(folder)
             self._report(wire.EXITED, {"pid": pid, "code": os.waitstatus_to_exitcode(status)})
 
     def _become_child(self, descriptors: list[int], folder: str | None) -> int:
