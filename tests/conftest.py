@@ -1,11 +1,20 @@
-"""What all tests share: the path to the shared material, one thread, the hypothesis profiles."""
+"""What all tests share: the path to the shared material, a browser, one thread, the hypothesis profiles."""
 
+from __future__ import annotations
+
+import importlib.util
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import torch
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -27,6 +36,33 @@ def shared(*parts: str) -> Path:
     if in_ci():
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def _missing(what: str) -> NoReturn:
+    reason = f"{what} is missing; the pages cannot be looked at"
+    if in_ci():
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium: Debian's, found on the path, so that nothing is downloaded.
+
+    One for all tests of a process: Playwright leaves a running loop on the main thread until it is stopped,
+    where it cannot be started again, nor can anything else that wants a loop of its own there.
+    """
+    if importlib.util.find_spec("playwright") is None:
+        _missing("playwright")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        _missing("chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium)
+        yield started
+        started.close()
 
 
 torch.set_num_threads(1)

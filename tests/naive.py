@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.engine.experts import Router
 from archer.engine.network import Layer, Transformer
+from archer.engine.router import Router
 
 LayerState = list[tuple[Tensor, Tensor]]
 """Keys before rotation and values [T, KV, D] of each layer."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from archer.engine.experts import Experts, Router
+from archer.engine.experts import Experts
 from archer.engine.network import Shape, Transformer
+from archer.engine.router import Router
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,11 @@ def environment(**changes: str) -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1", "TERM": "xterm-256color"} | changes
 
 
+def heed_interrupts() -> None:
+    """A test run in the background hands down that interrupts are ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def in_terminal(
     arguments: Sequence[str],
     *,
@@ -45,6 +50,7 @@ def in_terminal(
         cwd=folder,
         env=environment(),
         start_new_session=True,
+        preexec_fn=heed_interrupts,
     )
     os.close(there)
     written = b""

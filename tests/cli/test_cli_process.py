@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from folders import make_llada
+from terminals import heed_interrupts
 
 SCRIPT = "import sys; from archer.cli import main; sys.exit(main())"
 COMMAND = [sys.executable, "-c", SCRIPT]
@@ -92,11 +93,6 @@ def test_light_commands_leave_torch_alone() -> None:
     assert done.returncode == 0
 
 
-def _heed_interrupts() -> None:
-    """A test run in the background hands down that interrupts are ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Watched:
     """A child at a pseudo-terminal, and everything it wrote there."""
 
@@ -110,7 +106,7 @@ class Watched:
             stderr=inside,
             env=environment(),
             start_new_session=True,
-            preexec_fn=_heed_interrupts,
+            preexec_fn=heed_interrupts,
         )
         os.close(inside)
         self.written = b""

@@ -21,11 +21,12 @@ def humaneval() -> list[FunctionCheck]:
 
 
 def _humaneval_check(row: dict[str, Any]) -> FunctionCheck:
+    """As the task does it: the test of problem 33 also calls the function by its name."""
     return FunctionCheck(
         row["prompt"] + row["canonical_solution"],
         row["entry_point"],
         helpers(row["prompt"], row["entry_point"]) + row["test"],
-        expose=(),
+        expose=(row["entry_point"],),
         limits=LIMITS,
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archer.judge.inside import program_side, test_side, wire
+from archer.judge.inside import checker_side, program_side, wire
 from archer.judge.inside.remote import Link, copy_into, raise_here
 
 ORDER = {"entry_point": "f", "expose": None}
@@ -19,7 +19,7 @@ def judged(program: str, test: str, **order: Any) -> tuple[str, str, bool]:
     side.start()
     try:
         with ours:
-            return test_side.judge(Link(wire.Connection(ours)), {**ORDER, **order, "test": test})
+            return checker_side.judge(Link(wire.Connection(ours)), {**ORDER, **order, "test": test})
     finally:
         side.join()
         theirs.close()
@@ -31,7 +31,9 @@ def answered(*answers: bytes, kind: int = wire.ANSWER) -> tuple[str, str, bool]:
     with ours, theirs:
         for body in answers:
             theirs.sendall(wire.frame(kind, body))
-        return test_side.judge(Link(wire.Connection(ours)), {**ORDER, "test": "assert f(1) == 2"})
+        return checker_side.judge(
+            Link(wire.Connection(ours)), {**ORDER, "test": "assert f(1) == 2"}
+        )
 
 
 @pytest.mark.parametrize(
@@ -202,8 +204,8 @@ def test_messages_that_cannot_be_had(make: Callable[[], BaseException]) -> None:
 
 
 def test_the_tests_rehearsal_leaves_nothing_open() -> None:
-    test_side.rehearse()
-    assert test_side.free_names(
+    checker_side.rehearse()
+    assert checker_side.free_names(
         __import__("ast").parse("a = b\ntry: c\nexcept E as e: print(e)")
     ) == {
         "b",

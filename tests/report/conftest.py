@@ -1,44 +1,18 @@
-"""Pages in headless Chromium: Debian's, found on the path, so that nothing is downloaded."""
+"""Pages from files, in the browser that all tests share."""
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from conftest import in_ci
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 DESKTOP = (1280, 900)
 Opener = Callable[..., "Page"]
-
-
-def _missing(what: str) -> NoReturn:
-    reason = f"{what} is missing; the pages cannot be looked at"
-    if in_ci():
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    if importlib.util.find_spec("playwright") is None:
-        _missing("playwright")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        _missing("chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium)
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -14,13 +14,14 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from archer.model import Model
 from archer.server.lifecycle import Server, Setup
 from archer.server.limits import Limits
 
 PATIENCE = 60.0
+T = TypeVar("T")
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 PROBLEM = """\
 Write a function to count the numbers in nums that are greater than 5.
@@ -131,13 +132,18 @@ def slow(length: int = 512, **fields: Any) -> dict[str, Any]:
     return chat(max_tokens=length, archer=extension, **fields)
 
 
+def on_a_thread(work: Callable[[], T]) -> T:
+    """What this comes to on a thread without a loop: a browser leaves one on the main thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
 def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """An asynchronous test on a thread and a loop of its own, whatever else runs on this thread."""
 
     @functools.wraps(test)
     def run(**fixtures: Any) -> None:
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(lambda: asyncio.run(test(**fixtures))).result()
+        on_a_thread(lambda: asyncio.run(test(**fixtures)))
 
     return run
 

@@ -16,7 +16,6 @@ from archer.report.player import player_data
 from archer.report.trajectory import rows
 from archer.server.page import page as live_page
 from archer.trace import End, Speller, start, updates
-from report.conftest import browser  # noqa: F401
 from server.running import PROBLEM, SLOW, Client, chat, serving, until
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ Open = Callable[..., "Page"]
 
 
 @pytest.fixture
-def show(client: Client, browser: Browser) -> Iterator[Open]:  # noqa: F811
+def show(client: Client, browser: Browser) -> Iterator[Open]:
     """Opens the page; at the end its console was silent and it asked nobody but its server."""
     wrong: list[str] = []
     pages: list[Page] = []

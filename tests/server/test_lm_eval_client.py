@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from archer.model import Model
-from server.running import CHAT, PROBLEM, TEXT, Client
+from server.running import CHAT, PROBLEM, TEXT, Client, on_a_thread
 
 pytest.importorskip("lm_eval")
 pytest.importorskip("tenacity")
@@ -38,7 +38,7 @@ def test_completions(pocket: Model, client: Client) -> None:
         batch_size=2,
         num_concurrent=2,
     )
-    found = model.generate_until(instances(PROMPTS))
+    found = on_a_thread(lambda: model.generate_until(instances(PROMPTS)))
     expected = pocket.generate(PROMPTS, chat=False, length=LENGTH, stop=[" for "])
     assert found == [each.text for each in expected]
 
@@ -51,7 +51,8 @@ def test_chats(pocket: Model, client: Client) -> None:
         base_url=f"http://127.0.0.1:{client.port}{CHAT}", model="pocket", num_concurrent=1
     )
     chats = [json.dumps([{"role": "user", "content": text}]) for text in PROMPTS]
-    found = model.generate_until(instances([JsonChatStr(each) for each in chats]))
+    asked = instances([JsonChatStr(each) for each in chats])
+    found = on_a_thread(lambda: model.generate_until(asked))
     expected = pocket.generate(PROMPTS, length=LENGTH, stop=[" for "])
     assert found == [each.text for each in expected]
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 READ = "read"
+FENCE = "```"
+ENDLESS = "100 blocks of nested try and finally, 20 levels each"
+"""One such block uses up the memory of a reader, which takes it for no Python, before its time: on a quick
+machine within a second.  A hundred of them are tried one after the other, and no machine is that quick."""
 
 
 def finals(levels: int) -> str:
@@ -31,7 +35,8 @@ def withs(levels: int) -> str:
 BOMBS: dict[str, tuple[str, tuple[str, ...]]] = {
     "nested try and finally, 11 levels": (finals(11), (READ, "fail", "timeout", "crash")),
     "nested try and finally, 14 levels": (finals(14), (READ, "fail", "timeout", "crash")),
-    "nested try and finally, 20 levels": (finals(20), ("fail", "timeout", "crash")),
+    "nested try and finally, 20 levels": (finals(20), (READ, "fail", "timeout", "crash")),
+    ENDLESS: (f"\n{FENCE}\n".join([finals(20)] * 100), ("fail", "timeout", "crash")),
     "chain of 40,000 comprehensions": (
         "def f(x):\n    return " + " + ".join(["[a for a in x]"] * 40_000) + "\n",
         (READ, "fail", "timeout", "crash"),

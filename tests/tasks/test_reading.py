@@ -24,7 +24,7 @@ from archer.tasks.reading import code, lineage, marked
 from archer.tasks.reading.operations import OPERATIONS
 from conftest import shared
 from tasks import naive_reading as naive
-from tasks.bombs import BOMBS, FLAT, SLOW_TEXTS
+from tasks.bombs import BOMBS, ENDLESS, FLAT, SLOW_TEXTS
 
 DRAWN = 10_000
 PROMPT = 'import math\n\n\ndef f(x: int) -> int:\n    """ Double x. """\n'
@@ -185,7 +185,7 @@ def test_readers_work_side_by_side(readers: Readers) -> None:
     def slow() -> None:
         started.set()
         with pytest.raises(Unreadable):
-            readers.read("mbpp_repaired", BOMBS["nested try and finally, 20 levels"][0], name="f")
+            readers.read("mbpp_repaired", BOMBS[ENDLESS][0], name="f")
 
     thread = threading.Thread(target=slow)
     thread.start()

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from archer.bench.twin import block_causal
-from archer.engine.experts import Experts, Router
+from archer.engine.experts import Experts
 from archer.engine.network import Layer, Shape, Transformer
+from archer.engine.router import Router
 from archer.errors import BadRequest
 
 

@@ -9,8 +9,9 @@ import torch
 
 from archer.bench.repeating import check_counts
 from archer.bench.weights import filled
-from archer.engine.experts import Experts, Router
+from archer.engine.experts import Experts
 from archer.engine.network import Shape, Transformer
+from archer.engine.router import Router
 from archer.errors import BadRequest
 from archer.loading.architectures import DREAM, LLADA, LLADA2, LLADA_MOE, Architecture
 from archer.loading.hub import BUNDLED

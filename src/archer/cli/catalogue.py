@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from archer.cli.messages import complain
-from archer.cli.output import write_grid, write_json, write_line, write_lines
+from archer.cli.output import side_by_side, write_grid, write_json, write_line, write_lines
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
 
@@ -134,14 +134,21 @@ def _settings_of(name: str, *, json: bool) -> int:
 
 
 def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:
-    """A grid in a terminal, Markdown in a pipe."""
+    """Grids in a terminal, as many as it takes to break no word; Markdown in a pipe."""
     from archer.compatibility import as_markdown
 
     if not sys.stdout.isatty():
         write_lines(as_markdown(table))
         return
-    head = ("decoder", *next(iter(table.values())))
-    write_grid(head, [(name, *verdicts.values()) for name, verdicts in table.items()], gap=1)
+    names = ("decoder", *table)
+    columns = [
+        (cache, *(row[cache] for row in table.values())) for cache in next(iter(table.values()))
+    ]
+    for at, part in enumerate(side_by_side(names, columns, gap=1)):
+        if at:
+            write_line("")
+        head, *rows = zip(names, *part, strict=True)
+        write_grid(head, rows, gap=1)
 
 
 def _lines(parts: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, str]]:

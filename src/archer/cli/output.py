@@ -100,6 +100,23 @@ def write_grid(
     console.print(grid)
 
 
+def side_by_side(
+    names: Sequence[str], columns: Sequence[Sequence[str]], gap: int
+) -> list[list[Sequence[str]]]:
+    """The columns in groups that fit into the terminal beside a column of names, at least one in each."""
+    room = columns_of(sys.stdout) - max(map(_longest_word, names))
+    groups: list[list[Sequence[str]]] = []
+    left = 0
+    for column in columns:
+        width = gap + max(map(_longest_word, column))
+        if not groups or width > left:
+            groups.append([])
+            left = room
+        groups[-1].append(column)
+        left -= width
+    return groups
+
+
 def allotted(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
     """A width for every column: enough for its longest word, the rest shared by those that want more.
 

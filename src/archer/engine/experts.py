@@ -10,28 +10,19 @@ leaves the number of rows per expert on the device.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from archer.engine.int8 import product
+from archer.engine.router import Router
 
 TOGETHER = 4
 """Rows of an expert are filled up to a multiple of this: processors take fewer rows through other code, and
 what a row becomes must not depend on which others were sent to the same expert."""
 TINY = 1e-20
 """Added to the sum that the released LLaDA2 divides its weights by."""
-
-
-class Router(StrEnum):
-    """How scores become a choice."""
-
-    SOFTMAX = "softmax"
-    """The largest probabilities, which are the weights as they are (LLaDA-MoE)."""
-    GROUPED_SIGMOID = "grouped sigmoid"
-    """The best of the best groups by biased sigmoids; weights without the bias, brought to a sum (LLaDA2)."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from archer.engine.experts import Experts, Router, Stack, mixed, send
+from archer.engine.experts import Experts, Stack, mixed, send
 from archer.engine.int8 import product
+from archer.engine.router import Router
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ MODULES: Final = (
     "folders",
     "remote",
     "program_side",
-    "test_side",
+    "checker_side",
     "reader",
     "zygote",
 )

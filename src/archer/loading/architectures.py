@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from archer.engine.experts import Router
+from archer.engine.router import Router
 
 
 class Part(Enum):

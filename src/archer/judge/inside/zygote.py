@@ -20,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import folders, program_side, reader, test_side, wire
+from . import checker_side, folders, program_side, reader, wire
 from .confine import Confinement
 
-ROLES: dict[str, ModuleType] = {"program": program_side, "test": test_side, "reader": reader}
+ROLES: dict[str, ModuleType] = {"program": program_side, "test": checker_side, "reader": reader}
 CHILD_DESCRIPTORS = 4
 HIGHEST_DESCRIPTOR = 1 << 16
 
