@@ -47,7 +47,9 @@ def step(
         before=SimpleNamespace(
             prompt=SimpleNamespace(mask=MASK), response=np.array(before).reshape(len(rows), -1)
         ),
-        after=SimpleNamespace(response=np.array(after).reshape(len(rows), -1)),
+        after=SimpleNamespace(
+            response=(left := np.array(after).reshape(len(rows), -1)), result=left.__getitem__
+        ),
     )
 
 

@@ -39,6 +39,9 @@ RECORDED = [
     (name, method)
     for name in CHECKPOINTS
     for method in sorted(replay.METHODS)
+    if not method.startswith(
+        "llada2"
+    )  # recorded on models of that family: tests/test_golden_moe.py
     if name != "dream-tiny" or method not in ALIGNED_ONLY
 ]
 

@@ -57,7 +57,9 @@ LAYERS = {
     "engine/work": (),
     "engine/pieces": (BELOW_ALL, "archer.engine.network"),
     "engine/layer_rule": (BELOW_ALL,),
-    "engine/network": (BELOW_ALL,),
+    "engine/experts": (BELOW_ALL, "archer.engine.int8"),
+    "engine/int8": (BELOW_ALL,),
+    "engine/network": (BELOW_ALL, "archer.engine.experts", "archer.engine.int8"),
     "engine/foresight": (BELOW_ALL, ARRAYS, "archer.engine.logits", "archer.engine.transfer"),
     "engine/memory": (
         BELOW_ALL,
@@ -148,8 +150,8 @@ def test_the_lower_modules_import_nothing_above_them(module: str) -> None:
 
 
 def test_nothing_below_depends_on_the_bench() -> None:
-    """What measures the engine is no part of it; the command line and studies may use it."""
-    for path in sources(without=("cli", "studies", "bench")):
+    """What measures the engine is no part of it; command line, studies and self-test may use it."""
+    for path in sources(without=("cli", "studies", "bench", "selftest.py")):
         found = [module for module in imported(path) if inside(module, ("archer.bench",))]
         assert found == [], name_of(path)
 

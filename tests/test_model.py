@@ -321,9 +321,9 @@ def test_names_of_transformers_are_accepted(llada: Model) -> None:
     assert len(done.tokens) == 8
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8", "", 3, torch.float16, torch.int64])
+@pytest.mark.parametrize("dtype", ["float8", "int8", "", 3, torch.int64])
 def test_an_unknown_dtype_is_refused(bare: Model, dtype: Any) -> None:
-    with pytest.raises(BadRequest, match="Choose one of float32, bfloat16, float64"):
+    with pytest.raises(BadRequest, match="Choose one of float32, bfloat16, float"):
         load(bare.folder.path, device="cpu", dtype=dtype)
 
 

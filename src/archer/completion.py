@@ -139,8 +139,8 @@ class Tally:
                 control=self.control,
             ),
             error=None if self.error is None else str(self.error),
-            confidences=() if failed or self.confidence is None else _known(self.confidence),
-            settled_at=() if failed or self.written is None else tuple(self.written.tolist()),
+            confidences=() if self.confidence is None else _known(self.confidence[: len(tokens)]),
+            settled_at=() if self.written is None else tuple(self.written[: len(tokens)].tolist()),
         )
 
 

@@ -61,11 +61,10 @@ class _Rule:
         normed = layer.normed(hidden)
         first = 0 if prompt else at.prompt
         if response:
-            rows = self._write(index, layer, normed, at, slice(first, len(normed)))
+            self._write(index, layer, normed, at, slice(first, len(normed)))
+            rows: Local = slice(at.prompt if at.is_last(index) else first, len(normed))
         else:
             rows = self._write_moved(index, layer, normed, at, first)
-        if at.is_last(index):
-            rows = _behind(rows, at.prompt)
         attention = at.feature("attention", index, hidden)
         feed = at.feature("feed_forward", index, hidden)
         fresh = normed[rows]
@@ -77,23 +76,25 @@ class _Rule:
 
     def _write(
         self, index: int, layer: LayerPieces, normed: Tensor, at: RowInPass, rows: slice
-    ) -> Local:
+    ) -> None:
         """Keys and values of a span."""
         fresh = normed[rows]
         if len(fresh):
             at.write_values(index, rows, layer.values(fresh))
             at.write_keys(index, rows, layer.keys(fresh))
-        return rows
 
     def _write_moved(
         self, index: int, layer: LayerPieces, normed: Tensor, at: RowInPass, first: int
     ) -> Local:
-        """Keys of the prompt from `first` on and of the response rows that moved; values of all of these."""
+        """Keys of the prompt from `first` on and of the response rows that moved; values of all of these.
+
+        Returns the rows that attend; in the last layer nobody reads those of the prompt.
+        """
         self._write(index, layer, normed, at, slice(first, at.prompt))
         moved = self._moved(index, layer, normed, at)
         if len(moved):
             at.write_keys(index, moved, layer.keys(normed[moved]))
-        if first == at.prompt:
+        if first == at.prompt or at.is_last(index):
             return moved
         return torch.cat((torch.arange(first, at.prompt, device=normed.device), moved))
 
@@ -108,10 +109,3 @@ class _Rule:
         at.write_values(index, response, values)
         chosen = likeness.argsort(stable=True)[: int(self.ratio * len(likeness))]
         return at.prompt + chosen.sort().values
-
-
-def _behind(rows: Local, prompt: int) -> Local:
-    """Those of the rows that are response."""
-    if isinstance(rows, slice):
-        return slice(prompt, rows.stop)
-    return rows[rows >= prompt]
