@@ -57,9 +57,15 @@ LAYERS = {
     "engine/work": (),
     "engine/pieces": (BELOW_ALL, "archer.engine.network"),
     "engine/layer_rule": (BELOW_ALL,),
-    "engine/experts": (BELOW_ALL, "archer.engine.int8"),
+    "engine/experts": (BELOW_ALL, "archer.engine.int8", "archer.engine.router"),
+    "engine/router": (),
     "engine/int8": (BELOW_ALL,),
-    "engine/network": (BELOW_ALL, "archer.engine.experts", "archer.engine.int8"),
+    "engine/network": (
+        BELOW_ALL,
+        "archer.engine.experts",
+        "archer.engine.int8",
+        "archer.engine.router",
+    ),
     "engine/foresight": (BELOW_ALL, ARRAYS, "archer.engine.logits", "archer.engine.transfer"),
     "engine/memory": (
         BELOW_ALL,
