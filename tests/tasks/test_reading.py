@@ -116,10 +116,13 @@ def outcome_of_reading(readers: Readers, text: str) -> str:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_its_own_verdict(readers: Readers, name: str) -> None:
-    """Whatever looking at it does, this process stays small and the next text is read."""
+    """Whatever looking at it does, this process stays small and the next text is read.
+
+    On a busy machine any of them may run into the limit on time; that is a verdict on it alone as well.
+    """
     text, outcomes = BOMBS[name]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert outcome_of_reading(readers, text) in outcomes
+    assert outcome_of_reading(readers, text) in (*outcomes, "timeout")
     assert readers.read("last_function", "def g(): pass", otherwise="c") == "g"
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 150 << 10
