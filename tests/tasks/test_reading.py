@@ -193,9 +193,8 @@ def test_readers_work_side_by_side(readers: Readers) -> None:
     thread = threading.Thread(target=slow)
     thread.start()
     started.wait()
-    began = time.monotonic()
     assert readers.read("last_function", "def g(): pass", otherwise="c") == "g"
-    assert time.monotonic() - began < 2.5
+    assert thread.is_alive()
     thread.join()
 
 
