@@ -148,14 +148,7 @@ class Stream:
 
     def _run(self) -> Iterator[Step[Any]]:
         method, model = self.request.method, self._model
-        prompt = Prompt.of(
-            self.request.prompts,
-            model.folder.mask,
-            seed=self.request.seed,
-            eos=model.folder.eos,
-            ends=sorted(model.end_ids),
-            attention_block=model.folder.architecture.attention_block,
-        )
+        prompt = model.prompt(self.request.prompts, self.request.seed)
         state = method.decoder.start(prompt, method.length)
         steps = model.loop(method).steps(state)
         while True:
@@ -221,6 +214,18 @@ class Model:
     def engine(self, **options: Any) -> Engine:
         """Many requests at once, each with its own method and settings; options as for `Engine`."""
         return Engine(self, **options)
+
+    def prompt(self, ids: Sequence[Sequence[int]], seed: int, first: int = 0) -> Prompt:
+        """Id lists side by side, as this model's decoders start from them; `first` as for `Prompt.of`."""
+        return Prompt.of(
+            ids,
+            self.folder.mask,
+            seed=seed,
+            eos=self.folder.eos,
+            ends=sorted(self.end_ids),
+            first=first,
+            attention_block=self.folder.architecture.attention_block,
+        )
 
     def loop(self, method: Method) -> Loop[Any]:
         """The loop of a method on this model."""

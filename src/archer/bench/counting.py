@@ -18,8 +18,9 @@ from archer.bench.twin import naive_pass
 from archer.engine import layout
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt
+from archer.engine.footprint import empty_store
 from archer.engine.forward import Part, run
-from archer.engine.memory import Memory, Store
+from archer.engine.memory import Memory
 from archer.engine.network import Shape, Transformer
 from archer.engine.work import Work
 
@@ -110,19 +111,6 @@ def _counted(network: Transformer, canvas: Canvas, asked: Flags, shift: bool) ->
         attention_block=canvas.attention_block,
     )
     plan = layout.plan(asked, reads, frame, shift=shift, device=network.device)
-    (answer,) = run(network, [Part(canvas, plan, _memory(network, canvas))])
+    memory = Memory.blank(empty_store(network, canvas), canvas)
+    (answer,) = run(network, [Part(canvas, plan, memory)])
     return answer.work
-
-
-def _memory(network: Transformer, canvas: Canvas) -> Memory:
-    shape = network.shape
-    store = Store.empty(
-        shape.layers,
-        1,
-        shape.kv_heads,
-        canvas.columns,
-        shape.head_dim,
-        device=network.device,
-        dtype=network.dtype,
-    )
-    return Memory.blank(store, canvas)

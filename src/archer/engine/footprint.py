@@ -11,6 +11,7 @@ import os
 import torch
 
 from archer.engine.canvas import Canvas
+from archer.engine.memory import Store
 from archer.engine.network import Transformer
 from archer.policies.base import Policy
 
@@ -24,6 +25,20 @@ def kept_bytes(network: Transformer, policy: Policy, canvas: Canvas) -> int:
     cells = canvas.rows * canvas.columns * shape.layers
     numbers = 2 * shape.kv_heads * shape.head_dim + policy.features * shape.width
     return cells * numbers * network.dtype.itemsize
+
+
+def empty_store(network: Transformer, canvas: Canvas) -> Store:
+    """Room for the keys and values of every row and column of a canvas."""
+    shape = network.shape
+    return Store.empty(
+        shape.layers,
+        canvas.rows,
+        shape.kv_heads,
+        canvas.columns,
+        shape.head_dim,
+        device=network.device,
+        dtype=network.dtype,
+    )
 
 
 def default_limit(device: torch.device) -> int:

@@ -10,8 +10,9 @@ import torch
 
 from archer.engine import layout
 from archer.engine.canvas import Canvas, Prompt
+from archer.engine.footprint import empty_store
 from archer.engine.forward import Part, run
-from archer.engine.memory import Memory, Store
+from archer.engine.memory import Memory
 from archer.engine.network import Transformer
 
 DEFAULT_BUDGET = 1024
@@ -36,12 +37,9 @@ def _seconds(network: Transformer, columns: int) -> float:
     prompt = Prompt.of([[0] * (columns - 1)], mask=0)
     nothing = np.zeros((1, 1), dtype=np.int64)
     canvas = Canvas.plain(prompt, nothing, np.array([[0, 1]]), np.ones((1, 1), dtype=np.bool_))
-    shape = network.shape
-    size = (shape.layers, 1, shape.kv_heads, columns, shape.head_dim)
-    store = Store.empty(*size, device=network.device, dtype=network.dtype)
     frame = layout.Frame(canvas.starts, (0,), canvas.response.start, running=(0,))
     plan = layout.plan(canvas.everything(), canvas.reads, frame, shift=False, device=network.device)
-    part = Part(canvas, plan, Memory.blank(store, canvas))
+    part = Part(canvas, plan, Memory.blank(empty_store(network, canvas), canvas))
     taken = []
     for _ in range(REPEATS):
         started = perf_counter()

@@ -22,9 +22,10 @@ from archer.decoders.base import State
 from archer.engine import layout
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas
+from archer.engine.footprint import empty_store
 from archer.engine.forward import Answer, Part
 from archer.engine.logits import Logits, RowLogits
-from archer.engine.memory import Memory, Store
+from archer.engine.memory import Memory
 from archer.engine.pending import Pending, refuse_endless, refuse_impossible
 from archer.engine.step import Call, Kind, Step
 from archer.engine.timing import Clock
@@ -56,7 +57,9 @@ class Walk(Generic[State]):
         self._clock = Clock(loop.network.device)
         self._fresh = memory is None and not any(state.updates)
         canvas = loop.decoder.canvas(state)
-        self.memory = self._blank(canvas) if memory is None else memory
+        if memory is None:
+            memory = Memory.blank(empty_store(loop.network, canvas), canvas)
+        self.memory = memory
         self._limit = loop.decoder.limit(state.length)
         self._index = 0
         self._planning = 0.0
@@ -129,7 +132,7 @@ class Walk(Generic[State]):
         What a policy that `rebuilds` keeps is a function of tokens that the memory still has.
         """
         pending = self._pending
-        self.memory = self.memory.with_store(self._store(pending.canvas))
+        self.memory = self.memory.with_store(empty_store(self._loop.network, pending.canvas))
         self._plan, self._swapped_out = None, False
         stale = np.flatnonzero(self.memory.anchored & ~np.array(pending.whole()))
         if not len(stale):
@@ -199,22 +202,6 @@ class Walk(Generic[State]):
             self.state = self.state.select(going)
             self.memory = self.memory.select(pending.lanes_of(going))
             self._pending = pending.select(going)
-
-    def _blank(self, canvas: Canvas) -> Memory:
-        return Memory.blank(self._store(canvas), canvas)
-
-    def _store(self, canvas: Canvas) -> Store:
-        network = self._loop.network
-        shape = network.shape
-        return Store.empty(
-            shape.layers,
-            canvas.rows,
-            shape.kv_heads,
-            canvas.columns,
-            shape.head_dim,
-            device=network.device,
-            dtype=network.dtype,
-        )
 
     def _ask(self, state: State, canvas: Canvas, sound: Flags) -> Pending:
         """Ask the policy; `sound` says of each row of the canvas, or of the state, that it may go on."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from archer.completion import Completion, Tally, add
 from archer.decoders.base import DecodeState
-from archer.engine.canvas import Prompt
 from archer.engine.footprint import kept_bytes
 from archer.engine.loop import Loop
 from archer.engine.schedule import Application, Offer
@@ -101,18 +100,8 @@ class Job:
         if options.stop and model.text is None:
             raise BadRequest(f"{model.name!r} has no tokenizer, so it knows no stop strings.")
         rows = options.n if method.decoder.draws else 1
-        start = method.decoder.start(
-            Prompt.of(
-                [prompt] * rows,
-                model.folder.mask,
-                seed=request.seed,
-                eos=model.folder.eos,
-                ends=sorted(model.end_ids),
-                first=options.first,
-                attention_block=model.folder.architecture.attention_block,
-            ),
-            method.length,
-        )
+        laid = model.prompt([prompt] * rows, request.seed, options.first)
+        start = method.decoder.start(laid, method.length)
         canvas = method.decoder.canvas(start)
         job = cls(
             model=model,

@@ -72,10 +72,15 @@ def sizes(workspace: Workspace) -> dict[str, int]:
 
 
 def wanted(workspace: Workspace) -> list[Wanted]:
+    return arms_of(RULES, workspace)
+
+
+def arms_of(rules: Sequence[Rule], workspace: Workspace) -> list[Wanted]:
+    """Every rule on every task."""
     return [
         Wanted(rule.method, dict(rule.settings), task, few)
         for task, few in sizes(workspace).items()
-        for rule in RULES
+        for rule in rules
     ]
 
 

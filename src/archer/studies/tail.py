@@ -14,7 +14,7 @@ from archer.engine.work import Work
 from archer.report.tables import Column, Table
 from archer.studies.arms import PERCENT, against, described, value
 from archer.studies.in_turn import in_turn
-from archer.studies.refresh import SABER, TIMED, Rule, sizes
+from archer.studies.refresh import SABER, TIMED, Rule, arms_of, sizes
 from archer.studies.shadow_passes import require_unchanged, walk
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.workspace import Arm, Wanted, Workspace
@@ -50,11 +50,7 @@ class Watched:
 
 
 def wanted(workspace: Workspace) -> list[Wanted]:
-    return [
-        Wanted(rule.method, dict(rule.settings), task, few)
-        for task, few in sizes(workspace).items()
-        for rule in RULES
-    ]
+    return arms_of(RULES, workspace)
 
 
 def measure(workspace: Workspace) -> Measured:
