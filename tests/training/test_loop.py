@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 import archer
 from archer.errors import BadRequest
 from archer.pocket import tokenizer as vocabulary
-from archer.training import checkpoint, trainer, watch
-from archer.training.checkpoint import BadCheckpoint, Progress
-from archer.training.export import export
-from archer.training.learner import Learner
-from archer.training.loop import train
-from archer.training.trainer import Recipe
+from pocket_training import checkpoint, trainer, watch
+from pocket_training.checkpoint import BadCheckpoint, Progress
+from pocket_training.export import export
+from pocket_training.learner import Learner
+from pocket_training.loop import train
+from pocket_training.trainer import Recipe
 
 QUICK = Recipe(pool=8, watch_every=0.0, save_every=0.0)
 PROGRESS = Progress(seed=0, step=7, pool=2, sequences=99, minutes=1.5)

@@ -14,13 +14,13 @@ from archer.engine.loop import Loop
 from archer.engine.network import Transformer
 from archer.pocket.tokenizer import MASK, build, token_id, vocabulary
 from archer.policies.prompt_cache import Eager
-from archer.training import objective
-from archer.training.learner import Diverged, Learner
-from archer.training.network import first_weights, hidden_states
-from archer.training.objective import LEAST_RATE, Masked, loss, mask, prompt_blind
-from archer.training.optimiser import Optimiser
-from archer.training.samples import LONGEST, RESPONSE, Batch, Samples
-from archer.training.variants import VARIANTS, Variant
+from pocket_training import objective
+from pocket_training.learner import Diverged, Learner
+from pocket_training.network import first_weights, hidden_states
+from pocket_training.objective import LEAST_RATE, Masked, loss, mask, prompt_blind
+from pocket_training.optimiser import Optimiser
+from pocket_training.samples import LONGEST, RESPONSE, Batch, Samples
+from pocket_training.variants import VARIANTS, Variant
 
 
 @pytest.fixture(scope="module")

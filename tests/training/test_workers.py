@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from archer.errors import ArcherError
-from archer.training.trainer import Recipe, Trainer
-from archer.training.worker import work
-from archer.training.workers import Workers, averaged
+from pocket_training.trainer import Recipe, Trainer
+from pocket_training.worker import work
+from pocket_training.workers import Workers, averaged
 
 RECIPE = Recipe(workers=2, round_pools=2, warmup=1, pool=8)
 

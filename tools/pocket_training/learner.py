@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from archer.engine.network import Transformer
 from archer.errors import ArcherError
-from archer.training.network import first_weights, hidden_states
-from archer.training.objective import Masked, loss
-from archer.training.optimiser import Optimiser
-from archer.training.variants import VARIANTS, Variant
+from pocket_training.network import first_weights, hidden_states
+from pocket_training.objective import Masked, loss
+from pocket_training.optimiser import Optimiser
+from pocket_training.variants import VARIANTS, Variant
 
 AVERAGING = 0.998
 """Share of the old average that is kept at a step."""

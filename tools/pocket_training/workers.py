@@ -7,6 +7,7 @@ not fill two cores together.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,8 +21,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from archer.errors import ArcherError
-from archer.training.learner import Learner
-from archer.training.trainer import Effort, Recipe
+from pocket_training.learner import Learner
+from pocket_training.trainer import Effort, Recipe
+
+TOOLS = Path(__file__).resolve().parent.parent
+"""Where this package lies: it is not installed."""
 
 
 class Workers:
@@ -30,11 +34,17 @@ class Workers:
     def __init__(self, recipe: Recipe, threads: int) -> None:
         self._recipe = recipe
         self._folder = TemporaryDirectory(prefix="archer-training-")
-        command = [sys.executable, "-m", "archer.training.worker"]
+        command = [sys.executable, "-m", "pocket_training.worker"]
+        known = (str(TOOLS), os.environ.get("PYTHONPATH"))
+        variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, known))}
         arguments = [json.dumps(asdict(recipe)), str(threads)]
         self._processes = [
             subprocess.Popen(
-                [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                [*command, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=variables,
             )
             for _ in range(recipe.workers)
         ]

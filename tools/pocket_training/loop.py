@@ -14,11 +14,11 @@ from typing import Any
 
 from archer.errors import BadRequest
 from archer.pocket import frozen
-from archer.training import checkpoint
-from archer.training.checkpoint import Progress
-from archer.training.trainer import Effort, Recipe, Trainer
-from archer.training.watch import score
-from archer.training.workers import Workers
+from pocket_training import checkpoint
+from pocket_training.checkpoint import Progress
+from pocket_training.trainer import Effort, Recipe, Trainer
+from pocket_training.watch import score
+from pocket_training.workers import Workers
 
 MOST_THREADS = 512
 

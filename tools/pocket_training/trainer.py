@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from archer.pocket import tokenizer as vocabulary
-from archer.training.learner import Learner
-from archer.training.objective import mask
-from archer.training.samples import POOL, Samples
-from archer.training.variants import variant
+from pocket_training.learner import Learner
+from pocket_training.objective import mask
+from pocket_training.samples import POOL, Samples
+from pocket_training.variants import variant
 
 
 @dataclass(frozen=True)

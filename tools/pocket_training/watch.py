@@ -21,7 +21,7 @@ from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import END, MASK, token_id
 from archer.policies.prompt_cache import Eager
 from archer.tasks.pocket import Pocket, function_name
-from archer.training.samples import RESPONSE
+from pocket_training.samples import RESPONSE
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from archer.errors import BadRequest
 from archer.loading.architectures import Architecture
 from archer.loading.checkpoint import named_tensors
 from archer.pocket import tokenizer as vocabulary
-from archer.training import checkpoint
-from archer.training.card import card
-from archer.training.learner import restore_weights
-from archer.training.model_config import model_config
-from archer.training.network import first_weights
-from archer.training.samples import RESPONSE
-from archer.training.variants import variant
+from pocket_training import checkpoint
+from pocket_training.card import card
+from pocket_training.learner import restore_weights
+from pocket_training.model_config import model_config
+from pocket_training.network import first_weights
+from pocket_training.samples import RESPONSE
+from pocket_training.variants import variant
 
 
 def export(source: Path, folder: Path) -> None:

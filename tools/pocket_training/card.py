@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from archer.engine.network import Shape
-from archer.training.checkpoint import Progress
-from archer.training.variants import Variant
+from pocket_training.checkpoint import Progress
+from pocket_training.variants import Variant
 
 _TEXT = """\
 ---
@@ -35,7 +35,7 @@ Trained from nothing on problems drawn from a grammar: {sequences:,} sequences i
 CPU, seed {seed}. The objective is that of LLaDA's fine-tuning: response tokens are masked at a rate drawn
 per example, and the loss on them is weighted by one over the rate. The weights are a running average,
 stored in float16; compute in float32. Embedding and head were trained as one tensor. The recipe is
-`archer train {name}`.
+`make train MODEL={name}`.
 
 ## What it can and cannot do
 

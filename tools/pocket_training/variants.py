@@ -24,7 +24,7 @@ class Variant:
     """How its architecture is said in the model card, after "in"."""
 
     def shape(self, vocabulary: int) -> Shape:
-        """About 1.3 million parameters: small enough for half a million sequences in an afternoon."""
+        """About 1.4 million parameters: small enough for half a million sequences in an afternoon."""
         return Shape(
             layers=4,
             width=160,

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from archer.engine.network import Transformer
-from archer.training.network import hidden_states
-from archer.training.samples import Batch
+from pocket_training.network import hidden_states
+from pocket_training.samples import Batch
 
 LEAST_RATE = 0.02
 TAILED = 0.3

@@ -1,4 +1,4 @@
-"""One of several processes that train side by side: `python -m archer.training.worker RECIPE THREADS`.
+"""One of several processes that train side by side: `python -m pocket_training.worker RECIPE THREADS`.
 
 Reads one JSON object per line: from which state, on which pools, and where to put the new state. Answers
 with one line each. Tensors travel as safetensors files.
@@ -13,7 +13,7 @@ from typing import IO
 
 from safetensors.torch import load_file, save_file
 
-from archer.training.trainer import Recipe, Trainer
+from pocket_training.trainer import Recipe, Trainer
 
 
 def work(trainer: Trainer, orders: IO[str], answers: IO[str]) -> None:

@@ -1,4 +1,4 @@
-"""`archer train`, in process: a short run, its export, and what is refused."""
+"""`python -m pocket_training`, in process: a short run, its export, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import archer
-from archer.cli import main
-from archer.training import samples, trainer
+from pocket_training import samples, trainer
+from pocket_training.__main__ import run as main
 
 Capture = pytest.CaptureFixture[str]
 
@@ -25,7 +25,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_trained_model_can_be_loaded(tmp_path: Path, capsys: Capture) -> None:
     out, model = tmp_path / "run", tmp_path / "model"
-    asked = ["train", "pocket", "--out", str(out), "--minutes", "1", "--export", str(model)]
+    asked = ["pocket", "--out", str(out), "--minutes", "1", "--export", str(model)]
     assert main(asked) == 0
     shown = capsys.readouterr()
     assert "0.5 min" in shown.err
@@ -49,6 +49,6 @@ def test_a_trained_model_can_be_loaded(tmp_path: Path, capsys: Capture) -> None:
 def test_senseless_trainings_are_refused(
     tmp_path: Path, capsys: Capture, arguments: list[str], sentence: str
 ) -> None:
-    assert main(["train", *arguments, "--out", str(tmp_path / "run")]) == 2
+    assert main([*arguments, "--out", str(tmp_path / "run")]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

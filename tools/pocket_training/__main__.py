@@ -1,14 +1,28 @@
-"""`archer train`: make the bundled model anew, from nothing."""
+"""`PYTHONPATH=tools python -m pocket_training`: make a bundled model anew, from nothing."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from archer.cli import command, main
 from archer.cli.messages import complain
 from archer.cli.output import write_line
 from archer.cli.whole import Whole
 from archer.errors import BadRequest
+from pocket_training.export import export as exported
+from pocket_training.loop import train as trained
+from pocket_training.trainer import Recipe
+from pocket_training.variants import variant
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Train as the arguments say; the exit code."""
+    made = command("python -m pocket_training", "Train one of the bundled models.")
+    made.default(train)
+    return main(argv, made)
 
 
 def train(
@@ -43,11 +57,6 @@ def train(
     export
         Write the model to this new folder at the end, for --model.
     """
-    from archer.training.export import export as exported
-    from archer.training.loop import train as trained
-    from archer.training.trainer import Recipe
-    from archer.training.variants import variant
-
     variant(model)
     if export is not None and export.exists():
         raise BadRequest(f"{export} exists already. Name a new folder by --export.")
@@ -65,3 +74,7 @@ def _told(line: dict[str, Any]) -> str:
     if "base" in line:
         return f"{place}: dev Pass@1 {line['base']:.1%} base, {line['extended']:.1%} extended"
     return f"{place}: loss {line['loss']:.3f}, {line['speed']:.0f} sequences/s"
+
+
+if __name__ == "__main__":
+    sys.exit(run())
