@@ -1,0 +1,58 @@
+"""A process that is one shard; started by the first one, never by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from archer.errors import ArcherError, ShardLost
+from archer.shards.start import Task, follow_task
+
+ENDED = 1
+LIFELINE = 0
+"""Nothing is ever written to this end of it."""
+FIRST_SPEAKS = 5.0
+"""Seconds for the first shard to say what happened, which ends this process."""
+
+
+class _Ending:
+    """The one sentence that a shard says when it ends before its time."""
+
+    def __init__(self, task: Task) -> None:
+        self._name = f"shard {task.rank + 1} of {task.of}"
+        self._said = threading.Lock()
+
+    def now(self, sentence: str) -> None:
+        if self._said.acquire(blocking=False):
+            sys.stderr.write(f"archer: {self._name}: {sentence}\n")
+            sys.stderr.flush()
+            os._exit(ENDED)
+        threading.Event().wait()
+
+    def with_the_first(self) -> None:
+        """The lifeline holds as long as the first shard lives."""
+        while os.read(LIFELINE, 1):
+            pass
+        self.now("the first shard ended, so this one ends.")
+
+
+def main() -> None:
+    task = Task.decoded(sys.argv[1])
+    for asked_to_end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(asked_to_end, signal.SIG_IGN)  # as the first one is, which tells this one
+    ending = _Ending(task)
+    threading.Thread(target=ending.with_the_first, daemon=True).start()
+    try:
+        follow_task(task)
+        os._exit(0)  # the thread that holds the lifeline still reads
+    except ShardLost as error:
+        threading.Event().wait(FIRST_SPEAKS)
+        ending.now(str(error))
+    except ArcherError as error:
+        ending.now(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""A shard that is not the first: it does what it is told, pass by pass, and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from archer.engine.footprint import empty_store
+from archer.engine.forward import Inputs, compute
+from archer.engine.group import Group
+from archer.engine.layout import Plans
+from archer.engine.network import Transformer
+from archer.shards.message import Message
+from archer.shards.one_shard import OneShard
+from archer.shards.orders import PASS, Kept, parts_of
+from archer.shards.pass_logits import PassLogits
+from archer.threads import computing
+
+
+class Follower(OneShard):
+    """The other side of `Leader`."""
+
+    def __init__(self, group: Group, vocabulary: int, mask: int, network: Transformer) -> None:
+        super().__init__(group, vocabulary, mask)
+        self.network = network
+        self._plans = Plans(shift=False, device=network.device)
+        self._kept: dict[int, Kept] = {}
+        self._logits_of_passes: dict[int, PassLogits] = {}
+
+    def follow(self, threads: int | None = None) -> None:
+        """Until the first shard says that this is the end."""
+        with torch.inference_mode(), computing(threads):
+            while True:
+                raw = self.group.hear()
+                message = Message.decoded(raw)
+                if message.kind == "end":
+                    return
+                for number in message.fields["dropped"]:
+                    self._kept.pop(number, None)
+                    self._logits_of_passes.pop(number, None)
+                self._do(message, raw)
+
+    def _do(self, message: Message, raw: bytes) -> None:
+        fields = message.fields
+        if message.kind == PASS:
+            parts = list(parts_of(message, self._under, self._plans))
+            inputs = Inputs.of(parts, self.network.device)
+            made = self.pass_logits(raw, lambda: compute(self.network, inputs))
+            self._logits_of_passes[fields["pass"]] = made
+        elif message.kind == "ask":
+            rows = slice(*fields["rows"])
+            self._logits_of_passes[fields["pass"]].answer(fields["question"], rows, fields["given"])
+        else:
+            self._copy(fields)
+
+    def _copy(self, fields: Any) -> None:
+        target, source = self._under(fields["target"]), self._under(fields["source"])
+        slots = fields["slots"]
+        target.store.take(source.store, None if slots is None else (slots[0], slots[1]))
+        for name, feature in source.features.items():
+            if slots is None:
+                target.features[name] = feature.clone()
+            else:
+                target.features[name][slots[0]] = feature[slots[1]]
+
+    def _under(self, number: Sequence[int]) -> Kept:
+        """What is kept under a store's number, made where it is new."""
+        name, slots, columns = number
+        if name not in self._kept:
+            self._kept[name] = Kept(empty_store(self.network, slots, columns), {})
+        return self._kept[name]

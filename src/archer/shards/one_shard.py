@@ -1,0 +1,77 @@
+"""What every shard does in a pass: compute, and compare with the others what all must have in common."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from archer.engine import split_vocabulary
+from archer.engine.group import Group
+from archer.engine.network import Transformer
+from archer.engine.split_vocabulary import Words
+from archer.errors import ShardLost
+from archer.shards.pass_logits import PassLogits
+
+BITS = 48
+"""Of a digest: as many as a float64 holds exactly, and some to spare."""
+WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""By bytes per number: how its bits are read."""
+EVERY = 64
+"""Passes between two comparisons on an accelerator, where each would make the host wait."""
+
+
+class OneShard:
+    """One shard, first or not.
+
+    Two things are digested: the orders that were given, and the bits of the last hidden states, which are the
+    same everywhere as long as every sum, every router and every rule inside a layer came out the same.  A
+    shard with other weights is not seen by this, because its share of a sum reaches all of them alike: files
+    are compared before loading, in `agreement`.
+    """
+
+    def __init__(self, group: Group, vocabulary: int, mask: int) -> None:
+        self.group = group
+        self.words = Words(group, vocabulary, mask)
+        self._orders = hashlib.blake2b(digest_size=BITS // 8)
+        self._hidden = torch.zeros(())
+        self._passes = 0
+
+    def joins(self, network: Transformer) -> None:
+        """Make a network of this shard's shape part of the group."""
+        for index in range(network.shape.layers):
+            network.layer(index).group = self.group
+        network.one_shard = self
+
+    def embed(self, tokens: Tensor, embedding: Tensor) -> Tensor:
+        return split_vocabulary.embed(self.words, tokens, embedding)
+
+    def note(self, hidden: Tensor) -> None:
+        bits = hidden.contiguous().view(WHOLE[hidden.element_size()])
+        self._hidden = bits.sum(dtype=torch.int64) & ((1 << BITS) - 1)
+
+    def pass_logits(self, told: bytes, compute: Callable[[], Tensor]) -> PassLogits:
+        """Make the pass that the message `told` orders; the logits, reduced and compared."""
+        self._orders.update(told)
+        self._passes += 1
+        scores = compute()
+        order = int.from_bytes(self._orders.digest(), "big")
+        digest = torch.tensor([order, self._passes, 0, 0], dtype=torch.float64)
+        digest = digest.to(scores.device)
+        digest[2] = self._hidden
+        peaks, digests = split_vocabulary.joint_peaks(self.words, scores, digest)
+        if scores.device.type == "cpu" or self._passes % EVERY == 0:
+            compare(digests)
+        return PassLogits(self.words, scores, peaks)
+
+
+def compare(digests: Tensor) -> None:
+    """[t, 4]: refuse to go on where a shard's differ from the first one's."""
+    other = (digests != digests[0]).any(dim=1).nonzero().flatten().tolist()
+    if other:
+        raise ShardLost(
+            f"Shard {other[0] + 1} of {len(digests)} came to other numbers than the first. Nothing that was "
+            "decided since can be trusted: check that all shards have the same files, versions and devices."
+        )

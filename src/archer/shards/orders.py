@@ -1,0 +1,130 @@
+"""A pass as a message: what the other shards must know of each part, and the parts they make of it.
+
+Axes: B rows, L columns.
+
+Tokens, which columns are computed and which are scored; keys, values and features of layers stay with each
+shard, under the number that the first one gave to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from archer.engine.arrays import Flags
+from archer.engine.canvas import Canvas
+from archer.engine.forward import Part
+from archer.engine.layer_rule import RowRule
+from archer.engine.layout import Frame, Plans, RowGroup
+from archer.engine.memory import Memory, Store
+from archer.errors import BadRequest
+from archer.policies.dllm import DllmRule
+from archer.shards.message import Message
+
+PASS = "pass"
+OPTIONAL = ("positions", "visible")
+"""Arrays of a canvas that may be missing."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a shard keeps under the number of a store."""
+
+    store: Store
+    features: dict[str, Tensor]
+
+
+def order(parts: Sequence[Part], logits: int, number: Callable[[Store], list[int]]) -> Message:
+    """A pass over these parts whose logits get the number `logits`; `number` gives a store's and its size."""
+    fields, arrays = [], []
+    for part in parts:
+        canvas, layout = part.canvas, part.layout
+        given = [name for name in OPTIONAL if getattr(canvas, name) is not None]
+        fields.append(
+            {
+                "store": number(part.memory.store),
+                "slots": part.memory.slots,
+                "starts": canvas.starts,
+                "running": [row for row, _ in layout.answers],
+                "boundary": layout.boundary,
+                "mask": canvas.mask,
+                "attention_block": canvas.attention_block,
+                "rule": _described(part.rule),
+                "given": given,
+            }
+        )
+        arrays += [canvas.tokens, _columns(canvas, layout.computed)]
+        arrays += [_columns(canvas, layout.scored), *(getattr(canvas, name) for name in given)]
+    return Message(PASS, {"parts": fields, "pass": logits}, tuple(arrays))
+
+
+def parts_of(
+    message: Message, kept: Callable[[Sequence[int]], Kept], plans: Plans
+) -> Iterator[Part]:
+    """The parts of a pass on this shard; `kept` finds or makes what is under a number."""
+    arrays = iter(message.arrays)
+    for fields in message.fields["parts"]:
+        tokens, computed, scored = next(arrays), next(arrays), next(arrays)
+        given = {name: next(arrays) for name in fields["given"]}
+        yield _part(fields, (tokens, computed, scored), given, kept(fields["store"]), plans)
+
+
+def _part(
+    fields: dict[str, Any],
+    arrays: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    given: dict[str, NDArray[Any]],
+    own: Kept,
+    plans: Plans,
+) -> Part:
+    tokens, computed, scored = arrays
+    canvas = Canvas(
+        tokens=tokens,
+        starts=tuple(fields["starts"]),
+        response=slice(fields["boundary"], tokens.shape[1]),
+        mask=fields["mask"],
+        block=np.zeros((len(tokens), 2), dtype=np.int64),
+        reads=scored,
+        attention_block=fields["attention_block"],
+        **given,
+    )
+    frame = Frame(
+        starts=canvas.starts,
+        slots=tuple(fields["slots"]),
+        response=fields["boundary"],
+        running=tuple(fields["running"]),
+        attention_block=canvas.attention_block,
+    )
+    layout = plans.plan(computed, scored, frame)
+    blank = Memory.blank(own.store, canvas)
+    memory = replace(blank, slots=frame.slots, features=own.features)
+    return Part(canvas, layout, memory, _rule(fields["rule"]))
+
+
+def _columns(canvas: Canvas, groups: Sequence[RowGroup]) -> Flags:
+    """[B, L]: the columns of some groups of rows."""
+    chosen = np.zeros(canvas.tokens.shape, dtype=np.bool_)
+    for group in groups:
+        chosen[group.row : group.row + group.rows, group.picked] = True
+    return chosen
+
+
+def _described(rule: RowRule | None) -> dict[str, Any] | None:
+    if rule is None:
+        return None
+    if not isinstance(rule, DllmRule):
+        raise BadRequest(
+            f"The rule {type(rule).__name__} chooses rows inside layers in a way that other shards do not "
+            "know. Load the model without shards, or take another cache."
+        )
+    return asdict(rule)
+
+
+def _rule(described: dict[str, Any] | None) -> RowRule | None:
+    if described is None:
+        return None
+    return DllmRule(described["ratio"], tuple((one, two) for one, two in described["due"]))

@@ -1,0 +1,235 @@
+"""From a checked folder to a network that is one of several: started here, or all of them by torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import distributed as dist
+
+from archer.engine.group import Group
+from archer.engine.network import Transformer
+from archer.engine.shard import Shard, check
+from archer.errors import BadRequest, ShardLost
+from archer.loading.checkpoint import Folder, load_network, read_folder
+from archer.shards.agreement import agree
+from archer.shards.follower import Follower
+from archer.shards.leader import Leader, Others
+from archer.shards.loopback import LOOPBACK, on_this_machine, own_store
+from archer.shards.processes import Processes
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+
+COMMAND = (sys.executable, "-P", "-m", "archer.shards")
+# -P keeps the working directory off the import path: a stray torch.py there must not run.
+PATIENCE = timedelta(days=30)
+"""How long a shard waits for the next message: a server may be idle for weeks."""
+ARRIVAL = 120.0
+"""Seconds for the others to start."""
+POLL = 0.05
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how each shard computes; the same for all but the number of the device."""
+
+    device: str
+    dtype: str
+    int8: bool
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a process must know to be a shard."""
+
+    folder: str
+    place: Place
+    rank: int
+    of: int
+    port: int
+
+    def encoded(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def decoded(cls, text: str) -> Task:
+        task = cls(**json.loads(text))
+        return replace(task, place=Place(**task.place))  # type: ignore[arg-type]
+
+
+class _Elsewhere:
+    """Others that torchrun started, and ends."""
+
+    def fate(self) -> str | None:
+        return None
+
+    def close(self, *, told: bool) -> None:
+        pass
+
+
+def network_of(folder: Folder, place: Place, shards: int) -> Transformer:
+    """The first shard's network, the others at work.
+
+    Under torchrun every process calls this; it returns in the first alone, the others end with it.
+    """
+    check(folder.shape, shards)
+    if dist.is_initialized():
+        raise BadRequest(
+            "This process is part of a group of torch.distributed already, such as that of another model "
+            "over shards. Close that one first."
+        )
+    rank = launched_rank(os.environ, shards)
+    if rank is None:
+        return _start(folder, place, shards)
+    shard = Shard(rank, shards)
+    local = int(os.environ.get("LOCAL_RANK", rank))
+    device = device_of(place.device, local)
+    group = join(shard, device, None)
+    if rank:
+        follow(folder, replace(place, device=str(device)), group)
+        raise SystemExit(0)
+    return _leading(folder, replace(place, device=str(device)), group, _Elsewhere())
+
+
+def launched_rank(environment: Mapping[str, str], shards: int) -> int | None:
+    """This process's number under torchrun; None where nobody has started the others."""
+    if "RANK" not in environment or "WORLD_SIZE" not in environment:
+        return None
+    count = int(environment["WORLD_SIZE"])
+    if count != shards:
+        raise BadRequest(
+            f"torchrun started {count} processes for {shards} shards. Give the same number to both."
+        )
+    return int(environment["RANK"])
+
+
+def device_of(device: str, number: int) -> torch.device:
+    """The device of a machine's shard with this number."""
+    which = torch.device(device)
+    if which.type == "cpu":
+        return which
+    if ":" in device:
+        raise BadRequest(
+            f"Shards take one device each, so {device} cannot be all of them. Give {which.type}."
+        )
+    count = torch.accelerator.device_count()
+    if number >= count:
+        raise BadRequest(
+            f"Shard {number + 1} needs a device of its own, and this machine has {count}. Take fewer shards."
+        )
+    return torch.device(which.type, number)
+
+
+def join(shard: Shard, device: torch.device, store: Store | None) -> Group:
+    """Become part of the group; without a store, as torchrun's environment says."""
+    backend = "gloo" if device.type == "cpu" else "nccl"
+    with nullcontext() if store is None else on_this_machine():
+        dist.init_process_group(
+            backend, store=store, rank=shard.rank, world_size=shard.of, timeout=PATIENCE
+        )
+        data = dist.group.WORLD
+        assert data is not None
+        control = data if backend == "gloo" else dist.new_group(backend="gloo", timeout=PATIENCE)
+    assert isinstance(control, dist.ProcessGroup)
+    return Group(shard, data, control)
+
+
+def follow(folder: Folder, place: Place, group: Group) -> None:
+    """Be a shard until the first one ends.
+
+    Who wants to stop it tells the first, which answers what is running; the others leave when it does.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    agree(group, folder)
+    network = _loaded(folder, place, group.shard)
+    follower = Follower(group, folder.shape.vocabulary, folder.mask, network)
+    follower.joins(network)
+    follower.follow(place.threads)
+    group.leave()
+
+
+def follow_task(task: Task) -> None:
+    """The same in a process that the first shard started."""
+    store = dist.TCPStore(LOOPBACK, task.port, is_master=False)  # type: ignore[attr-defined]
+    store.set(_here(task.rank), "")
+    device = torch.device(task.place.device)
+    group = join(Shard(task.rank, task.of), device, store)
+    follow(read_folder(Path(task.folder)), task.place, group)
+
+
+def _start(folder: Folder, place: Place, shards: int) -> Transformer:
+    """Start the others on this machine and lead them."""
+    devices = [str(device_of(place.device, rank)) for rank in range(shards)]
+    store = own_store()
+    tasks = [
+        Task(str(folder.path), replace(place, device=devices[rank]), rank, shards, store.port)
+        for rank in range(1, shards)
+    ]
+    others = Processes([[*COMMAND, task.encoded()] for task in tasks])
+    try:
+        _wait_for(store, others, shards)
+        group = join(Shard(0, shards), torch.device(devices[0]), store)
+    except BaseException:
+        others.close(told=False)
+        raise
+    try:
+        return _leading(folder, replace(place, device=devices[0]), group, others)
+    except BaseException:
+        others.close(told=False)
+        group.leave()
+        raise
+
+
+def _wait_for(store: Store, others: Processes, shards: int) -> None:
+    """Until every process is there: a group that waits for one that is gone would wait for ever."""
+    last = time.monotonic() + ARRIVAL
+    names = [_here(rank) for rank in range(1, shards)]
+    while not store.check(names):
+        sentence = others.ended()
+        if sentence is None and time.monotonic() > last:
+            sentence = f"The other shards did not start within {ARRIVAL:.0f} s. Start it again."
+        if sentence is not None:
+            raise ShardLost(sentence)
+        time.sleep(POLL)
+
+
+def _here(rank: int) -> str:
+    return f"archer/here/{rank}"
+
+
+def _leading(folder: Folder, place: Place, group: Group, others: Others) -> Transformer:
+    agree(group, folder)
+    network = _loaded(folder, place, group.shard)
+    leader = Leader(group, folder.shape.vocabulary, folder.mask, others)
+    leader.joins(network)
+    network.all_shards = leader
+    if isinstance(others, Processes):
+        others.stuck = lambda: group.computing
+        others.when_lost = leader.lose
+    weakref.finalize(network, leader.close)
+    return network
+
+
+def _loaded(folder: Folder, place: Place, shard: Shard) -> Transformer:
+    return load_network(
+        folder,
+        device=torch.device(place.device),
+        dtype=getattr(torch, place.dtype),
+        int8=place.int8,
+        shard=shard,
+    )
