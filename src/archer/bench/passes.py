@@ -1,0 +1,97 @@
+"""How long turns of the engine take on this machine, over drawn mixes of rows: what a simulation has to know.
+
+A mix is a few requests of drawn sizes, some of which make full passes and some cached ones.  Whole turns are
+timed: pass, decisions, scheduling.  The requests are never finished.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter, process_time
+from typing import Any
+
+import torch
+
+from archer.engine.step import Step
+from archer.methods import build
+from archer.model import Model, Request
+from archer.planning.pass_times import Timed
+from archer.planning.trajectory import Share
+from archer.planning.ways import UNBOUNDED
+from archer.service.engine import Engine
+from archer.service.listener import Listener
+
+FULL, CACHED, MASKS = "saber", "saber+archer:inf", "llada-confidence"
+"""A full pass at every update; a cached one from the second update on; a full one that scores masks alone."""
+
+
+@dataclass(frozen=True)
+class Mixes:
+    """What is drawn: how many mixes, and the ranges of their rows."""
+
+    mixes: int = 24
+    rows: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    prompts: tuple[int, int] = (40, 400)
+    lengths: tuple[int, ...] = (32, 64, 96, 128)
+    repeats: int = 3
+    """Turns of each mix that are timed, after one that is not."""
+    seed: int = 0
+
+    def draw(self, model: Model) -> Iterator[list[Request]]:
+        draw = random.Random(self.seed)
+        barred = {model.folder.mask} | model.end_ids
+        plain = sorted(set(range(model.folder.shape.vocabulary)) - barred)
+        for number in range(self.mixes):
+            requests = []
+            for _ in range(self.rows[number % len(self.rows)]):
+                prompt = tuple(draw.choices(plain, k=draw.randint(*self.prompts)))
+                name = draw.choice((FULL, CACHED, CACHED, MASKS))
+                method = build(name, {"length": draw.choice(self.lengths)})
+                requests.append(Request(method, (prompt,), seed=0))
+            yield requests
+
+
+@dataclass
+class _Shares(Listener):
+    """What the rows of a turn computed."""
+
+    seen: list[Share] = field(default_factory=list)
+
+    def stepped(self, step: Step[Any]) -> None:
+        (call,) = step.calls
+        keys = step.canvas.columns if call.fed else 0
+        self.seen.append(Share(call.fed, keys, step.work.scored))
+
+
+def passes(model: Model, mixes: Mixes) -> list[Timed]:
+    """One for every turn that was seen; the median where several computed the same."""
+    found = []
+    for requests in mixes.draw(model):
+        found += _timed(model, requests, mixes.repeats)
+    return found
+
+
+def _timed(model: Model, requests: Sequence[Request], repeats: int) -> list[Timed]:
+    engine, listener = Engine(model, budget=UNBOUNDED), _Shares()
+    for request in requests:
+        engine.enqueue(request, listener=listener)
+    clock = process_time if _on_one_thread(model) else perf_counter
+    engine.turn()
+    taken: dict[tuple[Share, ...], list[float]] = {}
+    for _ in range(repeats):
+        listener.seen.clear()
+        started = clock()
+        engine.turn()
+        seconds = clock() - started
+        taken.setdefault(tuple(listener.seen), []).append(seconds)
+    engine.close()
+    return [Timed(shares, statistics.median(times)) for shares, times in taken.items() if shares]
+
+
+def _on_one_thread(model: Model) -> bool:
+    """Then time is what this process computes, whatever else the machine does."""
+    threads = model.threads or torch.get_num_threads()
+    return model.network.device.type == "cpu" and threads == 1

@@ -1,0 +1,1 @@
+"""What it will take: the engine's own scheduler against a simulated clock, before anything is bought."""

@@ -1,0 +1,134 @@
+"""How many updates a response takes and how many of them are full passes: by method, from committed results.
+
+Counts of the bundled model come from `docs/results/main.json` and `docs/results/radius.json`, by `make docs`.
+Updates of LLaDA-8B are those that the paper tells for MBPP, with a response of 256 tokens; it tells no
+refreshes, so their share is that of the bundled model at the same radius.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any
+
+from archer.errors import BadRequest
+from archer.planning.trajectory import Trajectory, even
+
+FILE = "paces.json"
+TASK = "pocket"
+LENGTH = 64
+"""Tokens of a response in that task."""
+PAPER_LENGTH = 256
+PAPER_UPDATES = {
+    "llada-8b": {
+        "saber": 146.98,
+        "archer": 147.51,
+        "no-rollback": 65.97,
+        "no-rollback+archer": 65.97,
+    }
+}
+"""Mean updates on MBPP, the paper's table of rollback activity; a cache does not change them much."""
+NEVER = float("inf")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Work of a response, in parts of its size."""
+
+    updates: float
+    """Per token of the response."""
+    refreshed: float
+    """Part of the updates with a full pass; the first one always has one."""
+
+    def trajectory(self, prompt: int, length: int, extra: int = 0) -> Trajectory:
+        updates = max(1, round(self.updates * length))
+        full = min(updates, max(1, round(self.refreshed * updates)))
+        return even(prompt, length, updates, full, extra)
+
+
+def pace(method: str, radius: float | None = None, shape: str | None = None) -> Pace:
+    """Of a method of the table, at a radius where it has one, on a shape of which the paper tells updates."""
+    known = published()
+    if method not in known["methods"]:
+        raise BadRequest(
+            f"How many updates {method!r} takes is not known here. Known: "
+            f"{', '.join(known['methods'])}. Say it yourself: updates 0.58, refreshed 0.18"
+        )
+    row = known["methods"][method]
+    found = Pace(row["updates"] / LENGTH, row["refreshed"])
+    told = PAPER_UPDATES.get(shape or "", {}).get(method)
+    if told is not None:
+        found = replace(found, updates=told / PAPER_LENGTH)
+    if radius is None:
+        return found
+    if row["radius"] is None:
+        raise BadRequest(
+            f"{method} has no radius; the methods with one are archer and no-rollback+archer."
+        )
+    usual = refreshed(known["methods"]["archer"]["radius"])
+    return replace(found, refreshed=min(1.0, found.refreshed / usual * refreshed(radius)))
+
+
+def refreshed(radius: float) -> float:
+    """Part of Saber's updates with a full pass, by radius: between measured radii it follows 1 / radius.
+
+    Without end the share is none: the first update's full pass is counted apart.
+    """
+    shares: dict[float, float] = {
+        float(name): share for name, share in published()["refreshed"].items()
+    }
+    shares[NEVER] = 0.0
+    if not radius >= 1:
+        raise BadRequest(f"A radius is a number, at least 1, or inf, not {radius}.")
+    if radius in shares:
+        return shares[radius]
+    below = max(known for known in shares if known <= radius)
+    above = min(known for known in shares if known >= radius)
+    weight = (1 / below - 1 / radius) / (1 / below - (0.0 if above == NEVER else 1 / above))
+    return shares[below] + weight * (shares[above] - shares[below])
+
+
+def published() -> dict[str, Any]:
+    """What `make docs` took from the results."""
+    content: dict[str, Any] = json.loads(
+        files("archer.planning").joinpath(FILE).read_text(encoding="utf-8")
+    )
+    return content
+
+
+def excerpt(main: Mapping[str, Any], radius: Mapping[str, Any]) -> dict[str, Any]:
+    """The same from the results of the studies `main` and `radius`.
+
+    Left out are caches whose passes are neither of everything nor of the response.
+    """
+    rows = [row for row in main["rows"] if row.get("task") == TASK]
+    plain = [row for row in rows if _is_plain(row["method"])]
+    return {
+        "commands": ["archer study main", "archer study radius"],
+        "methods": {
+            row["method"]: {
+                "updates": row["updates"],
+                "refreshed": row["refresh_fraction"],
+                "radius": main["settings"]["methods"][TASK][row["method"]].get("radius"),
+            }
+            for row in plain
+        },
+        "refreshed": _by_radius(radius["rows"]),
+    }
+
+
+def _by_radius(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    return {
+        row["radius"]: row["refresh_fraction"]
+        for row in rows
+        if row.get("split") == TASK and row["radius"] != "saber"
+    }
+
+
+def _is_plain(method: str) -> bool:
+    from archer.methods import build
+    from archer.policies.prompt_cache import Archer, Eager
+
+    return type(build(method, {"length": LENGTH}).policy) in (Archer, Eager)

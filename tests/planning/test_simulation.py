@@ -1,0 +1,154 @@
+"""The simulation loses nothing, invents nothing, and its time never runs back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archer.planning.simulation import Arrivals, Clients, Outcome, Request, alone, simulate
+from archer.planning.trajectory import Share, Trajectory, even
+from archer.planning.ways import Asked, ByEngine, InBatches, Turn, Way
+from planning.drawing import COSTS, requests, trajectories, ways
+
+times = st.lists(st.floats(0, 3, allow_subnormal=False), min_size=14, max_size=14)
+SLACK = 1e-9
+
+
+class Watched(Way):
+    """A way that notes when it was told and asked what."""
+
+    def __init__(self, inner: Way) -> None:
+        self.inner = inner
+        self.moments: list[float] = []
+        self.taken: list[int] = []
+        self.shares: list[Share] = []
+
+    def take(self, asked: Asked) -> None:
+        self.taken.append(asked.number)
+        self.inner.take(asked)
+
+    def turn(self, now: float) -> Turn | None:
+        self.moments.append(now)
+        made = self.inner.turn(now)
+        self.shares += () if made is None else made.shares
+        return made
+
+
+@given(requests, times, ways, st.integers(1, 3))
+def test_nobody_is_lost_and_the_work_is_theirs(
+    asked: list[Request], moments: list[float], make: Callable[[], Way], cards: int
+) -> None:
+    made: list[Watched] = []
+
+    def watched() -> Way:
+        made.append(Watched(make()))
+        return made[-1]
+
+    ran = simulate(asked, Arrivals(moments[: len(asked)]), watched, COSTS, cards)
+    assert [each.number for each in ran.answered] == list(range(len(asked)))
+    assert sorted(number for way in made for number in way.taken) == list(range(len(asked)))
+    wanted = [share for request in asked for share in request.trajectory.shares]
+    done = [share for way in made for share in way.shares]
+    assert sorted(map(_key, done)) == sorted(map(_key, wanted))
+    assert ran.columns == sum(share.columns for share in wanted)
+
+
+@given(requests, times, ways, st.integers(1, 3))
+def test_time_goes_forward_and_nobody_is_faster_than_alone(
+    asked: list[Request], moments: list[float], make: Callable[[], Way], cards: int
+) -> None:
+    made: list[Watched] = []
+
+    def watched() -> Way:
+        made.append(Watched(make()))
+        return made[-1]
+
+    ran = simulate(asked, Arrivals(moments[: len(asked)]), watched, COSTS, cards)
+    for way in made:
+        assert way.moments == sorted(way.moments)
+    for each in ran.answered:
+        assert each.at == moments[each.number]
+        least = sum(COSTS.seconds((share,)) for share in _passes(asked[each.number].trajectory))
+        assert each.seconds >= least - SLACK
+    last = max(each.ended for each in ran.answered)
+    assert ran.busy <= cards * (last - min(moments[: len(asked)])) + SLACK
+
+
+@given(requests, times)
+def test_one_at_a_time_is_first_come_first_served(
+    asked: list[Request], moments: list[float]
+) -> None:
+    arrivals = moments[: len(asked)]
+    ran = simulate(asked, Arrivals(arrivals), lambda: InBatches(1), COSTS)
+    now = 0.0
+    for number in sorted(range(len(asked)), key=lambda number: (arrivals[number], number)):
+        now = max(now, arrivals[number]) + alone(asked[number], COSTS)
+        assert abs(ran.answered[number].ended - now) < SLACK
+
+
+@given(requests, st.integers(1, 5), ways)
+def test_clients_ask_one_after_the_other(
+    asked: list[Request], clients: int, make: Callable[[], Way]
+) -> None:
+    ran = simulate(asked, Clients(clients, len(asked)), make, COSTS)
+    assert len(ran.answered) == len(asked)
+    for each in ran.answered:
+        there = [o for o in ran.answered if o.at <= each.at < o.ended]
+        assert len(there) <= clients
+
+
+def test_clients_stop_asking_when_their_time_is_over() -> None:
+    asked = [Request(even(8, 8, 4, 1)) for _ in range(6)]
+    own = alone(asked[0], COSTS)
+    ran = simulate(asked, Clients(1, 6, seconds=2.5 * own), lambda: InBatches(1), COSTS)
+    assert [each.number for each in ran.answered] == [0, 1, 2]
+
+
+@given(trajectories())
+def test_a_trajectory_survives_being_written(made: Trajectory) -> None:
+    assert Trajectory.from_dict(made.as_dict()) == made
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.data())
+def test_refreshes_are_spread_evenly(length: int, updates: int, data: st.DataObject) -> None:
+    full = data.draw(st.integers(1, updates))
+    made = even(100, length, updates, full)
+    whole = [index for index, share in enumerate(made.shares) if share.columns == 100 + length]
+    assert len(whole) == full
+    assert whole[0] == 0
+    gaps = [after - before for before, after in pairwise(whole)]
+    assert not gaps or max(gaps) - min(gaps) <= 1
+    assert made.masks[0] == length
+    assert list(made.masks) == sorted(made.masks, reverse=True)
+
+
+def test_more_cards_share_the_requests() -> None:
+    asked = [Request(even(8, 8, 4, 1)) for _ in range(4)]
+    ran = simulate(asked, Arrivals([0.0] * 4), lambda: ByEngine(1), COSTS, cards=4)
+    own = alone(asked[0], COSTS)
+    assert [each.ended for each in ran.answered] == [own] * 4
+
+
+def test_what_is_told_is_what_the_benches_tell() -> None:
+    """Goodput counts those within three times the time alone, per second from first arrival to last end."""
+    asked = [Request(even(8, 8, 4, 1)) for _ in range(5)]
+    ran = simulate(asked, Arrivals([0.0] * 5), lambda: InBatches(1), COSTS)
+    own = [alone(request, COSTS) for request in asked]
+    told = Outcome.of(ran.answered, own, [True, False, False, False, False])
+    assert told.in_time == 3 / 5
+    assert told.goodput == 3 / (5 * own[0])
+    assert told.throughput == 1 / own[0]
+    assert told.p50 == 3 * own[0]
+    assert told.p99_small == own[0]
+    assert Outcome.of(ran.answered, own).p99_small is None
+
+
+def _key(share: Share) -> tuple[int, int, int]:
+    return share.columns, share.keys, share.scored
+
+
+def _passes(made: Trajectory) -> Sequence[Share]:
+    return [share for share in made.shares if share.columns]
