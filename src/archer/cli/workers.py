@@ -1,0 +1,138 @@
+"""Who computes: this process, `--workers` processes, or a Ray cluster by `--ray`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cyclopts import Parameter
+
+from archer.cli.options import ModelOptions
+from archer.cli.whole import MaybeWhole
+from archer.errors import BadRequest
+
+if TYPE_CHECKING:
+    from archer.model import Model
+    from archer.runs.executors.dispatch import Dispatcher
+    from archer.runs.executors.executor import Executor
+    from archer.runs.executors.source import Source
+
+
+MOST_WORKERS = 512
+
+
+@dataclass(frozen=True)
+class Computing:
+    """A model, or the outline of one, with whoever computes it."""
+
+    model: Model
+    executor: Executor
+    device: str | None = None
+    """The kind of device of the workers, where the model is an outline."""
+
+
+@Parameter(name="*", group="Workers")
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How many problems are completed side by side, and where."""
+
+    workers: MaybeWhole = None
+    """Processes with a model each [default: 1; with --ray as many as the cluster has room for]."""
+    ray: str | None = None
+    """Use a Ray cluster: auto finds the running one, local starts one here; or give its address."""
+
+    @contextmanager
+    def opened(self, model: ModelOptions) -> Iterator[Computing]:
+        """The model and its executor, until this is left; refuses what can be refused first."""
+        check_workers(self.workers)
+        if self.ray is not None:
+            if not self.ray.strip():
+                raise BadRequest("--ray takes auto, local or the address of a cluster.")
+            with _on_ray(self.ray, self.workers, source_of(model)) as found:
+                yield found
+        elif self.workers is not None and self.workers > 1:
+            source = source_of(model)
+            from archer.model import place
+
+            kind = place(source.device, source.dtype)[0].type
+            outline = source.outline()
+            with processes(source, outline, self.workers) as executor:
+                yield Computing(outline, executor, kind)
+        else:
+            from archer.runs.executors.executor import Inline
+
+            yield Computing(model.load(), Inline())
+
+
+def check_workers(workers: int | None) -> None:
+    """Refuse a number of processes that no machine is for; None is for whoever starts them to choose."""
+    if workers is not None and workers < 1:
+        raise BadRequest(f"--workers takes a number above 0, not {workers}.")
+    if workers is not None and workers > MOST_WORKERS:
+        raise BadRequest(f"--workers takes at most {MOST_WORKERS}, not {workers}.")
+
+
+def processes(source: Source, model: Model, workers: int) -> Dispatcher:
+    """Processes on this machine, each with its share of the processor; `model` may be an outline."""
+    from archer.judge.judge import usable_cores
+    from archer.runs.executors.dispatch import Dispatcher
+    from archer.runs.executors.processes import Processes
+    from archer.runs.executors.worker import Order
+    from archer.threads import fitting
+
+    share = min(max(1, usable_cores() // workers), fitting(model.folder.parameters))
+    own = replace(source.pinned(model), threads=source.threads or share)
+    return Dispatcher(Processes(), Order(own, {}), workers)
+
+
+@contextmanager
+def _on_ray(address: str, workers: int | None, source: Source) -> Iterator[Computing]:
+    from archer.devices import default_device
+    from archer.judge.judge import usable_cores
+    from archer.runs.executors.dispatch import Dispatcher
+    from archer.runs.executors.on_ray import LOCAL, RayPool, require_ray
+    from archer.runs.executors.worker import Order
+    from archer.threads import fitting
+
+    require_ray()
+    source.outline()  # what is wrong with the model is said before a cluster is started
+    local = address == LOCAL
+    most = usable_cores() if workers is None else workers * (source.threads or 1)
+    pool = RayPool(address, cores=max(most, usable_cores()) if local else most)
+    try:
+        device = source.device or ("cuda" if pool.accelerators else default_device())
+        kind = device.partition(":")[0]
+        source = replace(source, device=kind)
+        outline = source.outline()
+        if source.threads is None and kind == "cpu":
+            source = replace(source, threads=fitting(outline.folder.parameters))
+        room = pool.accelerators if kind == "cuda" else pool.cores // (source.threads or 1)
+        own = source.pinned(outline)
+        with Dispatcher(pool, Order(own, {}), workers or max(1, room)) as executor:
+            yield Computing(outline, executor, kind)
+    finally:
+        pool.leave()
+
+
+def source_of(model: ModelOptions) -> Source:
+    """The model's options for workers."""
+    from archer.cli.options import check_threads
+    from archer.runs.executors.source import Source
+
+    if model.shards > 1:
+        raise BadRequest(
+            "Each worker has a whole model: --shards works with neither --workers nor --ray."
+        )
+    if model.threads is not None:
+        check_threads(model.threads)
+    return Source(
+        model=model.model,
+        revision=model.revision,
+        device=model.device,
+        dtype=model.dtype,
+        quantize=model.quantize,
+        threads=model.threads,
+        compile=model.compile,
+    )

@@ -1,0 +1,57 @@
+"""A Ray cluster on this machine for tests, and the processes of its workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from archer.runs.executors.on_ray import LOCAL, QUIET, RayPool
+
+CORES = 2
+ENVIRONMENT = {**QUIET, "RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
+"""Nothing is written into the home folder or reported, and workers get their share of a busy machine."""
+
+
+@contextmanager
+def cluster() -> Iterator[RayPool]:
+    """One that ends with the tests; starting it takes most of their time."""
+    pytest.importorskip("ray")
+    before = dict(os.environ)
+    os.environ.update(ENVIRONMENT)
+    pool = RayPool(LOCAL, cores=CORES)
+    try:
+        yield pool
+    finally:
+        pool.leave()
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def pids(phrase: str, below: int | None = None) -> list[int]:
+    """Processes whose command line has a phrase in it; all of this machine, or descendants of one."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if phrase in command and (below is None or _descends(int(folder.name), below)):
+                found.append(int(folder.name))
+    return found
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return False
+        pid = int(status.rpartition(")")[2].split()[1])
+    return False

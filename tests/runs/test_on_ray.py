@@ -1,0 +1,156 @@
+"""Runs on a Ray cluster of this machine: the same results, losses told, other models refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archer.cli import main
+from archer.errors import BadRequest
+from archer.model import Model, outline
+from archer.records import SampleLine
+from archer.runs.evaluation import evaluate
+from archer.runs.executors.dispatch import Dispatcher
+from archer.runs.executors.on_ray import Actor, RayPool
+from archer.runs.executors.source import Source
+from archer.runs.executors.worker import Item, Order
+from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY
+from archer.runs.manifest import model_identity
+from runs.clusters import CORES, cluster, pids
+from runs.toy import Quiet, Toy, results, toy_model, toy_request, untimed
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RayPool]:
+    with cluster() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return toy_model(tmp_path_factory.mktemp("toy") / "model")
+
+
+@pytest.fixture(scope="module")
+def unbroken(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("unbroken") / "run"
+    evaluate(toy_request(model), out, Quiet())
+    return out
+
+
+def order_of(model: Model) -> Order:
+    return Order(Source(str(model.folder.path), device="cpu", dtype="float32", threads=1), {})
+
+
+class Killing(Quiet):
+    """Kills whoever works, once, after the first completion."""
+
+    def sampled(self, record: SampleLine, worker: int) -> None:
+        super().sampled(record, worker)
+        if len(self.samples) == 2:
+            for pid in pids("ray::Actor", below=os.getpid()):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_cluster_makes_the_same_run_although_its_workers_are_killed(
+    pool: RayPool, model: Model, unbroken: Path, tmp_path: Path
+) -> None:
+    bare = outline(model.folder.path, device="cpu", dtype="float32")
+    heard = Killing()
+    with Dispatcher(pool, order_of(model), CORES) as executor:
+        request = toy_request(bare, device="cpu")
+        evaluate(request, tmp_path / "run", heard, executor=executor)
+    assert results(tmp_path / "run") == results(unbroken)
+    for name in (SUMMARY, SAMPLES):
+        ours, theirs = (
+            [untimed(json.loads(line)) for line in _lines(folder / name)]
+            for folder in (tmp_path / "run", unbroken)
+        )
+        assert json.dumps(ours) == json.dumps(theirs)
+    described = json.loads((tmp_path / "run" / MANIFEST).read_text())["circumstances"]["executor"]
+    assert described == {"kind": "ray", "workers": CORES}
+    assert len(heard.samples) == Toy.size
+    assert heard.lines
+    for line in heard.lines:
+        assert "was lost (its process or machine ended, ActorDiedError)" in line
+
+
+def _lines(path: Path) -> list[str]:
+    text = path.read_text()
+    return [text] if path.name == SUMMARY else text.splitlines()
+
+
+def test_the_command_on_a_cluster(
+    pool: RayPool,
+    model: Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`--ray local`, on the cluster of these tests, because a process can have one only."""
+    monkeypatch.setattr(RayPool, "_connect", lambda *_: None)
+    monkeypatch.setattr(RayPool, "leave", lambda _: None)
+    asked = ["eval", "pocket", "--limit", "3", "--length", "16", "--json"]
+    assert main([*asked, "--out", str(tmp_path / "here")]) == 0
+    here = untimed(json.loads(capsys.readouterr().out))
+    out = ["--out", str(tmp_path / "there")]
+    assert main([*asked, *out, "--ray", "local", "--workers", "1"]) == 0
+    assert untimed(json.loads(capsys.readouterr().out)) == here
+    assert results(tmp_path / "there") == results(tmp_path / "here")
+    assert main([*asked, *out, "--ray", " "]) == 2
+    assert "--ray takes auto, local or the address" in capsys.readouterr().err
+
+
+def test_an_actor_sends_sentences_instead_of_errors(model: Model) -> None:
+    """What runs inside Ray, called here."""
+    actor = Actor()
+    gone = order_of(model).as_dict()
+    gone["source"]["model"] = "no/such/folder/here"
+    assert "There is no folder" in actor.open(gone)["refused"]
+    expected = model_identity(model)
+    other = expected | {"files": {**expected["files"], "config.json": "0"}}
+    said = actor.open(Order(order_of(model).source, other).as_dict())["refused"]
+    assert "A worker has another model than the run (files.config.json" in said
+    assert actor.open(Order(order_of(model).source, expected).as_dict()) == {}
+    item = Item("a", "a", (5, 6), "llada-confidence", {"length": 4}, None, 0)
+    assert actor.complete(item.as_dict())["record"]["id"] == "a"
+    long = replace(item, settings={"length": 10**5})
+    assert "positions" in actor.complete(long.as_dict())["refused"]
+
+
+def test_the_cluster_knows_its_size(pool: RayPool) -> None:
+    assert pool.cores == CORES
+    assert pool.accelerators == 0
+
+
+def test_no_cluster_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In tests a cluster is connected already, and a process can have one only."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ConnectionError("Could not find any running Ray instance.\nMore about it.")
+
+    pytest.importorskip("ray")
+    monkeypatch.setattr("ray.init", refuse)
+    with pytest.raises(BadRequest, match=r"at 'auto' \(Could not find any running Ray instance\)"):
+        RayPool("auto", cores=1)
+
+
+def test_without_the_extra_the_remedy_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "ray" else real(name)
+    )
+    assert main(["eval", "pocket", "--limit", "1", "--ray", "local"]) == 2
+    assert capsys.readouterr().err == (
+        "archer: Ray is not installed: pip install 'archer-dlm[ray]'.\n"
+    )

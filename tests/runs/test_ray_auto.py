@@ -1,0 +1,74 @@
+"""`--ray auto`: a cluster that runs already is found and used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runs.clusters import CORES, ENVIRONMENT
+from runs.toy import results, untimed
+
+ASKED = ("eval", "pocket", "--limit", "4", "--length", "16", "--json")
+STARTS_WITHIN = 120.0
+
+
+@pytest.fixture
+def running() -> Iterator[dict[str, str]]:
+    """A cluster on loopback, as `ray start` starts it; what a process needs to find it.
+
+    In a folder of its own with a short name, so that neither other clusters of this machine nor the length
+    of a socket's path matter.
+    """
+    pytest.importorskip("ray")
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    environment = os.environ | ENVIRONMENT | {"RAY_TMPDIR": folder}
+    options = ("--node-ip-address", "127.0.0.1", "--port", "0", "--num-cpus", str(CORES))
+    quiet = ("--include-dashboard", "false", "--disable-usage-stats", "--block")
+    head = subprocess.Popen(
+        [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", *options, *quiet],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        _until_started(head, Path(folder))
+        yield environment
+    finally:
+        head.send_signal(signal.SIGTERM)
+        head.communicate(timeout=60)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _until_started(head: subprocess.Popen[str], folder: Path) -> None:
+    last = time.monotonic() + STARTS_WITHIN
+    while not (folder / "ray" / "ray_current_cluster").exists():
+        assert head.poll() is None, head.communicate()[0]
+        assert time.monotonic() < last, "the cluster did not start"
+        time.sleep(0.2)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_runs_is_found(running: dict[str, str], tmp_path: Path) -> None:
+    found = {}
+    for name, more in (("here", ()), ("there", ("--ray", "auto", "--workers", "2"))):
+        command = [sys.executable, "-m", "archer", *ASKED, "--out", str(tmp_path / name), *more]
+        ended = subprocess.run(
+            command, env=running, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert ended.returncode == 0, ended.stderr
+        found[name] = untimed(json.loads(ended.stdout))
+    assert found["there"] == found["here"]
+    assert results(tmp_path / "there") == results(tmp_path / "here")
+    manifest = json.loads((tmp_path / "there" / "manifest.json").read_text())
+    assert manifest["circumstances"]["executor"] == {"kind": "ray", "workers": 2}
