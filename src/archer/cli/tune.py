@@ -1,0 +1,167 @@
+"""`archer tune`: the best method for what it costs, on one's own model and task."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from archer.cli.messages import complain
+from archer.cli.options import ModelOptions
+from archer.cli.output import write_json, write_line, write_table, write_text
+from archer.cli.whole import MaybeWhole
+from archer.errors import BadRequest
+
+if TYPE_CHECKING:
+    from archer.tune.candidates import Candidate
+
+NO_METHOD = 1
+PRESET = "preset.json"
+DEFAULT_MODEL = ModelOptions()
+
+
+def tune(
+    task: str,
+    *,
+    model: ModelOptions = DEFAULT_MODEL,
+    budget: float = 20.0,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    out: Path | None = None,
+    candidate: Annotated[tuple[str, ...], Parameter(name="--candidate")] = (),
+    problems: MaybeWhole = None,
+    shard: str | None = None,
+    data: Path | None = None,
+    json: bool = False,
+    unsafe_no_sandbox: bool = False,
+) -> int:
+    """Find the best method for what it costs, on dev problems. The same command resumes a search.
+
+    Parameters
+    ----------
+    task
+        What the method is for, such as pocket; problems are taken from its dev split.
+    budget
+        Minutes that the search may take.
+    at_least
+        Choose the cheapest method with at least this score, in percent.
+    at_most
+        Choose the best method with at most this cost; 1 is what Saber without a cache costs.
+    out
+        Folder of the search. Default: tune/TASK.
+    candidate
+        METHOD,NAME=VALUE,... to try instead of the usual ones; may be repeated.
+    problems
+        The most dev problems to use.
+    shard
+        Such as 1/4, for a task without a dev split: search on this share, report on the others.
+    data
+        Folder with the data files of the benchmark.
+    json
+        Print the result as one JSON object.
+    unsafe_no_sandbox
+        Run programs even if this machine cannot confine them.
+    """
+    from archer.runs.selection import parse_shard
+    from archer.studies.workspace import FULL, Workspace
+    from archer.tasks import Data, open_task
+    from archer.tune.candidates import given, usual
+    from archer.tune.choice import Goal
+    from archer.tune.result import preset_of, result_of
+    from archer.tune.search import Search, dev_task, drawn_order
+    from archer.view.tune_progress import TuneProgress
+
+    goal = Goal(at_least, at_most)
+    if not 0 < budget < math.inf:
+        raise BadRequest(f"--budget takes minutes above 0, not {budget:g}.")
+    if problems is not None and problems < 1:
+        raise BadRequest(f"--problems takes a number above 0, not {problems}.")
+    share = parse_shard(shard)
+    dev = dev_task(task, open_task(task, Data(data)), share)
+    folder = out or Path("tune") / task
+    loaded = model.load()
+    with TuneProgress(Console(stderr=True, highlight=False), complain) as progress:
+        workspace = Workspace(
+            loaded,
+            folder,
+            FULL,
+            progress,
+            task=dev,
+            long_task=None,
+            dev_task=dev,
+            data=data,
+            unsafe_no_sandbox=unsafe_no_sandbox,
+        )
+        opened = workspace.open()
+        length = opened.length
+        chosen = given(candidate, loaded, length) if candidate else usual(loaded, length)
+        keys = drawn_order(opened, share, problems)
+        search = Search(workspace, dev, keys, {each.label: each for each in chosen}, budget)
+        found = search.run(progress)
+    result = result_of(search, found, goal)
+    named = result["choice"]["method"]
+    result["choice"]["line"] = None if named is None else line_of(search.candidates[named])
+    preset = preset_of(search, result)
+    _keep(folder, result, None if preset is None else preset.as_dict())
+    if json:
+        write_json(result)
+    else:
+        _show(folder, result, _report_on(task, dev, share))
+    return NO_METHOD if preset is None else 0
+
+
+def line_of(candidate: Candidate) -> str:
+    """A method as options of any command."""
+    settings = (shlex.quote(f"{name}={value}") for name, value in candidate.settings.items())
+    named = f"--method {shlex.quote(candidate.method)}"
+    return " ".join([named, *(f"--set {each}" for each in settings)])
+
+
+def _report_on(task: str, dev: str, share: tuple[int, int] | None) -> str | None:
+    """The command that scores the choice on problems that it was not chosen on."""
+    if share is not None:
+        first, n = share
+        return f"archer eval {task} --shard {first % n + 1}/{n}" if n > 1 else None
+    return f"archer eval {task}" if task != dev else None
+
+
+def _keep(folder: Path, result: Mapping[str, Any], preset: Mapping[str, Any] | None) -> None:
+    from archer.runs.files import replace_json
+    from archer.studies.output import write_files
+    from archer.tune.result import NAME, present
+
+    replace_json(folder / f"{NAME}.json", result)
+    write_files(folder, NAME, present(result))
+    if preset is None:
+        (folder / PRESET).unlink(missing_ok=True)
+    else:
+        replace_json(folder / PRESET, preset)
+
+
+def _show(folder: Path, result: Mapping[str, Any], report_on: str | None) -> None:
+    from archer.report.figures import REMEDY, can_draw
+    from archer.tune.result import present
+
+    table, *_ = present(result).tables
+    write_table(table)
+    choice = result["choice"]
+    if choice["method"] is None:
+        complain(choice["reason"])
+    else:
+        write_line(f"Chosen: {choice['method']}, {choice['reason']}. As options for any command:")
+        write_text(f"  {choice['line']}")
+        write_line(f"Or as a preset, for generate, eval and serve: --preset {folder / PRESET}")
+        if report_on is not None:
+            write_line("To score it on problems that it was not chosen on:")
+            write_text(f"  {report_on} --preset {folder / PRESET}")
+    for warning in choice["warnings"]:
+        complain(warning)
+    drawn = ", a figure as .svg and .png" if can_draw() else ""
+    write_line(f"In {folder}: tune.json, tables as .md, .csv and .tex{drawn}.")
+    if not can_draw():
+        complain(REMEDY)

@@ -1,0 +1,142 @@
+"""What is tried: decoders times caches times a few values of their settings, as tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, product
+from typing import Any
+
+from archer.compatibility import check_attention
+from archer.errors import BadRequest
+from archer.methods import Method, build, in_full
+from archer.model import Model
+
+REFERENCE = "saber"
+"""Its operations are the unit of cost; it is always a candidate and takes part to the end."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method as it is spelled, with the settings that its name does not hold."""
+
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """As `parsed` takes it."""
+        return ",".join(
+            [self.method, *(f"{name}={value}" for name, value in self.settings.items())]
+        )
+
+    def build(self, length: int) -> Method:
+        return build(self.method, {"length": length, **self.settings})
+
+
+Part = tuple[str, Mapping[str, Any]]
+
+REVISING: Sequence[Part] = (
+    ("saber", {}),
+    ("saber", {"doubt": 1.0, "doubt_by": "kept"}),
+    ("saber", {"doubt": 0.99}),
+    ("wino", {}),
+)
+"""Decoders that take tokens back, and so need a cache that recomputes the response."""
+KEEPING_THE_PROMPT = (
+    "eager",
+    "archer:4",
+    "archer:8",
+    "archer:16",
+    "late:0.25",
+    "late:0.5",
+    "late:1",
+    "surprise:0.1",
+    "surprise:0.3",
+    "surprise:0.6",
+)
+FILLING: Sequence[Part] = (
+    ("confidence", {}),
+    ("factor", {}),
+    ("threshold:0.9", {}),
+    ("no-rollback", {}),
+)
+"""Decoders that never look back."""
+KEEPING_MORE = ("eager", "late:0.5", "dual", "prefix", "dkv-decode")
+OTHERS: Sequence[Part] = (
+    ("confidence+dllm-cache", {}),
+    ("saber-tail+late:0.5", {"wake": "look"}),
+    ("llada2+archer", {}),
+    ("llada2-edit+archer", {}),
+)
+"""Pairs of their own; of these and of all others only what goes with the model is tried."""
+
+
+def usual(model: Model, length: int) -> list[Candidate]:
+    """Everything in the tables that goes with the model and with responses of this length."""
+    found: dict[str, Candidate] = {}
+    for each in _all():
+        try:
+            key = _key(checked(each, model, length))
+        except BadRequest:
+            continue
+        found.setdefault(key, each)
+    return list(found.values())
+
+
+def _all() -> Iterator[Candidate]:
+    yield Candidate(REFERENCE)
+    pairs = chain(product(REVISING, KEEPING_THE_PROMPT), product(FILLING, KEEPING_MORE))
+    for (decoder, settings), cache in pairs:
+        yield Candidate(f"{decoder}+{cache}", settings)
+    for method, settings in OTHERS:
+        yield Candidate(method, settings)
+
+
+def given(texts: Sequence[str], model: Model, length: int) -> list[Candidate]:
+    """Candidates of the user's own, with the reference; the first that cannot work is refused."""
+    found: dict[str, Candidate] = {}
+    for each in (Candidate(REFERENCE), *map(parsed, texts)):
+        found.setdefault(_key(checked(each, model, length)), each)
+    return list(found.values())
+
+
+def checked(candidate: Candidate, model: Model, length: int) -> Method:
+    """Its method, if it goes with the model."""
+    method = candidate.build(length)
+    check_attention(method, model.folder.architecture.attention_block)
+    return method
+
+
+def parsed(text: str) -> Candidate:
+    """`saber+late:0.5,doubt=0.99`: a method, then settings."""
+    method, *entries = text.split(",")
+    settings: dict[str, Any] = {}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip():
+            raise BadRequest(
+                f"A candidate is METHOD,NAME=VALUE,... such as saber+late:0.5,doubt=0.99, not {text!r}."
+            )
+        settings[name.strip().replace("-", "_")] = _value(value.strip())
+    return Candidate(method.strip(), settings)
+
+
+def _value(text: str) -> Any:
+    """A number, true or false as such, everything else as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _key(method: Method) -> str:
+    """The same for two spellings of one method."""
+    settings = {name: _number(value) for name, value in method.settings.items()}
+    return json.dumps([in_full(method.name), settings], sort_keys=True)
+
+
+def _number(value: Any) -> Any:
+    """A radius of 8 is one of 8.0."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -1,0 +1,178 @@
+"""What a search found: plain data, tables and a figure of it, and the preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from archer.preset_file import Preset
+from archer.report.figures import Labels, Series
+from archer.report.figures import frontier as drawn
+from archer.report.tables import Column, Table, Value
+from archer.runs.statistics import wilson
+from archer.studies.study import Presented, Row
+from archer.tune.candidates import REFERENCE
+from archer.tune.choice import PERCENT, Choice, Goal, apart, choose, discordant, frontier
+from archer.tune.search import Found, Search
+
+NAME = "tune"
+MOST_DRAWN = 11
+"""Points in the figure, which has so many signs; those off the frontier are left out first."""
+
+
+def result_of(search: Search, found: Found, goal: Goal) -> dict[str, Any]:
+    """Everything that is told, as one object; the same for the same records."""
+    choice = choose(found.finalists, REFERENCE, goal)
+    return {
+        "study": NAME,
+        "title": "Search for a method",
+        "n": len(found.finalists[REFERENCE].solved),
+        "settings": {
+            "model": search.workspace.model.name,
+            "task": search.task,
+            "minutes": search.minutes,
+            "candidates": len(found.candidates),
+            "rounds": [
+                {"methods": len(each.shown), "problems": len(each.shown[REFERENCE].solved)}
+                for each in found.rounds
+            ],
+        },
+        "goal": {"at_least": goal.at_least, "at_most": goal.at_most},
+        "choice": {
+            "method": choice.label,
+            "reason": choice.reason,
+            "warnings": list(choice.warnings),
+        },
+        "rows": _rows(found, choice),
+        "paper": {},
+    }
+
+
+def _rows(found: Found, choice: Choice) -> list[Row]:
+    finalists = found.finalists
+    best = frontier(finalists)
+    chances = {} if choice.label is None else apart(finalists, choice.label)
+    rows = []
+    for label in found.candidates:
+        seen = found.seen(label)
+        n, solved = len(seen.solved), sum(seen.solved)
+        same = found.seen(REFERENCE).operations[:n]
+        row: Row = {
+            "arm": label,
+            "n": n,
+            "base": PERCENT * solved / n,
+            "base_interval": [PERCENT * each for each in wilson(solved, n)],
+            "cost": seen.cost / sum(same),
+            "operations": seen.cost / n,
+            "seconds": found.seconds(label),
+            "rounds": found.last(label),
+            "finalist": label in finalists,
+            "frontier": label in best,
+            "chosen": label == choice.label,
+        }
+        if label in chances and choice.label is not None:
+            lost, won = discordant(finalists[choice.label], seen)
+            row |= {"won": won, "lost": lost, "p": chances[label]}
+        rows.append(row)
+    return sorted(rows, key=lambda row: (not row["finalist"], row["cost"], row["arm"]))
+
+
+def preset_of(search: Search, result: Mapping[str, Any]) -> Preset | None:
+    """The chosen method with all its settings; None where there is none."""
+    label = result["choice"]["method"]
+    if label is None:
+        return None
+    (row,) = (row for row in result["rows"] if row["chosen"])
+    method = search.candidates[label].build(search.workspace.open(search.task).length)
+    about = {
+        "chosen by": "archer tune",
+        "because": result["choice"]["reason"],
+        "model": result["settings"]["model"],
+        "task": result["settings"]["task"],
+        "n": row["n"],
+        "score (%)": row["base"],
+        "cost (Saber = 1)": row["cost"],
+    }
+    return Preset.of(method, about)
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    """From the result alone."""
+    finalists = [row for row in result["rows"] if row["finalist"]]
+    others = [row for row in result["rows"] if not row["finalist"]]
+    tables = [_finalists(result, finalists)]
+    if others:
+        tables.append(_others(others))
+    task = result["settings"]["task"]
+    kept = sorted(finalists, key=lambda row: (not row["frontier"], row["cost"]))[:MOST_DRAWN]
+    points = [
+        Series(
+            row["arm"],
+            [row["cost"]],
+            [row["base"]],
+            [row["base_interval"][0]],
+            [row["base_interval"][1]],
+        )
+        for row in kept
+    ]
+    labels = Labels(f"Score against cost on {task}", "cost, eager Saber = 1", "score (%)")
+    choice = result["choice"]
+    return Presented(tables, {"frontier": drawn(points, labels)}, notes=choice["warnings"])
+
+
+def _finalists(result: Mapping[str, Any], rows: Sequence[Row]) -> Table:
+    columns = [Column("method"), Column("score (%)", 1), Column("cost", 3), Column("seconds", 3)]
+    columns += [Column("won", 0), Column("lost", 0), Column("p", 4, chance=True), Column("")]
+    return Table(
+        f"Methods on {result['settings']['task']}, n = {result['n']}",
+        columns,
+        [
+            [
+                row["arm"],
+                Value(row["base"], *row["base_interval"]),
+                row["cost"],
+                row["seconds"],
+                row.get("won"),
+                row.get("lost"),
+                row.get("p"),
+                _mark(row),
+            ]
+            for row in rows
+        ],
+        [
+            "Cost: counted operations over those of eager Saber on the same problems. Seconds: measured "
+            "during the search, each method at its own moment, so they compare only roughly. Score: 95 % "
+            "interval.",
+            "Won, lost: problems that only this or only the chosen method solves; p: exact McNemar, adjusted "
+            "by Holm.",
+            "The methods were chosen on these problems: a score is higher here than it will be on others.",
+        ],
+    )
+
+
+def _mark(row: Row) -> str:
+    return "chosen" if row["chosen"] else "frontier" if row["frontier"] else ""
+
+
+def _others(rows: Sequence[Row]) -> Table:
+    return Table(
+        f"Methods dropped earlier, n = {min(row['n'] for row in rows)} to {max(row['n'] for row in rows)}",
+        [
+            Column("method"),
+            Column("problems", 0),
+            Column("score (%)", 1),
+            Column("cost", 3),
+            Column("seconds", 3),
+        ],
+        [
+            [
+                row["arm"],
+                row["n"],
+                Value(row["base"], *row["base_interval"]),
+                row["cost"],
+                row["seconds"],
+            ]
+            for row in rows
+        ],
+        ["A method is dropped when others at no higher cost solve more of the same problems."],
+    )
