@@ -9,10 +9,15 @@ COPY src ./src
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.13-slim
+ARG EXTRAS=serve
+# KubeRay asks a Ray worker whether it is ready by running wget in it, which this image does not have.
+RUN case ",${EXTRAS}," in *,ray,*) apt-get update \
+    && apt-get install --yes --no-install-recommends wget \
+    && rm -rf /var/lib/apt/lists/* ;; esac
 COPY constraints.txt /tmp/constraints.txt
 COPY --from=build /wheels /wheels
 RUN wheel="$(echo /wheels/*.whl)" \
-    && pip install --no-cache-dir -c /tmp/constraints.txt "${wheel}[serve]" \
+    && pip install --no-cache-dir -c /tmp/constraints.txt "${wheel}[${EXTRAS}]" \
     && rm -r /wheels /tmp/constraints.txt \
     && useradd --uid 10001 --create-home archer
 USER 10001

@@ -3,11 +3,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# A current pip resolves in half the time, and most of what is installed is never imported, so nothing is compiled ahead.
+PIP    := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
+
 # Two worker processes with one thread each: more threads only fight over two cores.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-data check docs site bench results demo clean
+.PHONY: help setup test test-slow test-data check coverage docs site bench plan results demo train clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -16,7 +19,8 @@ setup: $(STAMP)  ## create .venv with the pinned versions and this package
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) pip
+	$(PIP) -e '.[dev]'
 	touch $@
 
 test: setup  ## run the tests, without the slow ones
@@ -28,10 +32,13 @@ test-slow: setup  ## run the slow tests only
 test-data: setup  ## grade all references of all benchmarks; needs the data, takes minutes
 	$(PYTEST) -m slow tests/tasks
 
-check: setup  ## lint, format, types, tests, and at least 95 % statement coverage
+check: setup  ## lint, format, types, and the tests: everything that must hold before a change is accepted
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(PYTEST) -m "not slow"
+
+coverage: setup  ## the tests with their statement coverage, at least 95 %; a third slower
 	$(PYTEST) -m "not slow" --cov --cov-report=term --cov-fail-under=95
 
 docs: setup  ## bring the generated parts of the documentation up to date
@@ -53,7 +60,12 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	mkdir -p $(RESULTS)
 	$(call measure,step-llada-8b,step --shape llada-8b --layers 2 --repeats 7)
 	$(call measure,step-dream-7b,step --shape dream-7b --layers 2 --repeats 7)
+	$(call measure,step-llada-moe-7b,step --shape llada-moe-7b --layers 2 --prompt 128$(COMMA)512 --response 128 --threads 1 --repeats 3)
+	$(call measure,step-llada2-mini,step --shape llada2-mini --layers 3 --prompt 128$(COMMA)512 --response 128 --threads 1 --repeats 3)
+	$(call measure,experts-llada-moe-7b,experts --shape llada-moe-7b --library --threads 1 --repeats 7)
+	$(call measure,experts-llada2-mini,experts --shape llada2-mini --library --threads 1 --repeats 7)
 	$(call measure,library-llada-8b,step --shape llada-8b --layers 2 --prompt 512 --library)
+	$(call measure,library-llada-8b-6-layers,step --shape llada-8b --layers 6 --prompt 512 --library --repeats 2)
 	$(call measure,step-pocket-64,step --shape pocket --prompt 128$(COMMA)512 --response 64 --threads 1 --repeats 21)
 	$(call measure,step-pocket-256,step --shape pocket --prompt 128$(COMMA)512 --response 256 --threads 1 --repeats 21)
 	$(call measure,profile-llada-8b,profile --shape llada-8b --layers 2)
@@ -62,11 +74,25 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,batch-small,batch --shape small)
 	$(call measure,traffic-pocket,traffic --threads 1)
 	$(call measure,encode-pocket,encode)
+	$(call measure,judge,judge)
 	$(call measure,serve-pocket,serve --figure $(RESULTS)/serve-pocket.svg)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 2
 	$(call measure,load-llada-8b,load $(RANDOM_MODEL) --dtype float32)
 	rm -rf $(RANDOM_MODEL)
+	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 8 --dtype bfloat16
+	$(call measure,load-llada-8b-int8,load $(RANDOM_MODEL) --dtype float32 --quantize int8)
+	rm -rf $(RANDOM_MODEL)
+	$(BIN)/python docs/generate.py
+
+SIZES := --prompt 64-3072 --length 64$(COMMA)128$(COMMA)256$(COMMA)512 --requests 900
+WORKED := --rate 20 --prompt 512 --length 256 --radius 4$(COMMA)8$(COMMA)16 --budget 512$(COMMA)1024$(COMMA)2048
+
+plan: setup  ## simulate the worked plan of the documentation; minutes, and any machine will do
+	$(BIN)/archer plan $(WORKED) --figure $(RESULTS)/plan-llada-8b.svg --json > $(RESULTS)/plan.part
+	mv $(RESULTS)/plan.part $(RESULTS)/plan-llada-8b.json
+	$(BIN)/archer plan --ways 0.8 $(SIZES) --cards A100$(COMMA)H100 --updates 0.576 --refreshed 0.18 --json > $(RESULTS)/plan.part
+	mv $(RESULTS)/plan.part $(RESULTS)/plan-ways.json
 	$(BIN)/python docs/generate.py
 
 results: setup  ## run all studies on the bundled model, alone on two cores for an hour and a half
@@ -75,6 +101,11 @@ results: setup  ## run all studies on the bundled model, alone on two cores for 
 demo: setup  ## see a response being denoised
 	$(BIN)/archer demo
 
+MODEL := pocket
+MINUTES := 240
+train: setup  ## train a bundled model anew: make train MODEL=pocket-dream MINUTES=232; call it again to go on
+	PYTHONPATH=tools $(BIN)/python -m pocket_training $(MODEL) --minutes $(MINUTES) --workers 2 --out training/$(MODEL)
+
 clean:  ## remove the environment and everything that tools left behind
 	rm -rf $(VENV) build dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

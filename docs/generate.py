@@ -9,14 +9,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from archer.bench import report
 from archer.catalogue import DECODERS, METHODS, POLICIES
-from archer.compatibility import as_markdown, matrix
+from archer.cli.bench.judge import TITLES
+from archer.compatibility import matrix
 from archer.engine.canvas import Scope
 from archer.loading.architectures import ARCHITECTURES
+from archer.planning import pace, shown
+from archer.planning.check import compared
+from archer.planning.recording import Recording
 from archer.pocket import results
+from archer.report.tables import markdown_grid as _table
 from archer.studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +33,39 @@ NOT_MEASURED = "Nothing has been measured yet: `make bench` does, and writes thi
 NOT_REPRODUCED = (
     "Nothing has been reproduced yet: `make results` does, and `make docs` writes this table."
 )
+NOT_PLANNED = "Nothing has been simulated yet: `make plan` does, and writes this table."
+RECORDED = ("serve-pocket.json", "recording-pocket.json")
+"""Measurements of a server that a simulation can be held against; the first that is one counts."""
+RULES = {
+    "saber": "Saber, eager",
+    "k4": "K = 4",
+    "k8": "K = 8",
+    "late4": "late, 1/4",
+    "late2": "**late, 1/2**",
+    "surprise1": "surprise, 0.1",
+    "surprise3": "**surprise, 0.3**",
+}
+WATCHED = {"k8": "K = 8", "late2": "late, 1/2", "surprise3": "surprise, 0.3"}
+DOUBTS = {
+    "late2": "(whatever gained least)",
+    "doubt-kept": "1 x its confidence at acceptance (`kept`)",
+    "doubt-lead": "a lead of 0.99 over the next token (`lead`)",
+    "doubt-confidence": "a confidence of 0.99",
+}
+TAILS = {
+    "late": "late, 1/2",
+    "boundary": "the same, tail wakes when its boundary moves back",
+    "look": "the same, tail wakes at the next look (`--set wake=look`)",
+}
+"""Rules of the studies beyond the paper, as their page calls them."""
+CELLS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "cost": ("cost", lambda row: f"{row['cost']:.3f}".removesuffix(".000")),
+    "identical": ("identical", lambda row: f"{100 * row['same_completions'] / row['n']:.1f} %"),
+    "solved": ("Pass@1, won/lost", lambda row: _solved(row)),
+    "updates": ("updates", lambda row: f"{row['updates']:.1f}"),
+    "resting": ("columns at rest", lambda row: f"{row['resting']:.1f}"),
+    "longest": ("longest rest", lambda row: f"{row['longest']}"),
+}
 PART = re.compile(r"<!-- generated: (\w+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
 SCOPES = {
     Scope.MASKS: "masks of the block",
@@ -34,11 +74,12 @@ SCOPES = {
 }
 
 
+@cache
 def parts() -> dict[str, str]:
     """Every generated part by name."""
     return {
-        "matrix": as_markdown(matrix(DECODERS, POLICIES)),
-        "causal": as_markdown(matrix(DECODERS, POLICIES, block_causal=True)),
+        "matrix": _matrix(),
+        "causal": _matrix(block_causal=True),
         "methods": _table(
             ("method", "the same as", "what it is"),
             ((f"`{name}`", f"`{means}`", text) for name, (means, text) in METHODS.items()),
@@ -69,15 +110,29 @@ def parts() -> dict[str, str]:
         "roofline": _markdown(report.roofline()),
         "steps": _measured("step", (report.steps, report.depths)),
         "libraries": _measured("library", (report.libraries,)),
+        "experts": _measured("experts", (report.experts,)),
         "profiles": _measured("profile", (report.profiles,)),
         "trajectories": _measured("decode", (report.trajectories,)),
         "batches": _measured("batch", (report.batches,)),
-        "traffics": _measured("traffic", (report.traffics,)),
+        "traffics": _measured("traffic", (report.traffics, report.traffic_aims)),
         "loads": _measured("load", (report.loads,)),
         "serves": _measured("serve", (report.serves, report.serving_costs)),
         "encodings": _measured("encode", (report.encodings,)),
+        "judge": _judge(),
+        "plans": _planned("plan-llada-8b.json", "plan", shown.plans),
+        "settings": _planned("plan-llada-8b.json", "all", shown.plans),
+        "ways": _planned("plan-ways.json", "ways", shown.ways),
+        "checks": _checks(),
         "scores": _scores(),
         "studies": _studies(),
+        "refreshes": _beyond("refresh", RULES, ("identical", "solved"), ("identical", "solved")),
+        "fifths": _fifths(),
+        "doubts": _beyond(
+            "refresh", DOUBTS, *2 * (("updates", "solved"),), first="taken back only below"
+        ),
+        "tails": _beyond(
+            "tail", TAILS, ("identical", "solved", "resting"), ("identical", "longest")
+        ),
     }
 
 
@@ -102,7 +157,54 @@ def _measured(kind: str, tables: Sequence[Callable[[report.Found], report.Table]
         pieces.append(report.setting(each))
         filled = (table(each) for table in tables)
         pieces.extend(_markdown(rows) for rows in filled if len(rows) > 1)
+        pieces.extend(_noise(each) if kind == "step" else ())
     return "\n\n".join(pieces) or NOT_MEASURED
+
+
+def _judge() -> str:
+    """What `archer bench judge` measured."""
+    if not (RESULTS / "judge.json").exists():
+        return NOT_MEASURED
+    found = _result("judge.json")
+    machine = found["machine"]
+    setting = (
+        f"{machine['processor']}, {machine['cores']} cores, load {machine['load']:.2f} before; "
+        f"{machine['system']}, Python {machine['python']}, tier {found['tier']}. "
+        f"{found['samples']} checks one by one; then {found['programs']} programs side by side: "
+        f"{found['per_second']:.1f} a second."
+    )
+    rows = [
+        (title, *(f"{found[name][each]:.2f}" for each in ("best", "median", "ninth_decile")))
+        for name, title in TITLES.items()
+    ]
+    return f"{setting}\n\n{_table(('ms', 'best', 'median', '90 %'), rows)}"
+
+
+def _result(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    return found
+
+
+def _planned(name: str, key: str, table: Callable[[Iterable[Any]], report.Table]) -> str:
+    """What `make plan` left."""
+    return _markdown(table(_result(name)[key])) if (RESULTS / name).exists() else NOT_PLANNED
+
+
+def _checks() -> str:
+    """The simulation against the server's measurement, or against one that was made for this alone."""
+    for name in RECORDED:
+        found = _result(name)
+        if "recording" in found:
+            rows = shown.checks(compared(Recording.from_dict(found["recording"])))
+            return f"{report.setting(found)}\n\n{_markdown(rows)}"
+    return NOT_MEASURED
+
+
+def _noise(found: report.Found) -> list[str]:
+    fractions = [row["fraction"] for row in found["rows"]]
+    fractions += [row["whole"]["fraction"] for row in found["rows"] if row["whole"] is not None]
+    told = report.noise(fractions)
+    return [told] if told else []
 
 
 def _scores() -> str:
@@ -142,17 +244,70 @@ def _studies() -> str:
     return _table(("study", "what it is about", "n"), rows) if rows else NOT_REPRODUCED
 
 
+def _beyond(
+    study: str,
+    rules: dict[str, str],
+    short: Sequence[str],
+    long: Sequence[str],
+    first: str = "rule",
+) -> str:
+    """Some rules of a study, with short prompts and with long ones."""
+    result = _result(f"{study}.json")
+    rows = {(row["task"], row["rule"]): row for row in result["rows"]}
+    wanted = [
+        (task, ("cost", *names)) for task, names in zip(_tasks(result), (short, long), strict=True)
+    ]
+    head = [
+        f"{'short' if task == _tasks(result)[0] else 'long'}: cost"
+        if name == "cost"
+        else CELLS[name][0]
+        for task, names in wanted
+        for name in names
+    ]
+    lines = [
+        [called, *(CELLS[name][1](rows[task, rule]) for task, names in wanted for name in names)]
+        for rule, called in rules.items()
+    ]
+    return _table([first, *head], lines)
+
+
+def _tasks(result: dict[str, Any]) -> list[str]:
+    """The task with short prompts, and the one with long ones."""
+    short, long = result["settings"]["tasks"]
+    return [short, long]
+
+
+def _solved(row: dict[str, Any]) -> str:
+    """The score; against Saber's problem by problem, unless it is Saber's."""
+    apart = "" if row["rule"] == "saber" else f", {row['base_only']}/{row['base_only_other']}"
+    return f"{row['base']:.1f}{apart}"
+
+
+def _fifths() -> str:
+    """Where full passes fall, with short prompts."""
+    result = _result("refresh.json")
+    rows = {row["rule"]: row for row in result["rows"] if row["task"] == _tasks(result)[0]}
+    return _table(
+        ("rule", "1st", "2nd", "3rd", "4th", "5th"),
+        (
+            [called, *(f"{share:.2f}" for share in rows[rule]["refreshes_by_fifth"])]
+            for rule, called in WATCHED.items()
+        ),
+    )
+
+
 def _reproduced() -> list[str]:
     return [name for name in STUDIES | BEYOND if (RESULTS / f"{name}.json").exists()]
 
 
+def _matrix(*, block_causal: bool = False) -> str:
+    found = matrix(DECODERS, POLICIES, block_causal=block_causal)
+    rows = [[name, *verdicts.values()] for name, verdicts in found.items()]
+    return _table(["decoder", *next(iter(found.values()))], rows)
+
+
 def _markdown(table: report.Table) -> str:
     return _table(table[0], table[1:])
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def bundled() -> str:
@@ -161,7 +316,13 @@ def bundled() -> str:
     return json.dumps(results.excerpt(found), indent=1) + "\n"
 
 
+def paces() -> str:
+    """What the planner knows of methods, from the results."""
+    return json.dumps(pace.excerpt(_result("main.json"), _result("radius.json")), indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    Path(pace.__file__).with_name(pace.FILE).write_text(paces(), encoding="utf-8")
     Path(results.__file__).with_name(results.FILE).write_text(bundled(), encoding="utf-8")
     for page in PAGES:
         before = page.read_text(encoding="utf-8")

@@ -19,7 +19,8 @@ from archer.studies.trajectories import tell
 
 TARGET = Path(__file__).parent / "images" / "player.png"
 WIDTH, HEIGHT = 1180, 780
-UPDATE = 50
+UPDATE = 38
+"""Before either run has ended: the slider of the shorter one has no further place."""
 
 
 def main() -> None:
@@ -29,6 +30,9 @@ def main() -> None:
         player_data(tell(model, prompt, method, settings).trajectory)
         for method, settings in (("saber", {}), ("archer", {"radius": 8}))
     ]
+    shortest = min(len(run["updates"]) for run in runs)
+    if shortest <= UPDATE:
+        raise SystemExit(f"The shorter run has {shortest} updates: choose an UPDATE below that.")
     player = Player("Saber beside Archer on one problem", runs, opened=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = Path(folder) / "player.html"

@@ -65,6 +65,11 @@ CASES = [
     Moe("moe odd expert", shaped(EXPERT + "down_proj.weight", 12, 32), "of the wrong shape"),
     Moe("moe stacked", tensors(stacked), "6 tensors are missing"),
     Moe("moe infinite expert", infinite(EXPERT + "gate_proj.weight"), "NaN or infinite"),
+    Two(
+        "two of a trainer",
+        config(model_type="llada2_moe_veomni"),
+        '"model_type" is "llada2_moe_veomni", which is not supported',
+    ),
     Two("two capacity", config(expert_capacity=1.25), '"expert_capacity" is 1.25; only null'),
     Two("two block routing", config(block_size=32), '"block_size" is 32; only null'),
     Two("two other vocabulary", without("eos_token_id"), '"eos_token_id" is missing, and the ids'),

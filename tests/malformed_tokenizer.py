@@ -44,6 +44,44 @@ def nested(depth: int) -> dict[str, Any]:
     return inner
 
 
+def bushy(width: int, depth: int) -> dict[str, Any]:
+    inner: dict[str, Any] = {"type": "NFC"}
+    for _ in range(depth):
+        inner = sequence("normalizer", [inner] * width)
+    return inner
+
+
+def prefixes_between_added_tokens(tokenizer: dict[str, Any]) -> None:
+    """16 sequences, each of 16 prefixes: none is long, and all stand before each piece of a text."""
+    prefix = {"type": "Prepend", "prepend": "x" * 64}
+    inner = sequence("normalizer", [prefix] * 16)
+    tokenizer["normalizer"] = sequence("normalizer", [inner] * 4)
+    tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "content": "q", "id": 287})
+
+
+def metaspace(mark: str) -> dict[str, Any]:
+    return {"type": "Metaspace", "replacement": mark, "prepend_scheme": "always", "split": True}
+
+
+def stripping(content: str, start: int, stop: int) -> dict[str, Any]:
+    return {"type": "Strip", "content": content, "start": start, "stop": stop}
+
+
+def words(kind: str) -> Spoil:
+    """A model that has no token for what it does not know."""
+    vocabulary: Any = [["a", 0.0]] if kind == "Unigram" else {"a": 0}
+    found = {"type": kind, "unk_token": "[UNK]", "vocab": vocabulary}
+    if kind == "WordPiece":
+        found |= {"continuing_subword_prefix": "", "max_input_chars_per_word": 100}
+    if kind == "Unigram":
+        found = {"type": kind, "unk_id": None, "vocab": vocabulary}
+    return tokenizer_json(lambda t: t.update(model=found))
+
+
+def lacking_pairs() -> dict[str, Any]:
+    return {"type": "BPE", "unk_token": "[UNK]", "vocab": {"a": 0}, "merges": []}
+
+
 def case(name: str, spoil: Spoil, phrase: str) -> Case:
     return Case(f"tokenizer: {name}", spoil, phrase, llada_text)
 
@@ -51,6 +89,12 @@ def case(name: str, spoil: Spoil, phrase: str) -> Case:
 LONGER = "times as long"
 TYPE = "has the type"
 FOREVER = "can take for ever"
+BYTES = {
+    "type": "ByteLevel",
+    "add_prefix_space": False,
+    "trim_offsets": True,
+    "use_regex": False,
+}
 BOMB = [replacing("a", "a" * 8) for _ in range(8)]
 
 CASES = [
@@ -119,10 +163,53 @@ CASES = [
     case(
         "a hundred parts",
         part("normalizer", sequence("normalizer", [{"type": "NFC"}] * 100)),
-        "at most 16 parts",
+        "more than 16 parts",
     ),
     case("parts in parts", part("normalizer", nested(40)), "4 deep"),
-    case("a sequence of nothing", part("normalizer", {"type": "Sequence"}), "at most 16 parts"),
+    case("a sequence of nothing", part("normalizer", {"type": "Sequence"}), "not a sequence"),
+    case(
+        "prefixes in nested sequences, between added tokens",
+        tokenizer_json(prefixes_between_added_tokens),
+        "more than 16 parts",
+    ),
+    case("sequences of sequences", part("normalizer", bushy(16, 3)), "more than 16 parts"),
+    case(
+        "a few prefixes",
+        part("normalizer", sequence("normalizer", [{"type": "Prepend", "prepend": "xyz"}] * 4)),
+        LONGER,
+    ),
+    case(
+        "letters for bytes, again and again",
+        part("pre_tokenizer", sequence("pre_tokenizer", [BYTES] * 10)),
+        LONGER,
+    ),
+    case(
+        "letters for bytes in the normaliser",
+        part("normalizer", sequence("normalizer", [{"type": "ByteLevel"}] * 10)),
+        LONGER,
+    ),
+    case(
+        "marks before every piece",
+        part("pre_tokenizer", sequence("pre_tokenizer", [metaspace(c) for c in "▁▂▃▄"])),
+        LONGER,
+    ),
+    case(
+        "spaces for nothing",
+        part("decoder", sequence("decoder", [{"type": "BPEDecoder", "suffix": ""}] * 8)),
+        LONGER,
+    ),
+    case("an end stripped", part("decoder", stripping("q", 0, 5)), "off the end"),
+    case("one character of an end stripped", part("decoder", stripping(" ", 0, 1)), "off the end"),
+    case("a long start stripped", part("decoder", stripping(" ", 10**6, 0)), "1000000 characters"),
+    case("less than nothing stripped", part("decoder", stripping(" ", -1, 0)), "-1 characters"),
+    case("words without one for the unknown", words("WordLevel"), "is not in its vocabulary"),
+    case("pieces without one for the unknown", words("WordPiece"), "is not in its vocabulary"),
+    case(
+        "pairs without one for the unknown",
+        tokenizer_json(lambda t: t.update(model=lacking_pairs())),
+        "can be used",
+    ),
+    case("scores without one for the unknown", words("Unigram"), "can be used"),
     case("a nested repetition", split("(a+)+$"), FOREVER),
     case("a repeated choice", split("(?:a|a)*b"), FOREVER),
     case("a repeated group in braces", split("(a*){20}"), FOREVER),

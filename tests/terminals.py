@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -16,6 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 SCRIPT = "import sys; from archer.cli import main; sys.exit(main())"
+SEVERAL = """import json, sys
+from archer.cli import main
+for each in json.loads(sys.argv[1]):
+    main(each)
+    print(chr(30), flush=True)
+"""
+"""The same for several commands, a mark behind what each of them wrote."""
 STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SECONDS = 120
 
@@ -38,12 +46,13 @@ def in_terminal(
     folder: Path | None = None,
     interrupt: Callable[[str], bool] | None = None,
     code: int | None = 0,
+    script: str = SCRIPT,
 ) -> str:
     """Everything a command wrote; `interrupt` says of what was written that it is time for Ctrl-C."""
     here, there = pty.openpty()
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     child = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *arguments],
+        [sys.executable, "-c", script, *arguments],
         stdin=there,
         stdout=there,
         stderr=there,
@@ -75,6 +84,12 @@ def in_terminal(
     if code is not None:
         assert child.returncode == code, written.decode(errors="replace")
     return written.decode(errors="replace").replace("\r\n", "\n")
+
+
+def several_in_terminal(commands: Sequence[Sequence[str]]) -> list[str]:
+    """What each command wrote, of several in one process; their exit codes do not matter."""
+    written = in_terminal([json.dumps(commands)], script=SEVERAL)
+    return [each.removeprefix("\n") for each in written.split("\x1e")[:-1]]
 
 
 def plain(written: str) -> str:

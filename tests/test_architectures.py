@@ -2,7 +2,8 @@
 
 import json
 import math
-from dataclasses import asdict, replace
+import re
+from dataclasses import asdict, fields, replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from archer.loading.architectures import (
 )
 from archer.loading.checkpoint import slots_of
 from archer.loading.model_config import ModelConfig, config_for, parse_config
-from conftest import shared
+from conftest import REPOSITORY, shared
 
 REAL = {LLADA.name: "llada-8b-instruct-PARTIAL", DREAM.name: "dream-v0-instruct-7b"}
 ROWS = pytest.mark.parametrize("row", [LLADA, DREAM], ids=lambda row: row.name)
@@ -153,3 +154,11 @@ def test_known_models() -> None:
 def test_only_dream_is_shifted_and_was_trained_on_less_than_it_claims() -> None:
     assert (LLADA.shift, LLADA.trained_window) == (False, None)
     assert (DREAM.shift, DREAM.trained_window) == (True, 2048)
+
+
+def test_the_page_about_backbones_names_every_field_of_a_row() -> None:
+    page = (REPOSITORY / "docs" / "add-a-backbone.md").read_text(encoding="utf-8")
+    table = page[page.index("## What a row says") : page.index("## What the loader checks")]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert {field.name for field in fields(Architecture)} <= named

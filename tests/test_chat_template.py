@@ -90,7 +90,7 @@ def test_faults_become_sentences(source: str) -> None:
         render(source)
     sentence = str(refused.value)
     assert sentence.startswith("The chat template of folder fails (")
-    assert sentence.endswith("); give raw prompts instead (chat=False, --raw).")
+    assert sentence.endswith("); give raw prompts instead (chat=False).")
     assert "\n" not in sentence
 
 

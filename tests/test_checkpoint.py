@@ -193,21 +193,33 @@ def peak():  # not ru_maxrss: a child inherits that from its parent
 
 before = peak()
 folder = read_folder(Path(sys.argv[1]))
-network = load_network(folder, device=torch.device("cpu"), dtype=torch.float32)
+int8 = sys.argv[2] == "int8"
+network = load_network(folder, device=torch.device("cpu"), dtype=torch.float32, int8=int8)
 print(peak() - before, sum(p.numel() * p.element_size() for p in network.parameters()))
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("stored", [torch.bfloat16, torch.float32], ids=str)
-def test_peak_memory_is_that_of_the_weights(tmp_path: Path, stored: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("stored", "kept", "least"),
+    [
+        (torch.bfloat16, "plain", 190e6),
+        (torch.float32, "plain", 190e6),
+        (torch.bfloat16, "int8", 150e6),
+    ],
+    ids=str,
+)
+def test_peak_memory_is_that_of_the_weights(
+    tmp_path: Path, stored: torch.dtype, kept: str, least: float
+) -> None:
+    """In eight bits too: 150 MB where float32 would take 190."""
     config = llada_config(
         d_model=1024, mlp_hidden_size=4096, vocab_size=8192, embedding_size=8192, n_layers=2
     )
     write_folder(tmp_path, config, llada_tensors(config), dtype=stored)
-    command = [sys.executable, "-c", MEASURE, str(tmp_path)]
+    command = [sys.executable, "-c", MEASURE, str(tmp_path), kept]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     growth, size = map(int, done.stdout.split())
-    assert size > 190e6
+    assert least < size < 1.15 * least
     assert growth > 0.9 * size
     assert growth <= 1.15 * size

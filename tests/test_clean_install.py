@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
@@ -22,7 +22,28 @@ from archer.cli import COMMANDS
 from conftest import REPOSITORY
 
 Archer = Callable[..., subprocess.CompletedProcess[str]]
-EXTRAS = ("matplotlib", "scipy", "math_verify", "lm_eval", "pytest")
+EXTRAS = (
+    *("matplotlib", "scipy", "math_verify", "lm_eval", "ray", "pytest"),
+    *("fastapi", "uvicorn", "prometheus_client", "mkdocs"),
+)
+FORKING = """
+import json, os, sys
+import torch
+import archer.cli, archer.cli.running, archer.model
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        sys.stdin = open(os.devnull)
+        for name, number in (("out", 1), ("err", 2)):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        code = archer.cli.main(json.loads(line))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(json.dumps([code, open("out").read(), open("err").read()]), flush=True)
+"""
+"""Runs a command for every line; torch is imported once, and no command sees what another did."""
 PROBLEM = """\
 Write a function to count the numbers in nums that are greater than 5.
 assert solve([1, 7, 9]) == 2
@@ -77,7 +98,7 @@ def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def archer(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Archer:
+def archer(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archer]:
     """Runs the command in a folder of its own; `-S` leaves nothing on the path but what is given."""
     folder = tmp_path_factory.mktemp("home")
     variables = {
@@ -88,18 +109,40 @@ def archer(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Archer:
         "HF_HUB_OFFLINE": "1",
     }
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-S", "-m", "archer", *arguments],
-            cwd=folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", FORKING],
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forking:
+        assert forking.stdin is not None
+        assert forking.stdout is not None
 
-    return run
+        def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+            assert forking.stdin is not None
+            assert forking.stdout is not None
+            print(json.dumps(arguments), file=forking.stdin, flush=True)
+            code, out, err = json.loads(forking.stdout.readline())
+            return subprocess.CompletedProcess(arguments, code, out, err)
+
+        yield run
+        forking.stdin.close()
+
+
+def test_the_command_runs_by_itself(packages: Path, tmp_path: Path) -> None:
+    """In a process of its own, without the one that imports ahead."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "archer", "tasks", "--json"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "pocket" in json.loads(good(done))
 
 
 def test_no_extra_and_no_repository_is_there(packages: Path) -> None:
@@ -151,12 +194,22 @@ def test_a_study_writes_its_tables_without_matplotlib(archer: Archer) -> None:
     assert "pip install 'archer-dlm[report]'" in done.stderr
 
 
+def test_a_study_of_one_problem_writes_its_tables_without_matplotlib(archer: Archer) -> None:
+    done = archer("study", "cases", "--quick", "--problems", "1", "--out", "cases")
+    assert "In cases: cases.json, tables as .md, .csv and .tex.\n" in good(done)
+    assert "pip install 'archer-dlm[report]'" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
         (["lm-eval", "run", "--model", "archer"], "lm-eval"),
         (["eval", "math500", "--limit", "1"], "eval"),
         (["grade", "math500", "--reference", "--limit", "1"], "eval"),
+        (["serve"], "serve"),
+        (["bench", "serve"], "serve"),
+        (["eval", "pocket", "--limit", "1", "--ray", "local"], "ray"),
+        (["plan", "--figure", "plan.svg"], "report"),
     ],
 )
 def test_what_needs_an_extra_says_so_at_once(

@@ -9,6 +9,7 @@ import pytest
 
 from archer import devices
 from archer.devices import ISA_SETTING, ISA_VALUE, ISA_VARIABLE, Attempt, Bf16
+from archer.signals import signal_name
 
 OK = Attempt("ok")
 SIGILL = Attempt("killed", "by SIGILL")
@@ -79,7 +80,7 @@ def test_a_child_that_cannot_start_is_a_failure_and_no_exception() -> None:
 
 def test_a_signal_without_a_name_is_given_by_number() -> None:
     nameless = next(n for n in range(1, 200) if n not in set(signal.Signals))
-    assert devices._signal_name(nameless) == f"signal {nameless}"
+    assert signal_name(nameless) == f"signal {nameless}"
 
 
 def test_the_probe_script_finds_each_operation_that_miscalculates() -> None:

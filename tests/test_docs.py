@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import json
 import re
 import runpy
 import shlex
@@ -11,15 +12,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from archer.catalogue import DECODERS, POLICIES
 from archer.cli import COMMANDS, app, with_stdin
-from archer.compatibility import as_markdown, matrix
+from archer.cli.bench.judge import TITLES
+from archer.judge.measure import Speed, Spread
 from archer.pocket import results
 from conftest import REPOSITORY
 
@@ -182,10 +184,10 @@ def test_tests_that_a_page_names_exist() -> None:
 def command_lines(page: Path) -> Iterator[list[str]]:
     """Words after `archer` of every command line in a block, up to a pipe or a redirection."""
     text = page.read_text(encoding="utf-8")
-    shown = [code for info, code in FENCE.findall(text) if info in ("", "sh", "text")]
+    shown = [code for info, code in FENCE.findall(text) if info in ("", "sh", "bash", "text")]
     shown += INDENTED.findall(FENCE.sub("", text))
-    for line in "\n".join(shown).splitlines():
-        if re.search(r"(^|\| )\s*archer [a-z-]", line):
+    for line in "\n".join(shown).replace("\\\n", " ").splitlines():
+        if re.search(r"(^|\| |-m )\s*archer [a-z-]", line):
             words = shlex.split(line, comments=True)
             words = words[words.index("archer") + 1 :]
             end = next((at for at, word in enumerate(words) if word in SHELL_ENDS), len(words))
@@ -196,8 +198,10 @@ def test_command_lines_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "# x\n\n    cat a | archer generate --prompt-file - > b\n\n```sh\narcher doctor # y\n```\n"
+        "```bash\ntorchrun -m archer serve \\\n  --shards 2\n```\n"
     )
-    assert list(command_lines(page)) == [["doctor"], ["generate", "--prompt-file", "-"]]
+    found = [["doctor"], ["serve", "--shards", "2"], ["generate", "--prompt-file", "-"]]
+    assert list(command_lines(page)) == found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -224,6 +228,7 @@ def test_make_targets_that_a_page_names_exist() -> None:
         assert set(spelled) <= targets, page.name
 
 
+@cache
 def generator() -> dict[str, Any]:
     return runpy.run_path(str(REPOSITORY / "docs" / "generate.py"))
 
@@ -241,7 +246,7 @@ def test_the_scores_in_the_package_are_those_of_the_results() -> None:
 
 def test_the_matrix_is_on_its_page() -> None:
     page = (REPOSITORY / "docs" / "compatibility.md").read_text(encoding="utf-8")
-    assert as_markdown(matrix(DECODERS, POLICIES)) in page
+    assert generator()["parts"]()["matrix"] in page
 
 
 def test_an_outdated_part_is_noticed() -> None:
@@ -260,3 +265,20 @@ def test_the_picture_works_without_colour_and_in_the_dark() -> None:
         assert name in light
         assert name in dark
     assert "stroke-dasharray" in light
+
+
+def test_what_the_judge_measured_becomes_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the very object that `archer bench judge --json` prints."""
+    spread = Spread(1.0, 2.0, 3.456)
+    machine = {"processor": "P", "cores": 2, "load": 0.5, "system": "Linux", "python": "3.11"}
+    speed = Speed("A", dict.fromkeys(TITLES, spread), 99.5, 100, 300, machine)
+    made = generator()["_judge"]
+    monkeypatch.setitem(made.__globals__, "RESULTS", tmp_path)
+    assert "make bench" in made()
+    (tmp_path / "judge.json").write_text(json.dumps(speed.as_dict()))
+    assert "P, 2 cores, load 0.50 before" in made()
+    assert "300 programs side by side: 99.5 a second." in made()
+    assert "| first answer | 1.00 | 2.00 | 3.46 |" in made()
+    assert len(made().splitlines()) == 4 + len(TITLES)

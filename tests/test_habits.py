@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,12 +83,24 @@ def test_a_completion_is_one_line(trace: archer.Trace) -> None:
     assert len(done.confidences) == len(done.settled_at) == len(done.tokens)
 
 
+def test_a_notebook_shows_a_completion_as_text(trace: archer.Trace) -> None:
+    (done,) = trace.completions
+    assert done.text is not None
+    shown = done._repr_html_()
+    assert f"<pre>{html.escape(done.text)}</pre>" in shown
+    assert f"{done.updates} updates ({done.full_passes} full, {done.cached_passes} cached)" in shown
+    assert "model.record" in shown
+    assert "<b>" not in replace(done, text="<b>")._repr_html_()
+    assert replace(done, text=None, tokens=(7, 8))._repr_html_().startswith("<pre>7 8</pre>")
+    assert replace(done, error="<x>")._repr_html_() == "<pre>&lt;x&gt;</pre>"
+
+
 def test_a_trace_is_the_player_in_a_notebook(
     trace: archer.Trace, pocket: Model, tmp_path: Path
 ) -> None:
     (done,) = trace.completions
     assert done.tokens == pocket.generate(PROMPT, radius=8)[0].tokens
-    assert repr(trace) == f"Trace(1 rows, {done.updates} updates; a notebook shows the player)"
+    assert repr(trace) == f"Trace(1 row, {done.updates} updates; a notebook shows the player)"
     frame = trace._repr_html_()
     assert frame.startswith("<iframe ")
     page = html.unescape(frame.partition('srcdoc="')[2].rpartition('" width')[0])
@@ -95,3 +108,43 @@ def test_a_trace_is_the_player_in_a_notebook(
     trace.save(tmp_path / "trace.jsonl")
     (row,) = trajectories(tmp_path / "trace.jsonl")
     assert len(row.updates) == done.updates
+
+
+@pytest.mark.parametrize("value", [1, 4])
+def test_n_counts_samples_everywhere(pocket: Model, value: int) -> None:
+    """The same arguments never mean samples in one call and a setting of Saber's in another."""
+    assert len(pocket.generate([5, 7, 9], "saber", length=8, n=value)) == value
+    handle = pocket.engine().submit([5, 7, 9], "saber", length=8, n=value)
+    assert len(handle.results()) == value
+    for call in (pocket.stream, pocket.record, pocket.request):
+        with pytest.raises(BadRequest) as refused:
+            call([5, 7, 9], "saber", length=8, n=value)
+        assert "n counts samples" in str(refused.value)
+        assert f"least={value}, or settings={{'n': {value}}}" in str(refused.value)
+
+
+def test_sabers_n_has_spellings_of_its_own(pocket: Model) -> None:
+    for spelled in ({"least": 4}, {"settings": {"n": 4}}, {"settings": {"least": 4}}):
+        request = pocket.request([5, 7, 9], "saber", length=8, **spelled)
+        assert request.method == archer.methods.build("saber", {"length": 8, "n": 4})
+    both = pocket.generate([5, 7, 9], "saber", length=8, least=4, n=2)
+    plain = pocket.generate([5, 7, 9], "saber", length=8, n=2)
+    assert [each.updates for each in both] < [each.updates for each in plain]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"radius": 3, "settings": {"radius": 4}}, "'radius' is given twice"),
+        ({"least": 3, "settings": {"n": 4}}, "'least' and 'n' are the same setting"),
+    ],
+)
+def test_a_setting_given_in_two_ways_is_refused(
+    pocket: Model, given: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(BadRequest, match=reason):
+        pocket.request([5, 7, 9], "archer", **given)  # type: ignore[arg-type]
+
+
+def test_several_rows_are_told_as_such(pocket: Model) -> None:
+    assert repr(pocket.record([[5, 7], [9]], length=4)).startswith("Trace(2 rows, ")

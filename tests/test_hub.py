@@ -118,7 +118,7 @@ def refusal(hub: FakeHub, tmp_path: Path, revision: str = COMMIT, name: str = NA
 def test_an_unknown_repository(hub: FakeHub, tmp_path: Path) -> None:
     sentence = refusal(hub, tmp_path, name="some-body/absent")
     assert "knows no model some-body/absent" in sentence
-    assert "archer generate --model FOLDER" in sentence
+    assert "give the folder in place of the name" in sentence
 
 
 def test_an_unknown_revision(hub: FakeHub, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_gated_repository(repository: Path, tmp_path: Path) -> None:
     with FakeHub(NAME, repository, gated=True).running() as hub:
         sentence = refusal(hub, tmp_path)
     assert "conditions to be accepted" in sentence
-    assert "archer generate --model FOLDER" in sentence
+    assert "give the folder in place of the name" in sentence
 
 
 def test_a_broken_hub(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         BadModel, match="not on this machine and the hub is out of reach"
     ) as refused:
         locate(NAME, COMMIT, endpoint=closed_port(), cache=tmp_path)
-    assert str(refused.value).endswith("archer generate --model FOLDER.")
+    assert str(refused.value).endswith("give the folder in place of the name.")
 
 
 def test_anything_else_that_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

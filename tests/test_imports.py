@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,12 @@ LAYERS = {
     "engine/logits": (
         BELOW_ALL,
         ARRAYS,
+        "archer.engine.peaks",
+        "archer.engine.row_logits",
+        "archer.engine.transfer",
+    ),
+    "engine/row_logits": (
+        BELOW_ALL,
         "archer.engine.noise",
         "archer.engine.peaks",
         "archer.engine.transfer",
@@ -65,6 +72,18 @@ LAYERS = {
         "archer.engine.experts",
         "archer.engine.int8",
         "archer.engine.router",
+        "archer.engine.shape",
+        "archer.engine.group",
+        "archer.engine.shard_protocols",
+    ),
+    "engine/shape": (BELOW_ALL, "archer.engine.experts"),
+    "engine/shard": (BELOW_ALL, "archer.engine.shape"),
+    "engine/group": (BELOW_ALL, "archer.engine.shard"),
+    "engine/split_vocabulary": (
+        BELOW_ALL,
+        "archer.engine.noise",
+        "archer.engine.peaks",
+        "archer.engine.group",
     ),
     "engine/foresight": (BELOW_ALL, ARRAYS, "archer.engine.logits", "archer.engine.transfer"),
     "engine/memory": (
@@ -156,10 +175,19 @@ def test_the_lower_modules_import_nothing_above_them(module: str) -> None:
 
 
 def test_nothing_below_depends_on_the_bench() -> None:
-    """What measures the engine is no part of it; command line, studies and self-test may use it."""
-    for path in sources(without=("cli", "studies", "bench", "selftest.py")):
+    """What measures the engine is no part of it; command line, studies, planner and self-test may use it."""
+    for path in sources(without=("cli", "studies", "bench", "planning", "selftest.py")):
         found = [module for module in imported(path) if inside(module, ("archer.bench",))]
         assert found == [], name_of(path)
+
+
+def test_no_file_of_the_engine_is_longer_than_one_can_read_at_once() -> None:
+    lengths = {
+        path.name: len(path.read_text(encoding="utf-8").splitlines())
+        for path in (PACKAGE / "engine").rglob("*.py")
+    }
+    assert len(lengths) > 30
+    assert {name for name, lines in lengths.items() if lines > 300} == set()
 
 
 def test_only_the_command_line_imports_the_command_line() -> None:
@@ -183,6 +211,41 @@ def test_nothing_unpickles() -> None:
     for path in sources():
         found = {module.partition(".")[0] for module in imported(path)} & FORBIDDEN_MODULES
         assert found == set(), name_of(path)
+
+
+GONE = {
+    *("asynchat", "asyncore", "distutils", "imp", "smtpd"),  # in 3.12
+    *(
+        "aifc",
+        "audioop",
+        "cgi",
+        "cgitb",
+        "chunk",
+        "crypt",
+        "imghdr",
+        "mailcap",
+        "msilib",
+        "nis",
+        "nntplib",
+    ),
+    *(
+        "ossaudiodev",
+        "pipes",
+        "sndhdr",
+        "spwd",
+        "sunau",
+        "telnetlib",
+        "uu",
+        "xdrlib",
+        "lib2to3",
+    ),  # in 3.13
+}
+"""Standard modules that later Pythons no longer have."""
+
+
+def test_nothing_imports_what_later_pythons_lack() -> None:
+    for path in sources():
+        assert {module.partition(".")[0] for module in imported(path)} & GONE == set(), path
 
 
 def calls(path: Path) -> Iterator[ast.Call]:
@@ -227,6 +290,33 @@ def test_offences_are_seen(tmp_path: Path, line: str) -> None:
     assert len(list(offences(path))) == 1
 
 
+SPEAK_OF_OPTIONS = ("cli", "integrations", "judge", "planning")
+"""The command line, the glue to the harness's own options, programs started with options, and `archer plan`,
+whose planning reads the command line's own spellings."""
+STARTS_A_COMMAND = {"archer.bench.serve"}
+OPTION = re.compile(r"(^|[\s(`'\"])--[a-z{]")
+
+
+def spoken(path: Path) -> Iterator[str]:
+    """Every text of a module but its docstrings."""
+    module = tree(path)
+    alone = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    texts = (node for node in ast.walk(module) if isinstance(node, ast.Constant))
+    return (node.value for node in texts if isinstance(node.value, str) and id(node) not in alone)
+
+
+def test_the_library_does_not_speak_of_options_of_the_command_line() -> None:
+    for path in sources(without=SPEAK_OF_OPTIONS):
+        found = [text for text in spoken(path) if OPTION.search(text)]
+        assert found == [] or name_of(path) in STARTS_A_COMMAND, name_of(path)
+
+
+def test_options_are_seen(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text('"""--doc"""\nx = f"Give {y} or --limit."\nz = "a--b"\n', encoding="utf-8")
+    assert [text for text in spoken(path) if OPTION.search(text)] == [" or --limit."]
+
+
 def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     lines = "import pickle\ndef work():\n    from archer import model\n    import archer.decoders.saber\n"
@@ -256,9 +346,7 @@ def test_importing_the_package_does_no_work() -> None:
 @pytest.mark.parametrize("module", ["archer", "archer.model"])
 def test_decoding_loads_nothing_that_judges_studies_or_measures(module: str) -> None:
     """Nor trains, draws reports, or is the command line."""
-    apart = (
-        "bench cli doctor integrations judge pocket replay report runs studies tasks training view"
-    )
+    apart = "bench cli doctor integrations judge planning pocket replay report runs studies tasks tune view"
     loaded = run(
         f"import {module}\n"
         "names = {name.split('.')[1] for name in sys.modules if name.startswith('archer.')}\n"

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from archer.catalogue import ALIASES, DECODERS, METHODS, POLICIES, PRESETS
+from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS, Part
 from archer.decoders.saber import Saber
 from archer.errors import BadRequest
 from archer.methods import Method, build, settings
+from archer.parts import described
 from archer.policies.prompt_cache import Age, Archer, Eager
 
 PAIRS = list(itertools.product(DECODERS, POLICIES))
@@ -261,3 +262,8 @@ def test_the_settings_of_a_method_can_be_listed(name: str) -> None:
 def test_settings_say_what_they_do() -> None:
     assert settings("saber")["mu"].meaning.startswith("Re-mask divisor")
     assert "radius=8" in repr(settings())
+
+
+@pytest.mark.parametrize("part", [*DECODERS.values(), *POLICIES.values(), COMMON])
+def test_every_setting_says_what_it_means(part: Part) -> None:
+    assert [each.name for each in described(part).values() if not each.meaning] == []

@@ -19,7 +19,7 @@ from archer.errors import ArcherError, BadModel, BadRequest
 from archer.methods import build
 from archer.model import Model, load
 from archer.requests import LongerThanTrained
-from folders import make_dream, make_llada
+from folders import make_dream, make_llada, make_llada_moe
 
 LENGTH = 12
 LLADA_MASK, LLADA_END, LLADA_TURN_END = 258, 257, 261
@@ -112,7 +112,7 @@ def test_a_bad_chat_is_refused_before_any_pass(llada: Model, prompts: Any, cause
 
 
 def test_messages_need_a_template(llada: Model, bare: Model) -> None:
-    with pytest.raises(BadRequest, match=r"Chat messages need the chat template.*--raw"):
+    with pytest.raises(BadRequest, match=r"Chat messages need the chat template.*chat=False"):
         llada.request(TURNS, chat=False, length=LENGTH)
     with pytest.raises(BadRequest, match="has no tokenizer"):
         bare.request(TURNS, length=LENGTH)
@@ -182,7 +182,7 @@ def test_without_a_tokenizer_ids_go_in_and_out(bare: Model) -> None:
     assert done.text is None
     assert len(done.tokens) == LENGTH
     assert bare.end_ids == {LLADA_END}
-    with pytest.raises(BadRequest, match=r"no tokenizer.*--prompt-ids 5,7,9"):
+    with pytest.raises(BadRequest, match=r"no tokenizer.*such as \[5, 7, 9\]"):
         bare.generate("hello", length=LENGTH)
 
 
@@ -227,7 +227,7 @@ def test_a_bad_prompt_is_refused_before_any_pass(llada: Model, prompts: Any, cau
         ("archer", {"length": LENGTH, "block": 5}, "does not divide"),
         ("archer", {"length": LENGTH, "radius": 0}, "radius"),
         ("archer", {"length": LENGTH, "radius": math.nan}, "radius"),
-        ("archer", {"length": LENGTH, "n": LENGTH + 1}, "do not fit a response of 12"),
+        ("archer", {"length": LENGTH, "least": LENGTH + 1}, "do not fit a response of 12"),
         ("llada-confidence", {"length": LENGTH, "block": 4, "steps": 7}, "spread evenly"),
         ("saber", {"length": LENGTH, "radius": 8}, "does not use the setting 'radius'"),
         ("clairvoyance", {}, "There is no method"),
@@ -355,6 +355,12 @@ def test_a_device_that_is_not_there_is_refused_before_the_folder_is_read(device:
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(BadModel, match="There is no folder"):
         load("no-such-model", device="cpu")
+
+
+def test_experts_are_not_compiled(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="cannot follow rows to their experts"):
+        load(make_llada_moe(tmp_path / "moe"), device="cpu", compiled=True)
+    assert load(make_llada(tmp_path / "dense"), device="cpu", compiled=True).compiled
 
 
 def test_a_model_hands_its_passes_to_the_compiler_if_asked(

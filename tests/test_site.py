@@ -7,11 +7,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 import pytest
 
 from conftest import REPOSITORY
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 REFERENCE = re.compile(r"""(?:href|src)=["']?([^"'\s>]+)""")
 FETCHED = re.compile(
@@ -53,6 +57,23 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
                     target,
                 )
         assert not FETCHED.search(text), page.name
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["index.html", "beyond.html"])
+def test_a_page_fits_a_phone_by_day_and_by_night(
+    name: str, scheme: Literal["light", "dark"], site: Path, browser: Browser
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    try:
+        page.goto((site / name).as_uri())
+        assert page.locator("table").count() >= 1
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        red, green, blue = (int(each) for each in re.findall(r"\d+", paper)[:3])
+        assert (red + green + blue > 3 * 128) == (scheme == "light"), paper
+    finally:
+        page.close()
 
 
 def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:

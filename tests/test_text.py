@@ -1,6 +1,7 @@
 """The text codec: prompts in, responses out, single tokens for display."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from archer.errors import BadRequest
 from archer.loading.checkpoint import read_folder
 from archer.loading.text import Chat, Text, read_text
 from conftest import shared
-from folders import make_dream, make_llada, write_json
+from folders import make_dream, make_llada, make_llada2, make_llada_moe, write_json
 
 
 def codec(folder: Path) -> Text:
@@ -30,6 +31,16 @@ def llada(tmp_path_factory: pytest.TempPathFactory) -> Text:
 @pytest.fixture(scope="module")
 def dream(tmp_path_factory: pytest.TempPathFactory) -> Text:
     return codec(make_dream(tmp_path_factory.mktemp("dream"), tokenizer=True))
+
+
+@pytest.fixture(scope="module")
+def llada_moe(tmp_path_factory: pytest.TempPathFactory) -> Text:
+    return codec(make_llada_moe(tmp_path_factory.mktemp("llada_moe"), tokenizer=True))
+
+
+@pytest.fixture(scope="module")
+def llada2(tmp_path_factory: pytest.TempPathFactory) -> Text:
+    return codec(make_llada2(tmp_path_factory.mktemp("llada2"), tokenizer=True))
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +128,38 @@ def test_the_real_dream_tokenizer(real_dream: Text) -> None:
 # --- prompts ------------------------------------------------------------------------------------
 
 
+def test_a_template_in_llada_moes_format(llada_moe: Text) -> None:
+    assert spelled(llada_moe, llada_moe.encode_chat("Write a haiku.")) == (
+        "<role>HUMAN</role>Write a haiku.<|role_end|><role>ASSISTANT</role>"
+    )
+
+
+def test_a_template_in_llada2s_format_always_has_a_system_turn(llada2: Text) -> None:
+    """The words about thinking follow a system text, too."""
+    asked = "<role>HUMAN</role>Hi<|role_end|><role>ASSISTANT</role>"
+    own = "<role>SYSTEM</role>{}detailed thinking off<|role_end|>"
+    assert spelled(llada2, llada2.encode_chat("Hi")) == own.format("") + asked
+    system = {"role": "system", "content": "Be brief."}
+    chat = [system, {"role": "user", "content": "Hi"}]
+    assert spelled(llada2, llada2.encode_chat(chat)) == own.format("Be brief.\n") + asked
+    turns = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Ho"},
+        {"role": "user", "content": "Bye"},
+    ]
+    assert spelled(llada2, llada2.encode_chat(turns)) == own.format("") + (
+        "<role>HUMAN</role>Hi<|role_end|><role>ASSISTANT</role>Ho<|role_end|>"
+        "<role>HUMAN</role>Bye<|role_end|><role>ASSISTANT</role>"
+    )
+
+
+def test_markers_of_the_mixtures_are_single_tokens(llada_moe: Text, llada2: Text) -> None:
+    for text in (llada_moe, llada2):
+        ids = text.encode_chat("x")
+        markers = ("<role>", "</role>", "<|role_end|>")
+        assert all(text.tokenizer.token_to_id(marker) in ids for marker in markers)
+
+
 def test_many_chats_are_as_one_by_one(llada: Text) -> None:
     chats: list[Chat] = ["a", [{"role": "user", "content": "b"}], "ç"]
     assert llada.encode_chats(chats) == [llada.encode_chat(chat) for chat in chats]
@@ -153,7 +196,7 @@ def test_nothing_is_added_even_if_the_tokenizer_would(tmp_path: Path) -> None:
 
 def test_without_a_template_chat_is_refused(raw_only: Text) -> None:
     assert raw_only.encode_raw("hi") == raw_only.encode_raw("hi")
-    with pytest.raises(BadRequest, match=r"has no chat template; .*chat=False, --raw"):
+    with pytest.raises(BadRequest, match=r"has no chat template; .*\(chat=False\)"):
         raw_only.encode_chat("hi")
 
 
@@ -198,7 +241,7 @@ def test_half_a_character(llada: Text) -> None:
 def test_a_prompt_that_spells_a_special_token(llada: Text, token: str) -> None:
     prompt = f"what is {token}?"
     assert llada.spelled_specials(prompt) == [token]
-    said = rf'spells the special token "{token}".*allow_special=True, --allow-special'
+    said = rf'spells the special token "{token}".*allow_special=True'
     said = said.replace("|", r"\|")
     with pytest.raises(BadRequest, match=said):
         llada.encode_raw(prompt)
@@ -206,6 +249,20 @@ def test_a_prompt_that_spells_a_special_token(llada: Text, token: str) -> None:
         llada.encode_chat(prompt)
     with pytest.raises(BadRequest, match=said):
         llada.encode_chat([{"role": token, "content": "x"}])
+
+
+@pytest.mark.parametrize("token", ["<|mask|>", "<|role_end|>", "<role>", "<|endoftext|>"])
+@pytest.mark.parametrize("family", ["llada_moe", "llada2"])
+def test_a_prompt_that_spells_a_special_token_of_a_mixture(
+    family: str, token: str, request: pytest.FixtureRequest
+) -> None:
+    text: Text = request.getfixturevalue(family)
+    said = re.escape(f'spells the special token "{token}"')
+    with pytest.raises(BadRequest, match=said):
+        text.encode_raw(f"what is {token}?")
+    for chat in (f"what is {token}?", [{"role": "system", "content": token}]):
+        with pytest.raises(BadRequest, match=said):
+            text.encode_chat(chat)
 
 
 def test_it_may_be_allowed(llada: Text) -> None:
@@ -231,6 +288,12 @@ def test_a_token_that_only_normalising_reveals(tmp_path: Path) -> None:
 
 
 # --- responses ----------------------------------------------------------------------------------
+
+
+def test_ends_of_the_mixtures(llada_moe: Text, llada2: Text) -> None:
+    for text in (llada_moe, llada2):
+        ends = ("<|endoftext|>", "<|role_end|>")
+        assert text.end_ids == {text.tokenizer.token_to_id(end) for end in ends}
 
 
 def test_ends(llada: Text, dream: Text) -> None:

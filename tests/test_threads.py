@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
 from archer.errors import BadRequest
 from archer.model import load
-from archer.threads import WORTH_A_THREAD, computing, fitting
+from archer.threads import WORTH_A_THREAD, computing, fitting, fitting_shard
 
 
 @pytest.fixture
@@ -37,6 +38,13 @@ def test_a_network_gets_as_many_threads_as_it_is_worth(parameters: int, threads:
 def test_what_the_user_said_stands(name: str) -> None:
     assert fitting(1, {name: "4"}) == 4
     assert fitting(1, {name: ""}) == 1
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_shards_share_the_threads_of_the_machine() -> None:
+    assert [fitting_shard(8_000_000_000, shards, {}) for shards in (1, 2, 3, 8)] == [4, 2, 1, 1]
+    assert fitting_shard(2 * WORTH_A_THREAD, 2, {}) == 1
+    assert fitting_shard(1, 2, {"OMP_NUM_THREADS": "4"}) == 4
 
 
 @pytest.mark.usefixtures("four_threads")
@@ -72,9 +80,11 @@ def test_a_generation_computes_with_its_threads_and_leaves_those_of_the_process(
     assert load("pocket", device="cpu", threads=3).threads == 3
 
 
-def test_no_threads_at_all_are_refused() -> None:
-    with pytest.raises(BadRequest, match="threads must be a whole number, at least 1, not 0"):
-        load("pocket", threads=0)
+@pytest.mark.parametrize("threads", [0, -1, 513, 100_000, 2.5, True])
+def test_threads_that_would_end_the_process_are_refused(threads: Any) -> None:
+    wanted = "threads must be a whole number, at least 1 and at most 512, not"
+    with pytest.raises(BadRequest, match=f"{wanted} {threads}"):
+        load("pocket", threads=threads)
 
 
 @pytest.mark.parametrize(("said", "threads"), [(None, 1), ("2", 2)])

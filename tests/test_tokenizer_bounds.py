@@ -1,6 +1,7 @@
 """Bounds on tokenizers: what real ones need is let through, and what slips by is tried out."""
 
 import json
+import re
 import resource
 from pathlib import Path
 from typing import Any
@@ -117,13 +118,25 @@ class PanicException(BaseException):
     """As the library raises it."""
 
 
-def test_a_panic_while_a_text_is_read_is_an_error_like_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (PanicException("index out of range"), "index out of range"),
+        (Exception("WordLevel error: Missing [UNK] token"), "Missing"),
+        (ValueError("no such thing"), "no such thing"),
+    ],
+)
+def test_whatever_the_library_raises_on_a_text_is_an_error_like_others(
+    tmp_path: Path, error: BaseException, reason: str
+) -> None:
     found = read_text(read_folder(make_llada(tmp_path / "m", tokenizer=True)))
     assert found is not None
 
     class Broken:
+        decoder = None
+
         def encode(self, *_: Any, **__: Any) -> Any:
-            raise PanicException("index out of range")
+            raise error
 
         decode = encode
 
@@ -131,11 +144,62 @@ def test_a_panic_while_a_text_is_read_is_an_error_like_others(tmp_path: Path) ->
             return "a"
 
     object.__setattr__(found, "tokenizer", Broken())
-    with pytest.raises(BadModel, match="fails on this text: index out of range"):
+    with pytest.raises(BadModel, match=f"fails on this text: .*{reason}"):
         found.encode_raw("x")
+    for use in (found.decode, found.decode_certain, found.decode_whole):
+        with pytest.raises(BadModel, match="fails on this text"):
+            use([1])
     with pytest.raises(BadModel, match="fails on this text"):
-        found.decode([1])
-    assert isinstance(found, codec.Text)
+        found.piece(1)
+
+
+def test_nobody_else_calls_the_library_to_decode() -> None:
+    """One guarded place: whoever decodes past it lets panics through."""
+    source = Path(codec.__file__).parents[1]
+    calls = [
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if re.search(r"tokenizer\.(decode|encode)\(", path.read_text(encoding="utf-8"))
+    ]
+    assert sorted(calls) == ["loading/text.py", "loading/tokenizer_child.py"]
+
+
+def test_added_tokens_are_tried_between_letters(tmp_path: Path) -> None:
+    """What is put before a text is put before each piece between two added tokens."""
+    value = json.loads(byte_tokenizer(LLADA_MARKERS).to_str())
+    added = [*value["added_tokens"], {**value["added_tokens"][0], "content": "q", "id": 287}]
+    prefix = {"type": "Prepend", "prepend": "xyzxyz"}
+    folder = folder_with(tmp_path / "a", normalizer=prefix, added_tokens=added)
+    source = (folder / "tokenizer.json").read_text()
+    bounds = check_tokenizer(json.loads(source), "here", KNOWN_PATTERNS)
+    assert {"q", "aq"} <= set(bounds.triggers)
+    request = {"source": source, "growth": 2.0}
+    assert tokenizer_child.try_out(request | {"triggers": []}) is None
+    assert "tokens of a text" in str(
+        tokenizer_child.try_out(request | {"triggers": bounds.triggers})
+    )
+
+
+def test_every_token_is_decoded_when_a_tokenizer_is_tried() -> None:
+    """Also one that is shorter than hundreds of others."""
+    value = json.loads(byte_tokenizer(LLADA_MARKERS).to_str())
+    value["decoder"] = {"type": "Strip", "content": "q", "start": 0, "stop": 5}
+    value["added_tokens"] = []
+    longer = {"longer" * 2 + str(n): n + 1 for n in range(300)}
+    value["model"] = {"type": "WordLevel", "unk_token": "q", "vocab": {"q": 0} | longer}
+    value["pre_tokenizer"] = None
+    request = {"source": json.dumps(value), "triggers": [], "growth": 64.0}
+    with pytest.raises(BaseException, match=r"range|index|slice|overflow"):
+        tokenizer_child.try_out(request)
+
+
+@pytest.mark.parametrize("added", [0, 3000])
+def test_few_of_many_added_tokens_are_tried(added: int) -> None:
+    value = json.loads(byte_tokenizer(LLADA_MARKERS).to_str())
+    value["added_tokens"] = [{"content": f"<{n}>"} for n in range(added)]
+    bounds = check_tokenizer(value, "here", KNOWN_PATTERNS)
+    assert len(bounds.triggers) == (17 if added else 0)
+    assert all(len(text) <= 2000 for text in bounds.triggers)
 
 
 def test_this_process_stays_small_over_the_bombs(tmp_path: Path) -> None:

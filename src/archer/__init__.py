@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
     from archer.methods import Method, settings
     from archer.model import Model, Stream, load
+    from archer.preset_file import read_preset
     from archer.recording import Trace
 
 __version__ = "0.1.0"
@@ -33,6 +34,7 @@ __all__ = [
     "Trace",
     "__version__",
     "load",
+    "read_preset",
     "settings",
 ]
 
@@ -48,6 +50,7 @@ _HOME = {
     "Stream": "model",
     "Trace": "recording",
     "load": "model",
+    "read_preset": "preset_file",
     "settings": "methods",
 }
 

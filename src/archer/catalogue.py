@@ -52,7 +52,7 @@ class Shared:
     guidance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Scale of classifier-free guidance; 0 is off and asks the model once."""
     eos: Literal["none", "logits", "confidence"] = "none"
-    """Against early ends: forbid end-of-text (logits), or choose it last (confidence)."""
+    """To keep answers from ending early: forbid end-of-text (logits), or choose it last (confidence)."""
 
 
 COMMON = Part(Shared, "settings of every method", {})
@@ -72,26 +72,26 @@ DECODERS: Mapping[str, Part] = {
     ),
     "random": Part(
         Scheduled,
-        "the same schedule, in an order drawn anew each time",
+        "the same schedule, in a random order, drawn at every update",
         {"score": "random"},
         "steps",
     ),
     "fixed-order": Part(
         Ordered,
-        "the same schedule, in one order drawn beforehand",
+        "the same schedule, in one random order, drawn at the start",
         {"score": "confidence"},
         "steps",
     ),
     "threshold": Part(
         Threshold, "Fast-dLLM: every mask above a confidence, at least one", {}, "threshold"
     ),
-    "factor": Part(Factor, "Fast-dLLM: as many as their confidences bear together", {}, "factor"),
+    "factor": Part(Factor, "Fast-dLLM: as many as their joint confidence allows", {}, "factor"),
     "entropy-bound": Part(
-        EntropyBound, "EB-Sampler: as many as a joint entropy allows", {}, "gamma"
+        EntropyBound, "EB-Sampler: as many as a bound on their joint entropy allows", {}, "gamma"
     ),
     "dream": Part(Dream, "Dream's own sampler", {}, "steps"),
     "saber": Part(
-        Saber, "accept above a running bar, take back what grew least", {"rollback": True}, "n"
+        Saber, "accept above a running bar, take back what gained least", {"rollback": True}, "n"
     ),
     "no-rollback": Part(
         Saber,
@@ -113,14 +113,14 @@ DECODERS: Mapping[str, Part] = {
         {"rollback": True, "block": None},
         "rest",
     ),
-    "saber-dream": Part(SaberDream, "Saber as released for Dream: another rule", {}, "n"),
-    "wino": Part(Wino, "accept boldly, verify each token by a shadow", {}, "threshold"),
+    "saber-dream": Part(SaberDream, "Saber as released for Dream: a different rule", {}, "n"),
+    "wino": Part(Wino, "accept boldly, verify each token with a shadow column", {}, "threshold"),
     "remdm": Part(Remdm, "ReMDM on LLaDA: fill, re-mask and refill, fill the rest", {}, "loops"),
     "remdm-sampling": Part(
-        RemdmSampling, "the original ReMDM: fill and re-mask by chance", {}, "strategy"
+        RemdmSampling, "the original ReMDM: fill and re-mask at random", {}, "strategy"
     ),
     "editing": Part(Editing, "LLaDA2.1's idea on any model: replace placed tokens", {}, "edit"),
-    "llada2": Part(LLaDA2, "LLaDA2.0 as released: block by block, a threshold", {}, "threshold"),
+    "llada2": Part(LLaDA2, "LLaDA2.0 as released: block by block, by threshold", {}, "threshold"),
     "llada2-edit": Part(
         LLaDA2Edit, "LLaDA2.1 as released: it edits what it placed", {}, "editing_threshold"
     ),
@@ -129,31 +129,32 @@ DECODERS: Mapping[str, Part] = {
 POLICIES: Mapping[str, Part] = {
     "eager": Part(Eager, "recompute everything at every update", {}),
     "archer": Part(
-        Archer, "keep the prompt until the response moved `radius` tokens", {}, "radius"
+        Archer, "keep the prompt until the response has moved `radius` tokens", {}, "radius"
     ),
-    "late": Part(
-        Late, "keep the prompt longer while many masks are left, by a `share` of them", {}, "share"
-    ),
+    "late": Part(Late, "as `archer`, with a radius of `share` x the masks left", {}, "share"),
     "surprise": Part(
-        Surprise, "keep the prompt until `nats` were placed that it did not foresee", {}, "nats"
+        Surprise,
+        "keep the prompt until tokens it did not expect add up to `nats`",
+        {},
+        "nats",
     ),
     "age": Part(Age, "keep the prompt for a fixed number of passes", {}, "every"),
-    "prefix": Part(Prefix, "Fast-dLLM: within a block, recompute from it to the end", {}),
-    "dual": Part(Dual, "Fast-dLLM: within a block, recompute it alone", {}),
+    "prefix": Part(Prefix, "Fast-dLLM: within a block, recompute from the block to the end", {}),
+    "dual": Part(Dual, "Fast-dLLM: within a block, recompute that block alone", {}),
     "dkv-decode": Part(DkvDecode, "dKV-Cache: freeze a token once it is decoded", {}, "reload"),
     "dkv-greedy": Part(
         DkvGreedy, "dKV-Cache: recompute what comes next and a window", {}, "reload"
     ),
     "dllm-cache": Part(
         DllmCache,
-        "dLLM-Cache: keep layer features, redo the rows that moved most",
+        "dLLM-Cache: keep layer features, recompute the rows that changed most",
         {},
         "prompt_interval",
     ),
 }
 
 METHODS: Mapping[str, tuple[str, str]] = {
-    "archer": ("saber+archer", "Saber with its prompt cached the Archer way"),
+    "archer": ("saber+archer", "Saber with the prompt cached Archer's way"),
     "saber": ("saber+eager", "Saber as published: a full pass at every update"),
     "no-rollback": ("no-rollback+eager", "the control: Saber's acceptance, nothing taken back"),
     "llada-confidence": ("confidence+eager", "LLaDA's own decoding: a full pass at every update"),
@@ -167,8 +168,8 @@ METHODS: Mapping[str, tuple[str, str]] = {
 }
 """The rows of the paper's main table, and the control it lacks."""
 
-ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block"}
-"""Names that users of transformers expect."""
+ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block", "least": "n"}
+"""Names that users of transformers expect, and Saber's n where `n` counts samples."""
 
 _PAPER: Mapping[str, Any] = {
     "length": 256,

@@ -114,19 +114,6 @@ def check_attention(method: Method, block: int | None) -> None:
         )
 
 
-def as_markdown(table: Mapping[str, Mapping[str, str]]) -> str:
-    """The matrix as a table that reads well in a terminal and in a document."""
-    rows = [["decoder", *next(iter(table.values()))]]
-    rows += [[name, *verdicts.values()] for name, verdicts in table.items()]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
-    lines.insert(1, " | ".join("-" * width for width in widths))
-    return "\n".join(f"| {line} |" for line in lines)
-
-
 def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length: int) -> None:
     """Refuse a pair that cannot work at this length, naming both sides and why."""
     found = verdict(decoder.reads, policy.answers)

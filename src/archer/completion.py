@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -67,6 +68,19 @@ class Completion:
             return f"Completion(error: {self.error})"
         passes = f"{self.full_passes} full and {self.cached_passes} cached passes"
         return f"Completion({shown}, {self.finish_reason}, {passes}, {self.seconds.total:.2f} s)"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the text as it is, and what it cost."""
+        if self.error is not None:
+            return f"<pre>{escape(self.error)}</pre>"
+        shown = " ".join(map(str, self.tokens)) if self.text is None else self.text
+        passes = (("full", self.full_passes), ("cached", self.cached_passes))
+        made = ", ".join(f"{count} {kind}" for kind, count in passes)
+        cost = f"{self.updates} updates ({made}), {self.seconds.total:.2f} s, {self.finish_reason}"
+        return (
+            f"<pre>{escape(shown)}</pre><small>{cost}; "
+            "<code>model.record(...)</code> shows how it formed</small>"
+        )
 
     def first(self, tokens: int) -> Completion:
         """The same with only so many tokens of the response."""

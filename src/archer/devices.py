@@ -7,7 +7,6 @@ here changes the environment or a setting of torch.
 
 import functools
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+
+from archer.signals import signal_name
 
 ISA_VARIABLE = "ONEDNN_MAX_CPU_ISA"
 ISA_VALUE = "AVX512_CORE_BF16"
@@ -132,17 +133,10 @@ def _attempt(command: Sequence[str], seconds: float, environment: Mapping[str, s
     except OSError as error:
         return Attempt("failed", f"to start ({error})")
     if child.returncode < 0:
-        return Attempt("killed", f"by {_signal_name(-child.returncode)}")
+        return Attempt("killed", f"by {signal_name(-child.returncode)}")
     if child.returncode == WRONG_RESULT_CODE:
         return Attempt("wrong result")
     if child.returncode:
         last_words = child.stderr.strip().rpartition("\n")[2] or "no message"
         return Attempt("failed", f"with exit code {child.returncode} ({last_words})")
     return Attempt("ok")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -13,6 +13,7 @@
     |-- Closing                     the engine takes no requests any more
     |-- Cancelled                   the request was cancelled by whoever made it
     |-- Expired                     the request did not start or end in time
+    |-- ShardLost                   a process that holds a part of the model ended
     `-- Stuck                       the guard on updates was reached
 
 The message is always a sentence that names the cause and, where there is one, the remedy. Errors of
@@ -94,8 +95,9 @@ class Overloaded(ArcherError):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
+        waiting = "1 request is" if self.waiting == 1 else f"{self.waiting} requests are"
         return (
-            f"{self.waiting} requests are waiting already, the most that are taken. "
+            f"{waiting} waiting already, and there is no room for more. "
             f"Try again in {self.retry_after:.0f} s."
         )
 
@@ -122,6 +124,10 @@ class Expired(ArcherError):
             f"The request {what} within {self.seconds:g} s. Allow more time, or ask for a shorter "
             "response."
         )
+
+
+class ShardLost(ArcherError):
+    """A process that holds a part of the model ended, or came to other numbers; the model is gone."""
 
 
 def reason_of(error: OSError) -> str:

@@ -36,6 +36,9 @@ from archer.parts import (
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import Eager
 
+RECOMMENDED = 0
+"""The length of a method that names none: what the model recommends."""
+
 
 @dataclass(frozen=True)
 class Method:
@@ -46,7 +49,7 @@ class Method:
 
     decoder: Decoder[Any]
     policy: Policy = field(default_factory=Eager)
-    length: int = Shared.length
+    length: int = RECOMMENDED
     name: str = ""
     """Made of the names of the two classes where none is given."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -58,13 +61,23 @@ class Method:
             object.__setattr__(self, "name", "+".join(_kebab(type(part)) for part in parts))
         if not self.settings:
             own = {k: v for part in parts if _has_fields(part) for k, v in _values(part).items()}
-            object.__setattr__(self, "settings", {"length": self.length} | own)
+            length = {"length": self.length} if self.length != RECOMMENDED else {}
+            object.__setattr__(self, "settings", length | own)
 
 
-def adopt(method: Method, settings: Mapping[str, Any], preset: str | None = None) -> Method:
-    """A method that the user put together, checked as `build` checks named ones; only `length` may be new."""
+def adopt(
+    method: Method,
+    settings: Mapping[str, Any],
+    preset: str | None = None,
+    recommended: int | None = None,
+) -> Method:
+    """A method that the user put together, checked as `build` checks named ones; only `length` may be new.
+
+    Where neither says a length, it is the `recommended` one, as for named methods.
+    """
     wanted = _canonical(settings)
-    length = wanted.pop("length", method.length)
+    usual = recommended or Shared.length
+    length = wanted.pop("length", method.length if method.length != RECOMMENDED else usual)
     if wanted or preset is not None:
         what = "a preset" if preset is not None else f"the setting {next(iter(wanted))!r}"
         raise BadRequest(
@@ -85,7 +98,7 @@ def adopt(method: Method, settings: Mapping[str, Any], preset: str | None = None
     compatibility.check(method.decoder, method.policy, names, shared.length)
     if shared.length == method.length:
         return method
-    complete = {**method.settings, "length": shared.length}
+    complete = {"length": shared.length, **method.settings} | {"length": shared.length}
     return dataclasses.replace(method, length=shared.length, settings=complete)
 
 
@@ -127,6 +140,12 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
         )
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
+
+
+def in_full(name: str) -> str:
+    """A method's name as decoder+cache, without values: `archer:11` -> `saber+archer`."""
+    decoder, policy, _ = _spelled(name)
+    return f"{decoder}+{policy}"
 
 
 def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:

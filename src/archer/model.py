@@ -6,7 +6,7 @@ It joins the loader, the text codec, the methods and the loop; each of them can 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +25,7 @@ from archer.engine.network import Transformer
 from archer.engine.pieces import PLAIN, Pieces, compiled
 from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest
+from archer.heap import keep_freed_memory
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import FETCHED, locate
 from archer.loading.text import Text, read_text
@@ -39,11 +40,12 @@ from archer.requests import (
     check_device,
     check_ids,
     is_chat,
+    joined,
 )
 from archer.service.engine import Engine
 from archer.service.generate import generate
 from archer.settled_text import as_stops
-from archer.threads import computing, fitting
+from archer.threads import check_threads, computing, fitting, fitting_shard
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {
@@ -65,28 +67,68 @@ def load(
     quantize: str | None = None,
     threads: int | None = None,
     compiled: bool = False,
+    shards: int = 1,
 ) -> Model:
     """Load a checkpoint from a folder or from the hub.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
-    `quantize="int8"` keeps the matrices of the layers in eight bits: a fourth of float32, half of bfloat16,
-    and slightly other logits; embedding, head, norms and routers stay as they are.
+    `quantize="int8"` keeps feed-forwards and experts, of all layers but the last, in eight bits and changes
+    the logits slightly; everything else stays as it is.
     `threads` are the processor threads it computes with; without, as many as the network is worth, unless
     OMP_NUM_THREADS says otherwise.
     `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
+    `shards` divides the network over so many processes with a device each, which are started here or by
+    torchrun; see `archer.shards`.
     No code of the checkpoint is ever run.
     """
     where, kind = place(device, dtype)
-    if quantize not in (None, "int8"):
-        raise BadRequest(
-            f"There is no quantisation {quantize!r} here. Choose int8, or leave it out."
-        )
-    if threads is not None and threads < 1:
-        raise BadRequest(f"threads must be a whole number, at least 1, not {threads}.")
+    int8 = _is_int8(quantize)
+    if threads is not None:
+        check_threads(threads)
+    if compiled and shards != 1:
+        raise BadRequest("Compiled passes cannot be divided over shards. Leave out one of the two.")
     folder = read_folder(locate(model, revision))
+    if compiled and folder.shape.experts is not None:
+        raise BadRequest(
+            "torch.compile cannot follow rows to their experts. Leave compiled=True out."
+        )
     text = read_text(folder)
-    network = load_network(folder, device=where, dtype=kind, int8=quantize == "int8")
+    if shards == 1:
+        network = load_network(folder, device=where, dtype=kind, int8=int8)
+    else:
+        from archer.shards.start import Place, network_of  # brings torch.distributed along
+
+        if threads is None and where.type == "cpu":
+            threads = fitting_shard(folder.parameters, shards)
+        spelled = str(kind).removeprefix("torch.")
+        network = network_of(folder, Place(str(where), spelled, int8, threads), shards)
     return Model(str(model), folder, network, text, threads=threads, compiled=compiled)
+
+
+def outline(
+    model: str | Path,
+    *,
+    revision: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    quantize: str | None = None,
+) -> Model:
+    """A checkpoint without its weights: it encodes and checks requests that others carry out.
+
+    Its network is on torch's `meta` device and cannot compute. The device, which this machine need not have,
+    only decides the dtype.
+    """
+    try:
+        where = torch.device(device or default_device())
+    except RuntimeError as error:
+        raise BadRequest(
+            f"There is no kind of device {str(device)!r}. Such as cpu or cuda."
+        ) from error
+    kind = _dtype(dtype, where)
+    folder = read_folder(locate(model, revision))
+    int8 = _is_int8(quantize)
+    network = Transformer(folder.shape, int8=int8, device=torch.device("meta"), dtype=kind)
+    return Model(str(model), folder, network, read_text(folder))
 
 
 def place(
@@ -96,6 +138,14 @@ def place(
     check_device(str(device or default_device()))
     where = torch.device(device or default_device())
     return where, _dtype(dtype, where)
+
+
+def _is_int8(quantize: str | None) -> bool:
+    if quantize not in (None, "int8"):
+        raise BadRequest(
+            f"There is no quantisation {quantize!r} here. Choose int8, or leave it out."
+        )
+    return quantize is not None
 
 
 def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
@@ -175,6 +225,8 @@ class Model:
     ) -> None:
         self.name = name
         on_processor = network.device.type == "cpu"
+        if on_processor:
+            keep_freed_memory()
         self.threads = threads or (fitting(folder.parameters) if on_processor else None)
         self.compiled = compiled
         self.folder = folder
@@ -198,7 +250,7 @@ class Model:
         Any number of prompts runs in bounded memory: rows join and leave passes as others end, at most
         `batch` of them at a time, which hold at most `memory` bytes of keys and values (else half of what is
         free).
-        `stop` strings cut the text.  `progress` shows a bar.
+        `stop` strings cut the text.  `progress` shows a bar.  At temperature 0 samples are equal.
         """
         request = self.request(prompts, method, **options)
         return generate(
@@ -265,6 +317,11 @@ class Model:
         """The tokenizer of its folder; None where the folder has none."""
         return None if self.text is None else self.text.tokenizer
 
+    def close(self) -> None:
+        """Let go of the other shards, where there are some; the model cannot be used afterwards."""
+        if self.network.all_shards is not None:
+            self.network.all_shards.close()
+
     def save(self, folder: Path | str) -> Path:
         """Copy the checkpoint's own files into a new folder: what `load` reads, as it was read.
 
@@ -293,18 +350,21 @@ class Model:
         chat: bool = True,
         allow_special: bool = False,
         preset: str | None = None,
-        **settings: Any,
+        settings: Mapping[str, Any] | None = None,
+        **keywords: Any,
     ) -> Request:
         """Check everything before any work.
 
         A prompt is a text, which a user says to the model; or messages with `role` and `content`, such as a
         system's and several turns; or token ids.  Several prompts are a list of these.
-        `method` is a name or a `Method` made of objects.  `settings` are those of the method: length, block,
-        steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.
+        `method` is a name or a `Method` made of objects.  `keywords` are settings of the method: length,
+        block, steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.  `settings`
+        are more of them under the names they are recorded by, whatever else a keyword of that name means:
+        `n` counts samples, so Saber's n is `least=4` or `settings={"n": 4}`.
         Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
-        chosen = self._method(method, settings, preset)
+        chosen = self._method(method, joined(keywords, settings), preset)
         compatibility.check_attention(chosen, self.folder.architecture.attention_block)
         decoder = seen_by(self.folder.architecture.blind, chosen.decoder)
         ids = self._encode(as_list(prompts), chat, allow_special)
@@ -316,7 +376,7 @@ class Model:
 
     def _method(self, method: str | Method, settings: dict[str, Any], preset: str | None) -> Method:
         if isinstance(method, Method):
-            return adopt(method, settings, preset)
+            return adopt(method, settings, preset, self.folder.length)
         recommended = self.folder.length
         if recommended is not None and preset is None and not settings.keys() & LENGTHS:
             settings["length"] = recommended
@@ -347,8 +407,8 @@ class Model:
     ) -> list[list[int]]:
         if self.text is None:
             raise BadRequest(
-                f"{self.name!r} has no tokenizer, so it takes prompts as lists of ids only: "
-                "--prompt-ids 5,7,9 on the command line, [5, 7, 9] in Python."
+                f"{self.name!r} has no tokenizer, so it takes prompts as lists of ids only, "
+                "such as [5, 7, 9]."
             )
         plain = [text for text in texts if isinstance(text, str)]
         if not all(text.strip() for text in plain):
@@ -357,7 +417,7 @@ class Model:
             return self.text.encode_chats(texts, allow_special=allow_special)
         if len(plain) < len(texts):
             raise BadRequest(
-                "Chat messages need the chat template, which chat=False (--raw) leaves out. "
+                "Chat messages need the chat template, which chat=False leaves out. "
                 "Give a text or token ids instead."
             )
         return [self.text.encode_raw(text, allow_special=allow_special) for text in plain]

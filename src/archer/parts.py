@@ -115,10 +115,15 @@ def _first_line(made: type) -> str:
 
 
 def _meanings(made: type) -> dict[str, str]:
-    """The sentence under each field of a class, from its source; nothing where there is no source."""
+    """The sentence under each field, from the source of the class and of those it inherits from."""
+    return {k: v for base in reversed(made.__mro__) for k, v in _own_meanings(base).items()}
+
+
+def _own_meanings(made: type) -> dict[str, str]:
+    """Of the fields that a class declares itself; nothing where there is no source."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(made)))
-    except (OSError, SyntaxError):
+    except (OSError, SyntaxError, TypeError):
         return {}
     (definition,) = tree.body
     assert isinstance(definition, ast.ClassDef)

@@ -59,7 +59,9 @@ class Trace:
 
     def __repr__(self) -> str:
         made = sum(isinstance(event, Update) for event in self.events)
-        return f"Trace({len(self.completions)} rows, {made} updates; a notebook shows the player)"
+        rows = len(self.completions)
+        told = f"{rows} row{'s' * (rows != 1)}, {made} update{'s' * (made != 1)}"
+        return f"Trace({told}; a notebook shows the player)"
 
 
 def record(model: Model, request: Request) -> Trace:

@@ -178,7 +178,7 @@ def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
     method = f"{decoder}+{policy}"
     try:
         build(method, settings)
-        for step in model.stream(case.prompt, method, **settings):
+        for step in model.stream(case.prompt, method, settings=settings):
             for error in step.errors.values():
                 raise error
             yield step
@@ -203,7 +203,9 @@ def _positions(chosen: Sequence[bool]) -> list[int]:
 
 def _checkpoint(root: Path, name: str) -> Model:
     if Path(name).name != name or not (root / name).is_dir():
-        raise BadModel(f"There is no checkpoint {name!r} in {str(root)!r}. Give --checkpoints.")
+        raise BadModel(
+            f"There is no checkpoint {name!r} in {str(root)!r}. Name the folder that holds them."
+        )
     return load(root / name, device="cpu", dtype="float32")
 
 

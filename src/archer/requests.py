@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from archer.errors import BadRequest, TooLong
 
@@ -44,6 +44,20 @@ class Window:
                 LongerThanTrained,
                 stacklevel=2,
             )
+
+
+def joined(keywords: Mapping[str, Any], settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of a method, given as keywords and by their recorded names; `n` is never a keyword."""
+    if keywords.get("n") is not None:
+        value = keywords["n"]
+        raise BadRequest(
+            "n counts samples, which generate and an engine's submit take; several prompts are a list. "
+            f"A method's own setting n is spelled least={value!r}, or settings={{'n': {value!r}}}."
+        )
+    named = dict(settings or {})
+    for name in keywords.keys() & named.keys():
+        raise BadRequest(f"The setting {name!r} is given twice, as a keyword and in settings.")
+    return {**{k: v for k, v in keywords.items() if k != "n"}, **named}
 
 
 def as_list(prompts: Prompts) -> list[OnePrompt]:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from archer.completion import Completion
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt, Scope
 from archer.engine.memory import Memory
@@ -26,7 +27,12 @@ from archer.policies.base import Policy
 
 ANSWERS = 8
 """Recorded problems that are answered again."""
+BATCH = 4
+"""Problems that are answered together and alone."""
 STEP_PROMPT, STEP_RESPONSE, STEP_ROUNDS = 512, 256, 3
+"""Columns of the timed steps, and how many rounds of them there are at least."""
+STEP_SECONDS = 120.0
+"""For so long an accelerator goes on with rounds; on a processor there are no more than the least."""
 STEP_SHAPE = "llada-8b"
 
 
@@ -116,22 +122,22 @@ def recorded_answers(model: Model) -> Finding:
     wanted = dict(list(recorded["completions"].items())[:ANSWERS])
     prompts = _prompts(list(wanted))
     method, radius = recorded["settings"]["method"], recorded["settings"]["radius"]
-    found = [model.generate(prompt, method, radius=radius)[0].text for prompt in prompts]
-    return _same("recorded answers", found, list(wanted.values()), model)
+    found = [model.generate(prompt, method, radius=radius)[0] for prompt in prompts]
+    return _same("recorded answers", [each.text for each in found], list(wanted.values()), model)
 
 
 def batch_equals_singles(model: Model) -> Finding:
     """A prompt's answer does not depend on its neighbours."""
-    prompts = _prompts([f"pocket-test-{number}" for number in range(4)])
-    alone = [model.generate(prompt)[0].tokens for prompt in prompts]
-    together = [done.tokens for done in model.generate(prompts)]
+    prompts = _prompts([f"pocket-test-{number}" for number in range(BATCH)])
+    alone = [_tokens(model.generate(prompt)[0]) for prompt in prompts]
+    together = [_tokens(done) for done in model.generate(prompts)]
     return _same("batch equals singles", together, alone, model)
 
 
 def compiled_equals_plain(model: Model, compiled: Model) -> Finding:
     """torch.compile changes nothing."""
     prompts = _prompts(["pocket-test-0", "pocket-test-2"])
-    found = [[each.generate(p)[0].tokens for p in prompts] for each in (compiled, model)]
+    found = [[_tokens(each.generate(p)[0]) for p in prompts] for each in (compiled, model)]
     return _same("compiled equals plain", found[0], found[1], model)
 
 
@@ -152,34 +158,46 @@ def cached_equals_full(model: Model) -> Finding:
     prompts = [model.encode(prompt) for prompt in _prompts(["pocket-test-0", "pocket-test-5"])]
     start = method.decoder.start(Prompt.of(prompts, model.folder.mask), method.length)
     cached = replace(method, policy=_ResponseOnly())
-    worst = 0.0
+    worst, compared = 0.0, 0
     for step in model.loop(method).steps(start):
+        if step.errors:
+            return _failed("cached equals full", next(iter(step.errors.values())))
         if step.index % 8:
             continue
         again = next(model.loop(cached).steps(step.before, step.memory.clone()))
+        if again.errors:
+            return _failed("cached equals full", next(iter(again.errors.values())))
         if any(call.kind != "cached" for call in again.calls):
-            return Finding("cached equals full", passed=False, told="no cached pass was made")
+            return _failed("cached equals full", "no cached pass was made")
         full, new = (each.logits.read(each.logits.greedy)[0].confidence for each in (step, again))
-        gap = np.abs(full - new)
-        worst = max(worst, float(np.where(np.isnan(gap), 0.0, gap).max()))
+        looked = ~np.isnan(full) | ~np.isnan(new)
+        gap = np.abs(full - new)[looked]
+        worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0)))
+        compared += gap.size
+    if not compared:
+        return _failed("cached equals full", "nothing could be compared")
     allowed = TOLERANCES[model.dtype].confidence
     return Finding(
         "cached equals full",
         passed=worst <= allowed,
-        told=f"probabilities differ by {worst:.1e} at most; {allowed:.0e} is allowed",
-        figures={"difference": worst, "allowed": allowed},
+        told=f"{compared:,} probabilities differ by {worst:.1e} at most; {allowed:.0e} is allowed",
+        figures={"difference": worst if np.isfinite(worst) else None, "allowed": allowed}
+        | {"compared": compared},
     )
 
 
 def steps(plan: Plan) -> Finding:
     """A full and a cached step at the shape of a large layer, beside what counting allows."""
-    from archer.bench.roofline import DEVICES, floors
+    from archer.bench.machine import device_name
+    from archer.bench.roofline import DEVICES, floors, named
     from archer.bench.shapes import Room, open_subject
     from archer.bench.step import measure
 
     room = Room(STEP_PROMPT, STEP_RESPONSE)
     subject = open_subject(plan.shape, None, room, device=plan.device, dtype=plan.dtype)
-    (row,) = measure(subject, [room.prompt], room.response, STEP_ROUNDS)
+    device = subject.network.device
+    seconds = 0.0 if device.type == "cpu" else STEP_SECONDS
+    (row,) = measure(subject, [room.prompt], room.response, STEP_ROUNDS, seconds=seconds)
     figures = row.figures
     shape = subject.network.shape
     least = {
@@ -189,16 +207,33 @@ def steps(plan: Plan) -> Finding:
         ]
         for each in DEVICES
     }
+    card = named(device_name(device))
+    rounds = f"{row.rounds} round{'s' * (row.rounds != 1)}"
     told = (
-        f"{subject.name}, {figures.layers} layers: full {figures.full_ms:.1f} ms, cached "
-        f"{figures.cached_ms:.1f} ms, {figures.speedup:.2f} x of at most {figures.limit:.2f} x"
+        f"{subject.name}, {figures.layers} layers, {rounds}: full {figures.full_ms:.1f} ms, "
+        f"cached {figures.cached_ms:.1f} ms, {figures.speedup:.2f} x of at most {figures.limit:.2f} x; "
     )
+    if card is None:
+        told += f"no floor beside it: {device_name(device)} is an unknown card"
+    else:
+        full, cached = least[card.name]
+        told += f"the floor of a {card.name} in 16 bits: full {full:.2f} ms, cached {cached:.2f} ms"
     return Finding(
         "steps",
         passed=figures.speedup > 1,
         told=told,
-        figures=row.as_dict() | {"least_ms_full_and_cached": least},
+        figures=row.as_dict()
+        | {"card": None if card is None else card.name, "least_ms_full_and_cached": least},
     )
+
+
+def _tokens(done: Completion) -> tuple[int, ...] | None:
+    """What was written; None of one that ended in an error, which equals nothing."""
+    return None if done.error is not None else done.tokens
+
+
+def _failed(name: str, why: object) -> Finding:
+    return Finding(name, passed=False, told=str(why))
 
 
 def _compiled(plan: Plan) -> Model:
@@ -213,11 +248,14 @@ def _prompts(names: Sequence[str]) -> list[str]:
 
 
 def _same(name: str, found: Sequence[object], wanted: Sequence[object], model: Model) -> Finding:
-    same = sum(a == b for a, b in zip(found, wanted, strict=True))
+    """Answers side by side; an error, which is None, is the same as nothing."""
+    same = sum(a == b and a is not None for a, b in zip(found, wanted, strict=True))
     needed = TOLERANCES[model.dtype].answers
+    errors = sum(each is None for each in found)
+    broken = f", {errors} ended in an error" if errors else ""
     return Finding(
         name,
-        passed=same >= needed * len(wanted),
-        told=f"{same} of {len(wanted)} the same",
+        passed=bool(wanted) and not errors and same >= needed * len(wanted),
+        told=f"{same} of {len(wanted)} the same{broken}",
         figures={"same": same, "of": len(wanted), "needed": needed},
     )

@@ -14,11 +14,23 @@ from typing import Final
 
 import torch
 
+from archer.errors import BadRequest
+
 WORTH_A_THREAD: Final = 20_000_000
 """Parameters per thread: with 256 tokens a thread then computes for milliseconds between two waits, about
 as long as a time slice of the scheduler."""
+MOST_THREADS: Final = 512
+"""Far more than help; the libraries below end the process when they get many times as many."""
 VARIABLES: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Where users say how many threads they want; what they say stands."""
+
+
+def check_threads(count: int, name: str = "threads") -> None:
+    """Refuse a number of threads that would end the process."""
+    if type(count) is not int or not 1 <= count <= MOST_THREADS:
+        raise BadRequest(
+            f"{name} must be a whole number, at least 1 and at most {MOST_THREADS}, not {count}."
+        )
 
 
 def fitting(parameters: int, environment: Mapping[str, str] = os.environ) -> int:
@@ -29,9 +41,22 @@ def fitting(parameters: int, environment: Mapping[str, str] = os.environ) -> int
     return max(1, min(available, parameters // WORTH_A_THREAD))
 
 
+def fitting_shard(parameters: int, shards: int, environment: Mapping[str, str] = os.environ) -> int:
+    """The same for each of several shards on this machine, which share its threads."""
+    if any(environment.get(name) for name in VARIABLES):
+        return torch.get_num_threads()
+    return max(
+        1, min(fitting(parameters // shards, environment), torch.get_num_threads() // shards)
+    )
+
+
 @contextmanager
 def computing(threads: int | None) -> Iterator[None]:
-    """So many threads inside, as many as before behind; None changes nothing."""
+    """So many threads inside, as many as before behind; None changes nothing.
+
+    torch's number belongs to each thread, which takes it over when it first computes: a thread that does so
+    while another one is in here keeps this number.  Have it call `torch.set_num_threads` if that matters.
+    """
     if threads is None:
         yield
         return

@@ -97,7 +97,9 @@ def test_loading_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadRequest, match=r"holds no config\.json"):
         measure_load(str(tmp_path))
-    with pytest.raises(BadRequest, match="--updates takes a whole number from 0 to 32, not 33"):
+    with pytest.raises(
+        BadRequest, match="The number of updates must be a whole number from 0 to 32, not 33"
+    ):
         measure_load(str(tmp_path), updates=33)
     monkeypatch.setattr("archer.bench.load.CHILD", "raise SystemExit('the end')")
     with pytest.raises(ArcherError, match="ended with exit code 1: the end"):
@@ -110,5 +112,5 @@ def test_a_model_is_opened_whole_or_in_part(tmp_path: Path) -> None:
     whole, part = (open_subject(str(tmp_path), layers, room) for layers in (None, 2))
     assert (whole.network.shape.layers, whole.depth, whole.shift) == (3, 3, True)
     assert (part.network.shape.layers, part.depth) == (2, 3)
-    with pytest.raises(BadRequest, match="has 3 layers; --layers 4 asks for more"):
+    with pytest.raises(BadRequest, match="has 3 layers; 4 were asked for"):
         open_subject(str(tmp_path), 4, room)

@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archer.bench import cost
 from archer.bench.alternatives import Alternatives
-from archer.bench.counting import Counts, count_passes, operations
+from archer.bench.counting import Counts, count_passes
 from archer.bench.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
 from archer.bench.shapes import SHAPES, Published
 from archer.bench.step import NEVER
 from archer.engine.network import Shape, Transformer
+from archer.engine.operations import operations
 from archer.engine.work import Work
+from networks import MIXTURES, mixture
 from subjects import tiny
 
 lengths = st.integers(1, 40)
@@ -43,6 +45,79 @@ def closed_form(shape: Shape, shift: bool, p: int, g: int) -> Counts:
 def test_counted_passes_are_the_closed_form(p: int, g: int, layers: int, shift: bool) -> None:
     shape = replace(tiny(shift).network.shape, layers=layers)
     assert count_passes(shape, shift, p, g) == closed_form(shape, shift, p, g)
+
+
+def closed_form_of_a_mixture(shape: Shape, p: int, g: int, block: int | None) -> Counts:
+    """Row by row and layer by layer; neither the engine nor its cost model has a part in it.
+
+    A row of a layer with experts goes through the router, its k experts and the shared one.  Under
+    block-causal attention a row sees the blocks up to its own, a cached pass begins where the block with the
+    response's first token does, and the naive pass multiplies what it masks as well.
+    """
+    experts = shape.experts
+    assert experts is not None
+    d, n, h, kv = shape.width, p + g, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    gate_up_down = 3 * d
+    dense = gate_up_down * shape.inner
+    sparse = d * experts.count + gate_up_down * (experts.active * experts.inner + experts.shared)
+
+    def seen(row: int) -> int:
+        return n if block is None else min(n, (row // block + 1) * block)
+
+    def cost(first: int, *, prune: bool) -> int:
+        products = 0
+        for layer in range(shape.layers):
+            for row in range(first, n):
+                products += 2 * d * kv
+                if prune and layer == shape.layers - 1 and row < p:
+                    continue
+                products += 2 * d * h + 2 * h * (seen(row) if prune else n)
+                products += dense if layer < experts.dense_layers else sparse
+        scored = g if prune else n - first
+        return 2 * (products + scored * d * shape.vocabulary)
+
+    begin = p if block is None else p // block * block
+    return Counts(
+        full=cost(0, prune=True), cached=cost(begin, prune=True), naive=cost(0, prune=False)
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    p=lengths,
+    g=lengths,
+    kind=st.sampled_from(sorted(MIXTURES)),
+    block=st.sampled_from([None, 1, 4, 32]),
+    layers=st.integers(1, 4),
+    dense=st.integers(0, 2),
+    shared=st.sampled_from([0, 8]),
+    inner=st.sampled_from([8, 24]),
+)
+def test_counted_passes_of_a_mixture_are_the_closed_form(
+    p: int,
+    g: int,
+    kind: str,
+    block: int | None,
+    layers: int,
+    dense: int,
+    shared: int,
+    inner: int,
+) -> None:
+    which = mixture(kind).network.shape
+    experts = replace(MIXTURES[kind], inner=inner, shared=shared, dense_layers=min(dense, layers))
+    which = replace(which, layers=layers, inner=40, experts=experts)
+    wanted = closed_form_of_a_mixture(which, p, g, block)
+    assert count_passes(which, False, p, g, block) == wanted
+
+
+@pytest.mark.parametrize(("name", "block"), [("llada-moe-7b", None), ("llada2-mini", 32)])
+def test_counted_passes_of_the_published_mixtures_are_the_closed_form(
+    name: str, block: int | None
+) -> None:
+    known = SHAPES[name]
+    assert known.architecture.attention_block == block
+    wanted = closed_form_of_a_mixture(known.shape, 70, 64, block)
+    assert count_passes(known.shape, False, 70, 64, block) == wanted
 
 
 @pytest.mark.parametrize("shift", [False, True])

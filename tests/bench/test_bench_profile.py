@@ -31,7 +31,7 @@ def test_a_device_that_runs_ahead_is_refused() -> None:
     subject = tiny()
     elsewhere = Transformer(subject.network.shape, device=torch.device("meta"))
     with pytest.raises(
-        BadRequest, match=r"not for meta, .* Use --device cpu, or archer bench step"
+        BadRequest, match=r"not on meta, .* Use the device cpu, or `archer bench step`"
     ):
         shares(replace(subject, network=elsewhere), 16, 8, repeats=1)
 

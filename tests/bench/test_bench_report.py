@@ -36,6 +36,15 @@ def test_steps_become_tables() -> None:
     assert len(report.depths(found)) == len(report.libraries(found)) == 1
 
 
+def test_a_fraction_of_the_limit_has_an_interval_and_a_word_on_noise() -> None:
+    low, high = report.fraction_interval(0.9, {"full": 0.2, "cached": 0.1})
+    assert low == pytest.approx(0.9 * 0.9 / 1.05)
+    assert high == pytest.approx(0.9 * 1.1 / 0.95)
+    assert report.fraction_interval(0.9, {"full": 0.0, "cached": 0.0}) == (0.9, 0.9)
+    assert report.noise([0.9, 1.0]) == ""
+    assert "above 1 (here up to 1.18)" in report.noise([0.9, 1.18, 1.02])
+
+
 def test_the_paper_stands_beside_the_whole_depth() -> None:
     (row,) = [each.as_dict() for each in measure(tiny(), [4], 8, repeats=1)]
     row["whole"]["paper"] = 2.07
@@ -70,11 +79,22 @@ def test_a_load_becomes_a_table() -> None:
     assert report.loads(found.as_dict())[1] == ["2.0", "100", "10", "120", "1.200", "1.100"]
 
 
+def test_experts_become_a_table() -> None:
+    ways = {"engine": 1.0, "every": 4.0, "grouped": 1.1, "library": 1.25}
+    milliseconds = {name: 20 * gain for name, gain in ways.items()}
+    spread = dict.fromkeys(ways, 0.01) | {"library": 0.5}
+    row = {"rows": 8, "used": 3, "gains": ways, "milliseconds": milliseconds, "spread": spread}
+    table = report.experts({"rows": [row]})
+    assert table[1] == ["8", "3", "20", "4.00", "1.10", "1.25", "50.0 %"]
+
+
 def test_the_setting_is_one_line() -> None:
     line = report.setting(FACTS | {"prompt": 4, "method": "archer"})
     assert line.startswith("`tiny`, 3 layers, prompt 4, response 8, method archer. ")
     assert "\n" not in line
     assert report.setting({"model": "m", "machine": FACTS["machine"]}).startswith("`m`. ")
+    small = {"model": "m", "quantize": "int8", "machine": FACTS["machine"]}
+    assert report.setting(small).startswith("`m`, int8. ")
 
 
 def test_counted_tables_need_no_machine() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from archer.bench.shapes import SHAPES
+from archer.bench.experts import some_layer, ways
+from archer.bench.shapes import SHAPES, published
 from archer.cli import main
 from archer.cli.bench import COMMANDS
+from archer.engine.experts import mixed, send
+from conftest import REPOSITORY
 from folders import make_llada
 
 Capture = pytest.CaptureFixture[str]
@@ -94,7 +99,7 @@ def test_traffic(model: str, capsys: Capture) -> None:
     ]
     for row in found["rows"]:
         assert 0 < row["p50"] <= row["p99"]
-        assert 0 < row["goodput"] <= row["throughput"] * 1.0001
+        assert 0 <= row["goodput"] <= row["throughput"] * 1.0001
     assert main(["bench", *words, "--repeats", "1", "--loads", "inf"]) == 0
     assert "p99 small" in capsys.readouterr().out
 
@@ -112,6 +117,7 @@ def test_profile(model: str, capsys: Capture) -> None:
 def test_load(model: str, capsys: Capture) -> None:
     found = asked(capsys, "load", model, "--threads", "1")
     assert found["peak_bytes"] > found["weight_bytes"]
+    assert found["layers"] == 2
     assert main(["bench", "load", model]) == 0
     assert "peak/weights" in capsys.readouterr().out
 
@@ -138,6 +144,95 @@ def test_checkpoint(tmp_path: Path, capsys: Capture) -> None:
     assert "holds a config.json already" in refused(capsys, *words)
 
 
+@pytest.fixture
+def few_experts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLaDA-MoE's bench at a size for tests."""
+    small = replace(
+        published("llada-moe-7b").shape, width=32, heads=2, kv_heads=2, head_dim=16, layers=1
+    )
+    assert small.experts is not None
+    tiny = replace(small, experts=replace(small.experts, inner=16))
+    monkeypatch.setattr(
+        "archer.bench.experts.published", lambda name: replace(published(name), shape=tiny)
+    )
+
+
+@pytest.mark.usefixtures("few_experts")
+def test_experts(capsys: Capture) -> None:
+    words = ("experts", "--rows", "3,20", "--repeats", "1", "--dtype", "float32")
+    found = asked(capsys, *words, "--library")
+    assert [row["rows"] for row in found["rows"]] == [3, 20]
+    for row in found["rows"]:
+        ways = {"engine", "every", "grouped", "library"}
+        assert set(row["milliseconds"]) == set(row["gains"]) == set(row["spread"]) == ways
+        assert row["gains"]["engine"] == 1.0
+        assert 8 <= row["used"] <= 8 * row["rows"]
+    assert main(["bench", *words]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()[1:]
+    assert head.split()[:2] == ["rows", "experts"]
+    assert [row.split()[0] for row in rows] == ["3", "20"]
+
+
+@pytest.mark.usefixtures("few_experts")
+def test_all_ways_through_the_experts_give_the_same() -> None:
+    layer = some_layer("llada-moe-7b", torch.device("cpu"), torch.float32)
+    hidden = torch.randn((20, 32), generator=torch.Generator().manual_seed(0))
+    assert layer.router is not None
+    assert layer.shape.experts is not None
+    sent = send(hidden, layer.router, None, layer.shape.experts)
+    engine = mixed(hidden, sent, layer.stack())
+    assert engine.abs().max() > 1e-4
+    made = {name: way() for name, way in ways(layer, hidden, sent, library=True).items()}
+    assert set(made) == {"engine", "every", "grouped", "library"}
+    for other in made.values():
+        assert other.shape == engine.shape
+        assert (other - engine).abs().max() < 1e-5 * engine.abs().max() + 1e-7
+
+
+@pytest.mark.parametrize(("layers", "extrapolated"), [("3", True), ("2", False)])
+def test_a_step_of_a_mixture_behind_dense_layers(
+    layers: str, extrapolated: bool, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """LLaDA2's bench at a size for tests: a layer between the dense ones and the last is needed."""
+    known = published("llada2-mini")
+    assert known.shape.experts is not None
+    small = replace(
+        known.shape,
+        width=32,
+        heads=2,
+        kv_heads=1,
+        head_dim=16,
+        rotary=8,
+        inner=24,
+        vocabulary=64,
+        layers=5,
+        experts=replace(known.shape.experts, inner=8, shared=8),
+    )
+    monkeypatch.setitem(SHAPES, "llada2-mini", replace(known, shape=small, mask=63, eos=62))
+    words = ("step", "--shape", "llada2-mini", "--prompt", "40", "--response", "24")
+    found = asked(capsys, *words, "--layers", layers, "--repeats", "1", "--dtype", "float32")
+    (row,) = found["rows"]
+    assert (found["layers"], found["depth"]) == (int(layers), 5)
+    assert row["full_ms"] > 0
+    assert row["limit"] > 1
+    if not extrapolated:
+        assert row["whole"] is None
+        return
+    assert row["whole"]["layers"] == 5
+    assert row["whole"]["limit"] > row["limit"]
+
+
+def test_the_makefile_runs_enough_layers_to_extrapolate() -> None:
+    """Every shape it steps through: one layer between the dense ones and the last."""
+    lines = (REPOSITORY / "Makefile").read_text(encoding="utf-8").splitlines()
+    steps = [line for line in lines if "step --shape" in line and "--layers" in line]
+    assert len(steps) >= 4
+    for line in steps:
+        shape, layers = (line.split(f"--{word} ")[1].split()[0] for word in ("shape", "layers"))
+        experts = SHAPES[shape].shape.experts
+        assert int(layers) >= 2 + (0 if experts is None else experts.dense_layers)
+
+
 def test_a_random_shape_is_measured_without_a_download(capsys: Capture) -> None:
     words = ("step", "--prompt", "8", "--response", "8", "--repeats", "1", "--layers", "1")
     assert asked(capsys, *words, "--shape", "small")["depth"] == SHAPES["small"].shape.layers
@@ -157,17 +252,20 @@ SHAPE_NAMES = ", ".join(SHAPES)
     [
         ("step --shape llada-9b", f"There is no shape 'llada-9b'. Shapes: {SHAPE_NAMES}; or give"),
         ("step --prompt 128,x", "--prompt takes whole numbers above 0 with commas between them"),
-        ("step --repeats 0", "--repeats takes a whole number, at least 1, not 0"),
-        ("step --layers 0", "--layers takes a whole number, at least 1, not 0"),
-        ("step --shape small --layers 7", "small has 6 layers; --layers 7 asks for more"),
-        ("step --shape small --layers 1 --response 0", "--response takes a whole number"),
+        ("step --repeats 0", "repeats must be a whole number of at least 1, not 0"),
+        ("step --layers 0", "layers must be a whole number of at least 1, not 0"),
+        ("step --shape small --layers 7", "small has 6 layers; 7 were asked for"),
+        ("step --shape small --layers 1 --response 0", "response must be a whole number"),
         ("step --shape small --layers 1 --prompt 4096", "but the model has 4096. Shorten"),
         ("step --shape small --threads 0", "--threads must be a whole number, at least 1"),
         ("step --shape small --dtype int8", "There is no dtype 'int8' here"),
-        ("profile --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
-        ("profile --repeats 0", "--repeats takes a whole number, at least 1, not 0"),
-        ("decode --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
-        ("decode --prompts 0", "--prompts takes a whole number, at least 1, not 0"),
+        ("experts --shape small", "small has no experts. Choose llada-moe-7b or llada2-mini."),
+        ("experts --rows 0", "--rows takes whole numbers above 0 with commas between them"),
+        ("experts --repeats 0", "repeats must be a whole number of at least 1, not 0"),
+        ("profile --prompt 0", "prompt must be a whole number of at least 1, not 0"),
+        ("profile --repeats 0", "repeats must be a whole number of at least 1, not 0"),
+        ("decode --prompt 0", "prompt must be a whole number of at least 1, not 0"),
+        ("decode --prompts 0", "prompts must be a whole number of at least 1, not 0"),
         ("decode --methods nothing", "There is no method 'nothing'"),
         ("batch --sizes 1,-2", "--sizes takes whole numbers above 0"),
         ("traffic --prompts 40", "--prompts takes the shortest and the longest"),
@@ -175,13 +273,16 @@ SHAPE_NAMES = ", ".join(SHAPES)
         ("traffic --loads 0.8,-1", "--loads takes numbers above 0"),
         ("traffic --loads fast", "--loads takes numbers above 0"),
         ("traffic --methods archer:0", "radius must be"),
-        ("batch --prompt 0", "--prompt takes a whole number, at least 1, not 0"),
+        ("batch --prompt 0", "prompt must be a whole number of at least 1, not 0"),
         ("batch --method archer:0", "radius must be"),
-        ("load nowhere --updates 99", "--updates takes a whole number from 0 to 32, not 99"),
-        ("encode --repeats 0", "--repeats takes a whole number, at least 1, not 0"),
+        (
+            "load nowhere --updates 99",
+            "The number of updates must be a whole number from 0 to 32, not 99",
+        ),
+        ("encode --repeats 0", "repeats must be a whole number of at least 1, not 0"),
         ("checkpoint x --shape nobody", f"There is no shape 'nobody'. Shapes: {SHAPE_NAMES}."),
         ("checkpoint x --dtype int8", "There is no dtype 'int8' here"),
-        ("checkpoint x --layers 0", "--layers takes a whole number, at least 1, not 0"),
+        ("checkpoint x --layers 0", "layers must be a whole number of at least 1, not 0"),
         ("checkpoint /dev/null/x --shape small", "/dev/null/x cannot be written: Not a directory."),
     ],
 )

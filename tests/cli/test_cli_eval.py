@@ -15,6 +15,7 @@ from archer.runs.folder import JOURNAL
 from archer.tasks import TASKS
 from conftest import shared
 from folders import make_llada
+from runs.toy import results, untimed
 
 Capture = pytest.CaptureFixture[str]
 PROBLEMS = 20
@@ -142,7 +143,7 @@ def test_progress_is_told_where_there_is_no_terminal(
     assert main(["eval", *asked]) == 0
     assert "mbpp: 2 of 2" in capsys.readouterr().err
     assert main(["eval", *asked]) == 0
-    assert "mbpp: goes on, 2 of 2 were done already." in capsys.readouterr().err
+    assert "mbpp: resuming, 2 of 2 already done." in capsys.readouterr().err
 
 
 def test_unknown_tasks_are_listed(capsys: Capture) -> None:
@@ -154,11 +155,11 @@ def test_unknown_tasks_are_listed(capsys: Capture) -> None:
     ("arguments", "sentence"),
     [
         (("mbpp", "mbpp"), "named twice"),
-        (("mbpp", "--batch", "0"), "--batch takes a number above 0"),
-        (("mbpp", "--traces", "-1"), "--traces takes a number from 0 on"),
+        (("mbpp", "--batch", "0"), "The batch must be a number above 0"),
+        (("mbpp", "--traces", "-1"), "The number of traces must be at least 0"),
         (("mbpp", "--traces", "1", "--batch", "2"), "one problem at a time"),
-        (("mbpp", "--limit", "0"), "--limit takes a number above 0"),
-        (("mbpp", "--shard", "x"), "--shard takes a share"),
+        (("mbpp", "--limit", "0"), "The limit must be a number above 0"),
+        (("mbpp", "--shard", "x"), "A shard is a share"),
         (("mbpp", "--subset", "nine"), "no problem 'nine'"),
         (("mbpp", "--method", "magic"), "magic"),
         (("mbpp", "--radius", "-1"), "radius"),
@@ -193,3 +194,22 @@ def test_a_run_folder_in_use_is_exit_code_3(model: str, tmp_path: Path, capsys: 
     asked = ("mbpp", "--model", model, "--limit", "1", "--length", "8", "--out", str(tmp_path))
     assert "being written by another run" in refused(capsys, *asked, code=3)
     lock.release()
+
+
+def test_processes_give_the_same_scores(model: str, tmp_path: Path, capsys: Capture) -> None:
+    asked = ("humaneval", "--model", model, "--limit", "3", "--length", "8")
+    here = evaluated(capsys, *asked, "--out", str(tmp_path / "here"))
+    there = evaluated(capsys, *asked, "--out", str(tmp_path / "there"), "--workers", "2")
+    assert untimed(there) == untimed(here)
+    assert results(tmp_path / "there") == results(tmp_path / "here")
+
+
+def test_workers_are_counted_from_one(model: str, capsys: Capture) -> None:
+    said = refused(capsys, "humaneval", "--model", model, "--workers", "0")
+    assert "--workers takes a number above 0, not 0" in said
+    said = refused(capsys, "humaneval", "--model", model, "--workers", "2", "--shards", "2")
+    assert "--shards works with neither --workers nor --ray" in said
+    said = refused(capsys, "humaneval", "--model", model, "--workers", "2", "--threads", "0")
+    assert "--threads must be a whole number" in said
+    said = refused(capsys, "humaneval", "--model", model, "--workers", "2", "--device", "abacus")
+    assert "'abacus'" in said

@@ -85,6 +85,24 @@ def test_every_prompt_is_a_row(text_model: str, tmp_path: Path, capsys: Capture)
     assert [each["prompt_tokens"] for each in done] == expected
 
 
+def test_a_chat_is_a_prompt(text_model: str, tmp_path: Path, capsys: Capture) -> None:
+    """One message of the user's is what a text is; turns before it make another prompt."""
+    said = [{"role": "user", "content": "hello"}]
+    turns = [{"role": "system", "content": "Be brief."}, *said]
+    tokens = []
+    for given in (["hello"], ["--messages", chat(tmp_path, json.dumps(said))]):
+        assert main(["generate", "--model", text_model, "--length", "4", "--json", *given]) == 0
+        tokens.append(json.loads(capsys.readouterr().out)["completions"][0])
+    file = chat(tmp_path, json.dumps(turns))
+    assert (
+        main(["generate", "--model", text_model, "--length", "4", "--json", "--messages", file])
+        == 0
+    )
+    longer = json.loads(capsys.readouterr().out)["completions"][0]
+    assert tokens[0]["tokens"] == tokens[1]["tokens"]
+    assert longer["prompt_tokens"] > tokens[0]["prompt_tokens"]
+
+
 def test_raw_leaves_the_template_out(text_model: str, capsys: Capture) -> None:
     argv = ["generate", "abc", "--model", text_model, "--length", "4", "--json"]
     main([*argv, "--raw"])
@@ -139,6 +157,13 @@ def test_only_given_settings_reach_the_method() -> None:
 
 Bad = Callable[[str, str, Path], list[str]]
 IDS = ["--prompt-ids", "5,7,9"]
+
+
+def chat(folder: Path, content: str) -> str:
+    (folder / "chat.json").write_text(content)
+    return str(folder / "chat.json")
+
+
 REFUSED: dict[str, tuple[Bad, str]] = {
     "no prompt": (lambda i, t, d: ["--model", i], "There is no prompt"),
     "empty prompt": (lambda i, t, d: ["", "--model", t], "The prompt is empty"),
@@ -179,6 +204,35 @@ REFUSED: dict[str, tuple[Bad, str]] = {
     "text": (lambda i, t, d: ["hello", "--model", i], "has no tokenizer"),
     "surrogate": (lambda i, t, d: ["caf\udce9", "--model", t], "not UTF-8"),
     "no file": (lambda i, t, d: ["--model", t, "--prompt-file", str(d / "no")], "cannot be read"),
+    "no chat": (lambda i, t, d: ["--messages", str(d / "no")], "cannot be read"),
+    "a chat that is no JSON": (lambda i, t, d: ["--messages", chat(d, "hello")], "It is no JSON"),
+    "a chat that is no list": (
+        lambda i, t, d: ["--messages", chat(d, '{"role": "user", "content": "x"}')],
+        "must be a JSON list of messages",
+    ),
+    "an empty chat": (lambda i, t, d: ["--messages", chat(d, "[]")], "must be a JSON list"),
+    "a message without a content": (
+        lambda i, t, d: ["--messages", chat(d, '[{"role": "user"}]')],
+        "Message 1 is not one.",
+    ),
+    "a message of a number": (
+        lambda i, t, d: ["--messages", chat(d, '[{"role": "user", "content": 1}]')],
+        "Message 1 is not one.",
+    ),
+    "a message that is no text": (
+        lambda i, t, d: ["--messages", chat(d, r'[{"role": "user", "content": "\ud800"}]')],
+        "not UTF-8",
+    ),
+    "a raw chat": (
+        lambda i, t, d: [
+            *("--messages", chat(d, '[{"role": "user", "content": "x"}]'), "--model", t, "--raw")
+        ],
+        "Chat messages need the chat template",
+    ),
+    "an empty message": (
+        lambda i, t, d: ["--messages", chat(d, '[{"role": "user", "content": " "}]')],
+        "The prompt is empty",
+    ),
     "trace": (lambda i, t, d: ["--model", i, *IDS, "--trace", str(d)], "cannot be written"),
     "unused": (
         lambda i, t, d: ["--model", i, *IDS, "--threshold", "0.9"],

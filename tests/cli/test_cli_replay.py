@@ -98,7 +98,7 @@ def test_methods_that_are_not_built_count_unless_skipped(tmp_path: Path, capsys:
     argv = ["replay", write(tmp_path / "a.jsonl", [case, strange]), "--checkpoints", checkpoints()]
     assert main(argv) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "strange: the method 'crystal_ball' is not built",
+        "strange: the method 'crystal_ball' is not supported",
         "1 of 2 identical",
     ]
     assert main([*argv, "--json"]) == 1

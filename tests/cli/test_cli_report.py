@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from archer.cli import main
 from archer.model import Model
+from archer.runs.comparison import open_run
 from archer.runs.evaluation import evaluate
+from archer.runs.folder import Recorded
 from archer.runs.selection import Selection
+from archer.studies import runs_report
+from archer.studies.runs_report import runs_page
 from runs.toy import Quiet, toy_model, toy_request
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
@@ -41,12 +47,46 @@ def test_runs_become_a_page(runs: dict[str, Path], tmp_path: Path, capsys: Captu
     assert text.count("llada-confidence") >= 2
     assert "Against llada-confidence" in text
     assert "cannot be compared" in text
-    assert "Problem 1: llada-confidence and saber" in text
+    assert re.search(r"Problem 1: llada-confidence length=6 .* and saber", text)
     assert "<svg" in text
-    assert re.search(r"<h1>llada-confidence against saber on \S+</h1>", text)
+    assert re.search(r"<h1>llada-confidence length=6 against saber against .* on \S+</h1>", text)
     assert '<p class="message">' in text
     assert "Made by: archer report" in text
-    assert "Problem by problem" in text
+    assert "problem by problem" in text
+
+
+def test_many_verdicts_are_closed_and_stand_below_the_players(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made() -> str:
+        found = [open_run(runs[name]) for name in ("first", "second")]
+        return runs_page([replace(each, recorded=renamed(each.recorded)) for each in found])
+
+    page = made()
+    assert page.index('class="trajectory') < page.index("problem by problem</h2>")
+    rows = page[page.index("problem by problem</h2>") :]
+    places = [rows.index(f">{key}<") for key in ("0", "2", "10")]
+    assert places == sorted(places)
+    assert '<details class="folded">' not in page
+    monkeypatch.setattr(runs_report, "MOST_OPEN", 2)
+    assert '<details class="folded">' in made()
+
+
+def renamed(recorded: Recorded) -> Recorded:
+    """Problem 1 as problem 10, which as text stands before 2."""
+
+    def moved(lines: Any) -> Any:
+        return {{"1": "10"}.get(key, key): line for key, line in lines.items()}
+
+    return replace(recorded, samples=moved(recorded.samples), grades=moved(recorded.grades))
+
+
+def test_one_problem_has_no_interval(tmp_path: Path) -> None:
+    request = toy_request(toy_model(tmp_path / "model"), selection=Selection(limit=1))
+    evaluate(request, tmp_path / "run", Quiet())
+    page = runs_page([open_run(tmp_path / "run")])
+    assert "pass@1 (%)" in page
+    assert not re.search(r"\d \[\d", page)
 
 
 def test_a_folder_of_runs_is_taken_apart(
@@ -67,4 +107,4 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: Capture) -> None:
     assert main(["report"]) == 2
     assert "at least one run folder" in capsys.readouterr().err
     assert main(["report", str(tmp_path)]) == 2
-    assert "is no run folder" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err

@@ -64,5 +64,5 @@ def test_without_the_extra_the_remedy_is_named(
         return None if name == "uvicorn" else real(name, *more)
 
     monkeypatch.setattr(importlib.util, "find_spec", find)
-    assert run(["serve"]) == 1
+    assert run(["serve"]) == 2
     assert "pip install 'archer-dlm[serve]'" in capsys.readouterr().err

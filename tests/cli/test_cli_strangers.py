@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from cyclopts import App
 
-from archer.cli import TERMINATED, main, output
+from archer.cli import TERMINATED, app, main, output
+from archer.cli.whole import whole
 from archer.judge import Verdict
+from archer.report.tables import Column, Table
 from archer.tasks import grading
 from archer.tasks.report import Report, Row
 from archer.view.glyphs import one_line
@@ -37,11 +44,17 @@ def test_numbers_are_taken_as_written_or_not_at_all(
         (["generate", "hi", "--threads", "100000"], "at most 512"),
         (["generate", "hi", "--threads", "0"], "at least 1"),
         (["eval", "pocket", "--threads", "513"], "at most 512"),
-        (["train", "pocket", "--out", "x", "--threads", "99999"], "from 1 to 512"),
+        (["tune", "pocket", "--threads", "99999"], "at most 512"),
         (["grade", "pocket", "--reference", "--workers", "100000"], "at most 512"),
-        (["eval", "pocket", "--subset", ","], "--subset takes ids"),
-        (["eval", "pocket", "--subset", ""], "--subset takes ids"),
-        (["eval", "pocket", "--subset", " , ,"], "--subset takes ids"),
+        (["eval", "pocket", "--workers", "100000"], "at most 512"),
+        (["eval", "pocket", "--workers", "0"], "above 0"),
+        (["study", "main", "--workers", "513"], "at most 512"),
+        (["serve", "--queue", "2.7"], "whole number"),
+        (["serve", "--port", "8e3"], "whole number"),
+        (["bench", "experts", "--threads", "1.5"], "whole number"),
+        (["eval", "pocket", "--subset", ","], "A subset is ids"),
+        (["eval", "pocket", "--subset", ""], "A subset is ids"),
+        (["eval", "pocket", "--subset", " , ,"], "A subset is ids"),
         (["generate", "hi", "--revision", "abc"], "pocket is bundled and has no revisions"),
         (["eval", "pocket", "--revision", "main"], "pocket is bundled and has no revisions"),
         (["grade", "pocket", "--reference", "--limit", "1.5"], "whole number"),
@@ -55,6 +68,43 @@ def test_what_cannot_be_meant_is_refused(
     shown = capsys.readouterr()
     assert said in shown.err
     assert shown.out == ""
+
+
+def commands(made: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], App]]:
+    """Every command and those inside it, as cyclopts knows them."""
+    for name in made:
+        if not name.startswith("-"):
+            yield from commands(made[name], (*path, name))
+    if made.default_command is not None:
+        yield path, made
+
+
+def test_no_command_takes_a_whole_number_but_as_written() -> None:
+    """cyclopts itself turns 2.7 into 3 where a parameter is an int."""
+    numbers, loose = 0, []
+    for path, made in commands(app()):
+        for argument in made.assemble_argument_collection():
+            kinds = {argument.hint, *get_args(argument.hint)}
+            if int in kinds:
+                numbers += 1
+                if argument.parameter.converter is not whole:
+                    loose.append((*path, argument.name))
+    assert numbers > 50
+    assert loose == []
+
+
+@pytest.mark.parametrize("denied", ["run", "run/manifest.json"])
+def test_a_file_that_the_system_denies_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, denied: str
+) -> None:
+    """Whichever command meets it, also where nobody thought of it."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", denied)
+
+    monkeypatch.setattr(grading, "grade", refuse)
+    assert main(["grade", "pocket", "--reference", "--limit", "1"]) == 4
+    assert capsys.readouterr().err == f"archer: {denied} cannot be used (Permission denied).\n"
 
 
 FOREIGN = (
@@ -106,6 +156,56 @@ def test_a_reason_that_is_broken_does_not_look_like_another_row(
         )
     lines = capsys.readouterr().out.splitlines()
     assert all(line.startswith(("1  fail", "    ")) for line in lines)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_cell_of_a_grid_cannot_look_like_another_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "dumb")  # no bold heads
+    output.write_grid(("task", text), [("1", text), (text, "fail")])
+    lines = capsys.readouterr().out.removesuffix("\n").split("\n")
+    assert len(lines) == 3
+    assert all(character.isprintable() for line in lines for character in line)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_cell_of_a_table_cannot_look_like_another_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", "dumb")  # no bold heads
+    output.write_table(Table(text, (Column("task"), Column(text)), [("1", text)], (text,)))
+    lines = capsys.readouterr().out.split("\n")
+    assert all(character.isprintable() for line in lines for character in line)
+    assert not any(line.lstrip("| ").startswith("43") for line in lines)
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_an_error_that_nobody_foresaw_is_shown_without_steering(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Its words may be a stranger's, and those of the error before it."""
+
+    def fail(*_: object) -> Report:
+        try:
+            raise KeyError(text)
+        except KeyError as error:
+            raise ValueError(text) from error
+
+    monkeypatch.setattr(grading, "grade", fail)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    with pytest.raises(ValueError, match=re.escape(text)) as caught:
+        main(["grade", "pocket", "--reference", "--limit", "1"])
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    lines = capsys.readouterr().err.removesuffix("\n").split("\n")
+    assert len([line for line in lines if line.startswith(("KeyError: ", "ValueError: "))]) == 2
+    assert all(line.startswith((" ", "Traceback", "KeyError", "ValueError")) for line in lines)
+    assert all(character.isprintable() for line in lines for character in line)
 
 
 def test_ordinary_text_is_shown_as_it_is() -> None:

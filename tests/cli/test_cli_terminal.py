@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import subprocess
 import sys
@@ -14,9 +16,9 @@ from rich.cells import cell_len
 
 from archer.cli import COMMANDS, app, main
 from archer.cli.output import allotted
-from archer.studies.registry import STUDIES
-from archer.tasks import TASKS
-from terminals import environment, in_terminal, plain
+from archer.studies.registry import ABOUT
+from archer.tasks import TASKS, registry
+from terminals import environment, in_terminal, plain, several_in_terminal
 
 Capture = pytest.CaptureFixture[str]
 PROBLEM = """\
@@ -44,12 +46,24 @@ def test_python_dash_m_is_the_command() -> None:
     assert said("nothing").returncode == 2
 
 
-@pytest.mark.parametrize(
-    "arguments", [["methods"], ["methods", "archer"], ["methods", "--matrix"], ["tasks"], ["study"]]
-)
-def test_lists_fit_80_columns_without_a_broken_word(arguments: list[str], capsys: Capture) -> None:
+LISTS = ["methods", "methods archer", "methods --matrix", "tasks", "study"]
+REFUSED = "generate x --method sabre"
+
+
+@pytest.fixture(scope="module")
+def terminal() -> dict[str, str]:
+    """What a terminal of 80 columns shows of each; in one process, because torch takes its time."""
+    commands = [*LISTS, REFUSED]
+    shown = several_in_terminal([each.split() for each in commands])
+    return dict(zip(commands, map(plain, shown), strict=True))
+
+
+@pytest.mark.parametrize("spelled", LISTS)
+def test_lists_fit_80_columns_without_a_broken_word(
+    spelled: str, terminal: dict[str, str], capsys: Capture
+) -> None:
     """Every word that the terminal shows is a word that a pipe gets."""
-    shown = plain(in_terminal(arguments))
+    shown, arguments = terminal[spelled], spelled.split()
     assert max(map(cell_len, shown.splitlines())) <= 80
     assert main(arguments) == 0
     piped = capsys.readouterr().out
@@ -69,17 +83,17 @@ def test_columns_share_the_room_there_is(wants: list[tuple[int, int]], room: int
     assert sum(widths) == min(room, sum(most))
 
 
-def test_a_refusal_is_broken_between_words(capsys: Capture) -> None:
-    shown = plain(in_terminal(["generate", "x", "--method", "sabre"], code=2))
+def test_a_refusal_is_broken_between_words(terminal: dict[str, str], capsys: Capture) -> None:
+    shown = terminal[REFUSED]
     assert max(map(cell_len, shown.splitlines())) <= 80
-    assert main(["generate", "x", "--method", "sabre"]) == 2
+    assert main(REFUSED.split()) == 2
     assert shown.split() == capsys.readouterr().err.split()
 
 
 def test_a_study_without_a_name_lists_them(capsys: Capture) -> None:
     assert main(["study"]) == 0
     out = capsys.readouterr().out
-    assert all(each.title in out for each in STUDIES.values())
+    assert all(told in " ".join(out.split()) for told in ABOUT.values())
     assert main(["study", "--json"]) == 0
 
 
@@ -89,6 +103,10 @@ def test_the_tasks_are_listed(capsys: Capture, monkeypatch: pytest.MonkeyPatch) 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1 : 1 + len(TASKS)]] == list(TASKS)
     assert "bundled" in next(line for line in lines if line.startswith("pocket "))
+    assert list(registry.ABOUT) == list(TASKS)
+    assert main(["tasks", "--json"]) == 0
+    told = [row["what"] for row in json.loads(capsys.readouterr().out).values()]
+    assert all(each[0].isupper() or each[0].isdigit() for each in told)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -112,12 +130,18 @@ def test_help_tells_the_defaults(capsys: Capture) -> None:
     assert "[default: False]" not in out
 
 
-@pytest.mark.parametrize("arguments", [["-"], ["--prompt-file", "-"]])
-def test_a_prompt_from_stdin(arguments: list[str]) -> None:
-    done = said("generate", *arguments, stdin=PROBLEM)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == said("generate", PROBLEM).stdout
-    assert "return" in done.stdout
+def test_a_prompt_from_stdin(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["generate", PROBLEM, "--length", "16"]) == 0
+    wanted = capsys.readouterr().out
+    assert wanted.strip()
+    done = said("generate", "-", "--length", "16", stdin=PROBLEM)
+    assert (done.returncode, done.stdout, done.stderr) == (0, wanted, "")
+    chat = json.dumps([{"role": "user", "content": PROBLEM}])
+    for option, typed in (("--prompt-file", PROBLEM), ("--messages", chat)):
+        stdin = io.TextIOWrapper(io.BytesIO(typed.encode()))
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert main(["generate", option, "-", "--length", "16"]) == 0
+        assert capsys.readouterr().out == wanted
 
 
 def test_pocket_says_what_it_can_do(capsys: Capture) -> None:
@@ -141,20 +165,19 @@ def test_ctrl_c_leaves_one_bar_and_the_command_that_goes_on(tmp_path: Path) -> N
     assert written.count("\x1b[?25h") >= written.count("\x1b[?25l") > 0, "the cursor is back"
     *_, bar, last = plain(written).rstrip().split("\n")
     assert "/100" in bar
-    assert last == (
-        "archer: interrupted. This goes on where it stopped: archer eval pocket-dev --limit 100 --out run"
-    )
+    assert last == ("archer: interrupted. To resume: archer eval pocket-dev --limit 100 --out run")
 
 
-def test_the_whole_of_a_long_answer_stays_in_the_terminal() -> None:
+def test_the_whole_of_a_long_answer_stays_in_the_terminal(capsys: Capture) -> None:
     """The live view shows a window of it; at the end all of it is there to scroll back to."""
-    written = in_terminal(
-        ["generate", PROBLEM, "--method", "confidence", "--set", "eos=logits"], columns=40, rows=10
-    )
+    asked = ["generate", PROBLEM, "--method", "confidence:8", "--set", "eos=logits"]
+    rows = 6
+    written = in_terminal(asked, columns=20, rows=rows)
     left = plain(written.rpartition("\x1b[?25h")[2])
-    assert left.count("\n") > 10 or "return" in left
-    assert left.strip().split("\n")[0].strip(), "its first line"
-    assert max(map(len, left.splitlines())) <= 200
+    assert main(asked) == 0
+    answer = capsys.readouterr().out
+    assert sum(-(-max(1, len(line)) // 20) for line in answer.splitlines()) > rows, "it is long"
+    assert "".join(left.split()).startswith("".join(answer.split()))
 
 
 def test_runs_of_end_marks_are_one_mark() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
 from archer.engine.step import Step
 from archer.methods import Method, build
-from networks import Backbone, random_network, shape
+from networks import Backbone, mixture, random_network, shape
 
 PROMPTS = ([3, 1, 4], [1, 5, 9, 2, 6, 5], [3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4], [6], [3, 1, 4, 1])
 LENGTHS = (4, 6, 8, 12)
@@ -40,20 +41,38 @@ class Drawn:
     prompt: tuple[int, ...]
     samples: int
     seed: int
+    attention_block: int | None = None
+    """As LLaDA2's, where a number."""
+    eos: tuple[int, ...] = (1,)
 
     def loop(self, net: Backbone) -> Loop[Any]:
         return Loop(net.network, net.shift, self.method.decoder, self.method.policy)
 
     def start(self, net: Backbone) -> Any:
         prompts = [list(self.prompt)] * self.samples
-        prompt = Prompt.of(prompts, net.mask, seed=self.seed, eos=(1,), ends=(1, 2))
+        prompt = Prompt.of(
+            prompts,
+            net.mask,
+            seed=self.seed,
+            eos=self.eos,
+            ends=(1, 2),
+            attention_block=self.attention_block,
+        )
         return self.method.decoder.start(prompt, self.method.length)
 
 
-def draw_request(draw: random.Random, shift: bool) -> Drawn:
+REBUILT = tuple(
+    name for name, policy in POLICIES.items() if policy.make.rebuilds and name != "eager"
+)
+"""Caches of requests that can be swapped out and need a pass then to be swapped in."""
+
+
+def draw_request(
+    draw: random.Random, shift: bool, policies: Sequence[str] = tuple(POLICIES)
+) -> Drawn:
     """Any pair that works on this alignment, with drawn settings."""
     while True:
-        decoder, policy = draw.choice(list(DECODERS)), draw.choice(list(POLICIES))
+        decoder, policy = draw.choice(list(DECODERS)), draw.choice(policies)
         if shift and decoder == "wino":
             continue
         settings: dict[str, Any] = {"length": draw.choice(LENGTHS)}
@@ -61,6 +80,8 @@ def draw_request(draw: random.Random, shift: bool) -> Drawn:
             settings["temperature"] = 0.7
         if draw.random() < 0.15:
             settings["guidance"] = 1.5
+        if draw.random() < 0.15:
+            settings["steps"] = draw.choice([1, 2, 3]) * settings["length"]
         if policy == "archer":
             settings["radius"] = draw.choice([1, 2, 3, 5, "inf"])
         if policy == "age":
@@ -73,6 +94,40 @@ def draw_request(draw: random.Random, shift: bool) -> Drawn:
             continue
         samples = draw.choice([1, 1, 1, 2, 3])
         return Drawn(method, tuple(draw.choice(PROMPTS)), samples, draw.randrange(3))
+
+
+def draw_resting(draw: random.Random, settle: int = 2) -> Drawn:
+    """Columns that rest for a while: every token ends a text, so the tail is long.
+
+    With `settle` 1 a token rests before any pass has seen it.  The next pass then answers exactly as the one
+    before, no confidence falls, and what Saber takes back is decided by rounding: compare nothing in company.
+    """
+    settings: dict[str, Any] = {"length": draw.choice(LENGTHS[1:]), "settle": settle, "edge": 0}
+    settings |= {"wake": "look", "rest": draw.choice([2, 3, 8]), "radius": draw.choice([5, "inf"])}
+    method = build("saber-tail+archer", settings)
+    return Drawn(method, tuple(draw.choice(PROMPTS)), draw.choice([1, 2]), 0, eos=tuple(range(23)))
+
+
+@cache
+def block_causal() -> Backbone:
+    """A tiny LLaDA2; its requests have an `attention_block`."""
+    return mixture("grouped", seed=3)
+
+
+BLOCK_CAUSAL = ("llada2", "llada2-edit", "saber", "threshold", "editing", "confidence")
+
+
+def draw_block_causal(draw: random.Random) -> Drawn:
+    """A request whose columns see the blocks up to their own: blocks of 4, prompts that fill them or not."""
+    decoder = draw.choice(BLOCK_CAUSAL)
+    cache_ = draw.choice(["archer", "archer", "eager", "age"])
+    settings: dict[str, Any] = {"length": draw.choice(LENGTHS)}
+    if decoder in ("llada2", "llada2-edit"):
+        settings |= {"block": 4, "threshold": draw.choice([0.1, 0.4])}
+    if cache_ == "archer":
+        settings["radius"] = draw.choice([1, 3, "inf"])
+    prompt = tuple(draw.choice(PROMPTS))
+    return Drawn(build(f"{decoder}+{cache_}", settings), prompt, draw.choice([1, 2]), 0, 4)
 
 
 def record(step: Step[Any]) -> tuple[Any, ...]:

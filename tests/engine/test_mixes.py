@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archer.engine.batch import Batch, _fetch
+from archer.engine.batch import Batch
 from archer.engine.forward import Answer, Part, run
 from archer.engine.transfer import packed
 from archer.methods import build
-from engine.mixes import Drawn, alone, backbone, draw_request, record, together
+from engine.mixes import (
+    REBUILT,
+    Drawn,
+    alone,
+    backbone,
+    block_causal,
+    draw_block_causal,
+    draw_request,
+    draw_resting,
+    record,
+    together,
+)
 
+DrawOne = Callable[[random.Random, bool], Drawn]
 REQUESTS = 6
 """Requests that are decoded together."""
 
 
-def mixed(seeds: range, *, swaps: float = 0.0) -> int:
+def mixed(seeds: range, draw_one: DrawOne = draw_request, *, swaps: float = 0.0) -> int:
     """Request-mixes that were compared; every one of them equal."""
     compared = 0
     for seed in seeds:
         draw = random.Random(seed)
         shift = bool(seed % 2)
         net = backbone(shift)
-        requests = [draw_request(draw, shift) for _ in range(REQUESTS)]
+        requests = [draw_one(draw, shift) for _ in range(REQUESTS)]
         expected = [alone(request, net) for request in requests]
         for request, found, wanted in zip(
             requests, together(requests, net, draw, swaps=swaps), expected, strict=True
@@ -41,8 +53,68 @@ def test_requests_come_out_as_if_alone() -> None:
     assert mixed(range(24)) == 24 * REQUESTS
 
 
-def test_requests_that_lose_their_keys_and_values_come_out_as_if_alone() -> None:
-    assert mixed(range(1000, 1016), swaps=0.3) == 16 * REQUESTS
+def draw_rebuilt(draw: random.Random, shift: bool) -> Drawn:
+    """What can be swapped out and has to be filled again; among it requests that rest, and then cannot."""
+    if not shift and draw.random() < 0.2:
+        return draw_resting(draw)
+    return draw_request(draw, shift, REBUILT)
+
+
+@pytest.fixture
+def rebuilds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The columns of every pass that filled again what a request had given back."""
+    made: list[int] = []
+
+    def watched(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
+        made.extend(part.columns for part in parts if not part.canvas.reads.any())
+        return run(network, parts, *rest)
+
+    monkeypatch.setattr("archer.engine.batch.run", watched)
+    return made
+
+
+def test_requests_that_lose_their_keys_and_values_come_out_as_if_alone(rebuilds: list[int]) -> None:
+    assert mixed(range(1000, 1008), swaps=0.3) == 8 * REQUESTS
+    before = len(rebuilds)
+    assert mixed(range(1000, 1008), draw_rebuilt, swaps=0.5) == 8 * REQUESTS
+    assert len(rebuilds) - before > 8 * REQUESTS
+
+
+@pytest.mark.parametrize("settle", [1, 2])
+def test_what_rests_is_not_swapped_out(rebuilds: list[int], settle: int) -> None:
+    """Its keys and values are of passes after the anchor; the anchor's tokens do not give them."""
+    net = backbone(False)
+    rested = swapped = 0
+    for seed in range(6):
+        request = draw_resting(random.Random(seed), settle)
+        batch: Batch[int] = Batch(net.network)
+        batch.add(0, walk := request.loop(net).walk(request.start(net)))
+        found = []
+        while not walk.done:
+            resting = walk.pending.canvas.resting
+            assert resting is not None
+            if resting.any() and not walk.pending.asked.all():
+                rested += 1
+                assert not walk.can_swap_out
+            if walk.can_swap_out:
+                swapped += 1
+                walk.swap_out()
+            found += [record(step) for _, step in batch.turn([0], lambda: False).steps]
+        assert found == alone(request, net), seed
+    assert rested > 0
+    assert len(rebuilds) > 0
+    assert swapped > 0
+
+
+@pytest.mark.parametrize("swaps", [0.0, 0.4])
+def test_block_causal_requests_come_out_as_if_alone(swaps: float) -> None:
+    """Finished blocks of a response are kept, too; those that were swapped out are made anew."""
+    net = block_causal()
+    for seed in range(4):
+        draw = random.Random(seed)
+        requests = [draw_block_causal(draw) for _ in range(REQUESTS)]
+        expected = [alone(request, net) for request in requests]
+        assert together(requests, net, draw, swaps=swaps) == expected, seed
 
 
 def test_walks_that_share_a_pass_share_one_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +129,8 @@ def test_walks_that_share_a_pass_share_one_transfer(monkeypatch: pytest.MonkeyPa
     methods = ("saber+archer:2", "confidence+eager", "confidence+dual")
     drawn = [Drawn(build(name, {"length": 6}), (3, at), 1, 0) for at, name in enumerate(methods)]
     expected = [alone(request, net) for request in drawn]
-    monkeypatch.setattr("archer.engine.logits.to_host", counted)
-    monkeypatch.setattr("archer.engine.batch.run", _as_on_a_device)
+    for module in ("logits", "row_logits"):
+        monkeypatch.setattr(f"archer.engine.{module}.to_host", counted)
     batch: Batch[int] = Batch(net.network)
     for tag, request in enumerate(drawn):
         batch.add(tag, request.loop(net).walk(request.start(net)))
@@ -72,12 +144,6 @@ def test_walks_that_share_a_pass_share_one_transfer(monkeypatch: pytest.MonkeyPa
     assert len(transfers) == turns
 
 
-def _as_on_a_device(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
-    answers = run(network, parts, *rest)
-    _fetch(answers, parts[0].canvas.mask)
-    return answers
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_ten_thousand_requests_come_out_as_if_alone(part: int) -> None:
@@ -85,5 +151,6 @@ def test_ten_thousand_requests_come_out_as_if_alone(part: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_swapped_requests_come_out_as_if_alone() -> None:
-    assert mixed(range(20_000, 20_170), swaps=0.3) > 1000
+def test_a_thousand_swapped_requests_come_out_as_if_alone(rebuilds: list[int]) -> None:
+    mixed(range(20_000, 20_170), draw_rebuilt, swaps=0.5)
+    assert len(rebuilds) >= 1000

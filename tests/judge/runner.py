@@ -1,7 +1,10 @@
-"""Runs the corpus as another user: `python runner.py USER TIER < names.json > verdicts.json`.
+"""Runs the corpus as another user: `python runner.py USER TIER < request.json > report.json`.
 
-USER "nobody" gives up every right first. Where Python or the project lies in a folder that nobody
-may enter, the script first puts them, in a mount namespace of its own, where they can be reached.
+A request names programs of the corpus to be judged, and texts to be read with the `modules` given.
+
+USER "nobody" gives up every right first, "as-it-is" gives up none. Where Python or the project lies in
+a folder that nobody may enter, the script first puts them, in a mount namespace of its own, where they
+can be reached.
 """
 
 import ctypes
@@ -9,6 +12,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -57,15 +61,55 @@ def main() -> None:
         command = [str(Path(sys.executable).resolve()), "-S", "-s", __file__, "as-it-is", tier]
         os.execv(command[0], command)
     sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tests")]
+    request = json.load(sys.stdin)
+    report = {
+        "uid": os.getuid(),
+        "verdicts": judged(tier, set(request["programs"])),
+        "readings": read(tier, request["texts"], request["modules"]),
+    }
+    report["peak_mib"] = peak_mib()
+    json.dump(report, sys.stdout)
+
+
+def peak_mib() -> int:
+    """Of this program alone: `ru_maxrss` would remember the process that started it, however large."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (highest,) = (line for line in lines if line.startswith("VmHWM:"))
+    return int(highest.split()[1]) // 1024
+
+
+def judged(tier: Any, names: set[str]) -> dict[str, Any]:
+    """The verdicts on programs."""
     from archer.judge import Judge
     from judge.corpus import corpus
 
-    names = set(json.load(sys.stdin))
     cases = [case for case in corpus(str(REPOSITORY)) if case.name in names]
-    with Judge(workers=2, tier=tier) as judge:  # type: ignore[arg-type]
+    if not cases:
+        return {}
+    with Judge(workers=2, tier=tier) as judge:
         graded = judge.grade_many([case.check for case in cases])
-        verdicts = {cases[position].name: verdict.as_dict() for position, verdict in graded}
-    json.dump({"uid": os.getuid(), "verdicts": verdicts}, sys.stdout)
+        return {cases[position].name: verdict.as_dict() for position, verdict in graded}
+
+
+def read(tier: Any, names: list[str], modules: dict[str, str]) -> dict[str, str]:
+    """What becomes of texts, each followed by a harmless one that must be read."""
+    from archer.judge.reader import Readers, Reading, Unreadable
+    from tasks.bombs import BOMBS, SLOW_TEXTS
+
+    outcomes: dict[str, str] = {}
+    if not names:
+        return outcomes
+    with Readers(Reading(modules=modules, seconds=2.0), 1, tier) as readers:
+        for name in names:
+            bomb = (BOMBS.get(name) or ("",))[0]
+            operation, text, facts = SLOW_TEXTS.get(name, ("mbpp_repaired", bomb, {"name": "f"}))
+            try:
+                readers.read(operation, text, **facts)
+                outcomes[name] = "read"
+            except Unreadable as fault:
+                outcomes[name] = fault.verdict.outcome
+            assert readers.read("last_function", "def g(): pass", otherwise="c") == "g"
+    return outcomes
 
 
 if __name__ == "__main__":

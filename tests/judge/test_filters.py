@@ -91,6 +91,19 @@ def test_a_program_signals_and_limits_only_itself(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_a_program_asks_about_no_other_process(machine: str) -> None:
+    calls = numbers(CONDITIONAL, machine)
+    for name in ("getpgid", "getsid", "sched_getparam", "sched_getscheduler"):
+        for itself in (0, OWN_PID):
+            assert decide(machine, calls[name], itself) == ALLOW
+        assert decide(machine, calls[name], 1) == FAIL | EPERM
+    assert decide(machine, calls["getpriority"], 0, 0) == ALLOW
+    assert decide(machine, calls["getpriority"], 0, 1) == FAIL | EPERM
+    assert decide(machine, calls["sched_getaffinity"], 0) == ALLOW
+    assert decide(machine, calls["sched_getaffinity"], 1) == FAIL | ENOSYS
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_only_unix_socket_pairs_and_harmless_requests(machine: str) -> None:
     calls = numbers(CONDITIONAL, machine)
     for kind in (1, 0x801, 0x80001, 0x80801):

@@ -2,11 +2,13 @@
 
 import json
 import os
+import resource
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -309,5 +311,50 @@ def test_nothing_of_a_judge_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with Judge(workers=1, tier="B") as judge:
         program = "def f(x):\n    open('left', 'w').write('x')\n    return x + 1"
         assert judge.grade(check(program)).outcome == "pass"
-        assert len(list(tmp_path.iterdir())) == 1
+        assert len(list(tmp_path.iterdir())) == 2  # one for each zygote
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_with_many_open_files_can_grade() -> None:
+    """Descriptors above 1023 are too high for `select`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 1500
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip("so many files cannot be opened here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with Judge(workers=1) as judge:
+            assert judge.grade(check(RIGHT)).outcome == "pass"
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+ENDLESS = {
+    "busy": LOOP,
+    "asleep": "import time\ndef f(x): time.sleep(99)",
+    "at import": "while True: pass",
+    "writing": "import os\ndef f(x):\n    while True: os.write(1, b'x' * 4096)",
+    "answering": "def f(x):\n    while True: yield x",
+}
+SLACK = 2.0  # for a busy machine: two sandboxes are forked in the meantime
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_no_program_delays_the_verdict_on_another_by_more_than_its_own_limit(name: str) -> None:
+    """It runs beside the others, then once more alone; in between verdicts go on coming."""
+    limits = Limits(cpu_seconds=10, wall_seconds=0.5)
+    test = "assert list(f(1)) == [1]" if name == "answering" else TEST
+    checks = [check(RIGHT)] * 12
+    checks[3] = check(ENDLESS[name], test, limits)
+    with Judge(workers=2) as judge:
+        moments = [time.monotonic()]
+        outcomes = {}
+        for position, verdict in judge.grade_many(checks):
+            moments.append(time.monotonic())
+            outcomes[position] = verdict.outcome
+    assert outcomes == {n: "timeout" if n == 3 else "pass" for n in range(12)}
+    longest = max(after - before for before, after in pairwise(moments))
+    assert longest < limits.wall_seconds + SLACK

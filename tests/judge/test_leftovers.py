@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from archer.judge.folders import Folders, overfull
+from archer.judge.folders import overfull
+from archer.judge.inside.folders import Folders
 
 SCRIPT = """
 import sys, time
@@ -31,14 +32,72 @@ def test_a_judge_that_is_ended_leaves_no_folder_behind(tmp_path: Path, ending: i
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        assert len(list(tmp_path.iterdir())) == 1
+        assert list(tmp_path.iterdir())
         time.sleep(0.3)
         process.send_signal(ending)
         process.wait()
-        deadline = time.monotonic() + 10
-        while list(tmp_path.iterdir()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert list(tmp_path.iterdir()) == []
+        assert_nothing_stays(tmp_path)
+
+
+def assert_nothing_stays(folder: Path) -> None:
+    deadline = time.monotonic() + 10
+    while list(folder.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(folder.iterdir()) == []
+
+
+AT_AN_ORDER = """
+import os, signal, socket, sys
+from archer.judge import FunctionCheck, Judge
+moment, number = sys.argv[1], int(sys.argv[2])
+send, orders = socket.send_fds, []
+def sent_last(*order):
+    orders.append(order)
+    last = len(orders) == number
+    if last and moment == "before":
+        os.kill(os.getpid(), signal.SIGTERM)
+    send(*order)
+    if last:
+        os.kill(os.getpid(), signal.SIGTERM)
+socket.send_fds = sent_last
+with Judge(workers=2, tier="B") as judge:
+    while True:
+        judge.grade(FunctionCheck("open('a', 'w')", "f", "assert f(1)"))
+"""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("number", [1, 3, 9])
+def test_a_judge_that_is_ended_while_it_orders_a_sandbox_leaves_no_folder(
+    tmp_path: Path, moment: str, number: int
+) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", AT_AN_ORDER, moment, str(number)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert_nothing_stays(tmp_path)
+
+
+def end_at(seconds: float, folder: Path) -> None:
+    """Ends a judge so long after its start, wherever it may be, and looks at what is left."""
+    environment = os.environ | {"TMPDIR": str(folder)}
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, BUSY], stdout=subprocess.DEVNULL, env=environment
+    ) as process:
+        time.sleep(seconds)
+        process.kill()
+    assert_nothing_stays(folder)
+
+
+def test_a_judge_that_is_ended_at_some_moment_leaves_no_folder(tmp_path: Path) -> None:
+    for moment in range(6):
+        end_at(0.15 + 0.1 * moment, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_ended_at_any_moment_leaves_no_folder(tmp_path: Path) -> None:
+    for moment in range(60):
+        end_at(0.02 * moment, tmp_path)
 
 
 def children(pid: int) -> list[int]:
@@ -61,10 +120,7 @@ def test_a_program_that_ends_before_its_judge_leaves_no_folder_behind(tmp_path: 
         time.sleep(0.3)
         process.kill()
         process.wait()
-        deadline = time.monotonic() + 10
-        while list(tmp_path.iterdir()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert list(tmp_path.iterdir()) == []
+        assert_nothing_stays(tmp_path)
 
 
 def test_a_folder_that_cannot_be_looked_into_counts_as_too_full(
@@ -90,8 +146,9 @@ def test_a_folder_that_goes_away_while_it_is_looked_at_is_no_fault(tmp_path: Pat
 
 def test_a_path_beyond_the_longest_counts_as_too_full(tmp_path: Path) -> None:
     home = Path.cwd()
-    folders = Folders()
-    folder = folders.make(None)
+    base = tmp_path / "base"
+    folders = Folders(str(base), None)
+    folder = Path(folders.make())
     try:
         os.chdir(folder)
         for _ in range(30):
@@ -101,7 +158,7 @@ def test_a_path_beyond_the_longest_counts_as_too_full(tmp_path: Path) -> None:
     finally:
         os.chdir(home)
         folders.close()
-    assert not folders.base.exists()
+    assert not base.exists()
 
 
 def test_blocks_count_where_they_are_more_than_the_size(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from archer.errors import BadRequest
 from archer.judge import FunctionCheck, Limits, StdinCheck, Verdict
 from archer.judge import folders as folders_module
 from archer.judge.channel import Channel, Drain, Feed
-from archer.judge.folders import Folders, overfull
+from archer.judge.folders import PREFIX, new_base, overfull
 from archer.judge.inside import wire
+from archer.judge.inside.folders import Folders, remove
 from archer.judge.plan import TEMPORARY_BYTES
 from archer.judge.run import ended_early
 from archer.judge.scripts import same_output
@@ -153,8 +155,9 @@ def test_folders_are_removed_whatever_is_in_them(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").write_text("kept")
-    folders = Folders()
-    folder = folders.make(None)
+    base = tmp_path / "base"
+    folders = Folders(str(base), None)
+    folder = Path(folders.make())
     here = os.open(folder, os.O_RDONLY)
     for _ in range(1100):
         os.mkdir("d", dir_fd=here)
@@ -169,12 +172,29 @@ def test_folders_are_removed_whatever_is_in_them(tmp_path: Path) -> None:
     (folder / ".moved-1").mkdir()
     (folder / ".moved-1" / "full").mkdir()
     folder.chmod(0)
-    folders.remove(folder)
+    remove(folder)
     assert not folder.exists()
-    folders.make(None)
+    folders.make()
     folders.close()
-    assert not folders.base.exists()
+    assert not base.exists()
     assert (outside / "kept").read_text() == "kept"
+
+
+def test_a_name_is_nobody_elses_and_taken_only_once(tmp_path: Path) -> None:
+    first, second = Path(new_base(tmp_path)), Path(new_base())
+    assert first.parent == tmp_path.resolve()
+    assert first.name.startswith(PREFIX)
+    assert first.name != second.name
+    assert not first.exists()
+    assert not second.exists()
+    folders = Folders(str(first), None)
+    assert stat.S_IMODE(first.stat().st_mode) == 0o311
+    assert {stat.S_IMODE(Path(folders.make()).stat().st_mode) for _ in range(3)} == {0o700}
+    with pytest.raises(FileExistsError):
+        Folders(str(first), None)
+    folders.close()
+    folders.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_full_folders_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ def test_a_chosen_token_stays_until_the_focus_leaves_it(show: Show) -> None:
     at.locator(".response .slot").nth(3).click()
     at.locator(".response .slot").nth(5).hover()
     assert chosen.inner_text() == "position 4"
-    at.get_by_role("button", name="One update on").click()
+    at.get_by_role("button", name="One update forward").click()
     assert chosen.inner_text() == "position 4"
     at.locator(".response .slot").nth(5).hover()
     assert chosen.inner_text() == "position 6"

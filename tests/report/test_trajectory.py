@@ -47,12 +47,12 @@ BROKEN: dict[str, tuple[Events, str]] = {
     "more after the end": ([start(4), ended(), update(1)], "row 0 goes on after its end"),
     "outside": (
         [start(4), update(1, accepted=[PLACED.model_copy(update={"at": 4})])],
-        "update 1 of row 0 writes outside of the response",
+        "update 1 of row 0 writes outside the response",
     ),
     "before": ([start(4), update(1, remasked=[-1])], "update 1 of row 0 writes outside"),
     "doubts": (
         [start(4), update(1, remasked=[0], doubts=[0.1, 0.2])],
-        "update 1 of row 0 does not match doubts with re-masks",
+        "update 1 of row 0 has different numbers of doubts and re-masks",
     ),
 }
 
@@ -64,7 +64,7 @@ def test_events_that_do_not_fit_together_are_refused(name: str, tmp_path: Path) 
     with Writer(path) as writer:
         for event in events:
             writer.write(event)
-    with pytest.raises(BadTrace, match=rf"run\.jsonl' does not fit together: .*{reason}"):
+    with pytest.raises(BadTrace, match=rf"run\.jsonl' is inconsistent: .*{reason}"):
         trajectories(path)
 
 

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -28,13 +29,13 @@ GRACE = 10.0
 """Seconds in which what a killed run started must have ended by itself."""
 
 
-def forked(request: RunRequest, out: Path, kill_after: float | None) -> bool:
-    """Start a run, kill it after so many seconds; whether it had ended by then."""
+def forked(work: Callable[[], object], kill_after: float | None) -> bool:
+    """Do this in a process of its own, killed after so many seconds; whether it had ended by then."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            evaluate(request, out, Quiet())
+            work()
             code = 0
         finally:
             os._exit(code)
@@ -43,6 +44,11 @@ def forked(request: RunRequest, out: Path, kill_after: float | None) -> bool:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) == 0
+
+
+def run(request: RunRequest, out: Path, kill_after: float | None) -> bool:
+    """Start a run, kill it after so many seconds; whether it had ended by then."""
+    return forked(lambda: evaluate(request, out, Quiet()), kill_after)
 
 
 def orphans() -> list[int]:
@@ -68,15 +74,15 @@ def main(work: Path, kills: int, seed: int) -> dict[str, object]:
     rng = Random(seed)
     request = toy_request(toy_model(work / "model"))
     started = time.monotonic()
-    finished = forked(request, work / "unbroken", None)
+    finished = run(request, work / "unbroken", None)
     whole = time.monotonic() - started
     expected = results(work / "unbroken")
     cut = same = left = 0
     for number in range(kills):
         out = work / f"run-{number}"
-        cut += not forked(request, out, rng.uniform(0, whole))
+        cut += not run(request, out, rng.uniform(0, whole))
         left += len(orphans())
-        finished = forked(request, out, None) and finished
+        finished = run(request, out, None) and finished
         same += results(out) == expected
     return {"finished": finished, "kills": kills, "cut": cut, "same": same, "left": left}
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from archer.cli import main
+from archer.records import COUNTS
 from archer.runs.comparison import compare, open_run
 from archer.runs.conclusions import about_time, conclusion
 from archer.runs.faults import BadRun
 from archer.runs.folder import JOURNAL, MANIFEST
-from archer.runs.records import COUNTS
 
 Record = dict[str, Any]
 
@@ -104,7 +104,7 @@ def test_one_problem_can_be_compared(tmp_path: Path) -> None:
     assert found["time"]["per_problem"]["quartiles"] == [0.5] * 2
     assert found["time"]["speedup_interval"] is None
     assert found["suites"]["base"]["difference_interval"] is None
-    assert conclusion(found).endswith("Of one problem no speed can be told.")
+    assert conclusion(found).endswith("One problem says nothing about speed.")
 
 
 def test_the_conclusion_is_the_tests_and_not_the_points(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_the_conclusion_is_the_tests_and_not_the_points(tmp_path: Path) -> None:
     first = open_run(write_run(tmp_path / "a", few, [2.0] * 15))
     second = open_run(write_run(tmp_path / "b", few, [1.0] * 15))
     assert conclusion(compare(first, second)) == (
-        "No difference in solved problems can be told: 13 of 15 solved by both, 0 only by archer "
-        "radius=4, 0 only by archer radius=4 (p = 1). archer radius=4 is 2.00 times as fast as "
-        "archer radius=4 (95 %: 2.00 to 2.00)."
+        "No significant difference in solved problems: 13 of 15 solved by both, 0 only by archer "
+        "radius=4 (a), 0 only by archer radius=4 (b) (p = 1). archer radius=4 (b) is 2.00 times as "
+        "fast as archer radius=4 (a) (95 %: 2.00 to 2.00)."
     )
     all_right = open_run(write_run(tmp_path / "c", [True] * 15, [2.0] * 15))
     none_right = open_run(write_run(tmp_path / "d", [False] * 15, [4.0] * 15))
@@ -122,7 +122,7 @@ def test_the_conclusion_is_the_tests_and_not_the_points(tmp_path: Path) -> None:
     assert "solves more than" in said
     assert "p < 0.001" in said
     assert "is slower than" in said
-    assert "No difference in time" in about_time(compare(all_right, first))
+    assert "No significant difference in time" in about_time(compare(all_right, first))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_an_incomplete_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match="is no run folder"):
+    with pytest.raises(BadRun, match="is not a run folder"):
         open_run(tmp_path)
 
 

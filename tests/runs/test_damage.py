@@ -1,4 +1,8 @@
-"""Damaged run folders: every one is refused with a sentence that names the place, none with a traceback."""
+"""Damaged run folders: what nobody could use is refused with a sentence that names the place.
+
+Here are journals and manifests as their readers see them, and `archer compare` on damaged manifests;
+`test_strange_manifests` tries each of their fields on the commands that read finished runs.
+"""
 
 from __future__ import annotations
 
@@ -42,18 +46,32 @@ def sample(number: int) -> Record:
     }
 
 
+VERDICT = {"verdict": "fail", "reason": "wrong", "verdict_as_published": "fail"}
+DEEP: Any = []
+for _ in range(300):
+    DEEP = [DEEP]
+
+
 def grade(number: int) -> Record:
-    verdict = {"verdict": "fail", "reason": "wrong", "verdict_as_published": "fail"}
-    return {"event": "grade", "id": number, "tier": "A", "suites": {"base": verdict}}
+    return {"event": "grade", "id": number, "tier": "A", "suites": {"base": VERDICT}}
 
 
 RECORDS: list[Record] = [each(number) for number in range(PROBLEMS) for each in (sample, grade)]
-IDENTITY = {
-    "problems": {"n": PROBLEMS},
-    "method": {"name": "archer", "settings": {}},
+IDENTITY: Record = {
+    "archer": "1",
     "task": {"name": "toy"},
+    "evaluator": {"metric": "pass@1"},
+    "problems": {"n": PROBLEMS},
+    "prompts": {},
+    "method": {"name": "archer", "settings": {"length": 8}},
+    "batch": 1,
+    "model": {"files": {}, "dtype": "float32", "device": "cpu"},
 }
-MANIFEST_HELD = {"journal": 2, "identity": IDENTITY, "circumstances": {}}
+MANIFEST_HELD: Record = {
+    "journal": 2,
+    "identity": IDENTITY,
+    "circumstances": {"platform": "here", "cores": None, "threads": 1},
+}
 
 
 def made(folder: Path, records: list[Record], manifest: Record | None = None) -> Path:
@@ -169,6 +187,18 @@ CONTENTS: dict[str, tuple[list[Any], str]] = {
     "tokens that are truths": ([sample(0) | {"tokens": [True]}], "tokens must be a list"),
     "no updates": ([without("updates", sample(0))], "updates must be a whole number"),
     "half an update": ([sample(0) | {"updates": 1.5}], "updates must be a whole number"),
+    "updates beyond all numbers": ([sample(0) | {"updates": 10**400}], "updates must be a whole"),
+    "operations beyond all": (
+        [sample(0) | {"operations": 10**25}],
+        "operations: Input should be less",
+    ),
+    "half a pair in a completion": ([sample(0) | {"completion": "\ud800"}], "completion must be"),
+    "the other half": ([sample(0) | {"completion": "a\udc80b"}], "completion must be a text"),
+    "a completion nested deeply": ([sample(0) | {"completion": DEEP}], "completion must be a text"),
+    "more seconds than there were": (
+        [sample(0) | {"seconds": {"total": 1e308}}],
+        "seconds must be an object",
+    ),
     "updates as text": ([sample(0) | {"updates": "3"}], "updates must be a whole number"),
     "passes below zero": ([sample(0) | {"full_passes": -1}], "full_passes must be a whole"),
     "no seconds": ([without("seconds", sample(0))], "seconds must be an object"),
@@ -184,6 +214,11 @@ CONTENTS: dict[str, tuple[list[Any], str]] = {
     "no suites": ([sample(0), without("suites", grade(0))], "suites must be an object"),
     "suites in a list": ([sample(0), grade(0) | {"suites": []}], "suites must be an object"),
     "no suite": ([sample(0), grade(0) | {"suites": {}}], "suites must be an object"),
+    "no base suite": ([sample(0), grade(0) | {"suites": {"more": VERDICT}}], "one of them base"),
+    "other suites for another problem": (
+        [*RECORDS[:3], grade(1) | {"suites": {"base": VERDICT, "more": VERDICT}}],
+        "grades of different suites: 'base' first, and 'base, more' of problem 1",
+    ),
     "a suite of null": ([sample(0), grade(0) | {"suites": {"base": None}}], "suites must be"),
     "an unknown verdict": ([sample(0), suites("great")], "suites must be an object"),
     "a verdict of true": ([sample(0), suites(True)], "suites must be an object"),
@@ -280,6 +315,8 @@ MANIFESTS: dict[str, object] = {
     "a number as text": MANIFEST_HELD | {"identity": IDENTITY | {"problems": {"n": "4"}}},
     "no method": MANIFEST_HELD | {"identity": {"problems": {"n": 4}}},
     "a method without settings": MANIFEST_HELD | {"identity": IDENTITY | {"method": {"name": "x"}}},
+    "no problem": MANIFEST_HELD | {"identity": IDENTITY | {"problems": {"n": 0}}},
+    "too deep": MANIFEST_HELD | {"more": DEEP},
     "a list": [],
     "a number": 7,
 }

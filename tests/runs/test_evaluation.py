@@ -76,8 +76,8 @@ class Stopping(Quiet):
         super().__init__()
         self.after = after
 
-    def sampled(self, record: Any) -> None:
-        super().sampled(record)
+    def sampled(self, record: Any, worker: int) -> None:
+        super().sampled(record, worker)
         if len(self.samples) == self.after:
             raise Stop
 
@@ -89,13 +89,13 @@ def test_a_run_completes_and_grades_every_problem_once(model: Model, tmp_path: P
     assert heard.total == len(heard.samples) == len(heard.grades) == Toy.size
     assert set(recorded.samples) == set(recorded.grades) == set(map(str, range(Toy.size)))
     assert outcome.unjudged == ()
-    assert json.loads((tmp_path / "run" / SUMMARY).read_text()) == outcome.summary
+    assert json.loads((tmp_path / "run" / SUMMARY).read_text()) == outcome.summary.plain()
 
 
 def test_the_summary_is_what_the_journal_says(unbroken: Path) -> None:
     recorded = read_recorded(unbroken)
     summary = json.loads((unbroken / SUMMARY).read_text())
-    texts = [len(record["completion"]) for record in recorded.samples.values()]
+    texts = [len(record.completion) for record in recorded.samples.values()]
     assert summary["task"] == "toy"
     assert summary["n"] == Toy.size
     assert summary["complete"] is True
@@ -118,15 +118,15 @@ def test_samples_have_the_harness_form(unbroken: Path) -> None:
     assert [line["doc_id"] for line in lines] == list(range(Toy.size))
     for line in lines:
         done = recorded.samples[str(line["doc_id"])]
-        assert line["resps"] == [[done["completion"]]]
+        assert line["resps"] == [[done.completion]]
         assert line["filtered_resps"] == [
-            Toy(Data()).extract(done["completion"], Toy(Data()).samples()[0], "repaired")
+            Toy(Data()).extract(done.completion, Toy(Data()).samples()[0], "repaired")
         ]
         prompt = line["arguments"]["gen_args_0"]["arg_0"]
         assert prompt.endswith("<|end_header_id|>\n\nWell,")
         assert line["prompt_hash"] == hashlib.sha256(prompt.encode()).hexdigest()
         assert line["metrics"] == ["pass@1", "pass@1_extended"]
-        assert line["pass@1"] == float(len(done["completion"]) % 2 == 0)
+        assert line["pass@1"] == float(len(done.completion) % 2 == 0)
 
 
 def test_the_manifest_says_what_was_given_and_what_was_defaulted(unbroken: Path) -> None:
@@ -139,6 +139,7 @@ def test_the_manifest_says_what_was_given_and_what_was_defaulted(unbroken: Path)
     assert identity["model"]["dtype"] == "float32"
     assert around["judge"]["tier"] in set("ABCDEF")
     assert around["packages"]["torch"] == torch.__version__
+    assert around["shards"] == 1
 
 
 @pytest.mark.parametrize("after", [1, 5, Toy.size])
@@ -159,7 +160,7 @@ def test_a_finished_run_is_left_as_it_is(model: Model, copied: Path) -> None:
     outcome = evaluate(toy_request(model), copied, heard)
     assert not heard.samples
     assert not heard.grades
-    assert outcome.summary["complete"]
+    assert outcome.summary.complete
     assert (copied / JOURNAL).read_bytes() == before
 
 
@@ -174,8 +175,8 @@ def test_traces_are_kept_of_the_first_problems(
     for key, path in zip("01", found, strict=True):
         (trajectory,) = trajectories(path)
         assert trajectory.completion is not None
-        assert trajectory.completion["tokens"] == samples[key]["tokens"]
-        assert len(trajectory.updates) == samples[key]["updates"]
+        assert trajectory.completion["tokens"] == samples[key].tokens
+        assert len(trajectory.updates) == samples[key].updates
 
 
 def test_a_torn_line_is_done_again(model: Model, unbroken: Path, copied: Path) -> None:
@@ -212,7 +213,7 @@ def test_selections_take_their_part_and_no_other(
     evaluate(toy_request(model, selection=chosen), tmp_path / "run", Quiet())
     found = read_recorded(tmp_path / "run").samples
     assert set(found) == {"3"}
-    assert found["3"]["tokens"] == whole["3"]["tokens"]
+    assert found["3"].tokens == whole["3"].tokens
 
 
 def test_shards_cover_every_problem_once() -> None:
@@ -256,7 +257,7 @@ def test_two_writers_are_refused(model: Model, copied: Path) -> None:
         evaluate(toy_request(model), copied, Quiet())
     assert caught.value.exit_code == 3
     lock.release()
-    assert evaluate(toy_request(model), copied, Quiet()).summary["complete"]
+    assert evaluate(toy_request(model), copied, Quiet()).summary.complete
 
 
 def test_a_folder_of_other_things_is_left_alone(model: Model, tmp_path: Path) -> None:
@@ -340,9 +341,9 @@ def test_a_fault_of_the_judge_is_no_verdict(
         patched.setattr(verdicts, "judged", sometimes)
         outcome = evaluate(toy_request(model), tmp_path / "run", Quiet())
     assert outcome.unjudged == ("3",)
-    assert outcome.summary["complete"] is False
-    assert outcome.summary["pass@1"] is None
-    assert outcome.summary["graded"] == Toy.size - 1
+    assert outcome.summary.complete is False
+    assert outcome.summary.scores["pass@1"].value is None
+    assert outcome.summary.graded == Toy.size - 1
     assert evaluate(toy_request(model), tmp_path / "run", Quiet()).unjudged == ()
     assert results(tmp_path / "run") == results(unbroken)
 
@@ -387,10 +388,10 @@ def test_a_prefix_follows_the_template(model: Model) -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Selection(limit=0), "--limit takes a number above 0"),
-        (lambda: Selection(shard=(0, 4)), "--shard 0/4 is no share"),
-        (lambda: Selection(shard=(5, 4)), "--shard 5/4 is no share"),
-        (lambda: parse_shard("half"), "takes a share such as 1/4"),
+        (lambda: Selection(limit=0), "The limit must be a number above 0"),
+        (lambda: Selection(shard=(0, 4)), "The shard 0/4 is not a share"),
+        (lambda: Selection(shard=(5, 4)), "The shard 5/4 is not a share"),
+        (lambda: parse_shard("half"), "is a share such as 1/4"),
         (lambda: Selection(("1", "1")), "twice"),
         (lambda: Selection(("77",)).of(Toy(Data()).samples()), "no problem '77'.*0, 1, 2"),
         (lambda: Selection(("1",), shard=(2, 2)).of(Toy(Data()).samples()), "No problem is left"),

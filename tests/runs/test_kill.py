@@ -32,7 +32,7 @@ def killed(work: Path, kills: int, seed: int) -> None:
 
 
 def test_runs_survive_kills(tmp_path: Path) -> None:
-    killed(tmp_path, kills=8, seed=1)
+    killed(tmp_path, kills=2, seed=1)
 
 
 @pytest.mark.slow

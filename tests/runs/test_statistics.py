@@ -20,8 +20,8 @@ from archer.runs.statistics import (
     wilson,
 )
 
-scipy_stats = pytest.importorskip("scipy.stats", reason="scipy comes with the extra [eval]")
-optimize = pytest.importorskip("scipy.optimize", reason="scipy comes with the extra [eval]")
+scipy_stats = pytest.importorskip("scipy.stats", reason="scipy comes with the extra [dev]")
+optimize = pytest.importorskip("scipy.optimize", reason="scipy comes with the extra [dev]")
 
 
 @given(only_first=st.integers(0, 60), only_second=st.integers(0, 60))

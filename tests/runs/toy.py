@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
 from archer.model import Model, load
+from archer.records import GradeLine, SampleLine
 from archer.runs.folder import JOURNAL, Recorded
 from archer.runs.manifest import RunRequest
 from archer.runs.selection import Selection
@@ -56,17 +57,23 @@ class Quiet:
 
     def __init__(self) -> None:
         self.total = 0
-        self.samples: list[Mapping[str, Any]] = []
-        self.grades: list[Mapping[str, Any]] = []
+        self.samples: list[SampleLine] = []
+        self.grades: list[GradeLine] = []
+        self.workers: dict[str, int] = {}
+        self.lines: list[str] = []
 
     def begun(self, total: int, recorded: Recorded) -> None:
         self.total = total
 
-    def sampled(self, record: Mapping[str, Any]) -> None:
+    def sampled(self, record: SampleLine, worker: int) -> None:
         self.samples.append(record)
+        self.workers[str(record.id)] = worker
 
-    def graded(self, record: Mapping[str, Any]) -> None:
+    def graded(self, record: GradeLine) -> None:
         self.grades.append(record)
+
+    def told(self, line: str) -> None:
+        self.lines.append(line)
 
 
 def toy_model(folder: Path) -> Model:
@@ -87,10 +94,10 @@ def toy_request(model: Model, **changes: Any) -> RunRequest:
 def results(folder: Path) -> list[str]:
     """The lines of a journal without timings, sorted: what must not depend on interruptions."""
     lines = (folder / JOURNAL).read_bytes().split(b"\n")[:-1]
-    return sorted(json.dumps(_untimed(json.loads(line)), sort_keys=True) for line in lines)
+    return sorted(json.dumps(untimed(json.loads(line)), sort_keys=True) for line in lines)
 
 
-def _untimed(value: Any) -> Any:
+def untimed(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _untimed(each) for key, each in value.items() if key not in TIMED}
+        return {key: untimed(each) for key, each in value.items() if key not in TIMED}
     return value

@@ -59,6 +59,9 @@ async def check_async(url: str, expected: str) -> None:
         assert reply.choices[0].message.content == expected
         stream = await client.chat.completions.create(**asked, stream=True)
         assert _text([chunk async for chunk in stream]) == expected
+        async with client.chat.completions.stream(**asked, extra_body=PROVISIONAL) as events:
+            final = await events.get_final_completion()
+        assert final.choices[0].message.content == expected
 
 
 def _text(chunks: list[Any]) -> str:

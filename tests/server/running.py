@@ -59,6 +59,9 @@ def objects(text: str) -> list[Any]:
 class Client:
     """Talks to a server by the standard library alone."""
 
+    patience = PATIENCE
+    """Seconds for an answer."""
+
     def __init__(self, server: Server, key: str | None = None) -> None:
         self.server, self.port, self.key = server, server.port, key
 
@@ -69,7 +72,7 @@ class Client:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.patience)
         own = {} if self.key is None else {"authorization": f"Bearer {self.key}"}
         try:
             connection.request(method, path, body, own | (headers or {}))
@@ -130,6 +133,13 @@ def slow(length: int = 512, **fields: Any) -> dict[str, Any]:
     """A request that takes its time."""
     extension = {"method": SLOW, **fields.pop("archer", {})}
     return chat(max_tokens=length, archer=extension, **fields)
+
+
+def bytes_for(model: Model, length: int) -> int:
+    """Memory for one row of this length and not for two."""
+    shape = model.network.shape
+    columns = len(model.encode(PROBLEM)) + length
+    return 4 * columns * 2 * shape.layers * shape.kv_heads * shape.head_dim * 3 // 2
 
 
 def on_a_thread(work: Callable[[], T]) -> T:

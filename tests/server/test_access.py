@@ -141,7 +141,7 @@ async def test_bodies_are_bounded_and_announced_as_json() -> None:
 
 
 def test_binding_elsewhere_needs_a_key_or_a_word() -> None:
-    with pytest.raises(BadRequest, match="--api-key-file FILE, or say --without-key"):
+    with pytest.raises(BadRequest, match="Give a file of keys, or say that everybody may use it"):
         check_binding("0.0.0.0", (), False)
     check_binding("0.0.0.0", KEYS, False)
     check_binding("0.0.0.0", (), True)
@@ -169,7 +169,7 @@ def test_key_files(tmp_path: Path) -> None:
 def test_an_address_that_is_taken(pocket: Model) -> None:
     with (
         serving(pocket) as client,
-        pytest.raises(BadRequest, match="Choose another --host or --port"),
+        pytest.raises(BadRequest, match="Choose another host or port"),
     ):
         Server(lambda: pocket, Setup(port=client.port))
     with pytest.raises(BadRequest, match=r"cannot listen at 127\.0\.0\.1 port 99999"):

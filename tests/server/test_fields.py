@@ -117,6 +117,17 @@ def test_numbers_are_compared_as_json_has_them() -> None:
 WRONG = [
     (chat(colour="red"), "colour", "not supported"),
     (chat(archer={"speed": 3}), "archer.speed", "not supported"),
+    (chat(**{"top-p": 0.5}), "top-p", "'top-p' is not supported"),
+    (chat(**{"": 1}), "", "'' is not supported"),
+    (chat(**{"x" * 5000: 1}), "x" * 100, "not supported"),
+    (chat(archer={"stream-mode": "final"}), "archer.stream-mode", "not supported"),
+    (
+        chat(messages=[{**MESSAGES[0], "cache-control": {}}]),
+        "messages.0.cache-control",
+        "not supported",
+    ),
+    (chat(archer={"settings": {"order": [[0] * 5000]}}), "archer.settings", "as many numbers"),
+    (chat(archer={"settings": dict.fromkeys(map(str, range(65)), 1)}), "archer.settings", "64"),
     (chat(stream_options={"often": True}, stream=True), "stream_options.often", "not supported"),
     ({"messages": MESSAGES}, "model", "missing"),
     ({"model": "m"}, "messages", "missing"),

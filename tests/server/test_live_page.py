@@ -16,7 +16,7 @@ from archer.report.player import player_data
 from archer.report.trajectory import rows
 from archer.server.page import page as live_page
 from archer.trace import End, Speller, start, updates
-from server.running import PROBLEM, SLOW, Client, chat, serving, until
+from server.running import PROBLEM, SLOW, Client, serving, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -98,14 +98,8 @@ def test_two_methods_side_by_side_are_those_of_the_library(
         pocket.generate(PROBLEM, method, length=32)[0].text for method in ("archer:4", "saber")
     ]
     assert said(at) == texts
-    with at.expect_download() as waiting:
-        at.get_by_role("button", name="Save").click()
-    path = tmp_path / "saved.html"
-    waiting.value.save_as(path)
-    saved = path.read_text(encoding="utf-8")
-    found = re.search(r'<script type="application/json">(.*?)</script>', saved)
-    assert found is not None
-    assert json.loads(found[1])["runs"] == expected
+    saved = save(at, tmp_path)
+    assert saved_runs(saved) == expected
     title = "Archer · archer:4 and saber"
     summary = expected[0]["prompt"].partition("\n")[0][:80]
     alike = page(title, [Section("", [Player(summary, expected, opened=True)])])
@@ -119,6 +113,70 @@ def test_two_methods_side_by_side_are_those_of_the_library(
     words = at.locator(".parted").inner_text()
     same = one == two
     assert words == ("The two are identical." if same else f"First divergence: update {parted}.")
+
+
+def save(at: Page, folder: Path) -> str:
+    with at.expect_download() as waiting:
+        at.get_by_role("button", name="Save").click()
+    path = folder / "saved.html"
+    waiting.value.save_as(path)
+    return path.read_text(encoding="utf-8")
+
+
+def saved_runs(saved: str) -> Any:
+    found = re.search(r'<script type="application/json">(.*?)</script>', saved)
+    assert found is not None
+    return json.loads(found[1])["runs"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        'say %summary% "x" \\ now',
+        """%title%%runs%[{"runs":"%runs%"}]%summary%""",
+        "$& $1 $` $' <b>",
+    ],
+)
+def test_a_prompt_that_looks_like_a_mark_of_the_file_is_saved_as_it_is(
+    show: Open, browser: Browser, tmp_path: Path, prompt: str
+) -> None:
+    at = show()
+    fill(at, prompt=prompt, first="saber", second="", length="4")
+    finish(at)
+    saved = save(at, tmp_path)
+    (run,) = saved_runs(saved)
+    assert prompt in run["prompt"]
+    wrong: list[str] = []
+    reader = browser.new_page()
+    try:
+        reader.on("pageerror", lambda error: wrong.append(str(error)))
+        reader.goto((tmp_path / "saved.html").as_uri())
+        assert reader.title() == "Archer · saber"
+        assert reader.locator(".player").count() == 1
+        summary = run["prompt"].partition("\n")[0][:80]
+        assert reader.locator("summary").first.inner_text() == summary
+    finally:
+        reader.close()
+    assert wrong == []
+
+
+def test_escape_stops_wherever_the_focus_is(client: Client, show: Open) -> None:
+    at = show()
+    for focus in ("run", "prompt", None):
+        cancelled = client.metric("requests_cancelled_total")
+        fill(at, prompt=PROBLEM, first=SLOW, second="", length="512")
+        if focus is None:
+            at.get_by_role("button", name="Run").click()
+        else:
+            at.locator(f"#{focus}").focus()
+            at.keyboard.press("Enter" if focus == "run" else "Control+Enter")
+        at.locator(".player.live").wait_for()
+        if focus is None:
+            at.evaluate("document.activeElement.blur()")
+        at.keyboard.press("Escape")
+        at.get_by_text("Stopped.", exact=True).wait_for()
+        until(client.idle)
+        assert client.metric("requests_cancelled_total") == cancelled + 1
 
 
 def responses(run: dict[str, Any]) -> list[list[int | None]]:
@@ -242,4 +300,3 @@ def test_the_page_is_one_file_and_the_same_for_all() -> None:
     assert "pocket" not in text
     assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", text.split("<script>")[0])
     assert "/* " not in text.split("<style>")[0]
-    assert json.dumps(chat())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import venv
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,19 @@ import pytest
 
 from archer.model import Model
 from archer.server.limits import Limits
+from conftest import REPOSITORY
 from server.contract import LENGTH, check, check_async
-from server.running import PROBLEM, Client, on_a_loop, serving, until
+from server.running import (
+    CHAT,
+    PROBLEM,
+    Client,
+    bytes_for,
+    on_a_loop,
+    serving,
+    slow,
+    until,
+)
 
-OTHER_MAJOR = "openai==2.54.0"
 MESSAGES: Any = [{"role": "user", "content": PROBLEM}]
 
 
@@ -41,21 +53,29 @@ async def test_the_same_without_blocking(pocket: Model, client: Client) -> None:
     await check_async(f"http://127.0.0.1:{client.port}/v1", done.text or "")
 
 
+ELSEWHERE = {"openai==2.54.0": "contract.py", "litellm==1.106.2": "through_litellm.py"}
+"""Clients that do not fit into the environment of the tests, and the program that tries each."""
+
+
 @pytest.mark.slow
-def test_the_other_major(pocket: Model, client: Client, tmp_path: Path) -> None:
-    """In an environment of its own, because two majors do not fit into one."""
+@pytest.mark.parametrize("wanted", ELSEWHERE)
+def test_clients_in_an_environment_of_their_own(
+    pocket: Model, client: Client, tmp_path: Path, wanted: str
+) -> None:
     venv.create(tmp_path / "other", with_pip=True)
     python = tmp_path / "other" / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", OTHER_MAJOR]
-    if subprocess.run(install, capture_output=True, check=False).returncode:
-        pytest.skip(f"{OTHER_MAJOR} cannot be installed here")
+    install = [str(python), "-m", "pip", "install", "--quiet", wanted]
+    installed = subprocess.run(install, capture_output=True, check=False)
+    if installed.returncode:
+        said = installed.stderr.decode().strip().splitlines()[-1:]
+        pytest.skip(f"pip cannot install {wanted} here: {' '.join(said)}")
     (done,) = pocket.generate(PROBLEM, length=LENGTH)
     url = f"http://127.0.0.1:{client.port}/v1"
-    script = Path(__file__).with_name("contract.py")
+    script = Path(__file__).with_name(ELSEWHERE[wanted])
     ran = subprocess.run([python, script, url, done.text or ""], capture_output=True, check=False)
     assert ran.returncode == 0, ran.stderr.decode()
-    assert ran.stdout.decode().strip() == OTHER_MAJOR.partition("==")[2]
-    assert openai.__version__ != OTHER_MAJOR.partition("==")[2]
+    assert ran.stdout.decode().strip() == wanted.partition("==")[2]
+    assert openai.__version__ != wanted.partition("==")[2]
     assert sys.executable != str(python)
 
 
@@ -90,6 +110,66 @@ def test_a_wrong_key_is_an_authentication_error(pocket: Model) -> None:
             pytest.raises(openai.AuthenticationError),
         ):
             made.models.list()
+
+
+def failing(client: Client, **options: Any) -> openai.APIStatusError:
+    """What the client raises for a request of some text."""
+    url = f"http://127.0.0.1:{client.port}/v1"
+    headers = options.pop("headers", {})
+    with (
+        openai.OpenAI(base_url=url, api_key="none", max_retries=0, default_headers=headers) as made,
+        pytest.raises(openai.APIStatusError) as caught,
+    ):
+        made.chat.completions.create(**{"model": "pocket", "messages": MESSAGES} | options)
+    assert caught.value.body, "the client has read the object with the sentence"
+    return caught.value
+
+
+def test_other_refusals_are_the_exceptions_that_people_catch(client: Client) -> None:
+    other = failing(client, headers={"host": "archer.example"})
+    assert isinstance(other, openai.PermissionDeniedError)
+    assert "names of its own machine" in other.message
+    large = failing(client, user="x" * (1 << 20))
+    assert (large.status_code, large.code) == (413, "too_large")
+    unannounced = failing(client, extra_headers={"content-type": "text/plain"})
+    assert unannounced.status_code == 415
+    assert "Content-Type" in unannounced.message
+
+
+def test_a_full_queue_and_deadlines_are_the_exceptions_that_people_catch(pocket: Model) -> None:
+    memory = bytes_for(pocket, 900)
+    limits = Limits(queue=1, queue_seconds=1.0, seconds=3.0)
+    with serving(pocket, limits=limits, memory=memory) as client, ThreadPoolExecutor(1) as pool:
+        long: dict[str, Any] = {"model": "pocket@llada-confidence", "max_tokens": 900}
+        with closing(client.raw(CHAT, slow(900))):
+            until(lambda: client.metric("num_requests_running") == 1)
+            waiting = pool.submit(failing, client, **long)
+            until(lambda: client.metric("num_requests_waiting") == 1)
+            full = failing(client)
+            assert isinstance(full, openai.RateLimitError)
+            assert full.code == "queue_full"
+            assert int(full.response.headers["retry-after"]) >= 1
+            queued = waiting.result()
+            assert isinstance(queued, openai.InternalServerError)
+            assert (queued.status_code, queued.code) == (503, "queue_timeout")
+        until(client.idle)
+        late = failing(client, **long)
+        assert isinstance(late, openai.InternalServerError)
+        assert (late.status_code, late.code) == (504, "timeout")
+        client.server.state.ready().stopping = True
+        leaving = failing(client)
+        assert isinstance(leaving, openai.InternalServerError)
+        assert (leaving.status_code, leaving.code) == (503, "stopping")
+
+
+def test_the_python_of_the_page_about_serving_runs(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (REPOSITORY / "docs" / "serving.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python no-run\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert "127.0.0.1:8000" in code
+    exec(compile(code.replace(":8000", f":{client.port}"), "serving.md", "exec"), {})
+    assert "CompletionUsage" in capsys.readouterr().out
 
 
 def test_an_error_in_the_middle_of_a_stream_is_raised(pocket: Model) -> None:

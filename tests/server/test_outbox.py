@@ -80,3 +80,4 @@ def test_a_loop_that_is_gone_is_no_error() -> None:
 
     make()
     made[0].post(Delta(0, "nobody hears this"))
+    assert made[0]._items == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -18,8 +19,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from archer.model import Model
+from archer.server import limits
 from archer.server.app import State, create_app
 from archer.server.limits import Limits
+from conftest import REPOSITORY
 from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, serving, until
 
 CHECKS = [
@@ -106,6 +109,8 @@ RAW: dict[str, bytes] = {
     "odd settings": body(
         json.dumps(chat(archer={"settings": {"radius": "inf", "mu": 1e300}})).encode()
     ),
+    "length of 5,000 digits": HEAD + b"content-length: " + b"9" * 5000 + b"\r\n\r\n{}",
+    "length of 5,000 zeros": HEAD + b"content-length: " + b"0" * 5000 + b"\r\n\r\n",
     "pipelined": b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n" * 50,
 }
 
@@ -128,9 +133,31 @@ def test_bytes_that_are_no_request(client: Client, name: str) -> None:
     got = exchange(client, RAW[name])
     assert b" 5" not in got[:13], got[:200]
     assert b"Traceback" not in got
-    for path in (b"/work", b"site-packages"):
-        assert path not in got
+    for path in (str(REPOSITORY), "site-packages"):
+        assert path.encode() not in got
     assert client.get("/health").status == 200
+
+
+def test_what_comes_from_below_is_plain_text_as_the_docs_say(
+    pocket: Model, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert exchange(client, RAW["noise"]).startswith(b"HTTP/1.1 400 ")
+    page = (REPOSITORY / "docs" / "serving.md").read_text(encoding="utf-8")
+    assert f"connections beyond {limits.CONNECTIONS} at once" in page
+    for bound in (limits.VALUES, limits.CONTAINERS):
+        assert f"{bound:,} " in page
+    monkeypatch.setattr(limits, "CONNECTIONS", 2)
+    with (
+        serving(pocket) as small,
+        socket.create_connection(("127.0.0.1", small.port), timeout=PATIENCE) as first,
+    ):
+        first.sendall(HEAD)
+        until(lambda: small.get("/health").status == 503)
+        refused = small.get("/health")
+        assert (refused.status, refused.headers["content-type"]) == (
+            503,
+            "text/plain; charset=utf-8",
+        )
 
 
 def test_nothing_of_it_changes_an_answer_or_stays(pocket: Model, client: Client) -> None:
@@ -167,8 +194,6 @@ def resident(client: Client) -> int:
 def test_a_connection_that_says_nothing_is_closed(
     pocket: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from archer.server import limits
-
     monkeypatch.setattr(limits, "HEADER_SECONDS", 0.2)
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
     with serving(pocket, limits=Limits()) as client:
@@ -183,6 +208,58 @@ def test_a_connection_that_says_nothing_is_closed(
             connection.sendall(body(b'{"model"', 100))
             assert connection.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
         until(client.idle)
+
+
+HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (HEALTH + b"\r\n", b"G"),
+        (HEALTH + b"\r\n", b"GET / HTTP/1.1\r\nx: "),
+        (HEALTH + b"\r\n", b"\r\n"),
+        (HEALTH + b"content-length: 1000000\r\n\r\n", b"x"),
+        (HEALTH + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    ],
+)
+def test_a_connection_that_trickles_after_its_first_answer_is_closed(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
+) -> None:
+    monkeypatch.setattr(limits, "HEADER_SECONDS", 0.4)
+    with (
+        serving(pocket) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection,
+    ):
+        connection.sendall(first)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        began = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() - began < PATIENCE:
+                connection.sendall(then)
+                time.sleep(0.05)
+        assert time.monotonic() - began < PATIENCE
+        assert client.get("/health").status == 200
+
+
+def test_a_connection_that_asks_again_and_again_is_kept(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "HEADER_SECONDS", 0.2)
+    with (
+        serving(pocket) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection,
+    ):
+        for _ in range(5):
+            connection.sendall(HEALTH)
+            time.sleep(0.1)
+            connection.sendall(b"\r\n")
+            got = b""
+            while b"alive" not in got:
+                got += (part := connection.recv(1 << 16))
+                assert part
+            assert got.startswith(b"HTTP/1.1 200 ")
+            time.sleep(0.3)
 
 
 def test_the_description_of_the_api_is_there(client: Client) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import random
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from archer.trace import End, Start, Update, updates
 from server.running import CHAT, PROBLEM, TEXT, Client, chat, serving
 
 SHORT = 16
+PROBLEMS = 9
 ONCE = (
     "request_success_total",
     "e2e_request_latency_seconds_count",
@@ -22,6 +24,7 @@ ONCE = (
     "request_queue_time_seconds_count",
 )
 """Metrics that grow by one with every answered request."""
+KINDS = ("full", "cached", "reused")
 METHODS = (
     "archer:4",
     "saber",
@@ -44,38 +47,46 @@ def problem(number: int) -> str:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A request over one of the methods, some of them sampled, some with several samples."""
+    """A request over one of the methods: its length, form and number of samples drawn, some of it sampled."""
 
     number: int
     ids: list[int]
+    length: int
+    temperature: float
+    n: int
+    chat: bool
+    stream: bool
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        sampled = self.number % 5 == 4
-        return {"length": (4, 6, 8)[self.number % 3], "temperature": 0.7 if sampled else 0.0}
+    @classmethod
+    def of(cls, number: int, prompts: list[list[int]], lengths: tuple[int, ...]) -> Drawn:
+        draw = random.Random(number)
+        return cls(
+            number,
+            prompts[number % len(prompts)],
+            draw.choice(lengths),
+            draw.choice((0.0, 0.0, 0.0, 0.7)),
+            draw.choice((1, 2)),
+            draw.random() < 0.4,
+            draw.random() < 0.5,
+        )
 
     @property
     def method(self) -> str:
         return METHODS[self.number % len(METHODS)]
 
-    @property
-    def n(self) -> int:
-        return 1 + self.number % 2
-
     def by_library(self, model: Model) -> list[str | None]:
-        prompts = [self.ids] * self.n
-        stream = model.stream(prompts, self.method, seed=self.number, **self.settings)
-        return [each.text for each in stream.finish()]
+        settings: dict[str, Any] = {"length": self.length, "temperature": self.temperature}
+        done = model.generate(self.ids, self.method, n=self.n, seed=self.number, **settings)
+        return [each.text for each in done]
 
     def by_server(self, client: Client) -> list[str | None]:
-        """A chat or ids, plain or a stream, in turn."""
-        fields = {"seed": self.number, "n": self.n, "max_tokens": self.settings["length"]}
-        fields |= {"temperature": self.settings["temperature"], "archer": {"method": self.method}}
-        if self.number % 3:
-            path, body = TEXT, {"model": "pocket", "prompt": self.ids, **fields}
+        fields: dict[str, Any] = {"seed": self.number, "n": self.n, "max_tokens": self.length}
+        fields |= {"temperature": self.temperature, "archer": {"method": self.method}}
+        if self.chat:
+            path, body = CHAT, chat(problem(self.number % PROBLEMS), **fields)
         else:
-            path, body = CHAT, chat(problem(self.number % 9), **fields)
-        return texts(client, path, body, stream=self.number % 4 > 1)
+            path, body = TEXT, {"model": "pocket", "prompt": self.ids, **fields}
+        return texts(client, path, body, stream=self.stream)
 
 
 def texts(client: Client, path: str, body: dict[str, Any], *, stream: bool) -> list[str | None]:
@@ -92,19 +103,40 @@ def texts(client: Client, path: str, body: dict[str, Any], *, stream: bool) -> l
     return list(joined)
 
 
-def test_the_text_is_that_of_the_library_alone_and_under_load(
-    pocket: Model, client: Client
-) -> None:
-    assert pocket.text is not None
-    prompts = pocket.text.encode_chats([problem(number) for number in range(9)])
-    drawn = [Drawn(number, prompts[number % 9]) for number in range(100)]
-    expected = [each.by_library(pocket) for each in drawn]
-    for each, text in list(zip(drawn, expected, strict=True))[::7]:
+def compare(model: Model, client: Client, drawn: Sequence[Drawn], alone: int) -> None:
+    """Every request by the library, each of so many one by one, and all at once by 16 clients."""
+    expected = [each.by_library(model) for each in drawn]
+    for each, text in list(zip(drawn, expected, strict=True))[:: len(drawn) // alone]:
         assert each.by_server(client) == text, each
     with ThreadPoolExecutor(16) as pool:
         found = list(pool.map(lambda each: each.by_server(client), drawn))
     wrong = [(a, b, c) for a, b, c in zip(drawn, found, expected, strict=True) if b != c]
     assert wrong == []
+
+
+def drawn_over_all_methods(model: Model, count: int, lengths: tuple[int, ...]) -> list[Drawn]:
+    assert model.text is not None
+    prompts = model.text.encode_chats([problem(number) for number in range(PROBLEMS)])
+    made = [Drawn.of(number, prompts, lengths) for number in range(count)]
+    assert {each.method for each in made} == set(METHODS)
+    return made
+
+
+def test_the_text_is_that_of_the_library_alone_and_under_load(
+    pocket: Model, client: Client
+) -> None:
+    drawn = drawn_over_all_methods(pocket, 48, (4, 6, 8))
+    compare(pocket, client, drawn, 8)
+
+
+@pytest.mark.slow
+def test_the_texts_of_a_hundred_long_requests_are_those_of_the_library(
+    pocket: Model, client: Client
+) -> None:
+    patient = Client(client.server)
+    patient.patience = 600.0
+    drawn = drawn_over_all_methods(pocket, 100, (8, 16, 24, 32, 64))
+    compare(pocket, patient, drawn, 100)
 
 
 def test_a_plain_reply_tells_everything(pocket: Model, client: Client) -> None:
@@ -283,8 +315,9 @@ def test_models_methods_and_signs_of_life(client: Client) -> None:
     assert [each["id"] for each in listed["data"]][:2] == ["pocket", "pocket@archer"]
     for name in ("pocket", "pocket@wino+archer:11"):
         assert client.get(f"/v1/models/{name}").json["id"] == name
-    missing = client.get("/v1/models/gpt-4")
-    assert (missing.status, missing.json["error"]["code"]) == (404, "model_not_found")
+    for name in ("gpt-4", "pocket@nonsense", "pocket@archer:much", "pocket@", "saber"):
+        missing = client.get(f"/v1/models/{name}")
+        assert (missing.status, missing.json["error"]["code"]) == (404, "model_not_found"), name
     assert "archer" in client.get("/v1/archer/methods").json["methods"]
     assert client.get("/health").json == {"status": "alive"}
     assert client.get("/ready").json == {"status": "ready", "model": "pocket"}
@@ -314,6 +347,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any], str | None, str]] = {
         "no setting",
     ),
     "value": (400, {"archer": {"settings": {"radius": 0}}}, None, "radius must be"),
+    "Saber's n": (400, {"archer": {"settings": {"n": 0}}}, None, "n must be a whole number"),
     "preset": (400, {"archer": {"preset": "mine"}}, None, "no preset 'mine'"),
     "length twice": (
         400,
@@ -408,4 +442,18 @@ def test_metrics_count_what_happened(client: Client) -> None:
     for name in ONCE:
         assert grown[name] == 1, name
     assert client.metric("requests_rejected_total", reason="model_not_found") == rejected + 1
-    assert json.dumps(usage)
+
+
+def test_metrics_of_passes(pocket: Model) -> None:
+    with serving(pocket, budget=32) as client, ThreadPoolExecutor(4) as pool:
+        before = {kind: client.metric("passes_total", kind=kind) for kind in KINDS}
+        passes = client.metric("pass_seconds_count")
+        asked = [pool.submit(client.ask, max_tokens=SHORT, seed=seed) for seed in range(4)]
+        spent = [each.result().json["usage"]["archer"] for each in asked]
+        for kind in KINDS:
+            grown = client.metric("passes_total", kind=kind) - before[kind]
+            assert grown == sum(each[kind] for each in spent), kind
+        assert client.metric("pass_seconds_count") > passes
+        assert client.metric("pass_seconds_count") == client.metric("iteration_tokens_total_count")
+        assert client.metric("pass_seconds_sum") > 0
+        assert client.metric("skipped_turns_total") > 0, "four requests do not fit into 32 columns"

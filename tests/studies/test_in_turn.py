@@ -55,7 +55,9 @@ def test_another_trajectory_is_refused(tmp_path: Path) -> None:
     workspace = tiny_workspace(tmp_path)
     saber = workspace.arm("saber")
     recorded = saber.run.recorded
-    changed = {key: {**sample, "updates": 0} for key, sample in recorded.samples.items()}
+    changed = {
+        key: sample.model_copy(update={"updates": 0}) for key, sample in recorded.samples.items()
+    }
     other = replace(saber, run=replace(saber.run, recorded=Recorded(changed, recorded.grades)))
     with pytest.raises(ArcherError, match="watching the run changed its updates"):
         in_turn(workspace, {"saber": other})

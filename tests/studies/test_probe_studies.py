@@ -23,7 +23,6 @@ from studies.probing import make_workspace
 
 PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
 
-pytestmark = pytest.mark.xdist_group("probe_studies")
 """One process runs them all: what they share takes half a minute to make."""
 
 
@@ -79,8 +78,8 @@ def test_without_the_intervention_both_branches_are_one(workspace: Workspace, ar
     assert first.tokens == second.tokens
     assert first.completion.tokens == second.completion.tokens
     record = arm.run.recorded.samples["0"]
-    assert list(first.completion.tokens) == record["tokens"]
-    assert first.completion.full_passes == record["full_passes"]
+    assert list(first.completion.tokens) == record.tokens
+    assert first.completion.full_passes == record.full_passes
 
 
 def test_the_fresh_branch_differs_in_its_first_pass_alone(workspace: Workspace) -> None:

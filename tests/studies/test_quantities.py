@@ -203,8 +203,8 @@ def test_a_part_of_an_arm_has_its_own_costs() -> None:
     part = arm.part(["b"])
     assert part.keys == ["b"]
     assert part.passed("b")
-    assert part.summary["refresh_fraction"] == 1.0
-    assert part.summary["per_problem"]["updates"] == 2
+    assert part.summary.refresh_fraction == 1.0
+    assert part.summary.per_problem["updates"] == 2
 
 
 def test_shares_of_passes_are_pooled_over_problems() -> None:

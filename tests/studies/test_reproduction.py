@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from archer.cli import main
 from archer.errors import ArcherError
+from archer.runs.files import replace_json
 from archer.studies import registry, reproduction
 from archer.studies.output import files_of
 from archer.studies.study import Measured, Presented, Study
@@ -23,9 +25,13 @@ MAY_BE_EMPTY = {"cases"}
 """So few problems need not hold one that only one method solves."""
 
 
-def test_everything_is_reproduced_quickly(tmp_path: Path, capsys: Capture) -> None:
-    out = tmp_path / "all"
-    asked = ["reproduce", "--quick", "--problems", "2", "--out", str(out), "--workers", "2"]
+FEW = ("theory", "cases")
+"""A study of shadow passes, and one of the arms that others have in common."""
+
+
+def reproduced(out: Path, capsys: Capture, *options: str) -> None:
+    """All studies by the command, then once more, when nothing is left to do."""
+    asked = ["reproduce", "--quick", "--problems", "2", "--out", str(out), *options]
     assert main(asked) == 0
     for name, study in registry.STUDIES.items():
         result = json.loads((out / f"{name}.json").read_text())
@@ -34,15 +40,31 @@ def test_everything_is_reproduced_quickly(tmp_path: Path, capsys: Capture) -> No
         presented = study.present(result)
         assert presented.tables, name
         assert name in MAY_BE_EMPTY or presented.tables[0].rows, name
-        for file, content in files_of(study, presented):
+        for file, content in files_of(study.name, presented):
             assert (out / file).read_bytes() == content, file
     report = out / "report.html"
     assert report.stat().st_size < LARGEST_REPORT
     before = report.read_bytes()
+    today = datetime.now(UTC).date().isoformat()
+    command = f"archer reproduce --problems 2 --quick --out {out}"
+    assert f"Model pocket, task pocket, measured {today[:8]}" in before.decode()
+    assert f"Made by: {command}." in before.decode()
     capsys.readouterr()
     assert main(asked) == 0
     assert capsys.readouterr().err.count("done already") == len(registry.STUDIES)
     assert report.read_bytes() == before
+
+
+def test_some_studies_are_reproduced_quickly(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "STUDIES", {name: registry.STUDIES[name] for name in FEW})
+    reproduced(tmp_path / "some", capsys)
+
+
+@pytest.mark.slow
+def test_everything_is_reproduced_quickly(tmp_path: Path, capsys: Capture) -> None:
+    reproduced(tmp_path / "all", capsys, "--workers", "2")
 
 
 def made(name: str, measure: Any) -> Study:
@@ -69,12 +91,39 @@ def test_a_report_without_results_says_so(tmp_path: Path) -> None:
     assert "No study has a result yet" in path.read_text()
 
 
+def test_days_of_a_report_are_a_day_or_a_range(tmp_path: Path) -> None:
+    studies = [made(name, None) for name in ("a", "b")]
+    for study, day in zip(studies, ("2026-01-02", "2026-01-09"), strict=True):
+        settings = {"model": "m", "task": "t"}
+        replace_json(
+            tmp_path / f"{study.name}.json", {"settings": settings, "measured": day, "rows": []}
+        )
+    page = reproduction.write_report(tmp_path, studies).read_text()
+    assert "Model m, task t, measured 2026-01-02 to 2026-01-09." in page
+    assert "Model m, task t, measured 2026-01-02." in (
+        reproduction.write_report(tmp_path, studies[:1]).read_text()
+    )
+
+
+def test_every_study_is_listed_with_what_it_measures(capsys: Capture) -> None:
+    assert main(["study", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == [*registry.STUDIES, *registry.BEYOND]
+    titles = {study.title for study in (registry.STUDIES | registry.BEYOND).values()}
+    assert not titles & set(told.values())
+    assert main(["study"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in told)
+    assert "all but the last 3" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["study", "nope"], "There is no study 'nope'. The studies are main"),
         (["study", "radius", "--task", "nope"], "There is no task 'nope'"),
         (["reproduce", "--problems", "0"], "--problems takes a number above 0"),
+        (["study", "radius", "--workers", "0"], "--workers takes a number above 0, not 0"),
     ],
 )
 def test_bad_requests_are_refused(

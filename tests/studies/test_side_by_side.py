@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pytest
 
 from archer.cli import main
 from archer.errors import ArcherError
+from archer.runs.executors.dispatch import WorkersLost
 from archer.studies import side_by_side
 from archer.studies.registry import STUDIES
 from archer.studies.study import Measured, Presented, Study
@@ -94,6 +96,24 @@ def test_every_declared_arm_is_one_that_the_study_asks_for(tmp_path: Path) -> No
         before = set((workspace.out / "arms").iterdir())
         study.measure(workspace)
         assert set((workspace.out / "arms").iterdir()) == before, study.name
+
+
+def test_a_killed_process_ends_the_reproduction_with_a_sentence() -> None:
+    with (
+        pytest.raises(WorkersLost, match=r"^One of the 2 processes of the reproduction was killed"),
+        side_by_side._pool(2) as pool,
+    ):
+        pool.submit(os._exit, 1).result()
+
+
+def test_shards_and_workers_are_refused_before_a_shard_starts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archer.cli.options.ModelOptions.load", None)
+    both = ["--shards", "2", "--workers", "2", "--out", str(tmp_path / "out")]
+    for command in (["study", "main"], ["reproduce"]):
+        assert main([*command, *both]) == 2
+        assert "--shards goes with neither --workers nor --ray" in capsys.readouterr().err
 
 
 def test_no_workers_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ OURS = (
     "parallel",
 )
 
-pytestmark = pytest.mark.xdist_group("studies")
 """One process runs them all: what they share takes half a minute to make."""
 
 
@@ -124,7 +123,7 @@ def test_nothing_is_revised_without_rollback(
     for row, arm in zip(
         others, (workspace.arm("saber"), workspace.arm("archer", radius=8)), strict=True
     ):
-        counted = arm.summary["per_problem"]["revised_positions"] / workspace.open().length
+        counted = (arm.summary.per_problem["revised_positions"] or 0.0) / workspace.open().length
         assert row["revised"] == pytest.approx(100.0 * counted)
         assert row["revised"] <= row["revised_ever"] <= 100.0
 
@@ -200,7 +199,10 @@ def test_without_exclusive_problems_there_are_no_cases(hopeless: Workspace) -> N
 def test_a_trajectory_that_differs_from_its_run_is_refused(workspace: Workspace) -> None:
     arm = workspace.arm("saber")
     key, recorded = arm.keys[0], arm.run.recorded
-    samples = {**recorded.samples, key: {**recorded.samples[key], "updates": -1, "tokens": [0]}}
+    samples = {
+        **recorded.samples,
+        key: recorded.samples[key].model_copy(update={"updates": -1, "tokens": [0]}),
+    }
     other = replace(arm.run, recorded=Recorded(samples, recorded.grades))
     assert next(retell(workspace, arm))[0] == key
     with pytest.raises(ArcherError, match=f"Problem {key}: .* changed its updates, tokens"):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from archer.judge import Verdict
 from archer.model import load
+from archer.records import GradeLine, RecordedOutcome, SampleLine, Spent, SuiteVerdict
 from archer.runs.comparison import Run
 from archer.runs.folder import Recorded
 from archer.runs.summary import costs
@@ -89,18 +90,25 @@ def made_arm(records: Mapping[str, Mapping[str, Any]]) -> Arm:
         passed = given.get("passed", False)
         suites = passed if isinstance(passed, Mapping) else {"base": passed}
         updates, full = given.get("updates", 4), given.get("full", 1)
-        samples[key] = {
-            "tokens": given.get("tokens", [1, 2]),
-            "prompt_tokens": 3,
-            "updates": updates,
-            "full_passes": full,
-            "cached_passes": updates - full,
-            "reused_passes": 0,
-            "revised_positions": 0,
-            "seconds": {"total": given.get("seconds", 1.0)},
-        }
-        verdicts = {suite: {"verdict": "pass" if yes else "fail"} for suite, yes in suites.items()}
-        grades[key] = {"suites": verdicts}
+        samples[key] = SampleLine(
+            event="sample",
+            id=key,
+            completion="",
+            tokens=given.get("tokens", [1, 2]),
+            prompt_tokens=3,
+            updates=updates,
+            full_passes=full,
+            cached_passes=updates - full,
+            reused_passes=0,
+            revised_positions=0,
+            seconds=Spent(total=given.get("seconds", 1.0)),
+        )
+        verdicts = {suite: _verdict("pass" if yes else "fail") for suite, yes in suites.items()}
+        grades[key] = GradeLine(event="grade", id=key, tier=None, suites=verdicts)
     run = Run(Path(), {"method": {"name": "made", "settings": {}}}, {}, Recorded(samples, grades))
-    times = {key: sample["seconds"]["total"] for key, sample in samples.items()}
+    times = {key: sample.seconds.total for key, sample in samples.items()}
     return Arm(run, costs(list(samples.values())), times)
+
+
+def _verdict(outcome: RecordedOutcome) -> SuiteVerdict:
+    return SuiteVerdict(verdict=outcome, verdict_as_published=outcome)

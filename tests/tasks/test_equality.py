@@ -9,7 +9,7 @@ import pytest
 from archer.judge import Judge
 from archer.tasks import Data
 from archer.tasks.base import Sample
-from archer.tasks.grading import verdict_on
+from archer.tasks.grading import OneCompletion, verdict_on
 from archer.tasks.livecodebench import LiveCodeBenchSamples
 
 HEAD = "import numpy as np\n"
@@ -58,4 +58,4 @@ def test_what_equals_what(judge: Judge, answer: str, expected: str, right: bool)
     program = f"{HEAD}class Solution:\n    def solve(self, x):\n        return {answer}\n"
     task = LiveCodeBenchSamples(Data())
     checks = task.checks(Sample("x", (), "", row), program, "base", "repaired")
-    assert verdict_on(judge, checks).outcome == ("pass" if right else "fail")
+    assert verdict_on(OneCompletion(judge), checks).outcome == ("pass" if right else "fail")

@@ -7,7 +7,7 @@ import pytest
 from archer.judge import Judge
 from archer.pocket import frozen
 from archer.tasks import CodeTask, open_task
-from archer.tasks.grading import Options, grade, verdict_on
+from archer.tasks.grading import OneCompletion, Options, grade, verdict_on
 
 
 def opened(name: str) -> CodeTask:
@@ -23,7 +23,7 @@ def test_references_pass_both_suites() -> None:
         for sample, reference in pairs:
             for suite in task.suites:
                 checks = task.checks(sample, reference.text, suite, "repaired")
-                assert verdict_on(judge, checks).outcome == "pass", sample.id
+                assert verdict_on(OneCompletion(judge), checks).outcome == "pass", sample.id
 
 
 @pytest.mark.slow

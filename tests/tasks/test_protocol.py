@@ -16,7 +16,7 @@ import pytest
 from archer.errors import BadRequest
 from archer.judge import FunctionCheck, Judge, StdinCheck
 from archer.tasks import TASKS, CodeTask, Data, Task, livecodebench, open_task
-from archer.tasks.grading import verdict_on
+from archer.tasks.grading import OneCompletion, verdict_on
 from archer.tasks.livecodebench import LiveCodeBench
 from archer.tasks.mbpp import entry_point, published_entry_point
 from archer.tasks.sources import DataFile
@@ -218,7 +218,9 @@ def test_livecodebench_with_hidden_tests(made: LiveCodeBench) -> None:
     ]
     with Judge(made.limits, workers=1) as judge:
         found = [
-            verdict_on(judge, made.checks(sample, program, "base", "repaired")).outcome
+            verdict_on(
+                OneCompletion(judge), made.checks(sample, program, "base", "repaired")
+            ).outcome
             for sample, program, _ in programs
         ]
     assert found == [outcome for _, _, outcome in programs]
@@ -229,8 +231,8 @@ def test_livecodebench_says_which_test_failed(made: LiveCodeBench) -> None:
     checks = made.checks(stdin, "input()\nprint(2)", "base", "repaired")
     assert [type(check) for check in checks] == [StdinCheck, StdinCheck]
     with Judge(made.limits, workers=1) as judge:
-        assert verdict_on(judge, checks).reason.startswith("Test 2 of 2: ")
-        assert verdict_on(judge, ()).outcome == "fail"
+        assert verdict_on(OneCompletion(judge), checks).reason.startswith("Test 2 of 2: ")
+        assert verdict_on(OneCompletion(judge), ()).outcome == "fail"
 
 
 def test_the_prelude_is_python() -> None:

@@ -188,7 +188,7 @@ def test_readers_work_side_by_side(readers: Readers) -> None:
     def slow() -> None:
         started.set()
         with pytest.raises(Unreadable):
-            readers.read("mbpp_repaired", BOMBS[ENDLESS][0], name="f")
+            readers.read("mbpp_repaired", BOMBS[ENDLESS][0], name="side_by_side")
 
     thread = threading.Thread(target=slow)
     thread.start()
@@ -257,15 +257,16 @@ def test_all_bombs_among_completions_of_every_task(name: str) -> None:
 
 
 PEAK = """
-import resource, sys
+import sys
 from archer.tasks import Data, open_task
 from archer.tasks.grading import Options, grade
+from judge.runner import peak_mib
 from tasks.bombs import BOMBS
 task = open_task("pocket", Data())
 given = list(zip(task.samples(), [text for text, _ in BOMBS.values()]))
 report = grade(task, given, Options(workers=2))
 assert report.unjudged == 0, report.rows
-sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))
+sys.stdout.write(str(peak_mib()))
 """
 
 

@@ -1,9 +1,6 @@
-"""Operations of a pass from what the engine counted while it ran, and passes run for their count alone.
+"""Passes that are run for the count of their operations alone.
 
 Axes: P prompt columns, G response columns.
-
-A multiplication with an addition counts as two operations.  Norms, rotation and softmax are left out: they
-are no part of the limit, so whatever they cost shows up as a fraction below 1.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from archer.engine.footprint import empty_store
 from archer.engine.forward import Part, run
 from archer.engine.memory import Memory
 from archer.engine.network import Shape, Transformer
+from archer.engine.operations import operations
 from archer.engine.work import Work
 
 
@@ -35,22 +33,6 @@ class Counts:
     """The response alone."""
     naive: int
     """Prompt and response, with every layer and the head on every row."""
-
-
-def operations(work: Work, shape: Shape) -> int:
-    """Multiplications and additions behind the counters of a pass."""
-    heads, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    projected = (work.keys + work.values) * shape.width * keys
-    mixed = (
-        work.mixed * shape.width * 2 * heads
-        + (work.mixed - work.routed) * 3 * shape.width * shape.inner
-    )
-    if (experts := shape.experts) is not None:
-        each = experts.count + 3 * (experts.active * experts.inner + experts.shared)
-        mixed += work.routed * shape.width * each
-    attended = work.pairs * 2 * heads
-    scored = work.scored * shape.width * shape.vocabulary
-    return 2 * (projected + mixed + attended + scored)
 
 
 @functools.cache
@@ -80,7 +62,8 @@ def _count(
     shape: Shape, shift: bool, prompt: int, response: int, attention_block: int | None
 ) -> tuple[int, ...]:
     """Operations of the full, the cached and the naive pass."""
-    network = Transformer(shape, device=torch.device("meta"))
+    dtype = None if shape.experts is None else torch.bfloat16  # the grouped product takes no other
+    network = Transformer(shape, device=torch.device("meta"), dtype=dtype)
     canvas = _question(prompt, response, attention_block)
     full = _counted(network, canvas, canvas.everything(), shift)
     cached = _counted(network, canvas, canvas.revisable(), shift)
@@ -111,6 +94,6 @@ def _counted(network: Transformer, canvas: Canvas, asked: Flags, shift: bool) ->
         attention_block=canvas.attention_block,
     )
     plan = layout.plan(asked, reads, frame, shift=shift, device=network.device)
-    memory = Memory.blank(empty_store(network, canvas), canvas)
+    memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
     (answer,) = run(network, [Part(canvas, plan, memory)])
     return answer.work

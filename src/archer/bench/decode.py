@@ -17,11 +17,11 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from archer.bench import cost
-from archer.bench.counting import operations
 from archer.bench.recorded_state import some_prompt
 from archer.bench.repeating import spread
 from archer.bench.shapes import Subject
 from archer.engine.loop import Loop
+from archer.engine.operations import operations
 from archer.engine.step import Kind, Step
 from archer.engine.work import Work
 from archer.errors import ArcherError

@@ -2,7 +2,7 @@
 
 Axes: N token rows, d width.
 
-All of them make the same products from the same weights, in turn; only the first is used for decoding.
+All of them make the same weighted sums from the same weights, in turn; only the first is used for decoding.
 """
 
 from __future__ import annotations
@@ -60,26 +60,16 @@ def measure(
     layer: Layer, numbers: Sequence[int], repeats: int, *, library: bool = False
 ) -> Iterator[Row]:
     """One row per number of token rows, as soon as it is measured."""
-    stack = layer.stack()
     for count in numbers:
         generator = torch.Generator().manual_seed(count)
         hidden = torch.randn((count, layer.shape.width), generator=generator).to(layer.qkv)
         assert layer.router is not None
         assert layer.shape.experts is not None
         sent = experts.send(hidden, layer.router, layer.router_bias, layer.shape.experts)
-        ways: dict[str, Callable[[], Tensor]] = {
-            "engine": partial(experts.mixed, hidden, sent, stack),
-            "every": partial(every_expert, hidden, sent, stack),
-        }
-        if hidden.dtype != torch.float64:
-            ways["grouped"] = partial(experts.grouped, hidden, sent.experts, stack)
-        if library:
-            ways["library"] = partial(
-                library_experts(layer), hidden, sent.experts, sent.weights.to(hidden.dtype)
-            )
+        found = ways(layer, hidden, sent, library=library)
         clock = Clock(hidden.device)
         taken = interleaved(
-            {name: partial(_timed, clock, way) for name, way in ways.items()}, repeats
+            {name: partial(_timed, clock, way) for name, way in found.items()}, repeats
         )
         medians = {name: statistics.median(seconds) for name, seconds in taken.items()}
         yield Row(
@@ -91,6 +81,24 @@ def measure(
         )
 
 
+def ways(
+    layer: Layer, hidden: Tensor, sent: Sent, *, library: bool = False
+) -> dict[str, Callable[[], Tensor]]:
+    """What is timed, by name: each makes the whole weighted sum [N, d]."""
+    stack = layer.stack()
+    found: dict[str, Callable[[], Tensor]] = {
+        "engine": partial(experts.mixed, hidden, sent, stack),
+        "every": partial(every_expert, hidden, sent, stack),
+    }
+    if hidden.dtype != torch.float64:
+        found["grouped"] = partial(by_grouped_product, hidden, sent, stack)
+    if library:
+        found["library"] = partial(
+            library_experts(layer), hidden, sent.experts, sent.weights.to(hidden.dtype)
+        )
+    return found
+
+
 def every_expert(hidden: Tensor, sent: Sent, stack: Stack) -> Tensor:
     """[N, d] -> [N, d]: each expert computes all rows, and most of it is weighted with zero."""
     share = hidden.new_zeros((len(hidden), len(stack.gate_up)))
@@ -99,6 +107,12 @@ def every_expert(hidden: Tensor, sent: Sent, stack: Stack) -> Tensor:
     for expert in range(len(stack.gate_up)):
         answer += share[:, expert, None] * stack.answer(expert, hidden)
     return answer
+
+
+def by_grouped_product(hidden: Tensor, sent: Sent, stack: Stack) -> Tensor:
+    """[N, d] -> [N, d]: the engine's way with torch's grouped product, wherever that runs."""
+    answers = experts.grouped(hidden, sent.experts, stack)
+    return experts.weighed(answers, sent).to(hidden.dtype)
 
 
 def library_experts(layer: Layer) -> Callable[[Tensor, Tensor, Tensor], Tensor]:

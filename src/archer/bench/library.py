@@ -23,8 +23,8 @@ from archer.errors import BadRequest
 def check_library() -> None:
     if find_spec("transformers") is None:
         raise BadRequest(
-            "--library compares with the transformers library, which is not installed here. "
-            "Install it (pip install transformers), or leave --library out."
+            "The transformers library, to compare with, is not installed here. "
+            "Install it (pip install transformers), or leave the comparison out."
         )
 
 

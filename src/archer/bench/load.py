@@ -40,6 +40,8 @@ class Loaded:
     updates: int
     update_seconds: float
     machine: dict[str, Any]
+    quantize: str | None = None
+    layers: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {
@@ -58,7 +60,9 @@ def measure_load(
 ) -> Loaded:
     """Load in a fresh process and decode `updates` updates of a short response."""
     if not 0 <= updates <= RESPONSE:
-        raise BadRequest(f"--updates takes a whole number from 0 to {RESPONSE}, not {updates}.")
+        raise BadRequest(
+            f"The number of updates must be a whole number from 0 to {RESPONSE}, not {updates}."
+        )
     request = {
         "model": model,
         "device": device,
@@ -117,6 +121,8 @@ def _load(
         updates=made,
         update_seconds=time.perf_counter() - started,
         machine=machine(network.device, network.dtype),
+        quantize=quantize,
+        layers=network.shape.layers,
     )
 
 

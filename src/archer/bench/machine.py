@@ -18,7 +18,7 @@ def machine(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
         "cpu": processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "device": _device(device),
+        "device": device_name(device),
         "dtype": str(dtype).removeprefix("torch."),
         "torch": str(torch.__version__),
         "python": platform.python_version(),
@@ -27,7 +27,8 @@ def machine(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
     }
 
 
-def _device(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
+    """As its maker calls it."""
     if device.type == "cpu":
         return "cpu"
     return str(torch.get_device_module(device).get_device_name(device))

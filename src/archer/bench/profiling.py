@@ -66,8 +66,8 @@ def shares(subject: Subject, prompt: int, response: int, repeats: int) -> list[S
     device = subject.network.device
     if device.type != "cpu":
         raise BadRequest(
-            f"Times of operations are told for a processor alone, not for {device}, where they begin before "
-            "the last one has ended. Use --device cpu, or archer bench step, which tells layers from head."
+            f"Operations are timed on a processor only, not on {device}, where they begin before "
+            "the last one has ended. Use the device cpu, or `archer bench step`, which times layers and head."
         )
     alternatives = Alternatives.at(subject, prompt, response)
     found = []

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import count
+from time import perf_counter
 from typing import TypeVar
 
 from archer.errors import BadRequest
@@ -19,11 +21,14 @@ WARM_UP = 1
 
 
 def interleaved(
-    subjects: Mapping[Name, Callable[[], Sample]], repeats: int
+    subjects: Mapping[Name, Callable[[], Sample]], repeats: int, seconds: float = 0.0
 ) -> dict[Name, list[Sample]]:
-    """What each subject returned, `repeats` times."""
+    """What each subject returned, `repeats` times; more often until so many seconds have passed."""
     samples: dict[Name, list[Sample]] = {name: [] for name in subjects}
-    for turn in range(WARM_UP + repeats):
+    started = perf_counter()
+    for turn in count():
+        if turn >= WARM_UP + repeats and perf_counter() - started >= seconds:
+            break
         for name, measure in subjects.items():
             sample = measure()
             if turn >= WARM_UP:
@@ -43,7 +48,7 @@ def check_counts(**counts: int) -> None:
     """Refuse options, by their names, that count to less than one."""
     for option, number in counts.items():
         if number < 1:
-            raise BadRequest(f"--{option} takes a whole number, at least 1, not {number}.")
+            raise BadRequest(f"{option} must be a whole number of at least 1, not {number}.")
 
 
 def whole_numbers(spelled: str, option: str) -> tuple[int, ...]:

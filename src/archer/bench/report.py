@@ -6,7 +6,8 @@ prints; a key that is missing there is an error, not an empty cell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from archer.bench.counting import count_passes
@@ -30,6 +31,8 @@ def setting(found: Found) -> str:
     for name in ("prompt", "response", "method"):
         if name in found:
             what.append(f"{name} {found[name]}")
+    if found.get("quantize"):
+        what.append(found["quantize"])
     threads = f"{machine['threads']} of {machine['cores']} cores"
     where = (machine["cpu"], threads, machine["device"], machine["dtype"])
     return f"{', '.join(what)}. {', '.join(where)}, torch {machine['torch']}."
@@ -42,12 +45,31 @@ def steps(found: Found) -> Table:
     rows: Table = [head]
     for row in found["rows"]:
         times = [f"{row[name]:.1f}" for name in ("full_ms", "cached_ms", "naive_ms")]
-        ratios = [f"{row[name]:.2f}" for name in ("speedup", "limit", "fraction", "limit_naive")]
+        low, high = fraction_interval(row["fraction"], row["spread"])
+        ratios = [f"{row[name]:.2f}" for name in ("speedup", "limit")]
+        ratios += [f"{row['fraction']:.2f} [{low:.2f}, {high:.2f}]", f"{row['limit_naive']:.2f}"]
         gains = [f"{row[name]:.3f}" for name in ("naive_gain", "naive_gain_layers")]
         shares = [_percent(row[name]) for name in ("head", "control")]
         spread = _percent(max(row["spread"].values()))
         rows.append([str(row["prompt"]), *times, *ratios, *gains, *shares, spread])
     return rows
+
+
+def fraction_interval(fraction: float, spread: Mapping[str, float]) -> tuple[float, float]:
+    """Of the limit reached, if both times were off by half the width of their middle half."""
+    full, cached = spread["full"] / 2, spread["cached"] / 2
+    return fraction * (1 - full) / (1 + cached), fraction * (1 + full) / max(1 - cached, 1e-9)
+
+
+def noise(fractions: Iterable[float]) -> str:
+    """What to make of fractions above 1; nothing where there are none."""
+    beyond = [each for each in fractions if each > 1]
+    if not beyond:
+        return ""
+    return (
+        f"A fraction above 1 (here up to {max(beyond):.2f}) does not mean that less was computed: times are "
+        "noisy, and the limit assumes that every operation is equally fast."
+    )
 
 
 def depths(found: Found) -> Table:
@@ -72,6 +94,18 @@ def libraries(found: Found) -> Table:
             theirs = [f"{made['all_ms']:.1f}", f"{made['gain_all']:.2f}"]
             theirs += [f"{made['response_ms']:.1f}", f"{made['gain_response']:.2f}"]
             rows.append([str(row["prompt"]), f"{made['ours_ms']:.1f}", *theirs])
+    return rows
+
+
+def experts(found: Found) -> Table:
+    """Ways through the experts of one layer, as times of the engine's."""
+    rows: Table = [
+        ["rows", "experts used", "engine ms", "every expert", "grouped", "library", "spread"]
+    ]
+    for row in found["rows"]:
+        gains = [f"{row['gains'][name]:.2f}" for name in ("every", "grouped", "library")]
+        counts = [str(row["rows"]), str(row["used"]), f"{row['milliseconds']['engine']:.0f}"]
+        rows.append([*counts, *gains, _percent(max(row["spread"].values()))])
     return rows
 
 
@@ -124,6 +158,44 @@ def traffics(found: Found) -> Table:
     return rows
 
 
+@dataclass(frozen=True)
+class Aim:
+    """A figure of one way to serve as a ratio to one at a time, and what it should be."""
+
+    name: str
+    way: str
+    load: float | str
+    key: str
+    bound: float
+    at_least: bool = False
+
+    def measured(self, found: Found) -> float:
+        ways = {row["way"]: row for row in found["rows"] if row["load"] == self.load}
+        return float(ways[self.way][self.key] / ways["one at a time"][self.key])
+
+    def reached(self, found: Found) -> bool:
+        ratio = self.measured(found)
+        return ratio >= self.bound if self.at_least else ratio <= self.bound
+
+
+TRAFFIC_AIMS = (
+    Aim("p99 of small requests", "engine", 0.8, "p99_small", 1 / 3),
+    Aim("served /s", "engine", "all at once", "throughput", 1.15, at_least=True),
+    Aim("CPU without company", "engine, one at a time", 0.8, "cpu", 1.03),
+    Aim("CPU without company", "engine, one at a time", "all at once", "cpu", 1.03),
+)
+
+
+def traffic_aims(found: Found) -> Table:
+    """What the engine was to reach beside one at a time, and what it did."""
+    rows: Table = [["engine over one at a time", "load", "aim", "measured", "so"]]
+    for aim in TRAFFIC_AIMS:
+        bound = f"{'at least' if aim.at_least else 'at most'} {aim.bound:.2f}"
+        so = "reached" if aim.reached(found) else "missed"
+        rows.append([aim.name, str(aim.load), bound, f"{aim.measured(found):.2f}", so])
+    return rows
+
+
 def loads(found: Found) -> Table:
     head = ["seconds", "weights MiB", "before MiB", "peak MiB", "peak / weights", "without before"]
     sizes = [f"{found[name] / MEBI:.0f}" for name in ("weight_bytes", "before_bytes", "peak_bytes")]
@@ -145,8 +217,13 @@ def serves(found: Found) -> Table:
     for row in found["rows"]:
         times = [f"{row[name]:.2f}" for name in ("p50", "p99", "throughput", "goodput")]
         ratios = [f"{row['over_alone']:.2f}", f"{row['cpu']:.2f}"]
-        rows.append([row["load"], str(row["requests"]), *times, *ratios])
+        rows.append([load_name(row["load"]), str(row["requests"]), *times, *ratios])
     return rows
+
+
+def load_name(load: str) -> str:
+    """A load as one says it, also where it was measured before that was so."""
+    return "1 client" if load == "1 clients" else load
 
 
 def serving_costs(found: Found) -> Table:
@@ -182,7 +259,7 @@ def roofline(prompt: int = 512, response: int = 256, rows: int = 8) -> Table:
     """The least times on cards that are not here, of one row and of a batch; nothing is measured."""
     known = SHAPES["llada-8b"]
     table: Table = [
-        ["card", "full ms", "cached ms", "cached is bound by", f"cached, {rows} rows, ms"]
+        ["GPU", "full ms", "cached ms", "cached is bound by", f"cached, {rows} rows, ms"]
     ]
     for device in DEVICES:
         sizes = (known.shape, known.architecture.shift, prompt, response)

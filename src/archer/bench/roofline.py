@@ -6,6 +6,8 @@ softmax and the decoder cost something too.
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,14 +24,27 @@ class Device:
     name: str
     flops: float
     bandwidth: float
+    memory: float = math.inf
+    """Bytes."""
 
 
 DEVICES = (
-    Device("RTX 4090", 165e12, 1.01e12),
-    Device("A100 80GB", 312e12, 2.04e12),
-    Device("H100 SXM", 989e12, 3.35e12),
-    Device("B200", 2250e12, 8.0e12),
+    Device("RTX 4090", 165e12, 1.01e12, 24e9),
+    Device("L40S", 362e12, 0.864e12, 48e9),
+    Device("A100 80GB", 312e12, 2.04e12, 80e9),
+    Device("H100 SXM", 989e12, 3.35e12, 80e9),
+    Device("H200", 989e12, 4.8e12, 141e9),
+    Device("B200", 2250e12, 8.0e12, 180e9),
 )
+NAMES = {
+    "RTX 4090": r"RTX 4090",
+    "L40S": r"L40S",
+    "A100 80GB": r"A100(-SXM\d?-80GB|-PCIE-80GB| 80GB PCIe)",
+    "H100 SXM": r"H100( 80GB HBM3|-SXM\S*| SXM\S*)",
+    "H200": r"H200( SXM\S*)?",
+    "B200": r"B200",
+}
+"""How drivers call these cards, after the maker's name; near relations are other cards."""
 BYTES = 2
 """Per number, in a 16-bit format."""
 
@@ -42,11 +57,29 @@ class Floor:
     limit: Limit
 
 
+def named(driver: str) -> Device | None:
+    """The card that a driver calls so; None for one that is not listed."""
+    bare = re.sub(r"^(NVIDIA |GeForce )*", "", driver)
+    return next((each for each in DEVICES if re.fullmatch(NAMES[each.name], bare)), None)
+
+
 def weights_read(shape: Shape) -> int:
-    """Numbers that every pass reads: all layers and the head; of the embedding only a few rows."""
+    """Numbers that every pass reads: all layers and the head; of the embedding only a few rows.
+
+    Of experts all count: the columns of one response nearly always reach every one of them.
+    """
     heads, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    layer = shape.width * (2 * heads + 2 * keys + 3 * shape.inner)
-    return shape.layers * layer + shape.width * shape.vocabulary
+    inner = shape.dense_layers * 3 * shape.inner
+    if (experts := shape.experts) is not None:
+        each = experts.count + 3 * (experts.count * experts.inner + experts.shared)
+        inner += (shape.layers - shape.dense_layers) * each
+    attention = shape.layers * (2 * heads + 2 * keys)
+    return shape.width * (attention + inner + shape.vocabulary)
+
+
+def weights_held(shape: Shape) -> int:
+    """Numbers in memory: those that are read, and the embedding; norms and biases are nothing beside them."""
+    return weights_read(shape) + shape.width * shape.vocabulary
 
 
 def kv_numbers(shape: Shape, columns: int) -> int:

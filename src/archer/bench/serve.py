@@ -7,8 +7,10 @@ machine that does other things as well; the other times want a quiet one.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import queue
 import re
 import statistics
 import subprocess
@@ -18,22 +20,30 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields, replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import IO, Any
 
+from archer.bench.passes import Mixes, passes
 from archer.bench.traffic import PATIENCE, Load, percentile
+from archer.engine.knee import measured_budget
 from archer.errors import ArcherError
 from archer.model import Model, Request, Stream
+from archer.planning.recording import Recording, Run, clients_named
+from archer.planning.trajectory import Trajectory, recorded
 
 ROUTE = "/v1/completions"
 ENTRY = "from archer.cli import main; raise SystemExit(main())"
 READY = re.compile(r"is ready at http://127\.0\.0\.1:(\d+) ")
 START_SECONDS = 600.0
 ANSWER_SECONDS = 600.0
+LEFT_SECONDS = 60.0
+"""For a request to be begun with, and for its slot to be free again."""
 ENDLESS = "random"
 """A method that makes one update per token, for a request that is to be left."""
+WATCHED = "archer"
+"""A method that may take anything back: no text is final early, so it makes all updates, watched or not."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,16 @@ class Found:
     cancel_seconds: float
     """From hanging up to a free slot."""
     rows: Sequence[Row]
+    recording: Recording
+    """All that a simulation of the same needs."""
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        names = [each.name for each in fields(self) if each.name not in ("rows", "recording")]
+        return {
+            **{name: getattr(self, name) for name in names},
+            "rows": [asdict(row) for row in self.rows],
+            "recording": self.recording.as_dict(),
+        }
 
 
 @dataclass(frozen=True)
@@ -82,26 +99,34 @@ class Plan:
     """Each asks again as soon as it is answered."""
     seconds: float = 120.0
     """No request begins later than so long after the first one of its kind of load."""
+    mixes: Mixes = field(default_factory=Mixes)
+    """Turns that are timed beforehand, for the recording."""
 
 
 def serve_bench(model: Model, source: str, plan: Plan, options: Sequence[str] = ()) -> Found:
     """`source` is what `archer serve --model` is given; `model` the same, loaded here."""
     requests = plan.load.draw(model)
     bodies = [_body(request) for request in requests]
-    with _server(source, options) as (server, started):
-        alone, direct, serial = _in_turn(model, requests, bodies, server)
+    timed, budget = passes(model, plan.mixes), measured_budget(model.network)
+    with _server(source, ("--budget", str(budget), *options)) as (server, started):
+        alone, trajectories, direct, serial = _in_turn(model, requests, bodies, server)
         rate = len(alone) / sum(alone)
         event = _event_cpu(server, bodies)
-        rows = [
-            _measured(f"{count} clients", server, bodies, alone, rate, _closed(count, plan.seconds))
+        asked = [
+            (Run(clients_named(count), clients=count, seconds=plan.seconds), _closed)
             for count in plan.clients
         ]
         for load in plan.loads:
-            arrivals = [each.at for each in plan.load.arrivals(requests, load * rate)]
-            run = _open(arrivals, plan.seconds)
-            rows.append(_measured(f"arrivals {load:g}", server, bodies, alone, rate, run))
+            arrivals = tuple(each.at for each in plan.load.arrivals(requests, load * rate))
+            asked.append((Run(f"arrivals {load:g}", arrivals, seconds=plan.seconds), _open))
+        rows, runs = [], []
+        for run, way in asked:
+            row, ran = _measured(run, way, server, bodies, alone, rate)
+            rows.append(row)
+            runs.append(ran)
         cancel = statistics.median(_left(server, bodies[0]) for _ in range(5))
-    return Found(started, direct, serial, serial / direct - 1, 1e3 * event, cancel, rows)
+    recording = Recording(budget, tuple(timed), tuple(trajectories), tuple(alone), tuple(runs))
+    return Found(started, direct, serial, serial / direct - 1, 1e3 * event, cancel, rows, recording)
 
 
 class _Server:
@@ -152,24 +177,37 @@ def _server(source: str, options: Sequence[str]) -> Iterator[tuple[_Server, floa
     )
     try:
         assert process.stderr is not None
-        port = _port(process.stderr)
-        started = time.monotonic() - began
-        reader = threading.Thread(target=process.stderr.read, daemon=True)
+        said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        reader = threading.Thread(target=_read, args=(process.stderr, said), daemon=True)
         reader.start()
+        port = _port(said, began + START_SECONDS)
+        started = time.monotonic() - began
         yield _Server(port, process.pid), started
     finally:
         process.kill()
         process.wait()
         if process.stderr is not None:
+            reader.join()
             process.stderr.close()
 
 
-def _port(said: IO[str]) -> int:
+def _read(stream: IO[str], said: queue.SimpleQueue[str | None]) -> None:
+    """All lines to their end, and None behind them; whoever writes them never waits for a reader."""
+    for line in stream:
+        said.put(line)
+    said.put(None)
+
+
+def _port(said: queue.SimpleQueue[str | None], last: float) -> int:
+    """The port that the server says it is ready at, before the clock reads `last`."""
     lines = []
-    for line in said:
-        lines.append(line)
-        if found := READY.search(line):
-            return int(found[1])
+    try:
+        while (line := said.get(timeout=max(0.0, last - time.monotonic()))) is not None:
+            lines.append(line)
+            if found := READY.search(line):
+                return int(found[1])
+    except queue.Empty:
+        raise ArcherError(f"The server was not ready within {START_SECONDS:g} s.") from None
     raise ArcherError(f"The server did not start: {' '.join(''.join(lines).split())}")
 
 
@@ -186,38 +224,45 @@ def _body(request: Request) -> dict[str, Any]:
 Seconds = float
 Ran = tuple[list[tuple[int, Seconds]], Seconds]
 """Which requests were answered after how long, and how long it took in all."""
-Run = Callable[[_Server, Sequence[Mapping[str, Any]]], Ran]
+Asking = Callable[[Run, _Server, Sequence[Mapping[str, Any]]], Ran]
 
 
 def _in_turn(
     model: Model, requests: Sequence[Request], bodies: Sequence[dict[str, Any]], server: _Server
-) -> tuple[list[Seconds], Seconds, Seconds]:
-    """Each request by the loop and by the server: seconds alone, CPU of the loop and of the server."""
+) -> tuple[list[Seconds], list[Trajectory], Seconds, Seconds]:
+    """Each request by the server and by the loop: seconds alone, what it did, CPU of loop and server.
+
+    The server ends a request once its visible text is final; the loop makes as many updates and no more.
+    """
     from archer.server.serving import public_name
 
     for body in bodies:
         body["model"] = public_name(model.name)
-    alone, direct, served = [], 0.0, 0.0
+    alone, made, direct, served = [], [], 0.0, 0.0
     for number, (request, body) in enumerate(zip(requests, bodies, strict=True)):
         for _ in range(2 if number == 0 else 1):  # the first one once more, to warm up
-            began, here, there = time.monotonic(), time.process_time(), server.cpu
-            Stream(model, request).finish()
-            middle, spent = time.monotonic(), time.process_time() - here
-            server.ask(body)
-        alone.append(middle - began)
-        direct += spent
-        served += server.cpu - there
-    return alone, direct / len(alone), served / len(alone)
+            there = server.cpu
+            updates = json.loads(server.ask(body))["usage"]["archer"]["updates"]
+            spent_there = server.cpu - there
+            began, here = time.monotonic(), time.process_time()
+            steps = itertools.islice(Stream(model, request), updates)
+            trajectory = recorded(len(request.prompts[0]), request.method.length, steps)
+            ended, spent_here = time.monotonic(), time.process_time() - here
+        alone.append(ended - began)
+        made.append(trajectory)
+        direct += spent_here
+        served += spent_there
+    return alone, made, direct / len(alone), served / len(alone)
 
 
 def _event_cpu(server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Seconds:
-    """CPU of a provisional event: watched streams against streams that nobody watches, in turn."""
+    """CPU of a provisional event: watched streams against the same that nobody watches, in turn."""
     watched = plain = 0.0
     events = 0
     for body in bodies:
         for mode in ("final", "provisional"):
             before = server.cpu
-            asked = {**body, "stream": True, "archer": {**body["archer"], "stream_mode": mode}}
+            asked = {**body, "stream": True, "archer": {"method": WATCHED, "stream_mode": mode}}
             content = server.ask(asked)
             if mode == "final":
                 plain += server.cpu - before
@@ -227,59 +272,58 @@ def _event_cpu(server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Seconds:
     return max(0.0, watched - plain) / max(1, events)
 
 
-def _closed(clients: int, seconds: float) -> Run:
-    def run(server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran:
-        began = time.monotonic()
+def _closed(run: Run, server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran:
+    began = time.monotonic()
 
-        def ask(number: int) -> tuple[int, Seconds] | None:
-            at = time.monotonic()
-            if at - began > seconds:
-                return None
-            server.ask(bodies[number])
-            return number, time.monotonic() - at
+    def ask(number: int) -> tuple[int, Seconds] | None:
+        at = time.monotonic()
+        if at - began > run.seconds:
+            return None
+        server.ask(bodies[number])
+        return number, time.monotonic() - at
 
-        with ThreadPoolExecutor(clients) as pool:
-            done = [each for each in pool.map(ask, range(len(bodies))) if each is not None]
-        return done, time.monotonic() - began
-
-    return run
+    with ThreadPoolExecutor(run.clients) as pool:
+        done = [each for each in pool.map(ask, range(len(bodies))) if each is not None]
+    return done, time.monotonic() - began
 
 
-def _open(arrivals: Sequence[float], seconds: float) -> Run:
-    def run(server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran:
-        began = time.monotonic()
+def _open(run: Run, server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran:
+    began = time.monotonic()
 
-        def ask(number: int) -> tuple[int, Seconds]:
-            server.ask(bodies[number])
-            return number, time.monotonic() - began - arrivals[number]
+    def ask(number: int) -> tuple[int, Seconds]:
+        server.ask(bodies[number])
+        return number, time.monotonic() - began - run.arrivals[number]
 
-        with ThreadPoolExecutor(len(arrivals)) as pool:
-            asked = []
-            for number, at in enumerate(arrivals):
-                if at > seconds:
-                    break
-                time.sleep(max(0.0, began + at - time.monotonic()))
-                asked.append(pool.submit(ask, number))
-            done = [each.result() for each in asked]
-        return done, time.monotonic() - began
-
-    return run
+    with ThreadPoolExecutor(len(run.arrivals)) as pool:
+        asked = []
+        for number, at in enumerate(run.arrivals):
+            if at > run.seconds:
+                break
+            time.sleep(max(0.0, began + at - time.monotonic()))
+            asked.append(pool.submit(ask, number))
+        done = [each.result() for each in asked]
+    return done, time.monotonic() - began
 
 
 def _measured(
-    name: str,
+    run: Run,
+    asking: Asking,
     server: _Server,
     bodies: Sequence[Mapping[str, Any]],
     alone: Sequence[Seconds],
     rate: float,
-    run: Run,
-) -> Row:
+) -> tuple[Row, Run]:
     before = server.cpu
-    done, whole = run(server, bodies)
+    done, whole = asking(run, server, bodies)
+    if not done:
+        raise ArcherError(
+            f"No request was answered under the load {run.load!r}: none began within "
+            f"{run.seconds:g} s. Allow more time."
+        )
     waits = [seconds for _, seconds in done]
     well = sum(seconds <= PATIENCE * alone[number] for number, seconds in done)
-    return Row(
-        load=name,
+    row = Row(
+        load=run.load,
         requests=len(done),
         p50=percentile(waits, 50),
         p99=percentile(waits, 99),
@@ -288,15 +332,24 @@ def _measured(
         over_alone=len(done) / whole / rate,
         cpu=(server.cpu - before) / len(done),
     )
+    return row, replace(run, waits=tuple(done))
 
 
 def _left(server: _Server, body: Mapping[str, Any]) -> Seconds:
     """From hanging up on a request that would take long to the moment at which nothing runs."""
     connection = server.opened({**body, "max_tokens": 512, "archer": {"method": ENDLESS}})
-    while not server.running():
-        time.sleep(0.001)
+    try:
+        _wait_for(lambda: server.running() > 0, "A request that is to be left was not seen running")
+    finally:
+        connection.close()
     began = time.monotonic()
-    connection.close()
-    while server.running():
-        time.sleep(0.001)
+    _wait_for(lambda: server.running() == 0, "A request whose client had left was still running")
     return time.monotonic() - began
+
+
+def _wait_for(true: Callable[[], bool], otherwise: str) -> None:
+    last = time.monotonic() + LEFT_SECONDS
+    while not true():
+        if time.monotonic() > last:
+            raise ArcherError(f"{otherwise} within {LEFT_SECONDS:g} s.")
+        time.sleep(0.001)

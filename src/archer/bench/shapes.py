@@ -256,4 +256,4 @@ def _loaded(name: str, layers: int | None, device: str | None, dtype: str | None
 
 def _check_depth(name: str, layers: int, depth: int) -> None:
     if layers > depth:
-        raise BadRequest(f"{name} has {depth} layers; --layers {layers} asks for more.")
+        raise BadRequest(f"{name} has {depth} layers; {layers} were asked for.")

@@ -16,10 +16,11 @@ from functools import partial
 from typing import Any
 
 from archer.bench.alternatives import Alternatives, Sample
-from archer.bench.counting import Counts, count_passes, operations
+from archer.bench.counting import Counts, count_passes
 from archer.bench.library import library_twin
 from archer.bench.repeating import interleaved, spread
 from archer.bench.shapes import Subject
+from archer.engine.operations import operations
 
 PAPER = {128: 1.30, 256: 1.59, 512: 2.07, 1024: 3.15, 2048: 4.62}
 """Speedup of a cached step that the paper measured on LLaDA-8B with a response of 256, by prompt length."""
@@ -91,8 +92,11 @@ class Row:
     library: Library | None
     """The transformers library, where it was asked for."""
     whole: Figures | None
-    """Extrapolated to the depth of the model; None where only one layer was run."""
+    """Extrapolated to the depth of the model; None without a layer between the first, or dense, ones and the
+    last."""
     paper: float | None
+    rounds: int
+    """How often each step was made."""
 
     def as_dict(self) -> dict[str, Any]:
         whole = None if self.whole is None else asdict(self.whole) | {"paper": self.paper}
@@ -106,6 +110,7 @@ class Row:
             "naive_gain_layers": self.naive_gain_layers,
             "library": None if self.library is None else asdict(self.library),
             "whole": whole,
+            "rounds": self.rounds,
         }
 
 
@@ -116,8 +121,9 @@ def measure(
     repeats: int,
     *,
     library: bool = False,
+    seconds: float = 0.0,
 ) -> Iterator[Row]:
-    """One row per prompt length, as soon as it is measured."""
+    """One row per prompt length, as soon as it is measured: `repeats` rounds, and more for `seconds`."""
     for prompt in prompts:
         alternatives = Alternatives.at(subject, prompt, response)
         subjects: dict[str, Callable[[], Sample]] = {
@@ -129,7 +135,7 @@ def measure(
             twin = library_twin(subject.network)
             subjects["all"] = partial(alternatives.library_step, twin, 0)
             subjects["response"] = partial(alternatives.library_step, twin, response)
-        yield _row(subject, prompt, response, interleaved(subjects, repeats))
+        yield _row(subject, prompt, response, interleaved(subjects, repeats, seconds))
 
 
 def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[Sample]]) -> Row:
@@ -154,6 +160,7 @@ def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[S
         library=_library(samples) if "all" in samples else None,
         whole=_whole(subject, prompt, response, samples),
         paper=PAPER.get(prompt) if setting == PAPER_SETTING else None,
+        rounds=len(samples["full"]),
     )
 
 

@@ -1,7 +1,7 @@
 """Requests of unequal size and method that arrive one by one: who waits how long, by the way they are served.
 
-One at a time, in fixed batches of equals, and by the engine.  All do the real work on one thread and are
-the time by a clock that runs only while this process computes and jumps to the next arrival when there is
+One at a time, in fixed batches of equals, and by the engine.  All do the real work on one thread, and are
+timed by a clock that runs only while this process computes and jumps to the next arrival when there is
 nothing to do: what else the machine does is not measured.
 """
 

@@ -20,68 +20,100 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter
 
 from archer import __version__
-from archer.cli.messages import complain, told
-from archer.errors import ArcherError
+from archer.cli.messages import complain, crash, told
+from archer.errors import ArcherError, reason_of
 
 COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
-    "serve": ("archer.cli.serve:serve", "Serve a model by OpenAI's API, with a page to watch it."),
+    "serve": ("archer.cli.serve:serve", "Serve a model through OpenAI's API."),
     "eval": ("archer.cli.eval:evaluate", "Score a model on benchmarks; resumable."),
+    "tune": ("archer.cli.tune:tune", "Find the best method for what it costs; resumable."),
     "compare": ("archer.cli.compare:compare", "Compare runs problem by problem."),
-    "grade": ("archer.cli.grade:grade", "Grade given completions of a benchmark."),
-    "train": ("archer.cli.train:train", "Train the bundled model anew."),
+    "grade": ("archer.cli.grade:grade", "Grade completions you already have."),
     "lm-eval": ("archer.cli.lm_eval:lm_eval", "Run the lm-evaluation-harness with Archer."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
-    "view": ("archer.cli.view:view", "Watch recorded trajectories in a page."),
+    "view": ("archer.cli.view:view", "Watch recorded trajectories in a browser."),
+    "plan": ("archer.cli.plan:plan", "Tell how many GPUs a load needs, by simulation."),
     "bench": ("archer.cli.bench:app", "Measure what decoding costs on this machine."),
     "report": ("archer.cli.report:report", "Turn runs into one page."),
     "study": ("archer.cli.study:study", "Measure one table or figure of the paper."),
     "reproduce": ("archer.cli.study:reproduce", "Run all studies and write a report."),
-    "tasks": ("archer.cli.catalogue:tasks", "List the benchmarks and where their data are."),
+    "tasks": ("archer.cli.catalogue:tasks", "List the benchmarks and where their data is."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
     "doctor": ("archer.cli.doctor:doctor", "Say what this machine can do."),
-    "completion": ("archer.cli.completion:completion", "Print a shell's completion script."),
-    "demo": ("archer.cli.demo:demo", "See a response being denoised, without a download."),
+    "completion": ("archer.cli.completion:completion", "Print a completion script for your shell."),
+    "demo": ("archer.cli.demo:demo", "Watch two methods solve a problem, without a download."),
 }
 """Name -> the function that does it, and one line about it."""
 
-RESUMABLE = frozenset(("eval", "study", "reproduce", "train"))
+RESUMABLE = frozenset(("eval", "tune", "study", "reproduce"))
 """Commands that go on where they were when they are given again."""
 
+NAME = "archer"
 STDIN = ("--prompt-file", "-")
 USAGE = 2
 INTERRUPTED = 130
 TERMINATED = 143
 UNHEARD = 141
+UNUSABLE = 4
+"""A file or folder that the operating system denies, as where a run cannot be written."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+def main(argv: Sequence[str] | None = None, made: App | None = None) -> int:
+    """Run one command; the exit code. `made` is another command that wants to end as these do."""
     tokens = with_stdin(sys.argv[1:] if argv is None else list(argv))
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with told(), _ended_in_order():
-            code = app()(
+            if _follows(tokens):
+                follow(tokens)
+            code = (made or app())(
                 tokens, exit_on_error=False, print_error=False, result_action="return_value"
             )
             sys.stdout.flush()
     except CycloptsError as error:
-        complain(f"{error} See `archer --help`.")
+        complain(f"{error} See `{_name(made)} --help`.")
         return USAGE
     except ArcherError as error:
         complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        complain(_interrupted(tokens))
+        complain(_interrupted(tokens, made))
         return INTERRUPTED
     except Terminated:
         complain("terminated.")
         return TERMINATED
     except BrokenPipeError:
         return _unheard()
+    except OSError as error:
+        if error.filename is None:
+            sys.excepthook = crash
+            raise
+        complain(f"{error.filename} cannot be used ({reason_of(error)}).")
+        return UNUSABLE
+    except Exception:
+        sys.excepthook = crash  # it goes on to whoever called, in the end to the interpreter
+        raise
     return code or 0
+
+
+def _follows(tokens: Sequence[str]) -> bool:
+    """Whether torchrun started this process as a shard that is not the first."""
+    return os.environ.get("RANK", "0") != "0" and any(
+        token.partition("=")[0] == "--shards" for token in tokens
+    )
+
+
+def follow(tokens: Sequence[str]) -> None:
+    """Of a command only load the model: this process stays there, computing, until the first shard ends."""
+    from archer.cli.options import ModelOptions
+
+    _, bound, _ = app().parse_args(tokens, exit_on_error=False, print_error=False)
+    for value in bound.arguments.values():
+        if isinstance(value, ModelOptions):
+            value.load()
 
 
 class Terminated(BaseException):
@@ -107,24 +139,34 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def app() -> App:
     """The commands as cyclopts knows them; each is imported when it is called."""
-    made = App(
-        name="archer",
-        help="Fast inference for diffusion language models that are allowed to change their mind.",
+    about = "Fast inference for diffusion language models that may change their mind."
+    made = command(NAME, about)
+    for name, (target, summary) in COMMANDS.items():
+        made.command(target, name=name, help=summary)
+    return made
+
+
+def command(name: str, about: str) -> App:
+    """A command with Archer's habits: plain help, no negated switches, Ctrl-C left to `main`."""
+    return App(
+        name=name,
+        help=about,
         help_format="plaintext",
         version=__version__,
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative=(), show_default=_shown),
     )
-    for name, (target, summary) in COMMANDS.items():
-        made.command(target, name=name, help=summary)
-    return made
 
 
 def with_stdin(tokens: list[str]) -> list[str]:
     """`archer generate -`: the argument that many tools know, which cyclopts takes for an option."""
     if tokens[:1] != ["generate"] or "--" in tokens or "--prompt-file" in tokens:
         return tokens
-    return [each for token in tokens for each in (STDIN if token == "-" else (token,))]
+    return [
+        each
+        for before, token in zip(["", *tokens], tokens, strict=False)
+        for each in (STDIN if token == "-" and before != "--messages" else (token,))
+    ]
 
 
 def _shown(value: Any) -> str | None:
@@ -132,9 +174,14 @@ def _shown(value: Any) -> str | None:
     return None if value is None or value is False or value == () else str(value)
 
 
-def _interrupted(tokens: Sequence[str]) -> str:
-    if tokens and tokens[0] in RESUMABLE:
-        return f"interrupted. This goes on where it stopped: {shlex.join(('archer', *tokens))}"
+def _name(made: App | None) -> str:
+    return NAME if made is None else made.name[0]
+
+
+def _interrupted(tokens: Sequence[str], made: App | None) -> str:
+    if made is not None or (tokens and tokens[0] in RESUMABLE):
+        resuming = f"{_name(made)} {shlex.join(tokens)}"
+        return f"interrupted. To resume: {resuming}"
     return "interrupted."
 
 

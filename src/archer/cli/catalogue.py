@@ -15,12 +15,12 @@ from archer.loading.hub import BUNDLED
 
 
 def methods(name: str | None = None, *, matrix: bool = False, json: bool = False) -> int:
-    """List methods, decoders and caches with their settings, those of other packages included.
+    """List methods, decoders and caches with their settings, including those from other packages.
 
     Parameters
     ----------
     name
-        Tell the settings of this method, with their defaults, ranges and meanings.
+        Show the settings of this method, with their defaults, ranges and meanings.
     matrix
         Print which decoder goes with which cache instead.
     json
@@ -60,7 +60,7 @@ def methods(name: str | None = None, *, matrix: bool = False, json: bool = False
 
 
 def tasks(*, json: bool = False) -> int:
-    """List the benchmarks, how they are scored, and whether their data are on this machine.
+    """List the benchmarks, how they are scored, and whether their data is on this machine.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def tasks(*, json: bool = False) -> int:
     data = Data()
     rows: dict[str, dict[str, Any]] = {
         name: {
-            "what": ABOUT.get(name) or (inspect.getdoc(task) or "").partition("\n")[0].rstrip("."),
+            "what": capital(ABOUT.get(name) or _first_line(task)),
             "metric": task.metric,
             "length": task.length,
             "data": data.whereabouts(task.files),
@@ -89,8 +89,17 @@ def tasks(*, json: bool = False) -> int:
         [(name, row["what"], row["metric"], row["data"]) for name, row in rows.items()],
     )
     write_line("")
-    write_line("archer eval TASK scores a model; archer grade TASK judges given completions.")
+    write_line("archer eval TASK scores a model; archer grade TASK judges completions you have.")
     return 0
+
+
+def capital(line: str) -> str:
+    """As a sentence begins; the rest stays as it is."""
+    return line[:1].upper() + line[1:]
+
+
+def _first_line(task: type) -> str:
+    return (inspect.getdoc(task) or "").partition("\n")[0].rstrip(".")
 
 
 def models(*, json: bool = False) -> int:
@@ -113,7 +122,7 @@ def models(*, json: bool = False) -> int:
         return 0
     for name, row in ARCHITECTURES.items():
         published = [(each.id, each.note) for each in row.models]
-        _section(name, published or [("none", "trained here: archer train pocket-blind")])
+        _section(name, published or [("none", "trained here: see tools/README.md")])
     write_line(f"Bundled with this version: {', '.join(BUNDLED)}.")
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
     return 0
@@ -135,15 +144,16 @@ def _settings_of(name: str, *, json: bool) -> int:
 
 def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:
     """Grids in a terminal, as many as it takes to break no word; Markdown in a pipe."""
-    from archer.compatibility import as_markdown
+    from archer.report.tables import markdown_grid
 
-    if not sys.stdout.isatty():
-        write_lines(as_markdown(table))
-        return
     names = ("decoder", *table)
     columns = [
         (cache, *(row[cache] for row in table.values())) for cache in next(iter(table.values()))
     ]
+    if not sys.stdout.isatty():
+        head, *rows = zip(names, *columns, strict=True)
+        write_lines(markdown_grid(head, rows))
+        return
     for at, part in enumerate(side_by_side(names, columns, gap=1)):
         if at:
             write_line("")

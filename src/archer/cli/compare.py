@@ -11,7 +11,7 @@ from archer.errors import BadRequest
 
 
 def compare(*runs: Path, json: bool = False) -> int:
-    """Compare runs with the first one: who solved what, and how much faster.
+    """Compare runs with the first one: what each solved, and how fast.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def compare(*runs: Path, json: bool = False) -> int:
 
 
 def _show(found: Mapping[str, Any]) -> None:
-    from archer.runs.conclusions import conclusion
+    from archer.runs.conclusions import NOT_IN_TURN, conclusion
 
     write_line(f"A  {found['first']['method']}  ({found['first']['run']})")
     write_line(f"B  {found['second']['method']}  ({found['second']['run']})")
@@ -48,11 +48,11 @@ def _show(found: Mapping[str, Any]) -> None:
     write_line("")
     write_line(
         f"{found['n']} problems, {found['identical_completions']} with the same completion; "
-        "p is McNemar's exact one, the interval Tango's for pairs"
+        "p is from McNemar's exact test, the interval is Tango's for pairs"
     )
     for line in _time_lines(found["time"]):
         write_line(line)
-    for remark in found["remarks"]:
+    for remark in (NOT_IN_TURN, *found["remarks"]):
         write_line(f"Note: {remark}")
     write_line("")
 
@@ -72,10 +72,11 @@ def _row(suite: str, paired: Mapping[str, Any]) -> tuple[str, ...]:
 def _time_lines(time: Mapping[str, Any]) -> Iterator[str]:
     interval, each = time["speedup_interval"], time["per_problem"]
     within = "" if interval is None else f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})"
-    yield (
-        f"seconds per problem: A {time['seconds_first']:.3f}, B {time['seconds_second']:.3f}; "
-        f"B is {time['speedup']:.2f} x as fast{within}"
-    )
+    taken = f"seconds per problem: A {time['seconds_first']:.3f}, B {time['seconds_second']:.3f}"
+    if time["speedup"] is None:
+        yield taken
+        return
+    yield f"{taken}; B is {time['speedup']:.2f} x as fast{within}"
     if interval is not None:
         yield (
             f"problem by problem: median {each['median']:.2f} x, quartiles "

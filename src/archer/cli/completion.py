@@ -10,7 +10,7 @@ Shell = Literal["bash", "zsh", "fish"]
 
 
 def completion(shell: Shell) -> int:
-    """Print the completion script of a shell.
+    """Print a completion script for your shell.
 
     bash: archer completion bash > ~/.local/share/bash-completion/completions/archer
     zsh: archer completion zsh > a folder of your fpath, as the file _archer

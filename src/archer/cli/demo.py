@@ -35,7 +35,7 @@ PAUSE = 0.08
 
 
 def demo(*, problems: Whole = PROBLEMS) -> int:
-    """Watch the bundled model solve a problem, then see what is known. Takes less than a minute.
+    """Watch the bundled model solve a problem, then see how methods compare. Takes less than a minute.
 
     Parameters
     ----------
@@ -172,16 +172,16 @@ def _show(seconds: Mapping[str, float], problems: int) -> None:
     )
     write_line("")
     write_line(
-        f"Tests: share of {known['n']} problems solved, with 95 % intervals, measured beforehand by "
-        f"`{known['command']}`. Full and cached: passes per problem, from there too."
+        f"Tests: share of {known['n']} problems solved, with 95 % intervals, measured beforehand with "
+        f"`{known['command']}`. Full and cached: passes per problem, from the same run."
     )
     write_line(
         f"Seconds and speed: measured just now, the mean of {problems} "
         f"problem{'s' if problems > 1 else ''}, on this machine."
     )
     write_line("A full pass computes prompt and response, a cached pass the response alone.")
-    write_line("Archer is Saber with cached passes: faster, at the price of some solved problems.")
-    write_line("Go on with: archer generate --help, archer eval pocket --limit 20, archer methods.")
+    write_line("Archer is Saber with cached passes: faster, but it solves somewhat fewer problems.")
+    write_line("Next: archer generate --help, archer eval pocket --limit 20, archer methods.")
 
 
 def _row(known: Mapping[str, Any], seconds: float, slowest: float) -> tuple[str, ...]:

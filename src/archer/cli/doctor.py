@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archer.cli.output import write_json, write_line, write_lines
+from archer.cli.output import write_json, write_line
+from archer.errors import BadRequest
 
 FAILED = 1
 ATTACHED = Path("archer-selftest.json")
@@ -16,8 +17,8 @@ def doctor(
     device: str | None = None,
     dtype: str | None = None,
     compile: bool = False,
-    shape: str = "llada-8b",
-    output: Path = ATTACHED,
+    shape: str | None = None,
+    output: Path | None = None,
     json: bool = False,
 ) -> int:
     """Say which device, dtype and threads are used, and whether bfloat16 is safe here.
@@ -25,31 +26,38 @@ def doctor(
     Parameters
     ----------
     selftest
-        Prove that decoding is right on this device and in this dtype; takes minutes.
+        Check that decoding is right on this device and in this dtype; takes minutes.
     device
-        Of the self-test, such as cuda:0; the accelerator if there is one.
+        Device of the self-test, such as cuda:0; the accelerator if there is one.
     dtype
-        Of the self-test; bfloat16 on an accelerator, else float32.
+        Dtype of the self-test; bfloat16 on an accelerator, else float32.
     compile
         Check torch.compile as well.
     shape
-        Whose layers the self-test times: llada-8b, dream-7b or small.
+        Whose layers the self-test times: llada-8b, which is the default, dream-7b, llada-moe-7b,
+        llada2-mini or small.
     output
-        Where the self-test leaves its findings, to be attached to a report.
+        Where the self-test writes its findings, to attach to an issue; archer-selftest.json.
     json
         Print one JSON object instead of lines.
     """
     if selftest:
-        from archer.selftest import Plan
+        from archer.selftest import STEP_SHAPE, Plan
 
-        return _selftest(Plan(device, dtype, compile, shape), output, json=json)
+        plan = Plan(device, dtype, compile, shape or STEP_SHAPE)
+        return _selftest(plan, output or ATTACHED, json=json)
+    asked = {"device": device, "dtype": dtype, "compile": compile or None}
+    for name, value in (asked | {"shape": shape, "output": output}).items():
+        if value is not None:
+            raise BadRequest(f"--{name} is an option of the self-test: add --selftest to it.")
     from archer.doctor import examine
 
     report = examine()
     if json:
         write_json(report.as_dict())
     else:
-        write_lines("\n".join(report.lines()))
+        for line in report.lines():
+            write_line(line)
     return 0
 
 
@@ -57,13 +65,15 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
     from archer.bench.machine import machine
     from archer.bench.shapes import published
     from archer.model import place
-    from archer.runs.files import replace_json
+    from archer.runs.faults import DiskFault
+    from archer.runs.files import check_target, replace_json
     from archer.selftest import Plan, as_dict, verdict
     from archer.selftest import selftest as checks
 
     assert isinstance(plan, Plan)
     where = place(plan.device, plan.dtype)
     published(plan.shape)
+    check_target(output)
     findings = []
     for found in checks(plan):
         findings.append(found)
@@ -71,7 +81,11 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
             sign = "ok    " if found.passed else "FAILED"
             write_line(f"{sign}  {found.name}: {found.told} ({found.seconds:.1f} s)")
     told = as_dict(plan, findings, machine(*where))
-    replace_json(output, told)
+    try:
+        replace_json(output, told)
+    except DiskFault:
+        write_json(told)
+        raise
     if json:
         write_json(told)
     else:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from archer.cli.messages import complain
-from archer.cli.options import MethodOptions, ModelOptions
+from archer.cli.options import Chosen, MethodOptions, ModelOptions
 from archer.cli.output import write_json, write_line
 from archer.cli.whole import MaybeWhole, Whole
+from archer.cli.workers import WorkerOptions
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
+    from archer.cli.workers import Computing
     from archer.runs.evaluation import Outcome
     from archer.runs.selection import Selection
     from archer.tasks.base import Task
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 UNJUDGED = 1
 DEFAULT_MODEL = ModelOptions()
 DEFAULT_METHOD = MethodOptions()
+DEFAULT_WORKERS = WorkerOptions()
 NAMED = 5
 
 
@@ -30,6 +33,7 @@ def evaluate(
     out: Path | None = None,
     model: ModelOptions = DEFAULT_MODEL,
     method: MethodOptions = DEFAULT_METHOD,
+    workers: WorkerOptions = DEFAULT_WORKERS,
     limit: MaybeWhole = None,
     subset: str | None = None,
     shard: str | None = None,
@@ -41,28 +45,28 @@ def evaluate(
     json: bool = False,
     unsafe_no_sandbox: bool = False,
 ) -> int:
-    """Score a model on benchmarks. The same command again goes on where it was.
+    """Score a model on benchmarks. The same command resumes an interrupted run.
 
     Parameters
     ----------
     tasks
         Names of tasks; an unknown one lists them.
     out
-        Run folder; with several tasks one folder inside for each. Default: runs/TASK-METHOD.
+        Run folder; with several tasks, one folder for each inside it. Default: runs/TASK-METHOD.
     limit
-        The first problems only.
+        Only the first problems, this many.
     subset
         Ids of problems, separated by commas.
     shard
         Such as 2/4: the second of four shares of the problems.
     batch
-        Problems decoded together; 1 for scores that are reported.
+        Problems decoded together; use 1 for scores that you report.
     seed
-        Which noise, at a temperature above 0.
+        Chooses the noise at a temperature above 0.
     raw
         Prompts without the chat template.
     traces
-        Keep every update of the first so many problems, for archer view and archer report.
+        Record every update of this many problems, for archer view and archer report.
     data
         Folder with the data files; else data in the folder ARCHER_SHARED, else they are fetched.
     json
@@ -75,10 +79,11 @@ def evaluate(
     from archer.runs.selection import Selection, parse_shard, parse_subset
 
     check_numbers(batch, traces)
-    method.build()
+    chosen = method.chosen()
+    chosen.build()
     selection = Selection(parse_subset(subset), limit, parse_shard(shard))
     opened = _open(tasks, data, selection)
-    folders = run_folders(list(opened), out or _default_folder(list(opened), method.method))
+    folders = run_folders(list(opened), out or _default_folder(list(opened), chosen.method))
     request = {
         "seed": seed,
         "batch": batch,
@@ -86,10 +91,11 @@ def evaluate(
         "selection": selection,
         "traces": traces,
     }
-    done = _run(opened, folders, model, method, request, unsafe_no_sandbox)
-    summaries = {name: dict(outcome.summary) for name, outcome in done.items()}
+    with workers.opened(model) as computing:
+        done = _run(opened, folders, computing, chosen, request, unsafe_no_sandbox)
+    summaries = {name: outcome.summary.plain() for name, outcome in done.items()}
     if len(summaries) > 1:
-        _write_all(out or _default_folder(list(opened), method.method), summaries)
+        _write_all(out or _default_folder(list(opened), chosen.method), summaries)
     if json:
         write_json(next(iter(summaries.values())) if len(summaries) == 1 else {"tasks": summaries})
     else:
@@ -115,8 +121,8 @@ def _open(names: tuple[str, ...], data: Path | None, selection: Selection) -> di
 def _run(
     opened: dict[str, Task],
     folders: dict[str, Path],
-    model: ModelOptions,
-    method: MethodOptions,
+    computing: Computing,
+    chosen: Chosen,
     request: dict[str, Any],
     unsafe_no_sandbox: bool,
 ) -> dict[str, Outcome]:
@@ -124,16 +130,29 @@ def _run(
     from archer.runs.manifest import RunRequest
     from archer.view.run_progress import RunProgress
 
-    loaded = model.load()
     console = Console(stderr=True, highlight=False)
     done = {}
     for name, task in opened.items():
-        settings = method.settings()
-        if method.preset is None:
+        settings = chosen.settings
+        if chosen.preset is None:
             settings = {"length": task.length} | settings
-        asked = RunRequest(loaded, task, method.method, settings, method.preset, **request)
+        asked = RunRequest(
+            computing.model,
+            task,
+            chosen.method,
+            settings,
+            chosen.preset,
+            device=computing.device,
+            **request,
+        )
         with RunProgress(name, console, complain) as progress:
-            done[name] = run(asked, folders[name], progress, unsafe_no_sandbox=unsafe_no_sandbox)
+            done[name] = run(
+                asked,
+                folders[name],
+                progress,
+                executor=computing.executor,
+                unsafe_no_sandbox=unsafe_no_sandbox,
+            )
     return done
 
 
@@ -166,4 +185,4 @@ def _faults(done: dict[str, Outcome]) -> int:
                 f"{name}: {len(outcome.unjudged)} completions could not be judged ({some}). The same "
                 "command tries them again."
             )
-    return UNJUDGED if any(not each.summary["complete"] for each in done.values()) else 0
+    return UNJUDGED if any(not each.summary.complete for each in done.values()) else 0

@@ -44,7 +44,8 @@ def generate(
         Texts, one prompt each; - reads one from stdin.
     """
     entries = gather(prompts, prompt)
-    method.build()
+    chosen = method.chosen()
+    chosen.build()
     from archer.cli.running import run
     from archer.trace import Writer
 
@@ -55,12 +56,12 @@ def generate(
         loaded = model.load()
         request = loaded.request(
             entries,
-            method.method,
+            chosen.method,
             seed=prompt.seed,
             chat=not prompt.raw,
             allow_special=prompt.allow_special,
-            preset=method.preset,
-            **method.settings(),
+            preset=chosen.preset,
+            settings=chosen.settings,
         )
         if not output.quiet and loaded.name in BUNDLED:
             _hint(entries)
@@ -81,7 +82,7 @@ def _hint(entries: Sequence[Entry]) -> None:
         complain(
             "pocket, the bundled model, only writes the body of a small Python function. It needs a "
             "sentence, a few asserts and a header such as `def solve(nums):`, a line each; `archer demo` "
-            "shows one. Anything else gets nonsense. For a model that chats give --model."
+            "shows one. Anything else gets nonsense. For a model that can chat, use --model."
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from archer.cli.messages import complain
 from archer.cli.output import write_json, write_line
 from archer.cli.whole import MaybeWhole
+from archer.cli.workers import check_workers
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from archer.tasks.report import Report
 
 UNJUDGED = 1
-MOST_WORKERS = 512
 HANGING = 4
 SCORES = ("score_clean", "n_clean", "score_strict", "macro_f1", "recall", "without_label")
 """Further measures worth a line."""
@@ -62,11 +62,9 @@ def grade(
 
     if (completions is None) != reference:
         raise BadRequest("Give either a file with completions or --reference.")
-    for name, number in (("--limit", limit), ("--workers", workers)):
-        if number is not None and number < 1:
-            raise BadRequest(f"{name} takes a number above 0, not {number}.")
-    if workers is not None and workers > MOST_WORKERS:
-        raise BadRequest(f"--workers takes at most {MOST_WORKERS}, not {workers}.")
+    if limit is not None and limit < 1:
+        raise BadRequest(f"--limit takes a number above 0, not {limit}.")
+    check_workers(workers)
     chosen = open_task(task, Data(data))
     given = _given(chosen, completions)[:limit]
     report = graded(chosen, given, Options(raw or reference, workers, unsafe_no_sandbox))

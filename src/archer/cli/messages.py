@@ -4,19 +4,49 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import TextIO
 
 from archer.cli.output import fitted
 from archer.requests import LongerThanTrained
-from archer.view.glyphs import printable
+from archer.view.glyphs import one_line, printable
+
+LONGEST_CHAIN = 5
+IN_A_SHELL = {
+    "compiled=True": "--compile",
+    "chat=False": "--raw",
+    "allow_special=True": "--allow-special",
+    "such as [5, 7, 9]": "such as --prompt-ids 5,7,9",
+    "Give a file of keys": "Give --api-key-file FILE",
+    "say that everybody may use it without a key": "say --without-key if everybody may use it",
+}
+"""What the library advises in Python, and how the same is asked for on the command line."""
 
 
 def complain(sentence: str) -> None:
+    for advice, option in IN_A_SHELL.items():
+        sentence = sentence.replace(advice, option)
     line = f"archer: {' '.join(printable(sentence).split())}"
     sys.stderr.write(f"{fitted(line, sys.stderr) if sys.stderr.isatty() else line}\n")
+    sys.stderr.flush()
+
+
+def crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """The traceback of an error of Archer's own: where it was, and in one line what it says.
+
+    The words of an error may be a stranger's, so they are shown as all texts of strangers are.
+    """
+    chain = [error]
+    while len(chain) < LONGEST_CHAIN and (below := chain[-1].__cause__ or chain[-1].__context__):
+        chain.append(below)
+    for each in reversed(chain):
+        sys.stderr.write("Traceback (most recent call last):\n")
+        sys.stderr.writelines(traceback.format_tb(each.__traceback__))
+        sys.stderr.write(f"{type(each).__name__}: {one_line(str(each))}\n")
     sys.stderr.flush()
 
 

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from archer.methods import Method
     from archer.model import Model
 
-MOST_THREADS = 512
-"""Far more than help; the libraries below end the process when they get many times as many."""
+DEFAULT_METHOD = "archer"
 
 
 @Parameter(name="*", group="Model")
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which checkpoint, and where and how it computes."""
+    """Which checkpoint, and where and how it runs."""
 
     model: str = "pocket"
     """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct; pocket is bundled."""
@@ -38,11 +37,13 @@ class ModelOptions:
     dtype: str | None = None
     """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
     quantize: str | None = None
-    """int8 keeps the layers' matrices in eight bits; off."""
+    """int8 keeps feed-forwards and experts, of all layers but the last, in eight bits; off."""
     threads: MaybeWhole = None
-    """Processor threads; as many as the network is worth: one for small ones."""
+    """CPU threads; as many as the network's size calls for: one for small ones."""
     compile: bool = False
     """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
+    shards: Whole = 1
+    """How many processes, each with its own device, the network is divided over."""
 
     def load(self) -> Model:
         from archer.model import load
@@ -57,10 +58,27 @@ class ModelOptions:
             quantize=self.quantize,
             threads=self.threads,
             compiled=self.compile,
+            shards=self.shards,
         )
         if model.threads is not None:
             use_threads(model.threads)
         return model
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A method as commands pass it on."""
+
+    method: str
+    settings: dict[str, Any]
+    preset: str | None
+    """A name of the catalogue."""
+
+    def build(self) -> Method:
+        """The method; refuses whatever can be refused without a model."""
+        from archer.methods import build
+
+        return build(self.method, self.settings, self.preset)
 
 
 @Parameter(name="*", group="Method")
@@ -68,10 +86,10 @@ class ModelOptions:
 class MethodOptions:
     """A decoder with its cache, and their settings.  `archer methods` explains them."""
 
-    method: str = "archer"
-    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them."""
+    method: str | None = None
+    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: archer]."""
     preset: str | None = None
-    """Settings under a name, such as paper."""
+    """Settings under a name, such as paper, or a file from `archer tune`, which also names the method."""
     length: Annotated[
         int | None, Parameter(converter=whole, name=("--length", "--max-new-tokens"))
     ] = None
@@ -85,15 +103,15 @@ class MethodOptions:
     radius: float | None = None
     """Changed tokens after which the prompt is recomputed, or inf [default: 8]."""
     threshold: float | None = None
-    """Confidence that a token needs, for decoders with a fixed bar."""
+    """Confidence that a token needs, for decoders with a fixed threshold."""
     temperature: float | None = None
     """0 takes the likeliest token [default: 0]."""
     n: MaybeWhole = None
-    """Tokens placed per update at least [default: 2]."""
+    """The fewest tokens placed per update [default: 2]."""
     mu: MaybeWhole = None
-    """Of this many tokens placed, one is taken back [default: 2]."""
+    """One token is taken back for this many placed [default: 2]."""
     set: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
-    """NAME=VALUE, any other setting; may be repeated."""
+    """Any other setting, as NAME=VALUE; may be repeated."""
 
     def settings(self) -> dict[str, Any]:
         """The settings that were given."""
@@ -111,11 +129,16 @@ class MethodOptions:
             given[name] = _value(value.strip())
         return given
 
-    def build(self) -> Method:
-        """The method; refuses whatever can be refused without a model."""
-        from archer.methods import build
+    def chosen(self) -> Chosen:
+        """The same with a preset file read; what is given on the command line takes precedence."""
+        from archer.preset_file import is_file, open_preset
 
-        return build(self.method, self.settings(), self.preset)
+        if self.preset is None or not is_file(self.preset):
+            return Chosen(self.method or DEFAULT_METHOD, self.settings(), self.preset)
+        if self.method is not None:
+            raise BadRequest(f"{self.preset} names its method: leave out --method {self.method}.")
+        found = open_preset(Path(self.preset))
+        return Chosen(found.method, {**found.settings, **self.settings()}, None)
 
 
 @Parameter(name="*", group="Prompt")
@@ -127,12 +150,14 @@ class PromptOptions:
     """Token ids such as 5,7,9; repeat for several prompts."""
     prompt_file: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None
     """A UTF-8 text file with one prompt; - reads stdin."""
+    messages: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None
+    """A JSON file with one chat, a list of {"role": ..., "content": ...}; - reads stdin."""
     raw: bool = False
     """Take texts as they are, without the chat template."""
     allow_special: bool = False
     """Let texts spell special tokens."""
     seed: Whole = 0
-    """Which noise, at a temperature above 0."""
+    """Chooses the noise at a temperature above 0."""
 
 
 @Parameter(name="*", group="Output")
@@ -143,9 +168,9 @@ class OutputOptions:
     json: bool = False
     """Print one JSON object instead of text."""
     plain: bool = False
-    """Print the text only, without the live view."""
+    """Print only the text, without the live view."""
     quiet: bool = False
-    """As --plain, and without warnings."""
+    """Like --plain, and without warnings."""
     trace: Path | None = None
     """Write every update to this file, one JSON object per line."""
 
@@ -154,11 +179,15 @@ def use_threads(count: int) -> None:
     """How many processor threads torch computes with."""
     import torch
 
-    if not 1 <= count <= MOST_THREADS:
-        raise BadRequest(
-            f"--threads must be a whole number, at least 1 and at most {MOST_THREADS}, not {count}."
-        )
+    check_threads(count)
     torch.set_num_threads(count)
+
+
+def check_threads(count: int) -> None:
+    """Refuse a number of threads that would end the process."""
+    from archer import threads
+
+    threads.check_threads(count, "--threads")
 
 
 def _value(text: str) -> Any:

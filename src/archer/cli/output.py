@@ -74,13 +74,17 @@ def write_grid(
     *,
     gap: int = 2,
 ) -> None:
-    """Columns side by side, in a terminal no wider than it; words are broken only if nothing else helps."""
+    """Columns side by side, in a terminal no wider than it; words are broken only if nothing else helps.
+
+    A cell is part of one line: foreign line breaks are written as escapes, as everywhere.
+    """
     from rich.console import Console
     from rich.table import Table as Grid
 
     console = Console(file=sys.stdout, highlight=False, markup=False)
     if not sys.stdout.isatty():
         console.width = UNBROKEN
+    head, *rows = ([one_line(cell) for cell in row] for row in (head, *rows))
     columns = list(zip(head, *rows, strict=True))
     widths = allotted(
         [max(map(_longest_word, column)) for column in columns],
@@ -90,13 +94,13 @@ def write_grid(
     grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for place, name in enumerate(head):
         grid.add_column(
-            printable(name),
+            name,
             justify="right" if numeric and numeric[place] else "left",
             overflow="fold",
             width=widths[place] if widths else None,
         )
     for row in rows:
-        grid.add_row(*(printable(cell) for cell in row))
+        grid.add_row(*row)
     console.print(grid)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,18 +10,21 @@ from pathlib import Path
 from archer.cli.options import PromptOptions
 from archer.errors import BadRequest, reason_of
 
-Entry = str | list[int]
+Entry = str | list[int] | list[dict[str, str]]
 
 
 def gather(texts: Sequence[str], options: PromptOptions) -> list[Entry]:
-    """One entry per row: arguments first, then the file, then the id lists."""
+    """One entry per row: arguments first, then the file, the chat, and the id lists."""
     entries: list[Entry] = [_text(text) for text in texts]
     if options.prompt_file is not None:
         entries.append(_text(_read(options.prompt_file)))
+    if options.messages is not None:
+        entries.append(_chat(options.messages))
     entries.extend(_ids(ids) for ids in options.prompt_ids)
     if not entries:
         raise BadRequest(
-            "There is no prompt. Give a text, - for stdin, --prompt-file FILE, or --prompt-ids 5,7,9."
+            "There is no prompt. Give a text, - for stdin, --prompt-file FILE, --messages FILE, or "
+            "--prompt-ids 5,7,9."
         )
     return entries
 
@@ -51,6 +55,28 @@ def _read(path: Path) -> str:
             "Convert the file to UTF-8."
         ) from error
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def _chat(path: Path) -> list[dict[str, str]]:
+    """The messages in a JSON file, the last of them to be answered."""
+    wrong = (
+        f"The chat in {path} must be a JSON list of messages, each with a role and a content, both text: "
+        '[{"role": "user", "content": "Hello."}]'
+    )
+    try:
+        found = json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"{wrong}. It is no JSON ({error}).") from error
+    if not isinstance(found, list) or not found:
+        raise BadRequest(f"{wrong}.")
+    for place, message in enumerate(found, start=1):
+        match message:
+            case {"role": str(), "content": str(), **rest} if not rest:
+                continue
+            case _:
+                raise BadRequest(f"{wrong}. Message {place} is not one.")
+    _text("".join(message["content"] for message in found))
+    return found
 
 
 def _ids(spelled: str) -> list[int]:

@@ -58,7 +58,7 @@ def _told(
     """The same results, each problem written as it is found."""
     for case, mismatches in results:
         if mismatches is None:
-            write_line(f"{case.id}: the method {case.method!r} is not built")
+            write_line(f"{case.id}: the method {case.method!r} is not supported")
         for each in mismatches or ():
             where = "" if each.update is None else f" differs first at update {each.update}"
             write_line(f"{each.id}: {each.field}{where or ' differs'}")

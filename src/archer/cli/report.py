@@ -26,7 +26,7 @@ def report(
         The page.
     """
     from archer.runs.comparison import open_run
-    from archer.runs.files import replace_file
+    from archer.runs.files import is_there, replace_file
     from archer.runs.folder import MANIFEST
     from archer.studies.runs_report import runs_page
 
@@ -35,8 +35,9 @@ def report(
     folders = []
     for path in runs:
         inside = sorted(each.parent for each in path.glob(f"*/{MANIFEST}"))
-        folders += inside if inside and not (path / MANIFEST).is_file() else [path]
+        folders += inside if inside and not is_there(path / MANIFEST) else [path]
     command = shlex.join(["archer", "report", *map(str, runs), "-o", str(output)])
-    replace_file(output, runs_page([open_run(path) for path in folders], command).encode())
+    page = runs_page([open_run(path) for path in folders], command)
+    replace_file(output, page.encode(errors="backslashreplace"))
     write_line(str(output))
     return 0

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
 from archer.cli.options import ModelOptions
-from archer.errors import ArcherError, BadRequest
+from archer.cli.whole import MaybeWhole, Whole
+from archer.errors import BadRequest
+from archer.extras import SERVE, require
+
+if TYPE_CHECKING:
+    from archer.preset_file import Preset
 
 DEFAULT_MODEL = ModelOptions()
-NEEDED = ("fastapi", "uvicorn", "prometheus_client")
+MOST = 1e9
+"""Seconds or GiB that anybody means."""
 
 
 @Parameter(name="*", group="Address")
@@ -21,13 +27,13 @@ class AddressOptions:
     """Where the server listens, and to whom."""
 
     host: str = "127.0.0.1"
-    """Address to listen at; another than this machine's own needs a key."""
-    port: int = 8000
-    """0 takes a free one, which is told when the server is ready."""
+    """Address to listen on; any other than this machine's own needs a key."""
+    port: Whole = 8000
+    """0 takes a free port, which is printed when the server is ready."""
     api_key_file: Path | None = None
-    """File with API keys, one per line; without it everybody on this machine may ask."""
+    """File with API keys, one per line; without it, everybody on this machine may ask."""
     without_key: bool = False
-    """Listen at an address that others can reach although there is no key."""
+    """Listen on an address that others can reach, without a key."""
     no_page: bool = False
     """Leave out the page at /."""
 
@@ -35,24 +41,24 @@ class AddressOptions:
 @Parameter(name="*", group="Limits")
 @dataclass(frozen=True)
 class LimitOptions:
-    """How much is taken on, and for how long."""
+    """How much the server takes on, and for how long."""
 
-    budget: int | None = None
+    budget: MaybeWhole = None
     """Columns per pass; measured at the start."""
     memory: float | None = None
-    """GiB for running requests; what the machine has left."""
-    max_length: int = 1024
-    """Tokens of a response at most."""
-    queue: int = 64
-    """Requests that may wait."""
+    """GiB for running requests; half of what is free at the start."""
+    max_length: Whole = 1024
+    """The most tokens in a response."""
+    queue: Whole = 64
+    """The most prompts that may wait."""
     queue_timeout: float = 60.0
-    """Seconds that a request may wait."""
+    """The longest that a request may wait, in seconds."""
     timeout: float = 600.0
-    """Seconds from arrival to the last token."""
-    rows_per_key: int = 16
-    """Responses that one key may have running."""
+    """The longest from arrival to the last token, in seconds."""
+    rows_per_key: Whole = 16
+    """Responses that one key may have running at a time."""
     drain: float = 30.0
-    """Seconds for what is running when the server is told to stop."""
+    """Seconds for running requests to finish when the server is told to stop."""
 
 
 DEFAULT_ADDRESS = AddressOptions()
@@ -64,14 +70,18 @@ def serve(
     model: ModelOptions = DEFAULT_MODEL,
     address: AddressOptions = DEFAULT_ADDRESS,
     limits: LimitOptions = DEFAULT_LIMITS,
+    preset: Path | None = None,
 ) -> int:
-    """Serve a model by OpenAI's API; / is a page on which one watches it decode."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ArcherError(
-            f"The server needs {', '.join(missing)}: pip install 'archer-dlm[serve]'."
-        )
+    """Serve a model through OpenAI's API; / is a page on which you can watch it decode.
+
+    Parameters
+    ----------
+    preset
+        File of `archer tune`: how requests are decoded that name no method; archer with its defaults.
+    """
+    require("The server", SERVE, "serve")
     _check(limits)
+    chosen = None if preset is None else _preset(preset, limits.max_length)
     from archer.server.access import read_keys
     from archer.server.lifecycle import Server, Setup
     from archer.server.limits import Limits
@@ -92,8 +102,22 @@ def serve(
             rows_per_key=limits.rows_per_key,
             drain_seconds=limits.drain,
         ),
+        preset=chosen,
     )
     return Server(model.load, setup).run()
+
+
+def _preset(path: Path, longest: int) -> Preset:
+    from archer.preset_file import open_preset
+
+    found = open_preset(path)
+    length = found.settings.get("length", 0)
+    if length > longest:
+        raise BadRequest(
+            f"The preset {path} asks for responses of {length} tokens, and {longest} are allowed: raise "
+            "--max-length."
+        )
+    return found
 
 
 def _check(limits: LimitOptions) -> None:
@@ -104,7 +128,7 @@ def _check(limits: LimitOptions) -> None:
             raise BadRequest(f"--{option} takes a whole number, at least 1, not {value}.")
     for name in ("memory", "queue_timeout", "timeout"):
         value = getattr(limits, name)
-        if value is not None and not 0 < value < float("inf"):
+        if value is not None and not 0 < value <= MOST:
             option = name.replace("_", "-")
             raise BadRequest(f"--{option} takes a number above 0, not {value}.")
     if not 0 <= limits.drain < float("inf"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,9 @@ from rich.console import Console
 from archer.cli.messages import complain
 from archer.cli.options import ModelOptions
 from archer.cli.output import write_grid, write_json, write_line, write_table
+from archer.cli.spelled import spelled
 from archer.cli.whole import MaybeWhole, Whole
+from archer.cli.workers import check_workers, processes, source_of
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -29,9 +33,9 @@ class StudyOptions:
     """What is measured, and how much of it."""
 
     task: str = "pocket"
-    """Benchmark; with another one than pocket the studies of long prompts use it, too."""
+    """Benchmark; any other than pocket is also used by the studies of long prompts."""
     problems: MaybeWhole = None
-    """Problems per arm; 400, of long prompts 150, and 120 where single updates are looked at."""
+    """Problems per arm; 400, with long prompts 150, and 120 where single updates are examined."""
     quick: bool = False
     """A few problems only, to see that everything works."""
     data: Path | None = None
@@ -85,6 +89,7 @@ def study(
     out: Path = Path("studies"),
     model: ModelOptions = DEFAULT_MODEL,
     options: StudyOptions = DEFAULT_STUDY,
+    workers: Whole = 1,
     json: bool = False,
 ) -> int:
     """Measure one table or figure of the paper. Without a name it lists the studies.
@@ -95,6 +100,8 @@ def study(
         Which study.
     out
         Folder for results; runs that several studies need are made once in it.
+    workers
+        Processes that complete the problems of an arm side by side, each with a model of its own.
     json
         Print the result as one JSON object.
     """
@@ -106,8 +113,14 @@ def study(
     if name is None:
         return _list(json=json)
     chosen = find_study(name)
-    with _listener() as listener:
-        result = result_of(chosen, options.workspace(out, model, listener))
+    check_workers(workers)
+    source = source_of(model) if workers > 1 else None
+    with ExitStack() as stack:
+        workspace = options.workspace(out, model, stack.enter_context(_listener()))
+        if source is not None:
+            pool = processes(source, workspace.model, workers)
+            workspace = replace(workspace, executor=stack.enter_context(pool))
+        result = result_of(chosen, workspace)
     presented = write_result(out, chosen, result)
     if json:
         write_json(result)
@@ -122,15 +135,17 @@ def study(
 
 
 def _list(*, json: bool) -> int:
-    from archer.studies.registry import STUDIES
+    from archer.studies.registry import ABOUT, BEYOND
 
     if json:
-        write_json({name: each.title for name, each in STUDIES.items()})
+        write_json(ABOUT)
         return 0
-    write_grid(("study", "what it measures"), [(n, each.title) for n, each in STUDIES.items()])
+    write_grid(("study", "what it measures"), list(ABOUT.items()))
     write_line("")
     write_line("archer study NAME measures one of them (--quick: a little of it).")
-    write_line("archer reproduce measures all.")
+    write_line(
+        f"archer reproduce measures all but the last {len(BEYOND)}, which the paper does not have."
+    )
     return 0
 
 
@@ -148,7 +163,7 @@ def reproduce(
     options: StudyOptions = DEFAULT_STUDY,
     workers: Whole = 1,
 ) -> int:
-    """Run all studies in order and write a report. The same command again goes on where it was.
+    """Run all studies in order and write a report. The same command resumes it.
 
     Parameters
     ----------
@@ -162,16 +177,20 @@ def reproduce(
     from archer.studies.reproduction import reproduce as reproduced
     from archer.studies.side_by_side import reproduce_together
 
-    if workers < 1:
-        raise BadRequest(f"--workers takes a number above 0, not {workers}.")
+    check_workers(workers)
+    asked = ["archer", "reproduce", *spelled(model), *spelled(options), "--out", str(out)]
+    command = shlex.join(asked)
     if workers == 1:
         with _listener() as listener:
             workspace = options.workspace(out, model, listener)
-            failed = reproduced(workspace, list(STUDIES.values()), complain)
+            failed = reproduced(workspace, list(STUDIES.values()), complain, command)
     else:
+        source_of(model)  # refuses what workers cannot have
         shared = replace(model, threads=model.threads or max(1, usable_cores() // workers))
         place = Place(out, shared, options)
-        failed = reproduce_together(place, place.workspace(), list(STUDIES), workers, complain)
+        failed = reproduce_together(
+            place, place.workspace(), list(STUDIES), workers, complain, command
+        )
     write_line(f"The report is {out / 'report.html'}.")
     if failed:
         complain(f"These studies failed: {', '.join(failed)}. The same command tries them again.")

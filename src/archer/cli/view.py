@@ -1,4 +1,4 @@
-"""`archer view`: a recorded run as a page in which one watches the response revise itself."""
+"""`archer view`: a recorded run as a page on which the response revises itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def view(
     output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
     browse: Annotated[bool, Parameter(name="--open")] = False,
 ) -> int:
-    """Make a page in which recorded trajectories can be watched, one or two side by side.
+    """Make a page on which recorded trajectories can be watched, one or two side by side.
 
     Parameters
     ----------

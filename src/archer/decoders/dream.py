@@ -37,12 +37,15 @@ class Dream:
     steps: Annotated[int, Field(ge=1)] | None = None
     """Updates; one per token when left out."""
     alg: Literal["origin", "maskgit_plus", "topk_margin", "entropy"] = "entropy"
-    """origin fills each mask by chance; the others fill the surest by probability, margin or entropy."""
+    """origin fills each mask at random; the others fill the surest by probability, margin or entropy."""
     alg_temp: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Above 0, positions are drawn from a softmax of their score instead of taken from the top."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Only tokens within this share of probability are drawn; all of them when left out."""
     top_k: Annotated[int, Field(ge=1)] | None = None
+    """Only so many of the likeliest tokens are drawn; all of them when left out."""
     eps: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     """Where time ends."""
 

@@ -24,10 +24,13 @@ class Editing:
     """Fill masks at `fill`, the surest if there is none; replace a token when another reaches `edit`."""
 
     fill: Annotated[float, Field(ge=0, le=1)] = 0.95
+    """Confidence at which a mask is filled."""
     edit: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """Confidence of another token at which a placed one is replaced."""
     block: Annotated[int, Field(ge=1)] | None = None
     """Columns decoded together, left to right; the whole response when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
 
     @property
     def reads(self) -> Scope:

@@ -6,8 +6,9 @@ Blocks are counted from the first token of the prompt, so the first one may begi
 last one may reach beyond the length that was asked for: all of it is decoded, what is too much is cut off.
 The block is also the attention rule, as in the released code: a column sees the blocks up to its own.
 
-Not reproduced: writing the mask id (here it is never a candidate), counting an end id of the prompt as one of
-the response, and the early 2.0 code that draws tokens at temperature 0.
+Not reproduced: writing the mask id (here it is never a candidate, though its probability counts: confidences
+are the released ones), counting an end id of the prompt as one of the response, and the early 2.0 code that
+draws tokens at temperature 0.
 """
 
 from __future__ import annotations
@@ -117,9 +118,13 @@ class _Sampler:
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.95
     """Masks with more confidence than this are filled."""
     eos_early_stop: bool = False
+    """Stop at an end of text instead of filling what follows it."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Only tokens within this share of probability are drawn; all of them when left out."""
     top_k: Annotated[int, Field(ge=1)] | None = None
+    """Only so many of the likeliest tokens are drawn; all of them when left out."""
 
     @property
     def draws(self) -> bool:
@@ -135,7 +140,14 @@ class _Sampler:
     def _candidates(self, state: AbsoluteState, logits: Logits) -> Candidates:
         if self.temperature == 0:
             return logits.read(logits.greedy)[0]
-        cut = truncated(logits, self.temperature, self.top_p, self.top_k)
+        cut = truncated(
+            logits,
+            self.temperature,
+            self.top_p,
+            self.top_k,
+            top_k_first=True,
+            mask_weighs=True,
+        )
         return cut.read(drawn(cut, state, self.temperature))[0]
 
     def _filled(self, best: Candidates, masked: Flags, least: Ints) -> Flags:
@@ -213,7 +225,7 @@ class LLaDA2Edit(_Sampler):
     max_post_steps: Annotated[int, Field(ge=0)] = 16
     """Updates of a block after its last mask is gone."""
     num_to_transfer: Annotated[int, Field(ge=1)] = 1
-    """Masks filled per update at least."""
+    """The fewest masks filled per update."""
 
     @property
     def reads(self) -> Scope:

@@ -6,23 +6,43 @@ The only place where the vocabulary is sorted.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from archer.decoders.base import DecodeState
-from archer.engine.logits import Answers, Logits, RowLogits
+from archer.engine.logits import Answers, Logits
 
 
-def truncated(logits: Logits, temperature: float, top_p: float | None, top_k: int | None) -> Logits:
-    """Float64 logits at this temperature, -inf where cut off; the mask id never survives."""
-    return logits.changed(
-        [
-            replace(row, values=_truncated(row, logits.mask, temperature, top_p, top_k))
-            for row in logits.rows
-        ]
-    )
+def truncated(
+    logits: Logits,
+    temperature: float,
+    top_p: float | None,
+    top_k: int | None,
+    *,
+    top_k_first: bool = False,
+    mask_weighs: bool = False,
+) -> Logits:
+    """Float64 logits at this temperature, -inf where cut off.
+
+    Released samplers differ in the order: Dream cuts by top-p, then by top-k; with `top_k_first` top-p cuts
+    what top-k has left, as in LLaDA2.
+    The mask id is never drawn.  It is taken out before the cuts, so that the others share its probability;
+    with `mask_weighs` it is cut like any other token and keeps its probability, as in the released code.
+    Then the best of the others stays even where only the mask id would.
+    """
+    rows = []
+    for row in logits.rows:
+        weights = row.values.double() / (temperature if temperature > 0 else 1.0)
+        others = weights.clone()
+        others[:, logits.mask] = -torch.inf
+        left = weights if mask_weighs else others
+        if top_k_first:
+            left = _nucleus(_likeliest(left, top_k), top_p)
+        else:
+            left = _likeliest(_nucleus(left, top_p), top_k)
+        best = others.max(dim=1, keepdim=True)
+        rows.append(row.with_values(left.scatter(1, best.indices, best.values)))
+    return logits.changed(rows)
 
 
 def drawn(cut: Logits, state: DecodeState, temperature: float) -> Answers:
@@ -35,19 +55,20 @@ def drawn(cut: Logits, state: DecodeState, temperature: float) -> Answers:
     return cut.sampled(1.0, state.prompt.keys, state.updates)
 
 
-def _truncated(
-    row: RowLogits, mask: int, temperature: float, top_p: float | None, top_k: int | None
-) -> Tensor:
-    """[n, V] -> Float64[n, V]"""
-    weights = row.values.double() / (temperature if temperature > 0 else 1.0)
-    weights[:, mask] = -torch.inf
-    if top_p is not None and top_p < 1:
-        ranked = weights.sort(dim=1, descending=True, stable=True)
-        before = ranked.values.softmax(dim=1).cumsum(dim=1).roll(1, dims=1)
-        before[:, 0] = 0.0
-        cut = torch.zeros_like(before, dtype=torch.bool).scatter_(1, ranked.indices, before > top_p)
-        weights = weights.masked_fill(cut, -torch.inf)
-    if top_k is not None and top_k < weights.shape[1]:
-        least = weights.topk(top_k, dim=1).values[:, -1:]
-        weights = weights.masked_fill(weights < least, -torch.inf)
-    return weights
+def _nucleus(weights: Tensor, share: float | None) -> Tensor:
+    """[n, V] -> [n, V]: the likeliest tokens up to the first with which they exceed the share."""
+    if share is None or share >= 1:
+        return weights
+    ranked = weights.sort(dim=1, descending=True, stable=True)
+    before = ranked.values.softmax(dim=1).cumsum(dim=1).roll(1, dims=1)
+    before[:, 0] = 0.0
+    cut = torch.zeros_like(before, dtype=torch.bool).scatter_(1, ranked.indices, before > share)
+    return weights.masked_fill(cut, -torch.inf)
+
+
+def _likeliest(weights: Tensor, count: int | None) -> Tensor:
+    """[n, V] -> [n, V]: so many of the likeliest tokens, and whatever ties with the last of them."""
+    if count is None or count >= weights.shape[1]:
+        return weights
+    least = weights.topk(count, dim=1).values[:, -1:]
+    return weights.masked_fill(weights < least, -torch.inf)

@@ -25,6 +25,7 @@ class Parallel:
     block: Annotated[int, Field(ge=1)] | None = None
     """Columns decoded together, left to right; the whole response when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
 
     @property
     def reads(self) -> Scope:
@@ -66,6 +67,7 @@ class Threshold(Parallel):
     """Fast-dLLM: the surest mask, and every other whose confidence reaches the threshold."""
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """Confidence at which a mask is filled."""
 
     def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
         best, _ = logits.read(drawn)
@@ -78,6 +80,7 @@ class Factor(Parallel):
     """Fast-dLLM: the longest run of ranks j with (j + 1) * (1 - confidence) <= factor; rank 1 always."""
 
     factor: Annotated[float, Field(ge=0)] = 1.0
+    """How many are filled together: the larger, the more, and the less sure they need to be."""
 
     def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
         best, _ = logits.read(drawn)

@@ -55,12 +55,15 @@ class RemdmSampling:
     """`steps` chance updates, then one that fills what is left with the likeliest tokens."""
 
     strategy: Literal["cap", "rescale", "conf", "loop"] = "cap"
+    """How strongly tokens are taken back: capped, scaled, by confidence, or in a loop at one time."""
     eta: Annotated[float, Field(ge=0, le=1)] | None = None
     """Strength of re-masking; the published value of the strategy when left out."""
     steps: Annotated[int, Field(ge=1)] | None = None
-    """Chance updates; one per token when left out."""
+    """Random updates; one per token when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Only tokens within this share of probability are drawn."""
     t_on: Annotated[float, Field(gt=0, lt=1)] = 0.55
     """loop: time at which re-masking begins."""
     t_off: Annotated[float, Field(gt=0, lt=1)] = 0.05

@@ -53,12 +53,13 @@ class Saber:
     """Accept above the mean accept-time confidence, at least n; re-mask about |accepted| / mu."""
 
     n: Annotated[int, Field(ge=1)] = 2
-    """Positions accepted per update at least."""
+    """The fewest positions accepted per update."""
     mu: Annotated[int, Field(ge=1)] = 2
     """Re-mask divisor; 8 is the first released version."""
     block: Annotated[int, Field(ge=1)] | None = None
     """Columns decoded together; earlier blocks stay revisable.  The whole response when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
     rollback: bool = True
     """False is the control without re-masking."""
     watch: Literal["argmax", "placed"] = "argmax"
@@ -70,9 +71,9 @@ class Saber:
     precision: Literal["float64", "bfloat16"] = "float64"
     """bfloat16 rounds confidences and bar as the released code did on bf16 weights."""
     doubt: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Take back only tokens whose sign is below this; whatever grew least when left out (released)."""
+    """Take back only tokens whose measure is below this; if left out, whatever grew least (released)."""
     doubt_by: Literal["confidence", "own", "kept", "lead"] = "confidence"
-    """The sign: the confidence followed, the token's own probability, the share that is left of its
+    """The measure: the confidence followed, the token's own probability, the share that is left of its
     confidence at acceptance, or the lead of the likeliest token over the next."""
 
     @property

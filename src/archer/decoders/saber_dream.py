@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -46,10 +45,11 @@ class SaberDream:
     """Accept above the mean first-time confidence, at least n; re-mask the least likely placed tokens."""
 
     n: Annotated[int, Field(ge=2)] = 2
-    """Positions accepted per update at least."""
+    """The fewest positions accepted per update."""
     mu: Annotated[int, Field(ge=1)] = 8
     """Re-mask divisor."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
     eos_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Times log(1 - t + eps) is added to end-of-text logits where masks are filled; t falls from 1."""
     steps: Annotated[int, Field(ge=1)] = 512
@@ -130,5 +130,5 @@ class SaberDream:
             time = 1 + (EPS - 1) * min(update, self.steps) / self.steps
             values = row.values.clone()
             values[:, list(state.prompt.eos)] += self.eos_penalty * math.log(1 - time + EPS)
-            rows.append(replace(row, values=values))
+            rows.append(row.with_values(values))
         return logits.changed(rows)

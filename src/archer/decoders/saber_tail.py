@@ -41,9 +41,9 @@ class SaberTail(Saber):
     """Saber whose settled end marks rest between looks."""
 
     settle: Annotated[int, Field(ge=1)] = 3
-    """Updates that an end mark must have stood before it rests."""
+    """Updates that an end mark must have been in place before it rests."""
     rest: Annotated[int, Field(ge=0)] = 8
-    """Updates that it rests at most before it is looked at again; 0 is Saber."""
+    """The most updates it rests before it is looked at again; 0 is Saber."""
     edge: Annotated[int, Field(ge=0)] = 2
     """End marks next to the answer that never rest."""
     wake: Literal["boundary", "look"] = "boundary"

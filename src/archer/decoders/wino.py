@@ -42,10 +42,13 @@ class Wino:
     """Accept above `threshold`, re-mask what its shadow gives less than `verify`."""
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.7
+    """Confidence above which a mask is filled."""
     verify: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """A placed token that its shadow gives less than this is taken back."""
     block: Annotated[int, Field(ge=1)] | None = None
     """Columns decoded together, left to right; the whole response when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
 
     @property
     def reads(self) -> Scope:

@@ -5,6 +5,7 @@ Axes: B rows, L columns, V vocabulary.  A wrapper is a decoder around a decoder;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from torch import Tensor
 from archer.decoders.base import Decision, Decoder, DecodeState
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Answers, Logits, RowLogits
+from archer.engine.logits import Answers, Logits, RowLogits, Rows
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Guided(_Wrapped):
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         pairs = zip(logits.rows[::2], logits.rows[1::2], strict=True)
         rows = [
-            replace(with_prompt, values=self._guide(with_prompt.values, without.values))
+            with_prompt.with_values(self._guide(with_prompt.values, without.values))
             for with_prompt, without in pairs
         ]
         return self.inner.step(state, logits.changed(rows))
@@ -115,13 +116,24 @@ def seen_by(blind: bool, decoder: Decoder[Any]) -> Decoder[Any]:
 
 
 class _EndsLast(Logits):
-    """The same tokens; confidences from a distribution without the end ids."""
+    """The same tokens; what says how sure a column is comes from a distribution without the end ids.
+
+    A column whose likeliest token is an end id leads by nothing and has the largest entropy there is, so
+    that orders by margin and by entropy take it last as well.
+    """
 
     def __init__(self, logits: Logits, ends: Sequence[int]) -> None:
         super().__init__(logits.rows, logits.answers, logits.mask)
         self._source = logits._source
         self._tokens = logits
+        self._ends = tuple(ends)
         self._quiet = _without(logits, ends)
+
+    def changed(self, rows: Sequence[RowLogits]) -> Logits:
+        return _EndsLast(self._tokens.changed(rows), self._ends)
+
+    def select(self, rows: Sequence[int]) -> Logits:
+        return _EndsLast(self._tokens.select(rows), self._ends)
 
     @property
     def greedy(self) -> Answers:
@@ -130,17 +142,41 @@ class _EndsLast(Logits):
     def sampled(self, temperature: float, keys: Sequence[int], updates: Sequence[int]) -> Answers:
         return self._with_quiet(self._tokens.sampled(temperature, keys, updates))
 
+    @property
+    def entropy(self) -> Rows:
+        return tuple(
+            found.masked_fill(ends, math.log(row.values.shape[1]))
+            for row, found, ends in zip(self.rows, self._quiet.entropy, self._ending, strict=True)
+        )
+
+    @property
+    def margin(self) -> Rows:
+        pairs = zip(self._quiet.margin, self._ending, strict=True)
+        return tuple(found.masked_fill(ends, 0.0) for found, ends in pairs)
+
+    @property
+    def _ending(self) -> Rows:
+        """Bool[n]: columns whose likeliest token is an end id."""
+        ends = torch.tensor(self._ends, dtype=torch.long, device=self.rows[0].device)
+        return tuple(torch.isin(tokens, ends) for tokens in self._tokens.greedy.tokens)
+
     def _with_quiet(self, best: Answers) -> Answers:
         return self._quiet.answering(best.tokens)
 
 
 def _without(logits: Logits, ids: Sequence[int]) -> Logits:
-    """The logits with these ids ruled out."""
+    """The logits with these ids ruled out.
+
+    Where nothing else is left of a truncated distribution the mask id stands in: all others have
+    probability 0.
+    """
     if not ids:
         return logits
-    index = torch.tensor(ids, device=logits.rows[0].values.device)
-    return logits.changed([_ruled_out(row, index) for row in logits.rows])
+    index = torch.tensor(ids, device=logits.rows[0].device)
+    return logits.changed([_ruled_out(row, index, logits.mask) for row in logits.rows])
 
 
-def _ruled_out(row: RowLogits, ids: Tensor) -> RowLogits:
-    return replace(row, values=row.values.index_fill(1, ids, -torch.inf))
+def _ruled_out(row: RowLogits, ids: Tensor, mask: int) -> RowLogits:
+    values = row.values.index_fill(1, ids, -torch.inf)
+    values[:, mask].masked_fill_(values.amax(dim=1) == -torch.inf, 0.0)
+    return row.with_values(values)

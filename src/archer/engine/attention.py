@@ -7,6 +7,7 @@ Which keys a query sees is decided by whoever makes the views; on a processor no
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,8 @@ from torch.nn import functional as F
 
 PACKED_DTYPES = (torch.float16, torch.bfloat16)
 """What the variable-length kernel takes."""
+MOST_COPIED = 2
+"""How often the keys of a row are packed for one call at most, on the average of its columns."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,69 @@ class View:
 def attend(queries: Tensor, views: Sequence[View], spans: Sequence[slice]) -> Tensor:
     """[N, H, D] rotated queries, of which those of each span see one view -> [N, H, D].
 
-    The spans follow each other without a gap.  Where a device has variable-length attention one call serves
-    all groups; a processor is faster with a call for each, which copies nothing.
+    The spans follow each other without a gap.  Where device and torch have variable-length attention one call
+    serves groups of different rows; otherwise there is a call for each, which copies nothing.
     """
     if len(views) == 1:
         return attend_group(queries, views[0])
     dense = all(view.visible is None for view in views)
-    if dense and queries.device.type == "cuda" and queries.dtype in PACKED_DTYPES:
-        from torch.nn.attention.varlen import varlen_attn  # not part of every build of torch
-
-        return attend_packed(queries, views, varlen_attn)
+    kernel = packed_kernel(queries.device.type, queries.dtype) if dense else None
+    if kernel is not None:
+        return attend_together(queries, views, spans, kernel)
     return torch.cat(
         [queries[:0], *(attend_group(queries[s], v) for s, v in zip(spans, views, strict=True))]
     )
+
+
+def attend_together(
+    queries: Tensor, views: Sequence[View], spans: Sequence[slice], kernel: Callable[..., Any]
+) -> Tensor:
+    """The same with one call of a variable-length kernel for all views but those that overlap too much.
+
+    The kernel wants every view's keys packed.  Under block-causal attention a row has a view for each of its
+    blocks; packed again and again, its keys would take memory quadratic in its length.  Such views get calls
+    of their own.
+    """
+    packed = packable(views)
+    if len(packed) == len(views):
+        return attend_packed(queries, views, kernel)
+    parts = {
+        at: attend_group(queries[spans[at]], views[at])
+        for at in range(len(views))
+        if at not in packed
+    }
+    if packed:
+        chosen = sorted(packed)
+        asked = torch.cat([queries[spans[at]] for at in chosen])
+        answer = attend_packed(asked, [views[at] for at in chosen], kernel)
+        parts.update(zip(chosen, answer.split([views[at].queries for at in chosen]), strict=True))
+    return torch.cat([parts[at] for at in range(len(views))])
+
+
+def packable(views: Sequence[View]) -> set[int]:
+    """The views of rows whose views have at most `MOST_COPIED` times the row's own columns."""
+    of_row: dict[int, list[int]] = defaultdict(list)
+    for at, view in enumerate(views):
+        of_row[view.keys.data_ptr()].append(at)
+    found: set[int] = set()
+    for own in of_row.values():
+        columns = [views[at].keys.shape[2] for at in own]
+        if sum(columns) <= MOST_COPIED * max(columns):
+            found.update(own)
+    return found
+
+
+@lru_cache
+def packed_kernel(device: str, dtype: torch.dtype) -> Callable[..., Any] | None:
+    """Variable-length attention where there is one; older versions and some builds of torch have none."""
+    if device != "cuda" or dtype not in PACKED_DTYPES:
+        return None
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    found: Callable[..., Any] = varlen_attn
+    return found
 
 
 def attend_packed(queries: Tensor, views: Sequence[View], kernel: Callable[..., Any]) -> Tensor:

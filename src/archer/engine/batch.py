@@ -12,7 +12,6 @@ from typing import Any, Generic
 import torch
 
 from archer.engine.forward import Answer, Part, run
-from archer.engine.logits import fetched_together
 from archer.engine.network import Transformer
 from archer.engine.pieces import PLAIN, Pieces
 from archer.engine.schedule import Tag
@@ -20,6 +19,7 @@ from archer.engine.step import Step
 from archer.engine.timing import Interval
 from archer.engine.walk import Walk
 from archer.engine.work import Work
+from archer.errors import ShardLost
 
 MOST_REUSED = 8
 """Updates without a pass that a walk makes in one turn at the most."""
@@ -54,14 +54,18 @@ class Batch(Generic[Tag]):
         """One update of each walk; walks that need no pass may make a few more.
 
         When memory runs out `make_room` is asked to free some, once; it says whether it could.  A pass that
-        raises is halved until the guilty walk is alone.
+        raises is halved until the guilty walk is alone.  Walks under a layer rule are never part of that: a
+        rule writes over what it reads, so what it has done must not be done again.
         """
         made: Turn[Tag] = Turn()
         going: list[Tag] = []
         for tag in tags:
             if self._laid_out(tag, made):
                 going.append(tag)
-        self._run(going, made, make_room)
+        ruled = [tag for tag in going if _wanted(self.walks[tag]).rule is not None]
+        self._run([tag for tag in going if tag not in ruled], made, make_room)
+        for tag in ruled:
+            self._run([tag], made, make_room)
         for tag in tags:
             self._reuse(tag, made)
         return made
@@ -70,6 +74,8 @@ class Batch(Generic[Tag]):
         """Whether a walk takes part in the pass; a walk that is stuck or asks the impossible ends here."""
         try:
             return self.walks[tag].wants is not None
+        except ShardLost:
+            raise
         except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
             made.failed[tag] = error
             return False
@@ -77,14 +83,17 @@ class Batch(Generic[Tag]):
     def _run(
         self, tags: Sequence[Tag], made: Turn[Tag], make_room: Callable[[], bool] | None
     ) -> None:
+        tags = [tag for tag in tags if tag in self.walks]
         if not tags:
             return
         try:
             answers = self._answers(tags, made)
+        except ShardLost:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a pass raises belongs to one of its walks
-            if make_room is not None and out_of_memory(error) and make_room():
-                left = [tag for tag in tags if tag in self.walks]
-                self._run(left, made, None)
+            again = all(_can_repeat(_wanted(self.walks[tag])) for tag in tags)
+            if again and make_room is not None and out_of_memory(error) and make_room():
+                self._run(tags, made, None)
             elif len(tags) > 1:
                 half = len(tags) // 2
                 self._run(tags[:half], made, make_room)
@@ -99,8 +108,8 @@ class Batch(Generic[Tag]):
         """One pass for all; walks that ask the same first question as another get its answer."""
         walks = [self.walks[tag] for tag in tags]
         for walk in walks:
-            if walk.swapped_out and (lost := walk.swap_in()) is not None:
-                run(self._network, [lost], self._pieces)
+            if walk.swapped_out:
+                walk.swap_in(lambda lost: run(self._network, [lost], self._pieces))
         parts = [_wanted(walk) for walk in walks]
         leaders: dict[Hashable, int] = {}
         like = [leaders.setdefault(_asks(walk, at), at) for at, walk in enumerate(walks)]
@@ -108,8 +117,6 @@ class Batch(Generic[Tag]):
         answers = dict(
             zip(alone, run(self._network, [parts[at] for at in alone], self._pieces), strict=True)
         )
-        if len(alone) > 1 and self._network.device.type != "cpu":
-            _fetch(list(answers.values()), parts[0].canvas.mask)
         made.intervals += {
             id(a.interval): (a.interval, a.columns) for a in answers.values()
         }.values()
@@ -121,6 +128,8 @@ class Batch(Generic[Tag]):
     def _advance(self, tag: Tag, answer: Answer | None, made: Turn[Tag]) -> None:
         try:
             made.steps.append((tag, self.walks[tag].advance(answer)))
+        except ShardLost:
+            raise
         except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
             made.failed[tag] = error
 
@@ -147,6 +156,12 @@ def _wanted(walk: Walk[Any]) -> Part:
     return part
 
 
+def _can_repeat(part: Part) -> bool:
+    """Whether a pass that raised halfway may be made again: it reads nothing that it has written over."""
+    sizes = zip(part.layout.full, part.layout.fed, strict=True)
+    return part.rule is None or all(full or not fed for full, fed in sizes)
+
+
 def _asks(walk: Walk[Any], at: int) -> Hashable:
     """Equal for walks that ask the same first question; `at` where no other walk can ask the same."""
     part = _wanted(walk)
@@ -164,19 +179,9 @@ def _asks(walk: Walk[Any], at: int) -> Hashable:
     )
 
 
-def _fetch(answers: Sequence[Answer], mask: int) -> None:
-    """Bring what decoders read to the host in one transfer for all walks, not one for each."""
-    rows = [(answer.rows, row) for answer in answers for row in answer.rows]
-    fetched = fetched_together([own[row] for own, row in rows], mask)
-    for (own, row), now in zip(rows, fetched, strict=True):
-        own[row] = now
-
-
 def _copied(answer: Answer, leader: Part, follower: Part) -> Answer:
     """The leader's answer for a walk that asked the same, with the leader's keys and values."""
-    theirs, own = leader.memory.store, follower.memory.store
     with torch.inference_mode():
-        own.keys.copy_(theirs.keys)
-        own.values.copy_(theirs.values)
+        follower.memory.store.take(leader.memory.store)
     nothing = replace(answer.interval, end=answer.interval.start)
     return replace(answer, work=Work(), interval=nothing)

@@ -3,7 +3,7 @@
 Axes: N token rows, d width, E experts, k experts per row, f inner width of an expert.
 
 Rows are sorted by expert, so that each expert makes one product for all of its rows and an expert without
-rows makes none.  On a CPU that is a loop over the experts; elsewhere it is torch's grouped product, which
+rows makes none.  That is a loop over the experts, or, on cards that have it, torch's grouped product, which
 leaves the number of rows per expert on the device.
 """
 
@@ -21,6 +21,8 @@ from archer.engine.router import Router
 TOGETHER = 4
 """Rows of an expert are filled up to a multiple of this: processors take fewer rows through other code, and
 what a row becomes must not depend on which others were sent to the same expert."""
+GROUPED_DTYPE, GROUPED_SINCE = torch.bfloat16, (8, 0)
+"""What torch's grouped product takes, and the compute capability it needs."""
 TINY = 1e-20
 """Added to the sum that the released LLaDA2 divides its weights by."""
 
@@ -43,6 +45,15 @@ class Experts:
     kept_groups: int = 1
     scale: float = 1.0
     """What the weights of a row add up to with grouped sigmoids."""
+    first: int = 0
+    """The first expert whose weights are here."""
+    held: int | None = None
+    """How many are here, where the others are with other shards; None means all."""
+
+    @property
+    def here(self) -> int:
+        """How many experts have their weights here."""
+        return self.count if self.held is None else self.held
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,16 @@ class Sent:
     """Long[N, k]"""
     weights: Tensor
     """[N, k], at least float32"""
+    away: Tensor | None = None
+    """Bool[N, k]: sent to an expert of another shard; None where all experts are here."""
+
+    def to(self, experts: Experts) -> Sent:
+        """The same, experts counted from the first that is here; those away get the number past them."""
+        if experts.held is None:
+            return self
+        away = (self.experts < experts.first) | (self.experts >= experts.first + experts.held)
+        own = (self.experts - experts.first).masked_fill(away, experts.held)
+        return Sent(own, self.weights, away)
 
 
 @dataclass(frozen=True)
@@ -64,9 +85,9 @@ class Stack:
     down: Tensor
     """[E, d, f]"""
     gate_up_scale: Tensor | None = None
-    """[E, 2 f] where the weights are Int8"""
+    """[E, 2 f, g] where the weights are Int8"""
     down_scale: Tensor | None = None
-    """[E, d] where the weights are Int8"""
+    """[E, d, g'] where the weights are Int8"""
 
     def answer(self, expert: int, rows: Tensor) -> Tensor:
         """[n, d] -> [n, d]: one expert's SwiGLU."""
@@ -81,24 +102,37 @@ def send(normed: Tensor, router: Tensor, bias: Tensor | None, experts: Experts) 
     if experts.router is Router.SOFTMAX:
         scores = _wide(F.linear(normed, router)).softmax(dim=-1)
         weights, chosen = scores.topk(experts.active, dim=-1)
-        return Sent(chosen, weights)
+        return Sent(chosen, weights).to(experts)
     scores = F.linear(_wide(normed), _wide(router)).sigmoid()
     ranked = scores if bias is None else scores + bias
     chosen = _in_best_groups(ranked, experts).topk(experts.active, dim=-1).indices
     weights = scores.gather(-1, chosen)
     if experts.active > 1:
         weights = weights / (weights.sum(dim=-1, keepdim=True) + TINY)
-    return Sent(chosen, weights * experts.scale)
+    return Sent(chosen, weights * experts.scale).to(experts)
 
 
 def mixed(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
     """[N, d] -> [N, d]: the weighted answers of each row's experts, summed in at least float32."""
-    on_device = normed.device.type != "cpu" or torch.compiler.is_compiling()
-    if on_device and stack.gate_up_scale is None and normed.dtype != torch.float64:
-        answers = grouped(normed, sent.experts, stack)
-    else:
-        answers = in_turn(normed, sent.experts, stack)
-    return (_wide(answers) * sent.weights[..., None]).sum(dim=1).to(normed.dtype)
+    way = grouped if can_group(normed, stack) else in_turn
+    return weighed(way(normed, sent.experts, stack), sent).to(normed.dtype)
+
+
+def can_group(normed: Tensor, stack: Stack) -> bool:
+    """Whether torch's grouped product serves here; where there is no data nothing else can."""
+    if stack.gate_up_scale is not None:
+        return False
+    if normed.is_cuda and normed.dtype == GROUPED_DTYPE:
+        return torch.cuda.get_device_capability(normed.device) >= GROUPED_SINCE
+    return normed.is_meta
+
+
+def weighed(answers: Tensor, sent: Sent) -> Tensor:
+    """[N, k, d] -> [N, d]: the answers of each row's experts by their weights, in at least float32."""
+    if sent.away is not None:
+        answers = answers.masked_fill(sent.away[..., None], 0.0)
+    summed: Tensor = (_wide(answers) * sent.weights[..., None]).sum(dim=1)
+    return summed
 
 
 def _in_best_groups(ranked: Tensor, experts: Experts) -> Tensor:
@@ -117,14 +151,15 @@ def in_turn(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
     rows = order.div(chosen.shape[1], rounding_mode="floor")
     answers = normed.new_empty((len(flat), normed.shape[1]))
     first = 0
-    for expert, count in enumerate(flat.bincount(minlength=len(stack.gate_up)).tolist()):
+    held = len(stack.gate_up)
+    for expert, count in enumerate(flat.bincount(minlength=held)[:held].tolist()):
         if count:
             places = order[first : first + count]
             taken = normed[rows[first : first + count]]
             filled = F.pad(taken, (0, 0, 0, -count % TOGETHER))
             answers[places] = stack.answer(expert, filled)[:count]
             first += count
-    return answers.view(*chosen.shape, -1)
+    return answers.view(*chosen.shape, normed.shape[1])
 
 
 def grouped(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
@@ -136,7 +171,11 @@ def grouped(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
     ends = torch.searchsorted(flat[order], experts, right=True).int()
     gate, up = F.grouped_mm(taken, stack.gate_up.mT, offs=ends).chunk(2, dim=-1)
     answers = F.grouped_mm(F.silu(gate) * up, stack.down.mT, offs=ends)
-    return torch.empty_like(answers).index_copy_(0, order, answers).view(*chosen.shape, -1)
+    return (
+        torch.empty_like(answers)
+        .index_copy_(0, order, answers)
+        .view(*chosen.shape, normed.shape[1])
+    )
 
 
 def _wide(values: Tensor) -> Tensor:

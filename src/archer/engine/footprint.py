@@ -6,10 +6,11 @@ of a pass, which the budget of columns bounds.
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 
 import torch
 
+from archer.engine.available import available
 from archer.engine.canvas import Canvas
 from archer.engine.memory import Store
 from archer.engine.network import Transformer
@@ -27,24 +28,37 @@ def kept_bytes(network: Transformer, policy: Policy, canvas: Canvas) -> int:
     return cells * numbers * network.dtype.itemsize
 
 
-def empty_store(network: Transformer, canvas: Canvas) -> Store:
-    """Room for the keys and values of every row and column of a canvas."""
+def empty_store(network: Transformer, rows: int, columns: int) -> Store:
+    """Room for the keys and values of so many rows and columns."""
     shape = network.shape
-    return Store.empty(
+    store = Store.empty(
         shape.layers,
-        canvas.rows,
+        rows,
         shape.kv_heads,
-        canvas.columns,
+        columns,
         shape.head_dim,
         device=network.device,
         dtype=network.dtype,
     )
+    return store if network.all_shards is None else replace(store, mirror=network.all_shards)
 
 
-def default_limit(device: torch.device) -> int:
-    """Bytes that requests may hold on a device when nobody says otherwise."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
+def default_limit(network: Transformer) -> int:
+    """Bytes that requests may hold on a network's device when nobody says otherwise.
+
+    Shards on a processor share its memory.
+    """
+    if network.device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(network.device)
     else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = available()
+        free //= 1 if network.all_shards is None else network.all_shards.shards
     return int(SHARE * free)
+
+
+def readable(size: int) -> str:
+    """Bytes as people say them: 16.4 kB, 467 MB."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size} bytes"

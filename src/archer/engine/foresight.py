@@ -46,9 +46,9 @@ class Foresight:
         if kept == 1:
             tokens, logits = peaks.tokens[:, None], peaks.best[:, None]
         else:
-            few = min(kept + 1, row.values.shape[1])
-            logits, tokens = row.values.topk(few, dim=1)
-            order = (tokens == mask).to(torch.int8).argsort(dim=1, stable=True)[:, : few - 1]
+            logits, tokens = row.likeliest(kept + 1)
+            order = (tokens == mask).to(torch.int8).argsort(dim=1, stable=True)
+            order = order[:, : tokens.shape[1] - 1]
             tokens, logits = tokens.gather(1, order), logits.gather(1, order)
         nats = (mass[:, None] - logits.double()).clamp(min=0.0)
         found, surprisals = to_host(tokens.contiguous(), nats.contiguous())

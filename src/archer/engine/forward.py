@@ -12,7 +12,7 @@ This file does not decide what to compute (a policy does) and looks at no token'
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +23,10 @@ from archer.engine.attention import View, attend
 from archer.engine.canvas import Canvas
 from archer.engine.layer_rule import RowRule
 from archer.engine.layout import Layout, RowGroup, columns_of, kept_rows
-from archer.engine.logits import RowLogits
 from archer.engine.memory import Memory
 from archer.engine.network import Angles, Transformer
 from archer.engine.pieces import PLAIN, Pieces
+from archer.engine.row_logits import Reduced, RowLogits, SplitLogits
 from archer.engine.ruled import ruled
 from archer.engine.timing import Clock, Interval
 from archer.engine.work import Work
@@ -169,8 +169,8 @@ def dense(index: int, network: Transformer, hidden: Tensor, at: Pass) -> Tensor:
 def run(network: Transformer, parts: Sequence[Part], pieces: Pieces = PLAIN) -> list[Answer]:
     """Compute the columns of every part; returns each part's logits and what it took.
 
-    Parts under a layer rule run by themselves, all others in one packed pass.  `pieces` is the arithmetic
-    of a layer, plain or compiled.
+    Parts under a layer rule run by themselves, all others in one packed pass, with one reduction over the
+    vocabulary for all of them.  `pieces` is the arithmetic of a layer, plain or compiled.
     """
     together = [part for part in parts if part.rule is None]
     answers = {id(part): answer for part, answer in _timed(network, together, pieces)}
@@ -188,20 +188,32 @@ def _timed(
     clock = Clock(network.device)
     started = clock.mark()
     columns = sum(part.columns for part in parts)
-    if columns:
-        inputs = Inputs.of(parts, network.device)
-        shares, scores = inputs.shares, compute(network, inputs, pieces)
-    else:
-        shares = _shares(parts, network.device)
-        scores = network.head.new_empty((0, network.shape.vocabulary))
+    shares, logits_of = _computed(network, parts, pieces)
     interval = Interval(clock, started, clock.mark())
+    reduced = None
+    if len(parts) > 1:
+        every = RowLogits(logits_of(slice(0, shares[-1].scored.stop)), ())
+        reduced = Reduced.of(every.peaks(parts[0].canvas.mask))
     for share in shares:
         share.work.scored += share.scored.stop - share.scored.start
         rows, taken = {}, share.scored.start
         for row, places in share.part.layout.answers:
-            rows[row] = RowLogits(scores[taken : taken + len(places)], places)
-            taken += len(places)
+            read = slice(taken, taken := taken + len(places))
+            rows[row] = RowLogits(logits_of(read), places, reduced and reduced[read])
         yield share.part, Answer(rows, share.work, interval, columns)
+
+
+def _computed(
+    network: Transformer, parts: Sequence[Part], pieces: Pieces
+) -> tuple[tuple[Share, ...], Callable[[slice], Tensor | SplitLogits]]:
+    """Make a pass, alone or with the other shards; its shares and the logits of any rows of it."""
+    if not any(part.columns for part in parts):
+        nothing = network.head.new_empty((0, network.shape.vocabulary))
+        return _shares(parts, network.device), nothing.__getitem__
+    inputs = Inputs.of(parts, network.device)
+    if (shards := network.all_shards) is None:
+        return inputs.shares, compute(network, inputs, pieces).__getitem__
+    return inputs.shares, shards.make_pass(parts, lambda: compute(network, inputs, pieces))
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,9 @@ def _seconds(network: Transformer, columns: int) -> float:
     canvas = Canvas.plain(prompt, nothing, np.array([[0, 1]]), np.ones((1, 1), dtype=np.bool_))
     frame = layout.Frame(canvas.starts, (0,), canvas.response.start, running=(0,))
     plan = layout.plan(canvas.everything(), canvas.reads, frame, shift=False, device=network.device)
-    part = Part(canvas, plan, Memory.blank(empty_store(network, canvas), canvas))
+    part = Part(
+        canvas, plan, Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
+    )
     taken = []
     for _ in range(REPEATS):
         started = perf_counter()

@@ -9,7 +9,7 @@ it would saturate at 1.0 and ties, not the rule, would pick the tokens to take b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any
@@ -19,53 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archer.engine import noise
 from archer.engine.arrays import Flags, Ints, Reals
-from archer.engine.peaks import (
-    Peaks,
-    entropy_of,
-    gumbel_argmax,
-    logit_of,
-    peaks_of,
-    second_best,
-)
+from archer.engine.peaks import Peaks
+from archer.engine.row_logits import RowLogits as RowLogits
 from archer.engine.transfer import to_host
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """A reduction that the host has fetched."""
-
-    peaks: Peaks
-    fetched: tuple[NDArray[Any], ...]
-
-
-@dataclass(frozen=True)
-class RowLogits:
-    """The logits of one row: `values[i]` [V] scores the token at answer column `columns[i]`."""
-
-    values: Tensor
-    """[n, V]"""
-    places: tuple[int, ...]
-    """The columns, ascending, counted from the start of the response."""
-    reduced: Reduced | None = None
-    """The reduction, where it has been made and fetched already."""
-
-    @cached_property
-    def columns(self) -> Tensor:
-        """Long[n]: the same columns on the device."""
-        return torch.tensor(self.places, dtype=torch.long, device=self.values.device)
-
-
-def fetched_together(rows: Sequence[RowLogits], mask: int) -> list[RowLogits]:
-    """The same rows with their reductions, brought to the host in one transfer for all of them."""
-    peaks = [peaks_of(row.values, mask) for row in rows]
-    arrays = iter(to_host(*chain.from_iterable(each.tensors for each in peaks)))
-    return [
-        replace(row, reduced=Reduced(each, tuple(islice(arrays, len(each.tensors)))))
-        for row, each in zip(rows, peaks, strict=True)
-    ]
-
 
 Rows = tuple[Tensor, ...]
 """For each row one tensor [n]: a number for every column that was read."""
@@ -114,8 +71,12 @@ class Logits:
         return cls([RowLogits(row, tuple(range(answers))) for row in values], answers, mask)
 
     def changed(self, rows: Sequence[RowLogits]) -> Logits:
-        """Other logits made of these; whether they are sound is still said of these."""
-        made = Logits(rows, self.answers, self.mask)
+        """Other logits made of these; whether they are sound is still said of these.
+
+        A reduction that a row was given belongs to what it was made of and is dropped.
+        """
+        plain = [RowLogits(row.scores, row.places) for row in rows]
+        made = Logits(plain, self.answers, self.mask)
         made._source = self._source
         return made
 
@@ -160,10 +121,7 @@ class Logits:
     @cached_property
     def peaks(self) -> tuple[Peaks, ...]:
         """One reduction per row, made once however many ask."""
-        return tuple(
-            peaks_of(row.values, self.mask) if row.reduced is None else row.reduced.peaks
-            for row in self.rows
-        )
+        return tuple(row.peaks(self.mask) for row in self.rows)
 
     @cached_property
     def greedy(self) -> Answers:
@@ -176,20 +134,19 @@ class Logits:
         """Tokens drawn at `temperature`, with their untempered probability; greedy at 0, drawing nothing."""
         if temperature == 0:
             return self.greedy
-        tokens = []
-        for row, key, update in zip(self.rows, keys, updates, strict=True):
-            generator = noise.stream(key, update, row.values.device)
-            tokens.append(gumbel_argmax(row.values, temperature, generator, self.mask))
-        return self.answering(tuple(tokens))
+        asked = zip(self.rows, keys, updates, strict=True)
+        return self.answering(
+            tuple(row.drawn(temperature, key, update, self.mask) for row, key, update in asked)
+        )
 
     def answering(self, tokens: Rows) -> Answers:
         """These tokens, as likely as they are here."""
-        found = [logit_of(r.values, t) for r, t in zip(self.rows, tokens, strict=True)]
+        found = [row.logit_of(each) for row, each in zip(self.rows, tokens, strict=True)]
         return Answers(tokens, tuple(found), self.peaks)
 
     def at(self, tokens: Ints) -> Rows:
         """[B, A] -> Long[n] per row: of given tokens those of the columns that were read."""
-        placed = torch.from_numpy(tokens).to(self.rows[0].values.device)
+        placed = torch.from_numpy(tokens).to(self.rows[0].device)
         return tuple(placed[index, row.columns] for index, row in enumerate(self.rows))
 
     def probability(self, tokens: Rows) -> Rows:
@@ -200,14 +157,14 @@ class Logits:
     @cached_property
     def entropy(self) -> Rows:
         """Float64[n]: entropy of each distribution in nats."""
-        return tuple(entropy_of(r.values, p) for r, p in self._pairs())
+        return tuple(row.entropy(peaks) for row, peaks in self._pairs())
 
     @cached_property
     def margin(self) -> Rows:
         """Float64[n]: lead of the best candidate over the next, as probabilities."""
         return tuple(
-            p.probability(p.best) - p.probability(second_best(r.values, p, self.mask))
-            for r, p in self._pairs()
+            peaks.probability(peaks.best) - peaks.probability(row.second_best(peaks, self.mask))
+            for row, peaks in self._pairs()
         )
 
     def _pairs(self) -> Iterator[tuple[RowLogits, Peaks]]:

@@ -1,7 +1,8 @@
 """The loop: ask a policy what to recompute, run one pass, let the decoder decide, yield the step.
 
-There is no other loop.  Terminal, traces, metrics, probes and servers consume the steps; while they do, the
-loop is paused, so nothing they do is timed.  An update is made in `walk`, a pass in `forward`.
+Terminal, traces, metrics and probes consume the steps; while they do, the loop is paused, so nothing they do
+is timed.  An update is made in `walk` and a pass in `forward`, here as in `batch`, which does this for many
+requests at a time.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,6 +20,12 @@ from archer.engine.foresight import Foresight
 from archer.engine.logits import RowLogits
 
 
+class Mirror(Protocol):
+    """Keeps the stores of other shards as this one."""
+
+    def copied(self, target: Store, source: Store, slots: tuple[int, int] | None) -> None: ...
+
+
 @dataclass(frozen=True)
 class Store:
     """Keys (after rotation) and values of every column, preallocated and written in place."""
@@ -28,6 +34,8 @@ class Store:
     """[layers, S, KV, L, D]"""
     values: Tensor
     """[layers, S, KV, L, D]"""
+    mirror: Mirror | None = None
+    """Told of copies, where other shards hold the other heads; passes they make themselves."""
 
     @classmethod
     def empty(
@@ -52,7 +60,20 @@ class Store:
         return Store(self.keys[:, :, :, :0].clone(), self.values[:, :, :, :0].clone())
 
     def clone(self) -> Store:
-        return Store(self.keys.clone(), self.values.clone())
+        made = Store(self.keys.clone(), self.values.clone(), self.mirror)
+        if self.mirror is not None:
+            self.mirror.copied(made, self, None)
+        return made
+
+    def take(self, other: Store, slots: tuple[int, int] | None = None) -> None:
+        """Copy keys and values: of all slots, or into the first of `slots` what is in the second."""
+        for own, theirs in ((self.keys, other.keys), (self.values, other.values)):
+            if slots is None:
+                own.copy_(theirs)
+            else:
+                own[:, slots[0]] = theirs[:, slots[1]]
+        if self.mirror is not None:
+            self.mirror.copied(self, other, slots)
 
 
 @dataclass
@@ -81,7 +102,7 @@ class Memory:
     logits: tuple[RowLogits | None, ...]
     """What each row's last pass returned, for a row that asks the same question again."""
     features: dict[str, Tensor] = field(default_factory=dict)
-    """Named per-layer features of rules that keep some; empty otherwise."""
+    """Named per-layer features of rules that keep some, by slot of the store; empty otherwise."""
     foreseen: tuple[Foresight | None, ...] = ()
     """What each row's anchor expected, for rules that ask; made when they first ask, empty otherwise."""
 
@@ -199,10 +220,10 @@ class Memory:
     def copy_rows(self, twins: Mapping[int, int]) -> None:
         """Give rows the keys, values and features of others."""
         for row, like in twins.items():
-            for kept in (self.store.keys, self.store.values):
-                kept[:, self.slots[row]] = kept[:, self.slots[like]]
+            slots = self.slots[row], self.slots[like]
+            self.store.take(self.store, slots)
             for feature in self.features.values():
-                feature[row] = feature[like]
+                feature[slots[0]] = feature[slots[1]]
 
     def without_store(self) -> Memory:
         """The same without keys and values, which can be made again from the anchor."""
@@ -232,7 +253,6 @@ class Memory:
             block_passes=self.block_passes[chosen],
             reached=self.reached[chosen],
             logits=tuple(self.logits[row] for row in rows),
-            features={name: tensor[chosen] for name, tensor in self.features.items()},
             foreseen=tuple(self.foreseen[row] for row in rows if self.foreseen),
         )
 

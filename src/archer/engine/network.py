@@ -6,51 +6,28 @@ of a head, V vocabulary.
 It knows layers and nothing else: which columns are computed, where keys and values are kept and which
 rows reach the vocabulary is decided in `forward`.  Projections are stored fused (q, k, v in one
 matrix; gate and up in one matrix), the experts of a layer as one stack.
+
+A shard is this network in a smaller shape.  What it makes after attention and after the feed-forward is its
+share of a sum, which its group adds up; without a group nothing is added.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from archer.engine.experts import Experts, Stack, mixed, send
-from archer.engine.int8 import product
+from archer.engine.experts import Stack, mixed, send
+from archer.engine.int8 import SCALES, product, scales
 from archer.engine.router import Router
+from archer.engine.shape import Shape as Shape
 
-
-@dataclass(frozen=True)
-class Shape:
-    """Everything that distinguishes two networks of this family."""
-
-    layers: int
-    width: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    inner: int
-    vocabulary: int
-    norm_epsilon: float
-    rope_theta: float
-    qkv_bias: bool
-    rope_float32: bool
-    """Rotate in float32 whatever the model's dtype (LLaDA); otherwise in the model's dtype (Dream)."""
-    max_positions: int
-    qk_norm: bool = False
-    """A norm of every query and key head, before rotation."""
-    rotary: int | None = None
-    """Dimensions of a head that are rotated, the first ones; None means all."""
-    experts: Experts | None = None
-    """The mixture that takes the place of the feed-forward; None where every layer is dense."""
-
-    @property
-    def dense_layers(self) -> int:
-        """Layers at the front with an ordinary feed-forward."""
-        return self.layers if self.experts is None else min(self.experts.dense_layers, self.layers)
+if TYPE_CHECKING:
+    from archer.engine.group import Group
+    from archer.engine.shard_protocols import AllShards, OneShard
 
 
 class Projected(NamedTuple):
@@ -91,13 +68,14 @@ class Layer(nn.Module):
         weight = partial(_allocated, device=device, dtype=dtype)
         matrix = partial(_matrix, int8=int8, device=device, dtype=dtype)
         self.shape = shape
+        self.group: Group | None = None
         fused = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
         self.attention_norm = weight(shape.width)
-        self.qkv, self.qkv_scale = matrix(fused, shape.width)
+        self.qkv = weight(fused, shape.width)
         self.qkv_bias = weight(fused) if shape.qkv_bias else None
         self.query_norm = weight(shape.head_dim) if shape.qk_norm else None
         self.key_norm = weight(shape.head_dim) if shape.qk_norm else None
-        self.out, self.out_scale = matrix(shape.width, shape.heads * shape.head_dim)
+        self.out = weight(shape.width, shape.heads * shape.head_dim)
         self.feed_norm = weight(shape.width)
         self.gate_up = self.down = self.gate_up_scale = self.down_scale = None
         self.router = self.router_bias = None
@@ -115,8 +93,8 @@ class Layer(nn.Module):
                 self.router_bias = _allocated(
                     experts.count, device=device, dtype=_at_least_32(dtype)
                 )
-            self.expert_gate_up, self.expert_gate_up_scale = matrix(experts.count, *sizes[0])
-            self.expert_down, self.expert_down_scale = matrix(experts.count, *sizes[1])
+            self.expert_gate_up, self.expert_gate_up_scale = matrix(experts.here, *sizes[0])
+            self.expert_down, self.expert_down_scale = matrix(experts.here, *sizes[1])
 
     def normed(self, hidden: Tensor) -> Tensor:
         """[N, d] -> [N, d], the input of the attention projections."""
@@ -148,15 +126,24 @@ class Layer(nn.Module):
 
     def mix(self, attended: Tensor) -> Tensor:
         """[N, H, D] -> [N, d], the attention output projection."""
-        return product(attended.flatten(1), self.out, self.out_scale)
+        return self._summed(F.linear(attended.flatten(1), self.out))
 
     def feed_forward(self, hidden: Tensor) -> Tensor:
         """[N, d] -> [N, d], norm and SwiGLU or experts; the caller adds the residual."""
         normed = rms_norm(hidden, self.feed_norm, self.shape.norm_epsilon)
         if self.router is None:
-            return self._swiglu(normed)
+            return self._summed(self._swiglu(normed))
         answer = self._experts(normed)
-        return answer if self.gate_up is None else answer + self._swiglu(normed)
+        return self._summed(answer if self.gate_up is None else answer + self._swiglu(normed))
+
+    def likeness(self, values: Tensor, others: Tensor) -> Tensor:
+        """[n, KV, D] twice -> [n]: their cosine, over the heads of all shards."""
+        if self.group is None:
+            return F.cosine_similarity(values.flatten(1), others.flatten(1), dim=1)
+        return self.group.cosine(values.flatten(1), others.flatten(1))
+
+    def _summed(self, share: Tensor) -> Tensor:
+        return share if self.group is None else self.group.sum(share)
 
     def _swiglu(self, normed: Tensor) -> Tensor:
         assert self.gate_up is not None
@@ -196,10 +183,7 @@ class Layer(nn.Module):
 
     def _linear(self, normed: Tensor, start: int, stop: int) -> Tensor:
         bias = None if self.qkv_bias is None else self.qkv_bias[start:stop]
-        if self.qkv_scale is None:
-            return F.linear(normed, self.qkv[start:stop], bias)
-        heads = product(normed, self.qkv[start:stop], self.qkv_scale[start:stop])
-        return heads if bias is None else heads + bias
+        return F.linear(normed, self.qkv[start:stop], bias)
 
 
 class Transformer(nn.Module):
@@ -213,17 +197,26 @@ class Transformer(nn.Module):
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """With `int8` the matrices of the layers are whole numbers with a scale per output channel."""
+        """With `int8` feed-forwards and experts of all layers but the last are whole numbers with scales."""
         super().__init__()
         weight = partial(_allocated, device=device, dtype=dtype)
         self.shape = shape
+        self.int8 = int8
         self.embedding = weight(shape.vocabulary, shape.width)
         self.layers = nn.ModuleList(
-            Layer(shape, sparse=i >= shape.dense_layers, int8=int8, device=device, dtype=dtype)
+            Layer(
+                shape,
+                sparse=i >= shape.dense_layers,
+                int8=int8 and i < shape.layers - 1,
+                device=device,
+                dtype=dtype,
+            )
             for i in range(shape.layers)
         )
         self.norm = weight(shape.width)
         self.head = weight(shape.vocabulary, shape.width)
+        self.one_shard: OneShard | None = None
+        self.all_shards: AllShards | None = None
 
     @property
     def device(self) -> torch.device:
@@ -240,10 +233,14 @@ class Transformer(nn.Module):
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Long[N] -> [N, d]"""
+        if self.one_shard is not None:
+            return self.one_shard.embed(tokens, self.embedding)
         return F.embedding(tokens, self.embedding)
 
     def score(self, hidden: Tensor) -> Tensor:
         """[N, d] -> logits [N, V]"""
+        if self.one_shard is not None:
+            self.one_shard.note(hidden)
         return F.linear(rms_norm(hidden, self.norm, self.shape.norm_epsilon), self.head)
 
     def angles(self, positions: Tensor) -> Angles:
@@ -270,7 +267,7 @@ def _matrix(
     if not int8:
         return _allocated(*size, device=device, dtype=dtype), None
     whole = _allocated(*size, device=device, dtype=torch.int8)
-    return whole, _allocated(*size[:-1], device=device, dtype=_at_least_32(dtype))
+    return whole, _allocated(*size[:-1], scales(size[-1]), device=device, dtype=SCALES)
 
 
 def _at_least_32(dtype: torch.dtype | None) -> torch.dtype:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from archer.engine import noise
 
@@ -37,13 +38,17 @@ class Peaks:
     def tensors(self) -> tuple[Tensor, ...]:
         return self.tokens, self.best, self.top, self.rest
 
+    def __getitem__(self, columns: slice) -> Peaks:
+        """Of some of the columns."""
+        return Peaks(*(tensor[columns] for tensor in self.tensors))
+
     def probability(self, logit: Tensor) -> Tensor:
         """Float[n] -> Float64[n]"""
         return (logit.double() - self.top).exp() / (1.0 + self.rest.double())
 
 
-def peaks_of(values: Tensor, mask: int) -> Peaks:
-    """[n, V] -> Peaks"""
+def peaks_of(values: Tensor, mask: int | None) -> Peaks:
+    """[n, V] -> Peaks; without a mask id where it is not among these tokens."""
     tokens, best, summit, top = _summits(values, mask)
     chunks = list(_chunks(values))
     if len(chunks) == 1:
@@ -62,23 +67,37 @@ def _rest(values: Tensor, top: Tensor, summit: Tensor) -> Tensor:
 
 def entropy_of(values: Tensor, peaks: Peaks) -> Tensor:
     """[n, V] -> Float64[n]: log(1 + rest) - sum of p_v (z_v - top)."""
-    spread = torch.empty_like(peaks.top, dtype=torch.float64)
+    return entropy_from(weighted_below(values, peaks.top), peaks)
+
+
+def entropy_from(weighted: Tensor, peaks: Peaks) -> Tensor:
+    """The same from the sums of exp(z_v - top) (z_v - top), Float64[n]."""
+    mass = 1.0 + peaks.rest.double()
+    return mass.log() - weighted / mass
+
+
+def weighted_below(values: Tensor, top: Tensor) -> Tensor:
+    """[n, V], [n] -> Float64[n]: sum of exp(z_v - top) (z_v - top)."""
+    weighted = torch.empty_like(top, dtype=torch.float64)
     for rows in _chunks(values):
-        wide = _wide(values[rows])
-        below = (wide - peaks.top[rows, None]).clamp(min=-1e4)
-        weighted = below.exp().mul_(below).sum(dim=1, dtype=torch.float64)
-        mass = 1.0 + peaks.rest[rows].double()
-        spread[rows] = mass.log() - weighted / mass
-    return spread
+        below = (_wide(values[rows]) - top[rows, None]).clamp(min=-1e4)
+        weighted[rows] = below.exp().mul_(below).sum(dim=1, dtype=torch.float64)
+    return weighted
 
 
-def second_best(values: Tensor, peaks: Peaks, mask: int) -> Tensor:
-    """[n, V] -> [n]: the largest logit but the best candidate's and the mask id's."""
+def second_best(values: Tensor, tokens: Tensor, mask: int | None) -> Tensor:
+    """[n, V], Long[n] -> [n]: the largest logit but the given tokens' and the mask id's.
+
+    A token below 0 or beyond V rules nothing out.
+    """
     second = torch.empty_like(values[:, 0])
     for rows in _chunks(values):
-        others = values[rows].clone()
-        others[:, mask] = -torch.inf
-        second[rows] = others.scatter_(1, peaks.tokens[rows][:, None], -torch.inf).max(dim=1).values
+        others = F.pad(values[rows], (0, 1), value=-torch.inf)
+        if mask is not None:
+            others[:, mask] = -torch.inf
+        away = (tokens[rows] < 0) | (tokens[rows] > values.shape[1])
+        ruled_out = tokens[rows].masked_fill(away, values.shape[1])
+        second[rows] = others.scatter_(1, ruled_out[:, None], -torch.inf).max(dim=1).values
     return second
 
 
@@ -91,20 +110,20 @@ class Summits(NamedTuple):
     top: Tensor  # its logit
 
 
-def _summits(values: Tensor, mask: int) -> Summits:
+def _summits(values: Tensor, mask: int | None) -> Summits:
     """[n, V] -> Summits"""
     if values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64):
         return _summits_at_hand(values, mask)
     return _summits_anywhere(values, mask)
 
 
-def _summits_at_hand(values: Tensor, mask: int) -> Summits:
+def _summits_at_hand(values: Tensor, mask: int | None) -> Summits:
     """The same for logits that the host holds: numpy's argmax is several times as fast as torch's."""
     numbers = values.detach().numpy()
     each = np.arange(len(numbers))
     summit = numbers.argmax(axis=1)
     top = numbers[each, summit]
-    if (summit == mask).any():
+    if mask is not None and (summit == mask).any():
         blocked = np.flatnonzero(summit == mask)
         others = numbers[blocked]
         others[:, mask] = -np.inf
@@ -117,8 +136,12 @@ def _summits_at_hand(values: Tensor, mask: int) -> Summits:
     return Summits(*highest, *highest)
 
 
-def _summits_anywhere(values: Tensor, mask: int) -> Summits:
+def _summits_anywhere(values: Tensor, mask: int | None) -> Summits:
     """Without looking at data: the best on either side of the mask id, two views and no copy."""
+    if mask is None:
+        highest = values.max(dim=1)
+        found = highest.indices, _wide(highest.values)
+        return Summits(*found, *found)
     sides = []
     if mask > 0:
         sides.append(values[:, :mask].max(dim=1))
@@ -138,11 +161,35 @@ def gumbel_argmax(
     values: Tensor, temperature: float, generator: torch.Generator, mask: int
 ) -> Tensor:
     """[n, V] -> Long[n]: argmax of z + T * Gumbel, which samples softmax(z / T) without overflow."""
-    tokens = torch.empty(values.shape[0], dtype=torch.long, device=values.device)
-    for rows in _chunks(values):
-        drawn = noise.gumbel(generator, *values[rows].shape)
-        tokens[rows] = _summits(values[rows].double() + temperature * drawn, mask).tokens
-    return tokens
+    return gumbel_best(values, temperature, generator, mask, slice(0, values.shape[1])).tokens
+
+
+def gumbel_best(
+    values: Tensor,
+    temperature: float,
+    generator: torch.Generator,
+    mask: int | None,
+    drawn: slice,
+    vocabulary: int | None = None,
+) -> Summits:
+    """The same for those columns of the noise that are `drawn`, and how high each argmax is.
+
+    The noise is always that of the whole vocabulary, whoever needs which columns of it.
+    """
+    width = vocabulary or values.shape[1]
+    found = []
+    for rows in _chunks(values, width):
+        noisy = noise.gumbel(generator, values[rows].shape[0], width)[:, drawn]
+        found.append(_summits(values[rows].double() + temperature * noisy, mask))
+    if not found:
+        found.append(_summits_of_none(values))
+    return Summits(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+
+
+def _summits_of_none(values: Tensor) -> Summits:
+    """Of no rows at all."""
+    tokens, heights = values.new_empty(0, dtype=torch.long), values.new_empty(0).double()
+    return Summits(tokens, heights, tokens, heights)
 
 
 def logit_of(values: Tensor, tokens: Tensor) -> Tensor:
@@ -154,8 +201,8 @@ def _wide(values: Tensor) -> Tensor:
     return values if values.dtype in (torch.float32, torch.float64) else values.float()
 
 
-def _chunks(values: Tensor) -> Iterator[slice]:
+def _chunks(values: Tensor, width: int | None = None) -> Iterator[slice]:
     together = HOST_CHUNK if values.device.type == "cpu" else CHUNK
-    rows = max(1, together // values.shape[1])
+    rows = max(1, together // (width or values.shape[1]))
     for start in range(0, values.shape[0], rows):
         yield slice(start, start + rows)

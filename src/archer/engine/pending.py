@@ -53,6 +53,12 @@ class Pending:
         left_out = canvas.everything() & existing & ~self.asked
         return tuple(np.logical_not(left_out.any(axis=1)).tolist())
 
+    @property
+    def rests(self) -> bool:
+        """Some column keeps what a pass after the anchor gave it, and the next one will not make it again."""
+        resting = self.canvas.resting
+        return resting is not None and bool((resting & ~self.asked).any())
+
     def twins(self, groups: Sequence[int]) -> dict[int, int]:
         """Rows of the canvas that ask what an earlier one asks, by row; `groups` tells equal states apart.
 

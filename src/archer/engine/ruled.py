@@ -65,9 +65,9 @@ class OneRow:
     def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
         memory, columns = self.share.part.memory, self.share.part.canvas.columns
         if name not in memory.features:
-            size = (len(memory.slots), self.shape.layers, columns, like.shape[-1])
+            size = (memory.store.keys.shape[1], self.shape.layers, columns, like.shape[-1])
             memory.features[name] = like.new_zeros(size)
-        return memory.features[name][self.row, layer, self.start :]
+        return memory.features[name][self.slot, layer, self.start :]
 
     def _kept(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values [KV, L, D] of this row."""

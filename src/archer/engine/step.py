@@ -6,13 +6,13 @@ Axes: B rows still running.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic
 
 from archer.decoders.base import Decision, State
 from archer.engine.canvas import Canvas
-from archer.engine.logits import Logits
+from archer.engine.logits import Logits, RowLogits
 from archer.engine.memory import Memory
 from archer.engine.work import Work
 from archer.errors import NonFinite
@@ -59,6 +59,10 @@ class Step(Generic[State]):
     """Seconds spent on decoder, policy and layout."""
     errors: dict[int, NonFinite]
     """Rows that ended here because their logits were not finite; they are in none of the fields above."""
+
+    def with_rows(self, rows: Sequence[RowLogits]) -> Step[State]:
+        """The same step with other logits, or with none."""
+        return replace(self, logits=Logits(rows, self.logits.answers, self.logits.mask))
 
     def without_errors(self, sound: Sequence[int], lanes: Sequence[int]) -> Step[State]:
         """The same step with the `sound` rows alone; `lanes` are their rows of the canvas."""

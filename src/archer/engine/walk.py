@@ -10,7 +10,7 @@ touching the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Generic
@@ -58,12 +58,13 @@ class Walk(Generic[State]):
         self._fresh = memory is None and not any(state.updates)
         canvas = loop.decoder.canvas(state)
         if memory is None:
-            memory = Memory.blank(empty_store(loop.network, canvas), canvas)
+            memory = Memory.blank(empty_store(loop.network, canvas.rows, canvas.columns), canvas)
         self.memory = memory
         self._limit = loop.decoder.limit(state.length)
         self._index = 0
         self._planning = 0.0
         self._computed = 0
+        self._columns_left: float | None = None
         self._swapped_out = False
         self._plan: _Plan | None = None
         self._pending = self._ask(state, canvas, np.ones_like(state.done))
@@ -104,10 +105,12 @@ class Walk(Generic[State]):
     @property
     def columns_left(self) -> float:
         """Columns still to be computed: masks left x columns per token placed so far."""
-        masks = int(self.state.masked.sum())
-        placed = self.state.response.size - masks
-        each = self._computed / placed if placed and self._computed else self.next_columns
-        return float(max(masks, 1) * each)
+        if self._columns_left is None:
+            masks = int(self.state.masked.sum())
+            placed = self.state.response.size - masks
+            each = self._computed / placed if placed and self._computed else self.next_columns
+            self._columns_left = float(max(masks, 1) * each)
+        return self._columns_left
 
     @property
     def swapped_out(self) -> bool:
@@ -117,8 +120,9 @@ class Walk(Generic[State]):
     @property
     def can_swap_out(self) -> bool:
         """Whether its keys and values can be made again from tokens, exactly."""
-        kept = any(row is not None for row in self.memory.logits)
-        return self._loop.policy.rebuilds and not self._swapped_out and not kept
+        if self.done or self._swapped_out or not self._loop.policy.rebuilds:
+            return False
+        return not (self._pending.rests or any(row is not None for row in self.memory.logits))
 
     def swap_out(self) -> None:
         """Give back the keys and values; what is left of the walk is a few kilobytes."""
@@ -126,31 +130,39 @@ class Walk(Generic[State]):
         self.memory = self.memory.without_store()
         self._plan, self._swapped_out = None, True
 
-    def swap_in(self) -> Part | None:
-        """Make room for keys and values again; the pass that fills it, None where the next one does.
+    def swap_in(self, run: Callable[[Part], object]) -> None:
+        """Have keys and values again, filled by `run` where the next pass will not; if it raises, none.
 
         What a policy that `rebuilds` keeps is a function of tokens that the memory still has.
         """
+        assert self._swapped_out
+        canvas = self._pending.canvas
+        store = empty_store(self._loop.network, canvas.rows, canvas.columns)
+        memory = self.memory.with_store(store)
+        if (lost := self._lost(memory)) is not None:
+            run(lost)
+        self.memory, self._plan, self._swapped_out = memory, None, False
+
+    def _lost(self, memory: Memory) -> Part | None:
+        """The pass that fills an empty store as it was; None where the next one computes everything."""
         pending = self._pending
-        self.memory = self.memory.with_store(empty_store(self._loop.network, pending.canvas))
-        self._plan, self._swapped_out = None, False
-        stale = np.flatnonzero(self.memory.anchored & ~np.array(pending.whole()))
+        stale = np.flatnonzero(memory.anchored & ~np.array(pending.whole()))
         if not len(stale):
             return None
         canvas = replace(
             pending.canvas,
-            tokens=self.memory.made_of(pending.canvas),
+            tokens=memory.made_of(pending.canvas),
             reads=np.zeros_like(pending.asked),
         )
         frame = layout.Frame(
             starts=canvas.starts,
-            slots=self.memory.slots,
+            slots=memory.slots,
             response=canvas.response.start,
             running=tuple(stale.tolist()),
             attention_block=canvas.attention_block,
         )
         plan = self._loop.plans.plan(canvas.everything(), canvas.reads, frame)
-        return Part(canvas, plan, self.memory)
+        return Part(canvas, plan, memory)
 
     def advance(self, answer: Answer | None) -> Step[State]:
         """One update from the answer to what it wanted, or from none where it wanted none."""
@@ -188,7 +200,7 @@ class Walk(Generic[State]):
         if errors:
             sound = np.flatnonzero(finite).tolist()
             step = step.without_errors(sound, self._pending.lanes_of(sound))
-        self.state, self._plan, self._fresh = after, None, False
+        self.state, self._plan, self._fresh, self._columns_left = after, None, False, None
         self._index += 1
         self._computed += sum(call.fed for call in calls)
         self._drop_finished()

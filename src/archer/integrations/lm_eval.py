@@ -153,7 +153,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
             chat=False,
             allow_special=True,
             preset=self._preset,
-            **(self._settings | dict(wanted.settings)),
+            settings=self._settings | dict(wanted.settings),
         )
 
     def _decode(self, request: Request) -> list[str]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from archer.judge.channel import Channel
 from archer.judge.inside import wire
+from archer.judge.watch import wait_readable
 
 
 class ChildUnfit(Exception):
@@ -21,6 +21,7 @@ class ChildUnfit(Exception):
 class Child:
     """The judge's ends of a child's descriptors; -1 stands for closed or absent.
 
+    `folder` is the temporary one, where it has no `/tmp` of its own.
     `prepared` are the seconds that it took to get ready, None before. `exit_code` is None while the
     child lives.
     """
@@ -29,7 +30,7 @@ class Child:
     stdin: int
     stdout: int
     stderr: int
-    folder: Path | None
+    folder: Path | None = None
     pid: int = 0
     pidfd: int = -1
     prepared: float | None = None
@@ -39,7 +40,7 @@ class Child:
         """Waits until the child reports that every layer stands."""
         if self.prepared is not None:
             return
-        select.select([self.channel.connection], [], [], seconds)
+        wait_readable(self.channel.connection.fileno(), seconds)
         for kind, body in self.channel.frames():
             if kind != wire.READY:
                 raise ChildUnfit(f"A sandbox could not be confined: {wire.loads(body)}.")
@@ -75,7 +76,7 @@ class Child:
         self.stdout = self.stderr = self.pidfd = -1
 
 
-def open_child(folder: Path | None, piped: bool) -> tuple[Child, list[int]]:
+def open_child(piped: bool) -> tuple[Child, list[int]]:
     """A child-to-be, and the four descriptors (0 to 3) to send to the zygote and then close.
 
     Without pipes, the child's standard streams are /dev/null.
@@ -91,5 +92,5 @@ def open_child(folder: Path | None, piped: bool) -> tuple[Child, list[int]]:
     else:
         write_in = read_out = read_err = -1
         streams = [os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) for _ in range(3)]
-    child = Child(Channel(ours), write_in, read_out, read_err, folder)
+    child = Child(Channel(ours), write_in, read_out, read_err)
     return child, [*streams, theirs.detach()]

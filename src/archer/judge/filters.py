@@ -2,9 +2,9 @@
 
 The filter is an allow-list in the kernel's classic BPF, compiled here and loaded by the sandbox.
 What is not named is refused with EPERM, so a system call that a future kernel adds is refused too.
-A program can start threads, but no process; it can signal only itself, and not by way of the kernel
-(the owner of a descriptor); it can make a pair of stream sockets (asyncio needs one), but no socket and
-no datagram, because a datagram can be sent to whoever listens.
+A program can start threads, but no process; it can signal and ask about only itself, and not by way of
+the kernel (the owner of a descriptor); it can make a pair of stream sockets (asyncio needs one), but no
+socket and no datagram, because a datagram can be sent to whoever listens.
 
 Where the judge has to watch the folder of a program, because there is no mount of its own, files must
 not lose their names while they are in use: a file without a name cannot be found and counted. There,
@@ -35,6 +35,9 @@ FCNTL_HARMLESS: Final = (*range(8), 36, 37, 38, 1030, 1032)
 """Copies, flags and locks of descriptors, and the size of a pipe; no owners, signals and leases."""
 UNNAMED_FILE: Final = 0x400000  # the bit of O_TMPFILE that no other flag has
 
+ITSELF: Final = (0, OWN_PID)
+"""Process ids that mean the caller; asking about others would tell which there are."""
+
 # call: (position of the argument looked at, its allowed values)
 BY_ARGUMENT: Final[dict[str, tuple[int, tuple[int, ...]]]] = {
     "kill": (0, (OWN_PID,)),
@@ -43,6 +46,11 @@ BY_ARGUMENT: Final[dict[str, tuple[int, tuple[int, ...]]]] = {
     "prctl": (0, PRCTL_THREAD_NAME),
     "ioctl": (1, IOCTL_HARMLESS),
     "fcntl": (1, FCNTL_HARMLESS),
+    "getpgid": (0, ITSELF),
+    "getsid": (0, ITSELF),
+    "getpriority": (1, ITSELF),
+    "sched_getparam": (0, ITSELF),
+    "sched_getscheduler": (0, ITSELF),
 }
 DELETING: Final = ("unlink", "unlinkat", "rmdir")
 MOVING: Final = ("rename", "renameat", "renameat2")
@@ -65,6 +73,8 @@ def seccomp_filter(machine: str, keep_names: bool = False) -> list[Instruction]:
     program += _block(conditional["clone3"], [(RETURN, 0, 0, FAIL | ENOSYS)])
     program += _block(conditional["clone"], _threads_only())
     program += _block(conditional["socketpair"], _stream_pairs())
+    affinity = _one_of(0, ITSELF, FAIL | ENOSYS)  # glibc asks about threads, and can do without
+    program += _block(conditional["sched_getaffinity"], affinity)
     for name, (position, values) in BY_ARGUMENT.items():
         program += _block(conditional[name], _one_of(position, values))
     if keep_names:
@@ -135,8 +145,10 @@ def _stream_pairs() -> list[Instruction]:
     ]
 
 
-def _one_of(position: int, values: tuple[int, ...]) -> list[Instruction]:
+def _one_of(
+    position: int, values: tuple[int, ...], otherwise: int = FAIL | EPERM
+) -> list[Instruction]:
     body: list[Instruction] = [(LOAD, 0, 0, OFFSET_ARGUMENTS + 8 * position)]
     for value in values:
         body += [(IF_EQUAL, 0, 1, value), (RETURN, 0, 0, ALLOW)]
-    return [*body, (RETURN, 0, 0, FAIL | EPERM)]
+    return [*body, (RETURN, 0, 0, otherwise)]

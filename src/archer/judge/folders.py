@@ -1,50 +1,27 @@
-"""Temporary folders of programs in tiers without a mount of their own.
+"""What programs have put into their temporary folders, in tiers without a mount of their own.
 
-The judge owns these folders, watches their size and removes them, whatever a program left there:
-deep trees, unreadable folders, links to elsewhere. It follows no link.
+The zygotes make and remove these folders; the judge names the one in which they lie, and watches.
 """
 
 import contextlib
 import os
-import shutil
+import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from archer.judge.inside import folders
 from archer.judge.plan import TEMPORARY_BYTES, TEMPORARY_FILES
 
 BLOCK: Final = 512  # bytes in the unit of st_blocks
 PREFIX: Final = "archer-judge-"
-UNLISTED: Final = 0o311  # a program can enter its own folder, but not see that there are others
 
 
-class Folders:
-    """Hands out one empty folder per child."""
-
-    def __init__(self) -> None:
-        self.base = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
-        self.base.chmod(UNLISTED)
-
-    def make(self, uid: int | None) -> Path:
-        """A new folder for a program that runs as another user, or as this one (None)."""
-        folder = Path(tempfile.mkdtemp(dir=self.base))
-        if uid is not None:
-            os.chown(folder, uid, uid)
-        return folder
-
-    def remove(self, folder: Path) -> None:
-        """Removes a folder that no process uses any more."""
-        folders.remove(folder)
-
-    def close(self) -> None:
-        """Removes everything."""
-        with contextlib.suppress(FileNotFoundError):
-            self.base.chmod(0o700)
-            for folder in self.base.iterdir():
-                self.remove(folder)
-        shutil.rmtree(self.base, ignore_errors=True)
+def new_base(within: Path | None = None) -> str:
+    """Where a zygote can make the folder for those of its children; there is nothing yet."""
+    return str(
+        (within or Path(tempfile.gettempdir())).resolve() / f"{PREFIX}{secrets.token_hex(8)}"
+    )
 
 
 def overfull(folder: Path) -> bool:

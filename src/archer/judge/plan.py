@@ -93,6 +93,7 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
         "uid": FIRST_UID + secrets.randbelow(NUMBER_OF_UIDS) if drop_user else None,
         "capabilities": READ_ANY_FILE if hidden else 0,
         "preload": list(PRELOAD),
+        "base": None,
     }
 
 

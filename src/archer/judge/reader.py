@@ -5,7 +5,10 @@ stack of whoever does it. So that is done elsewhere, and a text that ends the pr
 gets the verdict for that; the next text finds a new process.
 """
 
+import hashlib
 import queue
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -22,6 +25,10 @@ from archer.judge.zygote_process import ZygoteLost, ZygoteProcess
 SECONDS: Final = 3.0
 MEMORY_BYTES: Final = 512 * MIB
 ATTEMPTS: Final = 2
+LONG: Final = 0.1
+"""Seconds; what takes less may be looked at again."""
+MOST_KEPT: Final = 1 << 24
+"""Characters of findings that are remembered."""
 PRELOAD: Final = ("ast", "dataclasses", "json", "re", "textwrap", "warnings")
 TRY: Final[tuple[Tier, ...]] = ("A", "B", "C", "D", "F")
 """Where nothing confines, the limits alone must do: nothing of a text is ever run."""
@@ -33,6 +40,53 @@ class Unreadable(Exception):
     def __init__(self, outcome: Outcome, reason: str) -> None:
         super().__init__(reason)
         self.verdict = Verdict(outcome, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look found, called for it."""
+
+    value: Any
+
+    def __call__(self) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """That a look found no end."""
+
+    verdict: Verdict
+
+    def __call__(self) -> Any:
+        raise Unreadable(self.verdict.outcome, self.verdict.reason)
+
+
+class Known:
+    """What came of looks that took long, by digest; the oldest of what is large goes first."""
+
+    def __init__(self) -> None:
+        self._looks: dict[bytes, Found | Unread] = {}
+        self._sizes: dict[bytes, int] = {}
+        self._guard = threading.Lock()
+
+    def get(self, key: bytes) -> Found | Unread | None:
+        with self._guard:
+            return self._looks.get(key)
+
+    def keep(self, key: bytes, look: Found | Unread) -> None:
+        with self._guard:
+            self._looks[key] = look
+            if isinstance(look, Found):
+                self._sizes[key] = len(str(look.value))
+            while sum(self._sizes.values()) > MOST_KEPT:
+                oldest = next(iter(self._sizes))
+                del self._sizes[oldest], self._looks[oldest]
+
+
+def _digest(operation: str, text: str, facts: Mapping[str, Any]) -> bytes:
+    question = wire.dumps({"operation": operation, "text": text, "facts": facts})
+    return hashlib.sha256(question).digest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +118,7 @@ class Readers:
         self._workshop: Workshop | None = None
         self._free: queue.LifoQueue[_Reader | None] = queue.LifoQueue()
         self._count = count
+        self._known = Known()
 
     def __enter__(self) -> "Readers":
         self._workshop, first = open_workshop(self._candidates, self._reading.packages, self._start)
@@ -94,8 +149,25 @@ class Readers:
     def read(self, operation: str, text: str, /, **facts: Any) -> Any:
         """What an operation finds in a text; Unreadable if it ends the process or finds no end.
 
-        Whoever takes too long is looked at once more, because the machine may be at fault.
+        Whoever takes too long is looked at once more, because the machine may be at fault. What took
+        long or could not be read is remembered: nobody waits for the same look again.
         """
+        key = _digest(operation, text, facts)
+        known = self._known.get(key)
+        if known is not None:
+            return known()
+        started = time.monotonic()
+        try:
+            found = self._read_twice(operation, text, facts)
+        except Unreadable as fault:
+            if fault.verdict.outcome != "harness_error":
+                self._known.keep(key, Unread(fault.verdict))
+            raise
+        if time.monotonic() - started > LONG:
+            self._known.keep(key, Found(found))
+        return found
+
+    def _read_twice(self, operation: str, text: str, facts: Mapping[str, Any]) -> Any:
         try:
             return self._read_once(operation, text, facts)
         except Unreadable as fault:
@@ -138,10 +210,10 @@ class _Reader:
         self._child: Child | None = None
 
     def ask(self, request: Mapping[str, Any]) -> Any:
-        try:
-            question = wire.frame(wire.QUESTION, wire.dumps(request))[wire.HEADER.size :]
-        except wire.WireError as error:
-            raise Unreadable("fail", f"The completion is {error}.") from None
+        question = wire.dumps(request)
+        if len(question) > wire.MESSAGE_BYTES:
+            size, cap = len(question), wire.MESSAGE_BYTES
+            raise Unreadable("fail", f"The completion takes {size} bytes, over the cap of {cap}.")
         reply = self._exchange(question)
         if "error" in reply:
             self._dismiss()

@@ -14,6 +14,7 @@ from archer.judge.inside import wire
 from archer.judge.seatbelt import resident_bytes
 from archer.judge.watch import Watch
 from archer.judge.zygote_process import ZygoteProcess
+from archer.signals import signal_name
 
 LOOK_SECONDS: Final = 0.1
 LONGEST_WAIT: Final = 3600.0
@@ -129,12 +130,5 @@ def ended_early(code: int, limits: Limits, what: str, lived: float) -> Finished:
     if code in OUT_OF_CPU and most >= limits.cpu_seconds:
         return Finished("timeout", f"{what} used up {limits.cpu_seconds:g} s of CPU time.")
     if code < 0:
-        return Finished("crash", f"{what} was ended by {_signal_name(-code)}.")
+        return Finished("crash", f"{what} was ended by {signal_name(-code)}.")
     return Finished("crash", f"{what} ended with exit code {code} before it had answered.")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -1,12 +1,15 @@
-"""A few hostile and honest programs, run before anything is graded.
+"""Hostile and honest programs, run before anything is graded: one at least for each promise of a tier.
 
 A hostile program here gives the right answer if and only if its attack works. So a wrong verdict
 means that a layer does not hold on this machine, and the judge refuses to grade.
 """
 
+import contextlib
 import platform
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from archer.judge.checks import (
@@ -20,10 +23,15 @@ from archer.judge.checks import (
     Tier,
     Verdict,
 )
+from archer.judge.plan import TEMPORARY_BYTES, TEMPORARY_FILES
 from archer.judge.tiers import LAYERS
 
 PATIENT: Final = Limits(cpu_seconds=10, wall_seconds=30, memory_bytes=256 * MIB)
-HASTY: Final = Limits(cpu_seconds=1, wall_seconds=0.3, memory_bytes=256 * MIB)
+HASTY: Final = Limits(cpu_seconds=1, wall_seconds=0.1, memory_bytes=256 * MIB)
+MOST_TRIED: Final = 1000
+"""Threads; a limit above it, which only an ordinary user with very many has, is not tried."""
+ABOVE: Final = "archer-self-test"
+"""What a trial writes where it must not be able to."""
 TEST: Final = "assert f(1) == 2\nassert f(41) == 42\n"
 
 
@@ -43,13 +51,25 @@ def _function(source: str, limits: Limits = PATIENT) -> FunctionCheck:
 
 
 def _attack(preparation: str) -> FunctionCheck:
-    body = "".join(f"    {line}\n" for line in preparation.splitlines())
-    return _function(f"import os, sys\ndef f(x):\n{body}    return x + 1\n")
+    """Does it in the first call only: what works once need not work twice."""
+    body = "".join(f"        {line}\n" for line in preparation.splitlines())
+    once = f"    if not calls:\n        calls.append(x)\n{body}"
+    return _function(f"import os, sys\ncalls = []\ndef f(x):\n{once}    return x + 1\n")
 
 
 TRIALS: Final[tuple[Trial, ...]] = (
     Trial("reads /etc/passwd", "files", _attack("open('/etc/passwd').read()"), "fail"),
     Trial("writes into the library", "files", _attack("open(os.__file__, 'a')"), "fail"),
+    Trial(
+        "writes above its folder",
+        "files",
+        _attack(
+            "for above in ('..', '../..'):\n    try:\n"
+            f"        open(above + '/{ABOVE}', 'w').close()\n        break\n"
+            "    except OSError: pass\nelse:\n    raise OSError"
+        ),
+        "fail",
+    ),
     Trial("makes a socket", "network", _attack("import socket\nsocket.socket(2, 2)"), "fail"),
     Trial(
         "makes a datagram socket",
@@ -68,6 +88,12 @@ TRIALS: Final[tuple[Trial, ...]] = (
         "fail",
     ),
     Trial(
+        "gives a command to a device",
+        "devices",
+        _attack("import fcntl\nfcntl.ioctl(os.pipe()[0], 0x5452, bytes(4))  # FIOASYNC"),
+        "fail",
+    ),
+    Trial(
         "fills the disk out of sight",
         "disk",
         _attack(
@@ -77,9 +103,44 @@ TRIALS: Final[tuple[Trial, ...]] = (
         "fail",
     ),
     Trial(
+        "makes thousands of files",
+        "disk",
+        _attack(
+            "import time\nopen('n', 'w').close()\n"
+            f"for n in range({TEMPORARY_FILES}): os.link('n', str(n))  # names are cheapest so\n"
+            "time.sleep(5)"
+        ),
+        "fail",
+    ),
+    Trial(
+        "makes a file that is too large",
+        "limits",
+        _attack(f"with open('large', 'wb') as file: file.truncate({TEMPORARY_BYTES + 1})"),
+        "fail",
+    ),
+    Trial("opens many files", "limits", _attack("for n in range(200): os.dup(0)"), "fail"),
+    Trial(
         "takes a file's name away",
         "names",
         _attack("open('n', 'w').close()\nos.unlink('n')\nassert not os.path.exists('n')"),
+        "fail",
+    ),
+    Trial(
+        "gives a file another name",
+        "names",
+        _attack("open('n', 'w').close()\nos.rename('n', 'm')"),
+        "fail",
+    ),
+    Trial(
+        "makes a file without a name",
+        "names",
+        _attack("os.open('.', os.O_TMPFILE | os.O_RDWR)"),
+        "fail",
+    ),
+    Trial(
+        "learns of other processes",
+        "signals",
+        _attack("os.getpgid(1 if os.getpid() != 1 else 2)"),
         "fail",
     ),
     Trial(
@@ -131,13 +192,31 @@ TRIALS: Final[tuple[Trial, ...]] = (
 )
 
 
-def self_test(grade: Callable[[Check], Verdict], tier: Tier) -> None:
-    """Runs the trials that concern a tier; NoSandbox at the first wrong verdict."""
-    for trial in TRIALS:
+def crowd(most: int) -> tuple[Trial, ...]:
+    """The trial of starting one thread more than so many; none where they would be too many."""
+    if most > MOST_TRIED:
+        return ()
+    start = (
+        "import threading\nthreading.stack_size(1 << 16)\nover = threading.Event()\n"
+        "def wait(): over.wait()\ntry:\n"
+        f"    for n in range({most + 1}): threading.Thread(target=wait, daemon=True).start()\n"
+        "finally: over.set()"
+    )
+    return (Trial("starts many threads", "threads", _attack(start), "fail"),)
+
+
+def self_test(grade: Callable[[Check], Verdict], tier: Tier, most_threads: int) -> None:
+    """Runs the trials that concern a tier; NoSandbox at the first wrong verdict.
+
+    `most_threads` are those that the kernel allows the user of a program, with all that it counts.
+    """
+    for trial in (*TRIALS, *crowd(most_threads)):
         if trial.layer not in LAYERS[tier]:
             continue
         verdict = grade(trial.check)
         if verdict.outcome != trial.outcome or verdict.flooded != trial.flooded:
+            with contextlib.suppress(OSError):
+                Path(tempfile.gettempdir(), ABOVE).unlink()
             raise NoSandbox(
                 f"The judge's self-test failed in tier {tier}, so nothing is graded: the program "
                 f"that {trial.name} must get {trial.outcome} and got {verdict.outcome} "

@@ -133,9 +133,6 @@ ALLOWED: Final[Numbers] = {
     "set_tid_address": (218, 96),
     "gettid": (186, 178),
     "sched_yield": (24, 124),
-    "sched_getaffinity": (204, 123),
-    "sched_getparam": (143, 121),
-    "sched_getscheduler": (145, 120),
     "sched_get_priority_max": (146, 125),
     "sched_get_priority_min": (147, 126),
     "exit": (60, 93),
@@ -150,15 +147,12 @@ ALLOWED: Final[Numbers] = {
     "getresuid": (118, 148),
     "getresgid": (120, 150),
     "getgroups": (115, 158),
-    "getpgid": (121, 155),
     "getpgrp": (111, None),
-    "getsid": (124, 156),
     "uname": (63, 160),
     "sysinfo": (99, 179),
     "getrandom": (318, 278),
     "getrusage": (98, 165),
     "getrlimit": (97, 163),
-    "getpriority": (140, 141),
     "getcpu": (309, 168),
     # the two ends of a socket pair
     "recvfrom": (45, 207),
@@ -184,6 +178,12 @@ CONDITIONAL: Final[Numbers] = {
     "ioctl": (16, 29),
     "fcntl": (72, 25),
     "socketpair": (53, 199),
+    "sched_getaffinity": (204, 123),
+    "sched_getparam": (143, 121),
+    "sched_getscheduler": (145, 120),
+    "getpgid": (121, 155),
+    "getsid": (124, 156),
+    "getpriority": (140, 141),
 }
 
 SETUP: Final[Numbers] = {

@@ -11,14 +11,23 @@ F   nothing but resource limits: only when asked for by name of its danger
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from archer.errors import BadRequest
 from archer.judge.checks import NoSandbox, Tier
-from archer.judge.folders import Folders
-from archer.judge.plan import Plan, Role, landlock_version, make_plan, standard_library
+from archer.judge.folders import PREFIX, new_base
+from archer.judge.plan import (
+    OWN_PROCESSES,
+    THREADS,
+    Plan,
+    Role,
+    landlock_version,
+    make_plan,
+    standard_library,
+)
 from archer.judge.run import Bench
 from archer.judge.zygote_process import ZygoteProcess
 
@@ -26,7 +35,10 @@ BY_STRENGTH: Final[tuple[Tier, ...]] = ("A", "B", "C", "D")
 NEEDS_FOLDERS: Final = ("B", "C", "D", "F")
 
 # What a tier puts in a program's way. The self-test tries each of these.
-WALLS: Final = frozenset({"protocol", "limits", "files", "disk", "network", "processes", "signals"})
+WALLS: Final = frozenset(
+    {"protocol", "limits", "files", "disk", "devices", "network", "processes", "signals"}
+    | {"threads"}
+)
 LAYERS: Final[dict[Tier, frozenset[str]]] = {
     "A": WALLS | {"identity"},
     "B": WALLS | {"names"},
@@ -39,18 +51,19 @@ Started = TypeVar("Started")
 
 
 class Workshop:
-    """Makes benches of one tier, and owns the temporary folders of their programs."""
+    """Makes benches of one tier."""
 
     def __init__(self, tier: Tier, packages: tuple[str, ...]) -> None:
         self.tier = tier
         self._packages = packages
         self.plan: Plan = make_plan(tier, "program", packages)
-        bwrap = find_bwrap() if tier == "C" else None
-        self._folders = Folders() if tier in NEEDS_FOLDERS else None
+        self._bound: Path | None = None
         self._command: list[str] = []
-        if bwrap is not None and self._folders is not None:
+        if tier == "C":
+            program = find_bwrap()
             shown = [str(standard_library()), *self.plan["packages"].values()]
-            self._command = bwrap_command(bwrap, shown, str(self._folders.base))
+            self._bound = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+            self._command = bwrap_command(program, shown, str(self._bound))
 
     def zygote(
         self,
@@ -66,6 +79,11 @@ class Workshop:
             started.close()
             raise
         return started
+
+    @property
+    def most_threads(self) -> int:
+        """As many tasks as the kernel allows the user of a program, other ones of that user counted."""
+        return int(self.plan["rlimits"].get("RLIMIT_NPROC", THREADS + OWN_PROCESSES))
 
     def bench(self) -> Bench:
         """Starts a bench; NoSandbox if the machine refuses a layer."""
@@ -91,12 +109,14 @@ class Workshop:
         changes: Mapping[str, Any] | None = None,
     ) -> ZygoteProcess:
         plan = make_plan(self.tier, role, () if role == "test" else self._packages)
-        return ZygoteProcess(plan | dict(changes or {}), self._command, self._folders, modules)
+        if self.tier in NEEDS_FOLDERS:
+            plan["base"] = new_base(self._bound)
+        return ZygoteProcess(plan | dict(changes or {}), self._command, modules)
 
     def close(self) -> None:
-        """Removes the temporary folders."""
-        if self._folders is not None:
-            self._folders.close()
+        """Removes the folder that bwrap has shown to the zygotes."""
+        if self._bound is not None:
+            shutil.rmtree(self._bound, ignore_errors=True)
 
 
 def open_bench(

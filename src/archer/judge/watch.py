@@ -12,6 +12,13 @@ READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 MILLISECONDS = 1000
 
 
+def wait_readable(descriptor: int, seconds: float) -> None:
+    """Waits until a descriptor can be read, at most so long. Unlike `select`, takes any number."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    poll.poll(seconds * MILLISECONDS)
+
+
 class Watch:
     """Calls the action of each descriptor that is ready. Not reusable."""
 

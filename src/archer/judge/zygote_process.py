@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -15,9 +14,10 @@ from typing import Any, Final
 from archer.judge import inside
 from archer.judge.checks import NoSandbox
 from archer.judge.child import Child, ChildUnfit, open_child
-from archer.judge.folders import Folders
 from archer.judge.inside import wire
+from archer.judge.inside.folders import remove
 from archer.judge.plan import Plan
+from archer.judge.watch import wait_readable
 
 MODULES: Final = (
     "kernel",
@@ -67,11 +67,9 @@ class ZygoteProcess:
         self,
         plan: Plan,
         command: Sequence[str],
-        folders: Folders | None,
         modules: Mapping[str, str] | None = None,
     ) -> None:
         self._plan = plan
-        self._folders = folders
         self._ordered: deque[Child] = deque()
         self._warm: deque[Child] = deque()
         self._alive: dict[int, Child] = {}
@@ -176,8 +174,6 @@ class ZygoteProcess:
 
     def close(self) -> None:
         """Ends the zygote and with it every child; nothing is left running or on disk."""
-        with contextlib.suppress(OSError):
-            self.control.send(wire.frame(wire.END, b""))
         self.control.close()
         for child in (*self._ordered, *self._warm, *self._alive.values()):
             child.kill()
@@ -192,15 +188,14 @@ class ZygoteProcess:
             self._process.wait()
         if self._process.stderr is not None:
             self._process.stderr.close()
-        for child in self._alive.values():
-            self._discard_folder(child)
+        if self._plan["base"] is not None:  # still there if the zygote did not end by itself
+            with contextlib.suppress(OSError):
+                remove(Path(self._plan["base"]))
 
     def _order(self) -> None:
-        folder = self._folders.make(self._plan["uid"]) if self._folders is not None else None
-        child, theirs = open_child(folder, piped=self._plan["role"] == "program")
-        order = wire.frame(wire.FORK, wire.dumps({"folder": folder and str(folder)}))
+        child, theirs = open_child(piped=self._plan["role"] == "program")
         try:
-            socket.send_fds(self.control, [order], theirs)
+            socket.send_fds(self.control, [wire.frame(wire.FORK, b"")], theirs)
         except OSError as error:
             child.close()
             raise ZygoteLost(
@@ -227,19 +222,15 @@ class ZygoteProcess:
         elif kind == wire.FORKED:
             child = self._ordered.popleft()
             child.pid = data["pid"]
+            child.folder = Path(data["folder"]) if data["folder"] is not None else None
             child.pidfd = self._pidfds.popleft() if self._pidfds else -1
             self._alive[child.pid] = child
             self._warm.append(child)
         elif kind == wire.EXITED:
             child = self._alive.pop(data["pid"])
             child.exit_code = data["code"]
-            self._discard_folder(child)
         else:
             raise ZygoteLost(f"The process that starts sandboxes reports: {data}.")
-
-    def _discard_folder(self, child: Child) -> None:
-        if self._folders is not None and child.folder is not None:
-            self._folders.remove(child.folder)
 
     def _wait(self, arrived: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -247,7 +238,7 @@ class ZygoteProcess:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise ZygoteLost(f"The process that starts sandboxes is silent for {seconds:g} s.")
-            select.select([self.control], [], [], left)
+            wait_readable(self.control.fileno(), left)
             self.hear()
 
     def _last_words(self) -> str:

@@ -11,7 +11,7 @@ from archer.loading.template_process import NoAnswer, TemplateProcess
 FILE = "chat_template.jinja"
 LONGEST_TEMPLATE = MEGABYTE
 
-REMEDY = "give raw prompts instead (chat=False, --raw)"
+REMEDY = "give raw prompts instead (chat=False)"
 
 Message = Mapping[str, str]
 

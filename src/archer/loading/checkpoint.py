@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from archer.engine.network import Shape, Transformer
+from archer.engine.shard import Shard, shape_of
 from archer.errors import BadModel
 from archer.loading.architectures import Architecture, In, Part, Placement
 from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
 from archer.loading.shards import Stored, read_tensors
+from archer.loading.slices import Slice, Slot, slices_of
 from archer.loading.weights import Copy, stream
 
 CONFIG = "config.json"
@@ -27,21 +29,6 @@ GENERATION = "generation_config.json"
 LONGEST_CONFIG = MEGABYTE
 TOLERATED = ".rotary_emb.inv_freq"
 """Tensors that some exports carry and nobody needs: rotary frequencies follow from the config."""
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Where one tensor of the checkpoint goes: rows [row, row + shape[0]) of a parameter or of one expert."""
-
-    parameter: str
-    row: int
-    shape: tuple[int, ...]
-    expert: int | None = None
-
-    def of(self, parameter: Tensor) -> Tensor:
-        """The part of `parameter` that it fills; of scales, [..., rows], the same rows."""
-        own = parameter if self.expert is None else parameter[self.expert]
-        return own.narrow(0, self.row, self.shape[0])
 
 
 @dataclass(frozen=True)
@@ -113,29 +100,46 @@ def _recommended_length(folder: Path, positions: int) -> int | None:
 
 
 def load_network(
-    folder: Folder, *, device: torch.device, dtype: torch.dtype, int8: bool = False
+    folder: Folder,
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+    int8: bool = False,
+    shard: Shard | None = None,
 ) -> Transformer:
     """The network with all weights in place; NaN or infinite weights are refused.
 
-    With `int8` the matrices of the layers are quantised piece by piece as they are read.
+    With `int8` feed-forwards and experts, of all layers but the last, are quantised piece by piece as they
+    are read.  Of a `shard` only its own part is allocated and kept.
     """
-    network = Transformer(folder.shape, int8=int8, device=device, dtype=dtype)
+    shape = folder.shape if shard is None else shape_of(folder.shape, shard)
+    network = Transformer(shape, int8=int8, device=device, dtype=dtype)
     parameters = dict(network.named_parameters())
     copies: dict[Path, list[Copy]] = defaultdict(list)
     for name, slot in slots_of(folder.architecture, folder.shape).items():
         stored = folder.tensors[name]
         scale = parameters.get(f"{slot.parameter}_scale")
-        copies[stored.file].append(
-            Copy(
-                name,
-                stored.entry,
-                target=slot.of(parameters[slot.parameter]),
-                scale=None if scale is None else slot.of(scale),
+        for own in slices_of(slot, folder.shape, shard):
+            copies[stored.file].append(
+                Copy(
+                    name,
+                    stored.entry,
+                    target=_target(parameters[slot.parameter], own),
+                    scale=None if scale is None else _target(scale, own),
+                    dtype=dtype,
+                    rows=own.rows,
+                    columns=own.columns,
+                )
             )
-        )
     for file, wanted in copies.items():
         stream(file, wanted)
     return network.eval()
+
+
+def _target(parameter: Tensor, own: Slice) -> Tensor:
+    """The part of `parameter` that is filled; of scales, [..., rows], the same rows."""
+    matrix = parameter if own.expert is None else parameter[own.expert]
+    return matrix.narrow(0, own.row, own.rows.stop - own.rows.start)
 
 
 def slots_of(architecture: Architecture, shape: Shape) -> dict[str, Slot]:
@@ -158,7 +162,11 @@ def named_tensors(network: Transformer, architecture: Architecture) -> dict[str,
     """The network's weights under the names of a checkpoint, as views; the inverse of loading."""
     parameters = dict(network.named_parameters(remove_duplicate=False))
     slots = slots_of(architecture, network.shape)
-    return {name: slot.of(parameters[slot.parameter]) for name, slot in slots.items()}
+    return {
+        name: _target(parameters[slot.parameter], own)
+        for name, slot in slots.items()
+        for own in slices_of(slot, network.shape, None)
+    }
 
 
 def _layers(place: Placement, shape: Shape) -> range:

@@ -19,7 +19,7 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
 BUNDLED = {"pocket": ("archer.pocket", "model")}
 """Models that come with the package: name -> package and folder in it."""
-REMEDY = "download it elsewhere and point at the folder: archer generate --model FOLDER"
+REMEDY = "download it elsewhere and give the folder in place of the name"
 
 log = logging.getLogger(__name__)
 

@@ -76,6 +76,11 @@ class Text:
         with self._guarded():
             return self.tokenizer.decode(self._known(ids), skip_special_tokens=True)
 
+    def decode_whole(self, ids: Iterable[int]) -> str:
+        """The text with its special tokens spelled out, such as a prompt with the marks of its turns."""
+        with self._guarded():
+            return self.tokenizer.decode(list(ids), skip_special_tokens=False)
+
     def decode_certain(self, ids: Iterable[int]) -> str:
         """The beginning of `decode(ids)` that stays whatever ids follow these."""
         known = self._known(ids)
@@ -87,7 +92,8 @@ class Text:
                     known.pop()
             case _:
                 pass
-        text = self.tokenizer.decode(known, skip_special_tokens=True)
+        with self._guarded():
+            text = self.tokenizer.decode(known, skip_special_tokens=True)
         whole = self._unsure_end is not UnsureEnd.CHARACTER
         return text if whole else text.removesuffix("\N{REPLACEMENT CHARACTER}")
 
@@ -98,7 +104,7 @@ class Text:
             return f"<{id}>"
         if token in self.added:
             return token
-        text = self.tokenizer.decode([id], skip_special_tokens=False)
+        text = self.decode_whole([id])
         alphabet = _byte_alphabet()
         if "\N{REPLACEMENT CHARACTER}" in text and set(token) <= alphabet.keys():
             text = bytes(alphabet[c] for c in token).decode("utf-8", "backslashreplace")
@@ -114,8 +120,7 @@ class Text:
         if spelled and not allow_special:
             raise BadRequest(
                 f"The prompt spells the special token {some_of(spelled)}, which the model would "
-                "take for the real one; change the text, or allow it (allow_special=True, "
-                "--allow-special)."
+                "take for the real one; change the text, or allow it (allow_special=True)."
             )
 
     def _ids(self, text: str) -> list[int]:
@@ -128,11 +133,11 @@ class Text:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """A panic of the library that tokenizes becomes an error like others."""
+        """Whatever the library that tokenizes raises, its panics too, becomes an error like others."""
         try:
             yield
         except BaseException as error:
-            if not is_panic(error):
+            if not (isinstance(error, Exception) or is_panic(error)):
                 raise
             reason = one_line(error)
             raise BadModel(

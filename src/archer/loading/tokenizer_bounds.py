@@ -8,7 +8,7 @@ without end. What passes here and is still unusual is tried in a limited process
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
+from itertools import islice
 from typing import Any, TypeGuard
 
 from archer.errors import BadModel
@@ -46,6 +46,10 @@ LONGEST_TOKEN = 4096
 LONGEST_WORD = 10_000
 """Characters of a word that WordPiece takes apart; its time grows with their square."""
 MOST_ADDED = 1 << 14
+MOST_CUTS = 8
+"""Added tokens that are tried out one by one."""
+MOST_PROBED = 256
+LONGEST_CUT = 2000
 LONGEST_PATTERN = 2048
 MOST_REPEATS = 64
 
@@ -57,31 +61,40 @@ class Bounds:
     unusual: bool
     """Whether it has parts that must be tried out."""
     triggers: tuple[str, ...]
-    """Texts that its parts look for."""
+    """Texts that its parts look for, and its shortest added tokens, which cut a text into most pieces."""
 
 
 def check_tokenizer(value: Json, where: str, known_patterns: frozenset[str]) -> Bounds:
     """Refuse a tokenizer.json that could hurt whoever uses it."""
     parts = [
-        (section, part) for section in KINDS for part in _parts(value.get(section), section, where)
+        (section, part) for section in KINDS for part in _few(value.get(section), section, where)
     ]
-    grown = dict.fromkeys(("normalizer", "decoder"), 1.0)
+    growth = 1.0
     triggers: list[str] = []
     unusual = False
     for section, part in parts:
-        grown[section] = grown.get(section, 1.0) * _growth(part, where)
+        _check_numbers(part, where)
+        growth *= _growth(section, part, where)
         triggers += _literals(part)
         patterns = set(_patterns(part, where))
         unusual = unusual or part["type"] not in PLAIN or not patterns <= known_patterns
-    if prod(grown.values()) > MOST_GROWTH:
+    if growth > MOST_GROWTH:
         raise _refused(
             where,
-            f"its replacements can make a text {prod(grown.values()):.3g} times as long; at most "
-            f"{MOST_GROWTH:g} times is allowed",
+            f"its parts can make a text {growth:.3g} times as long; at most {MOST_GROWTH:g} times is "
+            "allowed",
         )
-    _check_model(value.get("model"), where)
-    _check_added(value.get("added_tokens"), where)
-    return Bounds(unusual, tuple(triggers))
+    unusual = _check_model(value.get("model"), where) or unusual
+    added = _check_added(value.get("added_tokens"), where)
+    return Bounds(unusual, (*triggers, *_cuts(added)))
+
+
+def _few(value: object, section: str, where: str) -> list[Json]:
+    """The parts of a section, sequences counted too: only so many, however they are nested."""
+    parts = list(islice(_parts(value, section, where), MOST_PARTS + 1))
+    if len(parts) > MOST_PARTS:
+        raise _refused(where, f"its {section} has more than {MOST_PARTS} parts")
+    return parts
 
 
 def _parts(value: object, section: str, where: str, depth: int = 0) -> Iterator[Json]:
@@ -100,32 +113,67 @@ def _parts(value: object, section: str, where: str, depth: int = 0) -> Iterator[
     if kind != "Sequence":
         return
     inner = next((value[name] for name in INNER if name in value), None)
-    if not isinstance(inner, list) or len(inner) > MOST_PARTS or depth >= DEEPEST:
-        raise _refused(
-            where, f"its {section} is not a sequence of at most {MOST_PARTS} parts, {DEEPEST} deep"
-        )
+    if not isinstance(inner, list) or depth >= DEEPEST:
+        raise _refused(where, f"its {section} is not a sequence, at most {DEEPEST} deep")
     for each in inner:
         yield from _parts(each, section, where, depth + 1)
 
 
-def _growth(part: Json, where: str) -> float:
-    """By which factor a part can make a text longer; refused where that has no measure."""
+def _check_numbers(part: Json, where: str) -> None:
+    """Numbers and texts of a part that the library takes as they are, whatever comes of it."""
     for name in ("prepend", "suffix", "prefix", "content", "replacement"):
         text = part.get(name, "")
         if not isinstance(text, str) or len(text) > LONGEST_PIECE:
             raise _refused(where, f"{name} of its {part['type']} is not a text of a few characters")
-    if part["type"] in ("NFKC", "NFKD", "NFD"):
-        return 4.0
-    if part["type"] != "Replace":
-        return 1.0
-    content = len(str(part.get("content", "")).encode("utf-8", "replace"))
+    start, stop = part.get("start", 0), part.get("stop", 0)
+    if type(start) is not int or not 0 <= start <= LONGEST_PIECE:
+        raise _refused(where, f"its {part['type']} takes {kind_of(start)} characters off a text")
+    if stop != 0:
+        raise _refused(
+            where,
+            f"its {part['type']} takes characters off the end, which fails on a text without others",
+        )
+
+
+def _growth(section: str, part: Json, where: str) -> float:
+    """By which factor a part can make a text longer, in bytes; refused where that has no measure.
+
+    What is put before a text is put before every piece between two added tokens, even if that is one
+    letter.
+    """
+    match section, part["type"]:
+        case _, "NFKC" | "NFKD" | "NFD" | "BertNormalizer":
+            return 4.0
+        case _, "Prepend":
+            return 1.0 + _size(part.get("prepend"))
+        case "pre_tokenizer", "Metaspace":
+            return 1.0 + _size(part.get("replacement"))
+        case "pre_tokenizer", "ByteLevel":
+            return 4.0 if part.get("add_prefix_space", True) else 2.0
+        case "normalizer" | "decoder", "ByteLevel":
+            return 2.0
+        case "decoder", "WordPiece":
+            return 2.0
+        case "decoder", "BPEDecoder":
+            return 1.0 if part.get("suffix", "</w>") else 3.0
+        case _, "Replace":
+            return _replaced(part, where)
+    return 1.0
+
+
+def _replaced(part: Json, where: str) -> float:
+    content = _size(part.get("content"))
     match part.get("pattern"):
         case {"String": str(text)} if text:
-            return max(1.0, content / len(text.encode("utf-8", "replace")))
+            return max(1.0, content / _size(text))
         case {"Regex": str()}:
             return 1.0 + content
         case other:
             raise _refused(where, f"a Replace looks for {kind_of(other)}, not for a text")
+
+
+def _size(text: object) -> int:
+    return len(str(text or "").encode("utf-8", "replace"))
 
 
 def _literals(part: Json) -> list[str]:
@@ -182,7 +230,8 @@ def endless(pattern: str) -> str | None:
     return f"has more than {MOST_REPEATS} repetitions" if repeats > MOST_REPEATS else None
 
 
-def _check_model(model: object, where: str) -> None:
+def _check_model(model: object, where: str) -> bool:
+    """Whether the model has to be tried out."""
     assert _is(model)
     if model.get("dropout"):
         raise _refused(where, "its model has dropout, which makes a text of ids a matter of chance")
@@ -198,6 +247,13 @@ def _check_model(model: object, where: str) -> None:
     longest = max(map(len, tokens), default=0)
     if longest > LONGEST_TOKEN:
         raise _refused(where, f"one of its tokens has {longest} characters")
+    unknown = model.get("unk_token")
+    lacking = unknown is not None and unknown not in tokens
+    if lacking and model.get("type") in ("WordLevel", "WordPiece"):
+        raise _refused(
+            where, f"its token for the unknown, {kind_of(unknown)}, is not in its vocabulary"
+        )
+    return lacking
 
 
 def _first_of_pairs(vocabulary: object, where: str) -> list[str]:
@@ -208,14 +264,28 @@ def _first_of_pairs(vocabulary: object, where: str) -> list[str]:
     return [pair[0] for pair in pairs]
 
 
-def _check_added(added: object, where: str) -> None:
+def _check_added(added: object, where: str) -> list[str]:
+    """The texts of the added tokens."""
     entries = [] if added is None else added
     if not isinstance(entries, list) or len(entries) > MOST_ADDED:
         raise _refused(where, f"its added tokens are not a list of at most {MOST_ADDED}")
+    found = []
     for entry in entries:
         content = entry.get("content") if _is(entry) else None
         if not isinstance(content, str) or not 0 < len(content) <= LONGEST_TOKEN:
             raise _refused(where, f"an added token is {kind_of(content)}, not a short text")
+        found.append(content)
+    return found
+
+
+def _cuts(added: list[str]) -> Iterator[str]:
+    """The shortest added tokens, alone and between letters; and many of them in one text."""
+    shortest = sorted(set(added), key=lambda text: (len(text), text))
+    for text in shortest[:MOST_CUTS]:
+        yield text
+        yield f"a{text}"
+    if shortest:
+        yield "".join(f"a{text}" for text in shortest[:MOST_PROBED])[:LONGEST_CUT]
 
 
 def _is(value: object) -> TypeGuard[Json]:

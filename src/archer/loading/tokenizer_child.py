@@ -55,7 +55,7 @@ def probes(triggers: list[str]) -> Iterator[str]:
     """Texts that patterns tend to stumble over, and those that the tokenizer itself looks for."""
     for unit in (*SIGNS, *MIXED, *triggers):
         if unit:
-            run = unit * (LENGTH // len(unit))
+            run = unit * max(1, LENGTH // len(unit))
             yield run
             yield f"{run}!"
             yield f"x{run}\u2603x"
@@ -77,12 +77,11 @@ def try_out(request: dict[str, Any]) -> str | None:
         said = len(tokenizer.decode(ids, skip_special_tokens=False).encode("utf-8", "replace"))
         if said > request["growth"] * size + SLACK:
             return f"it makes {said} bytes of a text of {size}"
-    vocabulary = tokenizer.get_vocab()
-    for token in sorted(vocabulary, key=len)[-SLACK:]:
-        number = vocabulary[token]
+    for token, number in tokenizer.get_vocab().items():
         said = len(tokenizer.decode([number], skip_special_tokens=False).encode("utf-8", "replace"))
         if said > request["growth"] * (len(token.encode("utf-8", "replace")) + SLACK):
             return f"it makes {said} bytes of one token"
+    tokenizer.decode([], skip_special_tokens=False)
     return None
 
 

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from archer.engine.int8 import quantised
+from archer.engine.int8 import LARGEST, quantised, scales
 from archer.errors import BadModel
 from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
 
@@ -45,13 +45,19 @@ class Entry:
 
 @dataclass(frozen=True)
 class Copy:
-    """One tensor to be read, and the rows of a parameter it fills (contiguous, same shape)."""
+    """Rows and columns of one tensor to be read, and the part of a parameter that they fill (contiguous)."""
 
     name: str
     entry: Entry
     target: Tensor
     scale: Tensor | None = None
     """Where the target holds whole numbers: the scales of its rows, filled with them."""
+    dtype: torch.dtype = torch.float32
+    """Where the target holds whole numbers: what they are multiplied out in later."""
+    rows: slice | None = None
+    """None means all."""
+    columns: slice | None = None
+    """None means all.  The scale of a row is that of the whole row, whichever columns are kept."""
 
 
 def read_header(path: Path) -> dict[str, Entry]:
@@ -73,7 +79,8 @@ def read_header(path: Path) -> dict[str, Entry]:
 def stream(path: Path, copies: Iterable[Copy]) -> None:
     """Copy tensors of the file into their targets, converted to each target's dtype and device.
 
-    Every value is checked: NaN, infinity and values beyond the target's range are refused.
+    Every value is checked: NaN, infinity and values beyond the range of the target, or of what whole numbers
+    are multiplied out in, are refused.
     """
     with path.open("rb") as file:
         # A private writable mapping, because torch warns about read-only memory; never written.
@@ -86,32 +93,60 @@ def stream(path: Path, copies: Iterable[Copy]) -> None:
 
 
 def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
-    entry, scale = copy.entry, copy.scale
-    target, together = copy.target.view(-1), PIECE
+    entry, scale, columns = copy.entry, copy.scale, copy.columns
     width = entry.shape[-1] if entry.shape else 1
-    if scale is not None:
+    first, numbers = entry.start, math.prod(entry.shape)
+    if copy.rows is not None and entry.shape:
+        each = numbers // max(1, entry.shape[0])
+        first += copy.rows.start * each * entry.dtype.itemsize
+        numbers = (copy.rows.stop - copy.rows.start) * each
+    target, together = copy.target.view(-1), PIECE
+    if scale is not None or columns is not None:
         together = max(1, PIECE // width) * width
-    for begin in range(0, target.numel(), together):
-        count = min(together, target.numel() - begin)
-        start = entry.start + begin * entry.dtype.itemsize
+    kept = 0
+    for begin in range(0, numbers, together):
+        count = min(together, numbers - begin)
+        start = first + begin * entry.dtype.itemsize
         piece = torch.frombuffer(mapped, dtype=entry.dtype, count=count, offset=start)
-        part = target[begin : begin + count]
-        if scale is None:
-            part.copy_(piece)
-            converted = part
-        else:
-            numbers, converted = quantised(piece.view(-1, width).to(scale.dtype))
-            part.copy_(numbers.view(-1))
-            scale.narrow(0, begin // width, count // width).copy_(converted)
-        if not _finite(converted):
-            raise _bad_values(path, copy.name, piece, converted.dtype)
+        own, made = piece, None
+        if scale is not None:
+            rows = piece.view(-1, width).to(torch.promote_types(torch.float32, piece.dtype))
+            own, made = quantised(rows, scales(width))
+            kept_scales = (
+                made if columns is None else _of_columns(made, width, columns, scale.shape[-1])
+            )
+            scale.narrow(0, begin // width, count // width).copy_(kept_scales)
+        if columns is not None:
+            own = own.view(-1, width)[:, columns]
+        part = target[kept : kept + own.numel()]
+        part.copy_(own.reshape(-1))
+        kept += own.numel()
+        checked = part if made is None else _largest(made, copy.dtype)
+        if not _finite(checked):
+            raise _bad_values(path, copy.name, piece, made, checked.dtype)
         _give_back(mapped, start, count * entry.dtype.itemsize)
 
 
-def _bad_values(path: Path, name: str, piece: Tensor, dtype: torch.dtype) -> BadModel:
+def _of_columns(scale: Tensor, width: int, columns: slice, count: int) -> Tensor:
+    """[m, g] of rows of this width -> [m, count]: the scales that some of their columns were made with."""
+    each = (columns.stop - columns.start) // count
+    starts = torch.arange(columns.start, columns.stop, each)
+    return scale[:, starts // (width // scale.shape[-1])]
+
+
+def _largest(scale: Tensor, dtype: torch.dtype) -> Tensor:
+    """[m, g]: the largest weights that come of these scales, as they will be multiplied out."""
+    return (scale.double() * LARGEST).to(dtype)
+
+
+def _bad_values(
+    path: Path, name: str, piece: Tensor, scale: Tensor | None, dtype: torch.dtype
+) -> BadModel:
     what = f"{path}: the tensor {kind_of(name)} holds"
     if not _finite(piece):
         return BadModel(f"{what} NaN or infinite values; download the file again.")
+    if scale is not None and not _finite(scale):
+        return BadModel(f"{what} values too large for int8; load the model without quantize.")
     wanted = str(dtype).removeprefix("torch.")
     return BadModel(f"{what} values too large for {wanted}; load the model in float32.")
 

@@ -8,13 +8,13 @@ always refreshes.  The residual stream is re-summed from current embeddings in e
 
 from __future__ import annotations
 
+from dataclasses import dataclass as plain_dataclass
 from typing import Annotated
 
 import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
-from torch.nn import functional as F
 
 from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Scope
@@ -32,11 +32,11 @@ class DllmCache(Policy):
     features = 2
 
     prompt_interval: Annotated[int, Field(ge=1)] = 100
-    """Passes that the prompt's features serve."""
+    """Passes for which the prompt's features are kept."""
     response_interval: Annotated[int, Field(ge=1)] = 7
-    """Passes that the response's features serve."""
+    """Passes for which the response's features are kept."""
     ratio: Annotated[float, Field(ge=0, le=1)] = 0.25
-    """Share of response rows redone in between, those whose values changed most; 0 redoes none."""
+    """Share of response rows recomputed in between, those whose values changed most; 0 for none."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.everything()
@@ -46,15 +46,16 @@ class DllmCache(Policy):
             (made % self.prompt_interval == 0, made % self.response_interval == 0)
             for made in memory.passes
         ]
-        return Ruled(_Rule(self.ratio, tuple(due)), tuple(all(both) for both in due))
+        return Ruled(DllmRule(self.ratio, tuple(due)), tuple(all(both) for both in due))
 
 
-class _Rule:
-    """One pass of dLLM-Cache; `due` says per row whether prompt and response are refreshed."""
+@plain_dataclass(frozen=True)
+class DllmRule:
+    """One pass of dLLM-Cache."""
 
-    def __init__(self, ratio: float, due: tuple[tuple[bool, bool], ...]) -> None:
-        self.ratio = ratio
-        self.due = due
+    ratio: float
+    due: tuple[tuple[bool, bool], ...]
+    """Per row, whether prompt and response are refreshed."""
 
     def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: RowInPass) -> Tensor:
         prompt, response = (index == 0 or due for due in self.due[at.row])
@@ -105,7 +106,7 @@ class _Rule:
             return torch.empty(0, dtype=torch.long, device=normed.device)
         values = layer.values(normed[response])
         before = at.values(index, response)
-        likeness = F.cosine_similarity(values.flatten(1), before.flatten(1), dim=1)
+        likeness = layer.likeness(values, before)
         at.write_values(index, response, values)
         chosen = likeness.argsort(stable=True)[: int(self.ratio * len(likeness))]
         return at.prompt + chosen.sort().values

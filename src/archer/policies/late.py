@@ -26,7 +26,7 @@ class Late(Policy):
     rebuilds = True
 
     share: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
-    """Of the masks that are left; the radius is at least 1 token, so 0 is eager decoding."""
+    """The radius as a share of the masks that are left; at least 1 token, so 0 is eager decoding."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         radius = np.maximum(1.0, self.share * memory.masks_left(canvas))

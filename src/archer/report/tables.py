@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,12 +98,11 @@ class Table:
 
     def markdown(self) -> str:
         shown = list(self._shown())
-        lines = [
+        grid = markdown_grid(
             [_markdown(each.name) for each in shown],
-            ["---:" if each.numeric else "---" for each in shown],
-            *([_markdown(each.cells[row]) for each in shown] for row in range(len(self.rows))),
-        ]
-        grid = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+            ([_markdown(each.cells[row]) for each in shown] for row in range(len(self.rows))),
+            [each.numeric for each in shown],
+        )
         notes = "".join(f"\n- {_markdown(note)}" for note in self.notes)
         return f"**{_markdown(self.title)}**\n\n{grid}\n" + (f"{notes}\n" if notes else "")
 
@@ -185,6 +184,16 @@ class Table:
                     "" if each is None else _number(each, column.digits) for each in theirs
                 )
                 yield _Shown(PAPER, texts, numeric=True, paper=True)
+
+
+def markdown_grid(
+    head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool] = ()
+) -> str:
+    """Cells that are Markdown already, as a table; numbers are set to the right."""
+    rule = [
+        "---:" if place < len(numeric) and numeric[place] else "---" for place in range(len(head))
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rows))
 
 
 def _raw(cell: Cell, extras: Sequence[str]) -> list[Any]:

@@ -36,7 +36,7 @@ def trajectories(path: Path) -> list[Trajectory]:
     try:
         return rows(read(path))
     except _Broken as error:
-        raise BadTrace(f"The trace {str(path)!r} does not fit together: {error}.") from error
+        raise BadTrace(f"The trace {str(path)!r} is inconsistent: {error}.") from error
 
 
 def rows(events: Iterable[Start | Update | End]) -> list[Trajectory]:
@@ -66,7 +66,7 @@ def check_pair(first: Trajectory, second: Trajectory) -> None:
     if not same:
         raise BadRequest(
             f"Row {first.row + 1} of the two traces cannot be compared: prompt, response length and mask id "
-            "must be the same. Record both with the same prompts and --length."
+            "must be the same. Record both with the same prompts and length."
         )
 
 
@@ -81,9 +81,11 @@ def _add(trajectory: Trajectory, event: Update | End) -> None:
         raise _Broken(f"update {len(trajectory.updates) + 1} of row {row} is missing")
     places = [*event.remasked, *(change.at for change in (*event.accepted, *event.replaced))]
     if not all(0 <= at < trajectory.start.length for at in places):
-        raise _Broken(f"update {event.update} of row {row} writes outside of the response")
+        raise _Broken(f"update {event.update} of row {row} writes outside the response")
     if event.doubts and len(event.doubts) != len(event.remasked):
-        raise _Broken(f"update {event.update} of row {row} does not match doubts with re-masks")
+        raise _Broken(
+            f"update {event.update} of row {row} has different numbers of doubts and re-masks"
+        )
     trajectory.updates.append(event)
     trajectory.pieces.update(event.pieces or {})
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 from archer.runs.faults import BadRun
 from archer.runs.folder import Recorded, read_manifest, read_recorded
+from archer.runs.labels import labels, own_label
 from archer.runs.manifest import differences
+from archer.runs.reading import REMEDY
 from archer.runs.statistics import (
     Interval,
     bootstrap,
@@ -21,12 +23,14 @@ from archer.runs.statistics import (
     ratio_of_sums,
     wilson,
 )
-from archer.runs.summary import passed
 
 COMPARED = ("task", "evaluator", "problems", "prompts")
 """Parts of the identity that must agree."""
 CIRCUMSTANCES = ("platform", "cores", "threads")
 """What times depend on besides the method."""
+SHORTEST = 1e-9
+"""Seconds; less is no time."""
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -38,19 +42,30 @@ class Run:
     circumstances: Mapping[str, Any]
     recorded: Recorded
 
+    called: str = ""
+    """What it is called beside others; see `told_apart`."""
+
     @property
     def label(self) -> str:
-        """The method, and the one setting that mostly tells runs apart."""
-        method = self.identity["method"]
-        radius = method["settings"].get("radius")
-        return method["name"] if radius is None else f"{method['name']} radius={radius}"
+        return self.called or own_label(self.identity)
 
     @property
     def keys(self) -> list[str]:
         return sorted(self.recorded.samples)
 
+    @property
+    def suites(self) -> set[str]:
+        """All grades of a run have the same ones."""
+        return set(next(iter(self.recorded.grades.values())).suites)
+
     def seconds(self, key: str) -> float:
-        return float(self.recorded.samples[key]["seconds"]["total"])
+        return float(self.recorded.samples[key].seconds.total)
+
+
+def told_apart(runs: Sequence[Run]) -> list[Run]:
+    """The same runs with a label each that no other of them has."""
+    named = labels([(run.path, run.identity) for run in runs])
+    return [replace(run, called=label) for run, label in zip(runs, named, strict=True)]
 
 
 def open_run(path: Path) -> Run:
@@ -64,14 +79,21 @@ def open_run(path: Path) -> Run:
             f"{path} is incomplete: {graded} of {planned} problems are graded. Finish it by the "
             "command that began it."
         )
+    if graded > planned or len(run.recorded.samples) > planned:
+        raise BadRun(
+            f"{path} is damaged: its journal holds {len(run.recorded.samples)} problems, and its "
+            f"manifest plans {planned}. {REMEDY}"
+        )
     return run
 
 
 def compare(first: Run, second: Run) -> dict[str, Any]:
     """The paired table of every suite, and how much faster the second run was."""
     check_comparable(first, second)
+    if first.label == second.label:
+        first, second = told_apart([first, second])
     keys = first.keys
-    suites = first.recorded.grades[keys[0]]["suites"]
+    suites = first.recorded.grades[keys[0]].suites
     return {
         "first": {"run": str(first.path), "method": first.label},
         "second": {"run": str(second.path), "method": second.label},
@@ -93,12 +115,20 @@ def check_comparable(first: Run, second: Run) -> None:
     budgets = [run.identity["method"]["settings"]["length"] for run in (first, second)]
     if budgets[0] != budgets[1]:
         found.append(f"budget (length): {budgets[0]}, now {budgets[1]}")
+    found += [
+        f"{what}: {_some(a - b)}, now {_some(b - a)}"
+        for what, a, b in (
+            ("problems of one run only", set(first.keys), set(second.keys)),
+            ("suites of one run only", first.suites, second.suites),
+        )
+        if a != b
+    ]
     if not found and _same_model(first, second):
         found += [
             f"prompt of problem {key}"
             for key in first.keys
-            if first.recorded.samples[key]["prompt_sha256"]
-            != second.recorded.samples[key]["prompt_sha256"]
+            if first.recorded.samples[key].prompt_sha256
+            != second.recorded.samples[key].prompt_sha256
         ][:1]
     if found:
         raise BadRun(
@@ -107,9 +137,13 @@ def check_comparable(first: Run, second: Run) -> None:
         )
 
 
+def _some(names: set[str]) -> str:
+    return ", ".join(sorted(names)[:MOST_NAMED]) or "none"
+
+
 def _paired(first: Run, second: Run, keys: Sequence[str], suite: str) -> dict[str, Any]:
     pairs = [
-        (passed(first.recorded.grades[key], suite), passed(second.recorded.grades[key], suite))
+        (first.recorded.grades[key].passed(suite), second.recorded.grades[key].passed(suite))
         for key in keys
     ]
     counts = {
@@ -138,12 +172,21 @@ def _listed(interval: Interval | None) -> list[float] | None:
 
 
 def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """How many times faster the second run was: over all problems, and problem by problem."""
+    """How many times faster the second run was: over all problems, and problem by problem.
+
+    Nothing is said about that where a problem took no time.
+    """
+    seconds = {
+        "seconds_first": mean([a for a, _ in pairs]),
+        "seconds_second": mean([b for _, b in pairs]),
+    }
+    if min(each for pair in pairs for each in pair) < SHORTEST:
+        nothing = {"median": None, "quartiles": None, "geometric_mean": None}
+        return {**seconds, "speedup": None, "speedup_interval": None, "per_problem": nothing}
     speedups = [a / b for a, b in pairs]
     lower, _, upper = quantiles(speedups, n=4) if len(speedups) > 1 else speedups * 3
     return {
-        "seconds_first": mean([a for a, _ in pairs]),
-        "seconds_second": mean([b for _, b in pairs]),
+        **seconds,
         "speedup": ratio_of_sums(pairs),
         "speedup_interval": list(bootstrap(pairs, ratio_of_sums)) if len(pairs) > 1 else None,
         "per_problem": {
@@ -155,7 +198,7 @@ def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
 
 
 def _same(first: Run, second: Run, key: str) -> bool:
-    a, b = (run.recorded.samples[key]["tokens"] for run in (first, second))
+    a, b = (run.recorded.samples[key].tokens for run in (first, second))
     return bool(a == b)
 
 

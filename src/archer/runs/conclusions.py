@@ -15,7 +15,7 @@ def about_scores(found: Mapping[str, Any], suite: str = "base") -> str:
     counts = f"{paired['both']} of {found['n']} solved by both"
     only = f"{paired['only_first']} only by {first}, {paired['only_second']} only by {second}"
     better, worse = (second, first) if paired["difference"] > 0 else (first, second)
-    told = "No difference in solved problems can be told"
+    told = "No significant difference in solved problems"
     if paired["mcnemar_p"] < SURE:
         told = f"{better} solves more than {worse}"
     return f"{told}: {counts}, {only} ({chance(paired['mcnemar_p'])})."
@@ -24,16 +24,25 @@ def about_scores(found: Mapping[str, Any], suite: str = "base") -> str:
 def about_time(found: Mapping[str, Any]) -> str:
     """Which of the two was faster, if that can be told."""
     time, first, second = found["time"], *_names(found)
+    if time["speedup"] is None:
+        return "A problem took no time at all, so nothing can be said about speed."
     if time["speedup_interval"] is None:
-        return "Of one problem no speed can be told."
+        return "One problem says nothing about speed."
     low, high = time["speedup_interval"]
     interval = f"95 %: {low:.2f} to {high:.2f}"
     if low <= 1 <= high:
         factor = f"{second} is {time['speedup']:.2f} times as fast as {first}"
-        return f"No difference in time can be told: {factor} ({interval})."
+        return f"No significant difference in time: {factor} ({interval})."
     if low > 1:
         return f"{second} is {time['speedup']:.2f} times as fast as {first} ({interval})."
     return f"{second} is slower than {first}: {time['speedup']:.2f} times as fast ({interval})."
+
+
+NOT_IN_TURN = (
+    "The runs were made at different times, so their speeds also differ by what else the machine was doing; "
+    "`archer study main` decodes each problem with every method in turn."
+)
+"""What runs cannot show about time, whatever their interval over problems."""
 
 
 def conclusion(found: Mapping[str, Any]) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from archer.completion import Completion
+from archer.engine.operations import operations
 from archer.engine.step import Step
+from archer.engine.work import Work
 from archer.errors import ArcherError, BadRequest
 from archer.model import Model, Request, Stream
+from archer.records import SampleLine
 from archer.runs.manifest import RunRequest, digest
 from archer.service.engine import Engine
 from archer.service.handle import Handle
@@ -22,6 +25,19 @@ WARM_UP = 2
 """Updates that are run and thrown away before the first one is timed."""
 
 Prompts = Mapping[str, tuple[int, ...]]
+
+
+class Asked(Protocol):
+    """How a problem is put to a model."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+    @property
+    def preset(self) -> str | None: ...
+    @property
+    def seed(self) -> int: ...
 
 
 def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
@@ -39,7 +55,7 @@ def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
         ids = [text.encode_raw(_flat(sample)) for sample in samples]
     for sample, prompt in zip(samples, ids, strict=True):
         try:
-            _ask(request, [prompt])
+            ask(request.model, request, [prompt])
         except BadRequest as error:
             raise BadRequest(f"Problem {sample.id}: {error}") from error
     return {str(sample.id): tuple(prompt) for sample, prompt in zip(samples, ids, strict=True)}
@@ -48,7 +64,7 @@ def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
 def shown_prompt(request: RunRequest, prompt: Sequence[int]) -> str:
     """A prompt as the model was given it, with the marks of the chat template."""
     assert request.model.text is not None
-    return request.model.text.tokenizer.decode(list(prompt), skip_special_tokens=False)
+    return request.model.text.decode_whole(prompt)
 
 
 def decode(
@@ -56,37 +72,57 @@ def decode(
     samples: Sequence[Sample],
     prompts: Prompts,
     traces: Mapping[str, Path] | None = None,
-) -> Iterator[tuple[Sample, dict[str, Any]]]:
+) -> Iterator[tuple[Sample, SampleLine]]:
     """Each problem with the record of its completion, in order; `traces` are written for some.
 
     `request.batch` problems are decoded at a time: when one ends another one joins.
     """
     if samples:
-        _warm_up(request, prompts[str(samples[0].id)])
+        first = prompts[str(samples[0].id)]
+        warm_up(request.model, ask(request.model, request, [first]))
     engine = Engine(request.model)
-    waiting, running = deque(samples), deque[tuple[Sample, Handle]]()
+    waiting, running = deque(samples), deque[tuple[Sample, Handle, Counted]]()
     while waiting or running:
-        while waiting and sum(not handle.done for _, handle in running) < request.batch:
+        while waiting and sum(not handle.done for _, handle, _ in running) < request.batch:
             sample = waiting.popleft()
-            asked = _ask(request, [prompts[str(sample.id)]])
+            asked = ask(request.model, request, [prompts[str(sample.id)]])
             trace = (traces or {}).get(str(sample.id))
-            listener = None if trace is None else _Traced(request.model, asked, trace)
-            running.append((sample, engine.enqueue(asked, listener=listener)))
+            listener = (
+                Counted(request.model) if trace is None else Traced(request.model, asked, trace)
+            )
+            running.append((sample, engine.enqueue(asked, listener=listener), listener))
         while running and running[0][1].done:
-            sample, handle = running.popleft()
-            yield sample, _record(sample, prompts[str(sample.id)], handle.result())
+            sample, handle, counted = running.popleft()
+            prompt, done = prompts[str(sample.id)], handle.result()
+            yield sample, record_of(sample.id, prompt, done, counted.operations)
         engine.turn()
 
 
-class _Traced(Listener):
-    """Writes the trace of one request as it goes on."""
+class Counted(Listener):
+    """Adds up what one request made the network compute."""
+
+    def __init__(self, model: Model) -> None:
+        self._shape, self._work = model.folder.shape, Work()
+
+    @property
+    def operations(self) -> int:
+        return operations(self._work, self._shape)
+
+    def stepped(self, step: Step[Any]) -> None:
+        self._work += step.work
+
+
+class Traced(Counted):
+    """Writes the trace of one request as it goes on, too."""
 
     def __init__(self, model: Model, asked: Request, path: Path) -> None:
+        super().__init__(model)
         self._writer = Writer(path)
         self._speller = Speller(model, asked)
         self._writer.write(start(model, asked))
 
     def stepped(self, step: Step[Any]) -> None:
+        super().stepped(step)
         for event in updates(step):
             self._writer.write(self._speller.spelled(event))
 
@@ -100,34 +136,39 @@ class _Traced(Listener):
             pass
 
 
-def _record(sample: Sample, prompt: Sequence[int], completion: Completion) -> dict[str, Any]:
+def record_of(
+    id: int | str, prompt: Sequence[int], completion: Completion, operations: int
+) -> SampleLine:
+    """What the journal keeps of a completion."""
     if completion.error is not None:
-        raise ArcherError(f"Problem {sample.id}: {completion.error}")
+        raise ArcherError(f"Problem {id}: {completion.error}")
     fields = completion.as_dict()
     fields.pop("error")
-    return {
-        "event": "sample",
-        "id": sample.id,
-        "prompt_sha256": digest(list(prompt)),
-        "completion": fields.pop("text"),
+    return SampleLine(
+        event="sample",
+        id=id,
+        prompt_sha256=digest(list(prompt)),
+        completion=fields.pop("text"),
+        operations=operations,
         **fields,
-    }
+    )
 
 
-def _warm_up(request: RunRequest, prompt: Sequence[int]) -> None:
-    stream = Stream(request.model, _ask(request, [prompt]))
+def warm_up(model: Model, request: Request) -> None:
+    """A few updates that nobody times or keeps."""
+    stream = Stream(model, request)
     for _ in range(WARM_UP):
         next(stream, None)
 
 
-def _ask(request: RunRequest, prompts: Sequence[Sequence[int]]) -> Request:
-    model: Model = request.model
+def ask(model: Model, asked: Asked, prompts: Sequence[Sequence[int]]) -> Request:
+    """The request for these prompts; refuses what the model cannot take."""
     return model.request(
         [list(prompt) for prompt in prompts],
-        request.method,
-        seed=request.seed,
-        preset=request.preset,
-        **request.settings,
+        asked.method,
+        seed=asked.seed,
+        preset=asked.preset,
+        settings=asked.settings,
     )
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from archer.errors import ArcherError
-from archer.runs.decoding import decode, encode, shown_prompt
+from archer.records import GradeLine, SampleLine, Summary
+from archer.runs.decoding import encode, shown_prompt
+from archer.runs.executors.executor import Executor, Inline
 from archer.runs.folder import Recorded, RunFolder
 from archer.runs.harness import harness_lines
-from archer.runs.journal import Journal, Record
+from archer.runs.journal import Journal
 from archer.runs.manifest import RunRequest, circumstances, identity
 from archer.runs.summary import summarise
 from archer.runs.verdicts import Grader, open_grader
@@ -27,15 +30,18 @@ class Listener(Protocol):
     """Hears of everything that is recorded. Called from several threads, one at a time per method."""
 
     def begun(self, total: int, recorded: Recorded) -> None: ...
-    def sampled(self, record: Record) -> None: ...
-    def graded(self, record: Record) -> None: ...
+    def sampled(self, record: SampleLine, worker: int) -> None: ...
+    def graded(self, record: GradeLine) -> None: ...
+    def told(self, line: str) -> None:
+        """Something that the user should know, and that the run survives."""
+        ...
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What a run came to."""
 
-    summary: Mapping[str, Any]
+    summary: Summary
     unjudged: tuple[str, ...]
     """Problems on which the judge failed."""
 
@@ -45,16 +51,23 @@ def evaluate(
     out: Path,
     listener: Listener,
     *,
+    executor: Executor | None = None,
     unsafe_no_sandbox: bool = False,
 ) -> Outcome:
-    """Run, or continue, the evaluation in a folder. Whatever can be refused is refused first."""
+    """Run, or continue, the evaluation in a folder. Whatever can be refused is refused first.
+
+    An executor, this process by default, completes the problems; only this function writes to the folder.
+    """
+    executor = executor or Inline()
     task = request.task
     samples = request.selection.of(task.samples())
     read_all_data(task, samples[0])
     prompts = encode(request, samples)
     with open_grader(task, unsafe_no_sandbox=unsafe_no_sandbox) as grader:
         asked = identity(request, samples)
-        with RunFolder(out, asked, circumstances(request, grader.judge)) as folder:
+        with RunFolder(
+            out, asked, circumstances(request, grader.judge, executor.description)
+        ) as folder:
             recorded = folder.recorded(planned=[str(sample.id) for sample in samples])
             listener.begun(len(samples), recorded)
             missing = [each for each in samples if str(each.id) not in recorded.samples]
@@ -62,12 +75,15 @@ def evaluate(
                 for sample in samples:
                     key = str(sample.id)
                     if key in recorded.samples and key not in recorded.grades:
-                        grading.submit(sample, recorded.samples[key]["completion"])
+                        grading.submit(sample, recorded.samples[key].completion)
                 traces = folder.traces(str(each.id) for each in samples[: request.traces])
-                for sample, record in decode(request, missing, prompts, traces):
-                    folder.journal.append(record)
-                    listener.sampled(record)
-                    grading.submit(sample, record["completion"])
+                with closing(
+                    executor.completions(request, missing, prompts, traces, listener.told)
+                ) as completions:
+                    for done in completions:
+                        folder.journal.append(done.record.plain())
+                        listener.sampled(done.record, done.worker)
+                        grading.submit(done.sample, done.record.completion)
             recorded = folder.recorded()
             summary = summarise(grader.task, asked["method"], samples, recorded)
             shown = {key: shown_prompt(request, ids) for key, ids in prompts.items()}
@@ -117,7 +133,7 @@ class _Grading:
         if record is None:
             self.unjudged.append(str(sample.id))
             return
-        self._journal.append(record)
+        self._journal.append(record.plain())
         self._listener.graded(record)
 
 

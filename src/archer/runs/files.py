@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from archer.errors import reason_of
+from archer.errors import BadRequest, reason_of
 from archer.runs.faults import BadRun, DiskFault
+
+DEEPEST = 64
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -26,6 +29,20 @@ def replace_file(path: Path, content: bytes) -> None:
         raise DiskFault.of(path, error) from error
 
 
+def check_target(path: Path) -> None:
+    """Refuse, before any work, a file that could not be written after it; what is there stays."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        beside.open("ab").close()
+        beside.unlink()
+    except OSError as error:
+        raise BadRequest(
+            f"{path} cannot be written ({reason_of(error)}). Name a file in a folder that exists."
+        ) from error
+
+
 def replace_json(path: Path, value: Mapping[str, Any]) -> None:
     """A JSON object for people and programs."""
     replace_file(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
@@ -35,6 +52,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; BadRun when there is none."""
     try:
         value = json.loads(path.read_bytes())
+        if _deep(value):
+            raise RecursionError("nested too deeply")
     except OSError as error:
         raise BadRun(f"{path} cannot be read ({reason_of(error)}).") from error
     except (ValueError, RecursionError) as error:
@@ -42,6 +61,31 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadRun(f"{path} is damaged: it holds no JSON object.")
     return value
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file or folder; BadRun where one may not know."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        raise BadRun(f"{path} cannot be read ({reason}).") from error
+    return True
+
+
+def _deep(value: object) -> bool:
+    """Whether there are more levels than any file of a run has."""
+    level: list[object] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
 
 
 def sync_folder(folder: Path) -> None:

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from archer.records import GradeLine, SampleLine, Summary
 from archer.runs.faults import BadRun, DiskFault
-from archer.runs.files import read_json, replace_file, replace_json
-from archer.runs.journal import Journal, Record, read_records
+from archer.runs.files import is_there, read_json, replace_file, replace_json
+from archer.runs.journal import Journal, read_records
 from archer.runs.lock import Lock
 from archer.runs.manifest import differences
-from archer.runs.records import check_manifest, check_record
+from archer.runs.reading import REMEDY, as_held, as_line, as_manifest, shown
 
 MANIFEST, JOURNAL, SUMMARY = "manifest.json", "journal.jsonl", "summary.json"
 SAMPLES = "samples.jsonl"
@@ -33,8 +34,8 @@ CHECKED_JOURNAL = 2
 class Recorded:
     """What the journal of a run holds, by problem."""
 
-    samples: Mapping[str, Record]
-    grades: Mapping[str, Record]
+    samples: Mapping[str, SampleLine]
+    grades: Mapping[str, GradeLine]
 
 
 class RunFolder:
@@ -66,8 +67,8 @@ class RunFolder:
             )
         return found
 
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
-        replace_json(self.path / SUMMARY, summary)
+    def write_summary(self, summary: Summary) -> None:
+        replace_json(self.path / SUMMARY, summary.plain())
 
     def traces(self, keys: Iterable[str]) -> dict[str, Path]:
         """Where the traces of problems go, named by their place in the run."""
@@ -96,54 +97,79 @@ class RunFolder:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest of a run; BadRun where the folder is none."""
-    if not (path / MANIFEST).is_file():
-        raise BadRun(
-            f"{path} is no run folder: it has no {MANIFEST}. `archer eval --out` makes one."
-        )
+    if not is_there(path / MANIFEST):
+        raise BadRun(f"{path} is not a run folder: it has no {MANIFEST}. `archer eval` makes one.")
     manifest = read_json(path / MANIFEST)
-    check_manifest(manifest, f"{path / MANIFEST}")
+    as_manifest(manifest, f"{path / MANIFEST}")
     return manifest
+
+
+def read_summary(path: Path) -> Summary:
+    """Scores and costs of a run, as they were when it was last written."""
+    return as_held(Summary, read_json(path / SUMMARY), f"{path / SUMMARY}")
 
 
 def read_recorded(path: Path) -> Recorded:
     """The records of a run, each problem once and each as it must be."""
     journal = path / JOURNAL
-    if not journal.exists() and (path / MANIFEST).exists():
+    if not is_there(journal) and is_there(path / MANIFEST):
         raise BadRun(
             f"{path} has a {MANIFEST} but no {JOURNAL}: its records were deleted. Restore the file "
             "from a copy, or start again in another folder."
         )
     checked = read_json(path / MANIFEST).get("journal") == CHECKED_JOURNAL
-    found: dict[str, dict[str, Record]] = {"sample": {}, "grade": {}}
+    samples: dict[str, SampleLine] = {}
+    grades: dict[str, GradeLine] = {}
     for number, record in enumerate(read_records(journal, checked=checked), start=1):
-        kind, key = check_record(record, f"Line {number} of {journal}")
-        if key in found[kind]:
-            raise BadRun(f"{journal} holds the {kind} of problem {key} twice.")
-        found[kind][key] = record
-    ungiven = found["grade"].keys() - found["sample"].keys()
+        line = as_line(record, f"Line {number} of {journal}")
+        key = str(line.id)
+        if key in (samples if line.event == "sample" else grades):
+            raise BadRun(f"{journal} holds the {line.event} of problem {key} twice.")
+        if isinstance(line, SampleLine):
+            samples[key] = line
+        else:
+            grades[key] = line
+        first = next(iter(grades.values()), None)
+        if (
+            first is not None
+            and isinstance(line, GradeLine)
+            and line.suites.keys() != first.suites.keys()
+        ):
+            raise BadRun(
+                f"{journal} holds grades of different suites: {_named(first)} first, and "
+                f"{_named(line)} of problem {key}. {REMEDY}"
+            )
+    ungiven = grades.keys() - samples.keys()
     if ungiven:
         raise BadRun(f"{journal} holds a grade of problem {min(ungiven)}, but no completion of it.")
-    return Recorded(found["sample"], found["grade"])
+    return Recorded(samples, grades)
+
+
+def _named(grade: GradeLine) -> str:
+    return shown(", ".join(sorted(grade.suites)))
 
 
 def _locked(path: Path) -> Lock:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise BadRun(f"{path} is a file, not a folder; choose another --out.") from error
+        raise BadRun(f"{path} is a file, not a folder; choose another folder.") from error
     except OSError as error:
         raise DiskFault.of(path, error) from error
-    foreign = {each.name for each in path.iterdir() if not (path / MANIFEST).exists()}
-    if JOURNAL in foreign and not (path / JOURNAL).stat().st_size:
-        foreign.remove(JOURNAL)  # begun, and interrupted before the manifest was written
+    try:
+        foreign = set() if is_there(path / MANIFEST) else {each.name for each in path.iterdir()}
+        if JOURNAL in foreign and not (path / JOURNAL).stat().st_size:
+            foreign.remove(JOURNAL)  # begun, and interrupted before the manifest was written
+    except OSError as error:
+        raise DiskFault.of(path, error) from error
     if foreign - {"lock", f"{MANIFEST}.new"}:
-        raise BadRun(f"{path} holds other files and no run; choose an empty folder by --out.")
+        raise BadRun(f"{path} holds other files and no run; choose an empty folder.")
     return Lock(path)
 
 
 def _resumed(path: Path, identity: Mapping[str, Any]) -> bool:
     """Whether there is a run already; BadRun where it is another one, or has lost its journal."""
-    if not (path / MANIFEST).exists():
+    if not is_there(path / MANIFEST):
         return False
     known = read_manifest(path)
     differing = differences(known["identity"], identity)
@@ -152,7 +178,7 @@ def _resumed(path: Path, identity: Mapping[str, Any]) -> bool:
         more = f"; and {len(differing) - MOST_NAMED} more" if len(differing) > MOST_NAMED else ""
         raise BadRun(
             f"{path} holds a run with other settings ({shown}{more}). Use the same settings to "
-            "continue it, or another --out."
+            "continue it, or another folder."
         )
     read_recorded(path)
     return True

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from archer.runs.folder import Recorded
-from archer.runs.summary import passed
 from archer.tasks.base import Sample, Task
 from archer.tasks.grading import extracted_or_nothing
 
@@ -37,18 +36,16 @@ def _line(
     number: int, task: Task, sample: Sample, prompt: str, target: str, recorded: Recorded
 ) -> dict[str, Any]:
     done, grade = recorded.samples[str(sample.id)], recorded.grades[str(sample.id)]
-    doc, response = dict(sample.row), done["completion"]
+    doc, response = dict(sample.row), done.completion
     metrics = {
-        task.metric if suite == "base" else f"{task.metric}_{suite}": float(passed(grade, suite))
-        for suite in grade["suites"]
+        task.metric if suite == "base" else f"{task.metric}_{suite}": float(grade.passed(suite))
+        for suite in grade.suites
     }
     return {
         "doc_id": number,
         "doc": doc,
         "target": target,
-        "arguments": {
-            "gen_args_0": {"arg_0": prompt, "arg_1": {"max_gen_toks": len(done["tokens"])}}
-        },
+        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"max_gen_toks": len(done.tokens)}}},
         "resps": [[response]],
         "filtered_resps": [extracted_or_nothing(task, response, sample)],
         "filter": FILTER,

@@ -27,7 +27,7 @@ class Lock:
             os.close(self._handle)
             raise RunBusy(
                 f"{folder} is being written by another run (process {holder or 'unknown'}). Wait for "
-                "it, or choose another folder by --out."
+                "it, or choose another folder."
             ) from error
         try:
             os.ftruncate(self._handle, 0)

@@ -13,6 +13,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from archer.tasks.base import CodeTask, Sample, Task
 from archer.trace import plain
 
 VERSION = 1
-PACKAGES = ("torch", "tokenizers", "safetensors", "math-verify", "scipy")
+PACKAGES = ("torch", "tokenizers", "safetensors", "math-verify")
 MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.jinja")
 CHUNK = 1 << 22
 
@@ -46,16 +47,18 @@ class RunRequest:
     selection: Selection = field(default_factory=Selection)
     traces: int = 0
     """Of so many problems every update is kept as well; no part of the run's identity."""
+    device: str | None = None
+    """The kind of device others compute on, where the model at hand is an outline without weights."""
 
 
 def check_numbers(batch: int, traces: int) -> None:
     """Refuse numbers that make no run."""
     if batch < 1:
-        raise BadRequest(f"--batch takes a number above 0, not {batch}.")
+        raise BadRequest(f"The batch must be a number above 0, not {batch}.")
     if traces < 0:
-        raise BadRequest(f"--traces takes a number from 0 on, not {traces}.")
+        raise BadRequest(f"The number of traces must be at least 0, not {traces}.")
     if traces and batch > 1:
-        raise BadRequest("Traces of a run are recorded one problem at a time: use --batch 1.")
+        raise BadRequest("Traces of a run are recorded one problem at a time: use a batch of 1.")
 
 
 def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
@@ -73,19 +76,31 @@ def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
         "method": {"name": method.name, "settings": plain(method.settings)},
         "seed": request.seed,
         "batch": request.batch,
-        "model": {
-            "architecture": model.folder.architecture.name,
-            "files": dict(_file_digests(model.folder.path)),
-            "dtype": str(model.network.dtype).removeprefix("torch."),
-            "device": model.network.device.type,
-        },
+        "model": model_identity(model, device=request.device),
     }
 
 
-def circumstances(request: RunRequest, judge: Mapping[str, Any] | None) -> dict[str, Any]:
+def model_identity(
+    model: Model, *, device: str | None = None, files: bool = True
+) -> dict[str, Any]:
+    """The part of it that is about the model; without `files` what can be told without reading them all."""
+    digests = {"files": dict(_file_digests(model.folder.path))} if files else {}
+    return {
+        "architecture": model.folder.architecture.name,
+        **digests,
+        "dtype": str(model.network.dtype).removeprefix("torch."),
+        "device": device or model.network.device.type,
+        **({"quantize": "int8"} if model.network.int8 else {}),
+    }
+
+
+def circumstances(
+    request: RunRequest, judge: Mapping[str, Any] | None, executor: Mapping[str, Any]
+) -> dict[str, Any]:
     """Where and when, and what was given rather than defaulted."""
     import torch
 
+    shards = request.model.network.all_shards
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": request.model.name,
@@ -95,11 +110,13 @@ def circumstances(request: RunRequest, judge: Mapping[str, Any] | None) -> dict[
             "settings": plain(request.settings),
         },
         "judge": None if judge is None else dict(judge),
+        "executor": dict(executor),
         "python": platform.python_version(),
         "packages": dict(_versions()),
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "shards": 1 if shards is None else shards.shards,
     }
 
 
@@ -135,11 +152,18 @@ def _evaluator(task: Task) -> dict[str, Any]:
 def _file_digests(folder: Path) -> Iterator[tuple[str, str]]:
     paths = {path for pattern in MODEL_FILES for path in folder.glob(pattern)}
     for path in sorted(paths):
-        found = hashlib.sha256()
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK):
-                found.update(chunk)
-        yield path.name, found.hexdigest()
+        seen = path.stat()
+        yield path.name, _file_digest(path, seen.st_size, seen.st_mtime_ns)
+
+
+@cache
+def _file_digest(path: Path, size: int, changed: int) -> str:
+    """Read once as long as the file does not change: many runs of one model ask for it."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            found.update(chunk)
+    return found.hexdigest()
 
 
 def _versions() -> Iterator[tuple[str, str]]:

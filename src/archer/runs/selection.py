@@ -25,12 +25,12 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
-            raise BadRequest(f"--limit takes a number above 0, not {self.limit}.")
+            raise BadRequest(f"The limit must be a number above 0, not {self.limit}.")
         if self.shard is not None and not 1 <= self.shard[0] <= self.shard[1]:
             i, n = self.shard
-            raise BadRequest(f"--shard {i}/{n} is no share: give 1/{n} to {n}/{n}.")
+            raise BadRequest(f"The shard {i}/{n} is not a share: give 1/{n} to {n}/{n}.")
         if len(set(self.subset)) < len(self.subset):
-            raise BadRequest("--subset names a problem twice.")
+            raise BadRequest("The subset names a problem twice.")
 
     def of(self, samples: Sequence[Sample]) -> list[Sample]:
         """The chosen problems, in the order of the data."""
@@ -66,7 +66,7 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
         return None
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     if not found:
-        raise BadRequest(f"--shard takes a share such as 1/4, not {text!r}.")
+        raise BadRequest(f"A shard is a share such as 1/4, not {text!r}.")
     return int(found[1]), int(found[2])
 
 
@@ -76,7 +76,7 @@ def parse_subset(text: str | None) -> tuple[str, ...]:
         return ()
     keys = tuple(key.strip() for key in text.split(",") if key.strip())
     if not keys:
-        raise BadRequest(f"--subset takes ids separated by commas, not {text!r}.")
+        raise BadRequest(f"A subset is ids separated by commas, not {text!r}.")
     return keys
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from archer.judge import Judge
+from archer.records import GradeLine, SuiteVerdict
 from archer.tasks.base import AnswerTask, CodeTask, Sample, Suite, Task
-from archer.tasks.grading import grade_answer, judged, plan
+from archer.tasks.grading import OneCompletion, grade_answer, judged, plan
 from archer.tasks.reader import open_readers
 from archer.tasks.report import Row
 
@@ -25,16 +26,14 @@ class Grader:
     judge: Mapping[str, Any] | None
     """How programs are confined; None for a task that runs none."""
 
-    def record(self, sample: Sample, completion: str) -> dict[str, Any] | None:
+    def record(self, sample: Sample, completion: str) -> GradeLine | None:
         """What the journal keeps; None where the judge failed, because its faults are no verdicts."""
         rows = self.rows(sample, completion)
         if any(row.unjudged for row in rows.values()):
             return None
-        suites = {suite: row.as_dict() for suite, row in rows.items()}
-        for fields in suites.values():
-            del fields["task_id"]
+        suites: dict[str, SuiteVerdict] = {suite: row.verdicts() for suite, row in rows.items()}
         tier = None if self.judge is None else self.judge["tier"]
-        return {"event": "grade", "id": sample.id, "tier": tier, "suites": suites}
+        return GradeLine(event="grade", id=sample.id, tier=tier, suites=suites)
 
 
 @contextmanager
@@ -48,14 +47,14 @@ def open_grader(task: Task, *, unsafe_no_sandbox: bool = False) -> Iterator[Grad
             open_readers(judge.workers, judge.tier) as readers,
         ):
             code = task.reading_by(readers.read)
-            yield Grader(
-                code,
-                lambda sample, text: {
-                    suite: judged(judge, plan(code, sample, text, suite)) for suite in code.suites
-                },
-                judge.workers,
-                judge.description(),
-            )
+
+            def rows(sample: Sample, text: str) -> dict[Suite, Row]:
+                one = OneCompletion(judge)
+                return {
+                    suite: judged(one, plan(code, sample, text, suite)) for suite in code.suites
+                }
+
+            yield Grader(code, rows, judge.workers, judge.description())
     else:
         assert isinstance(task, AnswerTask)
         with open_readers() as readers:

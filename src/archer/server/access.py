@@ -55,7 +55,7 @@ def check_binding(host: str, keys: Sequence[str], without_key: bool) -> None:
     if host not in LOOPBACK and not keys and not without_key:
         raise BadRequest(
             f"The address {host!r} can be reached from other machines, and no key protects the server. "
-            "Give --api-key-file FILE, or say --without-key if everybody may use it."
+            "Give a file of keys, or say that everybody may use it without a key."
         )
 
 
@@ -104,7 +104,7 @@ class Access:
             raise Refusal(
                 403,
                 "This server answers only to the names of its own machine, such as localhost. "
-                "To be reached by another name it needs --host and a key.",
+                "To be reached by another name, it must be started with that host and a key.",
             )
         if not self._keys or scope["path"] in PUBLIC:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,7 +32,7 @@ from archer.server.metrics import Metrics
 from archer.server.page import HEADERS, page
 from archer.server.refusals import Refusal, unexpected
 from archer.server.serving import Serving
-from archer.server.streaming import EventStream, plain
+from archer.server.streaming import NOBODY_READS, EventStream, plain, unless_gone
 
 log = logging.getLogger("archer")
 
@@ -94,13 +95,17 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     async def generation(
         request: Request, asked_of: Callable[[Mapping[str, Any]], Asked]
     ) -> Response:
+        arrived = time.monotonic()
         try:
             asked = asked_of(await read_object(request))
             serving = state.ready()
-            job = await serving.submit(asked, owner_of(request.scope))
+            entering = serving.submit(asked, owner_of(request.scope), arrived)
+            job = await unless_gone(request.receive, entering)
         except Refusal as error:
             state.metrics.rejected(error.code or str(error.status))
             raise
+        if job is None:
+            return Response(status_code=NOBODY_READS)
         return EventStream(serving, job) if asked.stream else await plain(serving, job, request)
 
     @app.post("/v1/chat/completions", **_described(ChatFields))
@@ -123,7 +128,7 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     async def model(id: str) -> Response:
         """One of them."""
         serving = state.ready()
-        serving.method(id)
+        serving.check_id(id)
         return JSONResponse(_model(serving, id))
 
     @app.get("/v1/archer/methods", responses=_responses(401, 403))
@@ -141,7 +146,7 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     async def ready() -> Response:
         """The model has answered and takes requests."""
         serving = state.ready()
-        if state.stopping:
+        if state.stopping or not serving.engine.alive:
             raise Refusal(503, "The server is stopping.", kind="server_error", code="stopping")
         return JSONResponse({"status": "ready", "model": serving.name})
 

@@ -1,5 +1,6 @@
-"""The body of a request as plain data: bounded in bytes, time and depth, and free of what JSON leaves open.
+"""The body of a request as plain data: bounded in every way, and free of what JSON leaves open.
 
+All of it happens on the event loop, so the bounds are such that no body, sound or not, holds it up for long.
 Starlette's own limit on bodies answers with plain text, which OpenAI's clients cannot read; hence this one.
 """
 
@@ -8,12 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
+from collections.abc import Collection
 from typing import Any, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
 
 from archer.server import limits
 from archer.server.refusals import Refusal
+
+TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+"""Texts in JSON; one without an end reaches to the end, so that it is tried once only."""
 
 
 async def read_object(request: Request) -> dict[str, Any]:
@@ -33,12 +39,13 @@ async def read_object(request: Request) -> dict[str, Any]:
 
 
 def parse(content: bytes) -> Any:
-    """Strict JSON: no NaN, no infinities, no name twice, no lone surrogates, no NUL, nothing too deep."""
+    """Strict JSON: no NaN, no infinities, no name twice, no lone surrogates, no NUL, no excess."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         sentence = f"The request is not UTF-8: byte {error.start} cannot be read."
         raise Refusal(400, sentence) from error
+    _check_brackets(text)
     try:
         value = json.loads(text, parse_constant=_constant, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
@@ -48,7 +55,7 @@ def parse(content: bytes) -> Any:
         raise _too_deep() from None
     except ValueError as error:
         raise Refusal(400, "The request holds a number that is too long to be read.") from error
-    _check(value, 1)
+    _Check().values([value], 0)
     return value
 
 
@@ -84,33 +91,55 @@ def _constant(name: str) -> NoReturn:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > limits.NAMES:
+        raise Refusal(400, f"The request holds an object of more than {limits.NAMES} fields.")
     named = dict(pairs)
     if len(named) < len(pairs):
         raise Refusal(400, "The request gives a field twice.")
     return named
 
 
-def _check(value: Any, depth: int) -> None:
-    if depth > limits.DEPTH:
-        raise _too_deep()
-    match value:
-        case dict():
-            for name, inner in value.items():
-                _check(name, depth)
-                _check(inner, depth + 1)
-        case list():
-            for inner in value:
-                _check(inner, depth + 1)
-        case str():
-            _check_text(value)
-        case bool():
-            pass
-        case int():
-            if not -limits.WHOLE <= value < limits.WHOLE:
+def _check_brackets(text: str) -> None:
+    """Count lists and objects before they are made: a garbage collector is slow about many of them."""
+    if text.count("[") + text.count("{") <= limits.CONTAINERS:
+        return
+    bare = TEXTS.sub("", text)
+    if bare.count("[") + bare.count("{") > limits.CONTAINERS:
+        raise Refusal(400, f"The request holds more than {limits.CONTAINERS} lists and objects.")
+
+
+class _Check:
+    """Looks at all values of a body, those of one kind in one list at once, and counts them."""
+
+    def __init__(self) -> None:
+        self._left = limits.VALUES
+
+    def values(self, values: Collection[Any], depth: int) -> None:
+        """`depth` is the number of brackets around them."""
+        self._left -= len(values)
+        if self._left < 0:
+            raise Refusal(400, f"The request holds more than {limits.VALUES} values.")
+        kinds = set(map(type, values))
+        if str in kinds:
+            _check_text("".join(each for each in values if type(each) is str))
+        if int in kinds:  # true and false are of another type
+            wholes = [each for each in values if type(each) is int]
+            if min(wholes) < -limits.WHOLE or max(wholes) >= limits.WHOLE:
                 raise Refusal(400, "The request holds a whole number of more than 64 bits.")
-        case float():
-            if not math.isfinite(value):
-                raise Refusal(400, "The request holds a number that is too large.")
+        if float in kinds and not all(math.isfinite(e) for e in values if type(e) is float):
+            raise Refusal(400, "The request holds a number that is too large.")
+        if kinds & {list, dict}:
+            self._inside([each for each in values if type(each) in (list, dict)], depth + 1)
+
+    def _inside(self, containers: Collection[Any], depth: int) -> None:
+        if depth > limits.DEPTH:
+            raise _too_deep()
+        for each in containers:
+            if isinstance(each, dict):
+                _check_text("".join(each))
+                self.values(each.values(), depth)
+            else:
+                self.values(each, depth)
 
 
 def _check_text(text: str) -> None:

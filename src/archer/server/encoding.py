@@ -84,6 +84,8 @@ class Encoder:
     def _answer(self, batch: Sequence[_Work]) -> None:
         rendered = self._together([each for work in batch for each in work.prompts])
         for work in batch:
+            if work.answer.done():  # the client has left meanwhile
+                continue
             try:
                 ids = [rendered.get(id(each)) or self._alone(each) for each in work.prompts]
                 work.settle(work.check(ids))

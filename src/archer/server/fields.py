@@ -67,7 +67,8 @@ EXPLAINED: Mapping[str, str] = {
         f"must be a text of 1 to {limits.STOP_LENGTH} characters, or a list of at most {limits.STOPS}"
     ),
     "archer.settings": (
-        "must hold names and values, each a number, a text, true or false, or a list of lists of numbers"
+        f"must hold at most {limits.SETTINGS} names and values, each a number, a text, true or false, "
+        f"or a list of at most {limits.NUMBERS} lists of as many numbers"
     ),
     "logprobs": (
         "must be true or false for chats and 0 for completions: the model's alternatives are those of "
@@ -76,15 +77,23 @@ EXPLAINED: Mapping[str, str] = {
 }
 """What to say of a field whose declaration would say it badly."""
 
+NAME_SHOWN = 100
+"""Characters that a refusal repeats of a name that is not known."""
+Inner = TypeVar("Inner")
+Several = Annotated[list[Inner], Field(fail_fast=True)]
+"""A list whose first wrong element ends the search: collecting them all would take seconds."""
 Whole = Annotated[int, Field(ge=-limits.WHOLE, lt=limits.WHOLE)]
 Label = Annotated[str, Field(max_length=limits.LABEL)]
 Stop = Annotated[str, Field(min_length=1, max_length=limits.STOP_LENGTH)]
-Stops = Annotated[list[Stop], Field(max_length=limits.STOPS)]
-Ids = Annotated[list[Annotated[int, Field(ge=0, lt=1 << 31)]], Field(min_length=1)]
+Stops = Annotated[Several[Stop], Field(max_length=limits.STOPS)]
+Ids = Annotated[Several[Annotated[int, Field(ge=0, lt=1 << 31)]], Field(min_length=1)]
 Line = Annotated[str, Field(min_length=1)]
-Lines = Annotated[list[Line], Field(min_length=1, max_length=limits.ROWS)]
-IdLists = Annotated[list[Ids], Field(min_length=1, max_length=limits.ROWS)]
-Setting = int | float | str | bool | list[list[float]] | None
+Lines = Annotated[Several[Line], Field(min_length=1, max_length=limits.ROWS)]
+IdLists = Annotated[Several[Ids], Field(min_length=1, max_length=limits.ROWS)]
+Numbers = Annotated[Several[float], Field(max_length=limits.NUMBERS)]
+Setting = (
+    int | float | str | bool | Annotated[Several[Numbers], Field(max_length=limits.NUMBERS)] | None
+)
 Message = dict[str, str]
 
 
@@ -113,7 +122,7 @@ class Part(Fields):
 
 class ChatMessage(Fields):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Part]
+    content: str | Several[Part]
 
     def plain(self) -> Message:
         """As the templates of models know it, which say system where newer clients say developer."""
@@ -131,7 +140,7 @@ class Extension(Fields):
     """The field `archer`: what OpenAI's API has no words for."""
 
     method: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    settings: Annotated[dict[str, Setting], Field(max_length=64)] | None = None
+    settings: Annotated[dict[str, Setting], Field(max_length=limits.SETTINGS)] | None = None
     preset: Label | None = None
     stream_mode: Literal["final", "provisional"] | None = None
     priority: Literal["interactive", "batch"] | None = None
@@ -156,7 +165,7 @@ class Common(Fields):
 class ChatFields(Common):
     """`POST /v1/chat/completions`"""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=limits.MESSAGES)]
+    messages: Annotated[Several[ChatMessage], Field(min_length=1, max_length=limits.MESSAGES)]
     max_completion_tokens: Annotated[int, Field(ge=1, lt=1 << 31)] | None = None
     logprobs: bool | None = None
     metadata: Annotated[dict[Label, Label], Field(max_length=16)] | None = None
@@ -290,10 +299,13 @@ def _checked(kind: type[Kind], body: Mapping[str, Any]) -> Kind:
 
 def _refused(kind: str, where: Sequence[int | str], message: str) -> Refusal:
     """Names the field as it stands in the request, without the branches of unions that pydantic adds."""
-    plain = [str(part) for part in where if isinstance(part, int) or part.isidentifier()]
-    param = ".".join(plain)
     if kind == "extra_forbidden":
+        *where, unknown = where
+    plain = [str(part) for part in where if isinstance(part, int) or part.isidentifier()]
+    if kind == "extra_forbidden":
+        param = ".".join([*plain, str(unknown)[:NAME_SHOWN]])
         return Refusal(400, f"The field {param!r} is not supported here.", param=param)
+    param = ".".join(plain)
     if kind == "missing":
         return Refusal(400, f"The field {param!r} is missing.", param=param)
     for name, words in EXPLAINED.items():

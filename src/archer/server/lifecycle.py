@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archer.errors import ArcherError, BadRequest
+from archer.preset_file import Preset
 from archer.server import limits as bounds
 from archer.server.access import LOOPBACK, Access, check_binding
 from archer.server.app import State, create_app
@@ -41,6 +43,10 @@ UNREAD_MILLISECONDS = 60_000
 """After so long without a sign from the other side the kernel gives a connection up."""
 UNREAD_BYTES = 128 << 10
 """What the kernel keeps for a reader that is slow."""
+FIRST_SECONDS = 600.0
+"""For the first update."""
+CLOSE_SECONDS = 10.0
+"""For the threads of a server that could not be opened."""
 CUT = 1
 """Exit code where a request was cut off."""
 
@@ -59,6 +65,8 @@ class Setup:
     budget: int | None = None
     memory: int | None = None
     limits: Limits = field(default_factory=Limits)
+    preset: Preset | None = None
+    """How requests are decoded that name no method."""
 
 
 class Server:
@@ -75,6 +83,7 @@ class Server:
         self._now = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._born = time.monotonic()
+        self._lost: ArcherError | None = None
 
     @property
     def url(self) -> str:
@@ -103,33 +112,50 @@ class Server:
                 await asyncio.to_thread(self._close)
                 web.should_exit = True
                 await serving
+        if self._lost is not None:
+            raise self._lost
         return CUT if cut else 0
 
     async def _open(self) -> bool:
-        """Load the model and see it make one update; False when told to stop meanwhile."""
-        loading = asyncio.create_task(asyncio.to_thread(self._load))
+        """Load the model and see it make one update; False when told to stop meanwhile.
+
+        Nobody waits for a load that has become useless: its thread is left to end with the process.
+        """
+        opened: Future[Serving] = Future()
+        threading.Thread(
+            target=self._opening, args=(opened,), name="archer-loading", daemon=True
+        ).start()
+        loading = asyncio.wrap_future(opened)
         stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {loading, stopping}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not loading.done():
+        if opened.cancel():
             return False
-        model = await loading
-        setup, limits = self._setup, self._setup.limits
-        engine = Engine(
-            model,
-            budget=setup.budget,
-            memory=setup.memory,
-            waiting=limits.queue,
-            per_owner=limits.rows_per_key if setup.keys else None,
-            observer=self.state.metrics,
-        )
-        serving = Serving(model, engine, self.state.metrics, limits)
-        await asyncio.to_thread(engine.start)
-        await asyncio.to_thread(first_update, model, engine)
+        serving = await loading
         self.state.serving = serving
+        serving.engine.when_lost(self._without_model)
         seconds = time.monotonic() - self._born
         log.warning("%s is ready at %s after %.1f seconds.", serving.name, self.url, seconds)
         return True
+
+    def _opening(self, opened: Future[Serving]) -> None:
+        """On a thread of its own; lets go of what nobody waits for any more."""
+        try:
+            model = self._load()
+            if model.network.all_shards is not None:
+                model.network.all_shards.when_lost(self._without_model)
+            if opened.cancelled():
+                return
+            serving = open_serving(model, self._setup, self.state)
+        except BaseException as error:  # noqa: BLE001 - the loop raises it again
+            with contextlib.suppress(InvalidStateError):
+                opened.set_exception(error)
+            return
+        try:
+            opened.set_result(serving)
+        except InvalidStateError:
+            serving.close()
 
     async def _drain(self) -> bool:
         """Wait for what runs, up to a limit or a second signal; whether something had to be cut off."""
@@ -140,18 +166,26 @@ class Server:
         serving.stopping = True
         last = time.monotonic() + self._setup.limits.drain_seconds
         if serving.busy:
-            log.warning("Stopping: %d requests may finish.", serving.busy)
+            log.warning("Stopping: %s may finish.", _requests(serving.busy))
         while serving.busy and time.monotonic() < last and not self._now.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await self._now.wait()
         if serving.busy:
-            log.warning("Stopped: %d requests were cut off.", serving.busy)
+            words = "was" if serving.busy == 1 else "were"
+            log.warning("Stopped: %s %s cut off.", _requests(serving.busy), words)
         return bool(serving.busy)
 
     def _close(self) -> None:
         if self.state.serving is not None:
             self.state.serving.close()
+
+    def _without_model(self, error: ArcherError) -> None:
+        """A shard or the engine ended: requests fail, and the server with them.  Called on any thread."""
+        self._lost = self._lost or error
+        with contextlib.suppress(RuntimeError):  # the server has ended already
+            self.stop()
+            self.stop()
 
     def _told(self) -> None:
         if self._stop.is_set():
@@ -203,15 +237,45 @@ class _Web(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Closes connections that never send a request."""
+    """Closes connections that take too long to send a request: the first one, or a later one.
+
+    uvicorn forgets its own limit on idle connections at the first byte that arrives, also where that
+    byte belongs to no new request but to the body of one that has been answered.
+    """
+
+    _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(bounds.HEADER_SECONDS, self._close_if_silent)
+        self._begin_waiting()
 
-    def _close_if_silent(self) -> None:
-        if self.cycle is None:  # as it is before the first request
-            self.transport.abort()  # type: ignore[unreachable]
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._between_requests():
+            self._end_waiting()
+        elif self._patience is None:
+            self._begin_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_waiting()
+        super().connection_lost(exc)
+
+    def _between_requests(self) -> bool:
+        """There is no cycle before the first request, whatever its type says."""
+        return bool(getattr(self.cycle, "response_complete", True))
+
+    def _begin_waiting(self) -> None:
+        self._patience = self.loop.call_later(bounds.HEADER_SECONDS, self._close_if_waiting)
+
+    def _end_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _close_if_waiting(self) -> None:
+        self._patience = None
+        if self._between_requests():
+            self.transport.abort()
 
 
 class _FirstUpdate(Listener):
@@ -235,16 +299,46 @@ class _FirstUpdate(Listener):
         self.over.set()
 
 
+def open_serving(model: Model, setup: Setup, state: State) -> Serving:
+    """The model behind an engine that has made one update; raises what keeps it from doing so."""
+    engine = Engine(
+        model,
+        budget=setup.budget,
+        memory=setup.memory,
+        waiting=setup.limits.queue,
+        per_owner=setup.limits.rows_per_key if setup.keys else None,
+        observer=state.metrics,
+    )
+    serving = Serving(model, engine, state.metrics, setup.limits, setup.preset)
+    try:
+        engine.start()
+        first_update(model, engine)
+    except BaseException:
+        closing = threading.Thread(target=serving.close, daemon=True)
+        closing.start()  # an engine whose first pass never ends cannot be closed
+        closing.join(CLOSE_SECONDS)
+        raise
+    return serving
+
+
 def first_update(model: Model, engine: Engine) -> None:
-    """See the engine make one update; raises what keeps it from doing so."""
+    """See the engine make one update; raises what keeps it from doing so, or that it takes too long."""
     token = next(id for id in range(model.folder.shape.vocabulary) if id != model.folder.mask)
     heard = _FirstUpdate()
     handle = engine.enqueue(model.request([token]), listener=heard)
-    heard.made.wait()
+    made = heard.made.wait(FIRST_SECONDS)
     handle.cancel()
-    heard.over.wait()
+    if not made or not heard.over.wait(FIRST_SECONDS):
+        raise ArcherError(
+            f"The model did not make its first update within {FIRST_SECONDS:g} s. "
+            "Use a smaller model or another device."
+        )
     if heard.error is not None:
         raise heard.error
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count} requests"
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -260,6 +354,6 @@ def _bound(host: str, port: int) -> socket.socket:
         made.close()
         reason = error.strerror if isinstance(error, OSError) else "there is no such port"
         raise BadRequest(
-            f"The server cannot listen at {host} port {port}: {reason}. Choose another --host or --port."
+            f"The server cannot listen at {host} port {port}: {reason}. Choose another host or port."
         ) from error
     return made

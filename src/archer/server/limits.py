@@ -8,6 +8,12 @@ BODY = 1 << 20
 """Bytes of a request."""
 DEPTH = 32
 """Brackets within brackets."""
+VALUES = 1 << 18
+"""Numbers, texts, lists and objects of a request: twice the ids that the longest context holds."""
+CONTAINERS = 1 << 14
+"""Lists and objects among them: 64 parts for each of the most messages."""
+NAMES = 256
+"""Fields of one object."""
 MESSAGES = 256
 ROWS = 16
 """Responses of one request: prompts times n."""
@@ -18,13 +24,17 @@ STOP_LENGTH = 64
 """Characters of a stop string."""
 WHOLE = 1 << 63
 """Whole numbers of a request are below it, and at least its negative."""
+SETTINGS = 64
+"""Settings of a method."""
+NUMBERS = 1 << 12
+"""Numbers in a list, and lists in a list, of a method's setting."""
 LABEL = 512
 """Characters of what a client may attach and nobody reads."""
 HEADERS = 16 << 10
 """Bytes of a request's first line and headers."""
 CONNECTIONS = 1024
 HEADER_SECONDS = 30.0
-"""A connection that has not sent its first headers by then is closed."""
+"""A connection whose next request has not begun in earnest, with all its headers, by then is closed."""
 BODY_SECONDS = 30.0
 IDLE_SECONDS = 30.0
 """How long a connection is kept without a request."""

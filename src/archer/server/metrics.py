@@ -1,6 +1,7 @@
 """What the server did, for Prometheus: vLLM's names where there is one, under `archer:`.
 
-accepted = finished + failed + cancelled + running + waiting, always; the tests check it.
+At rest accepted = finished + failed + cancelled + running + waiting; the tests check it.  While
+requests move, one may be counted in two of these or in none for a moment.
 """
 
 from __future__ import annotations

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from archer.catalogue import METHODS
 from archer.completion import Completion
 from archer.engine.step import Step
-from archer.errors import ArcherError, BadRequest, Closing, Overloaded, TooLong
+from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
+from archer.methods import build
 from archer.model import LENGTHS
+from archer.preset_file import Preset
 from archer.server.encoding import Encoder
 from archer.server.fields import Asked, Chat, Prompt
 from archer.server.limits import Limits
@@ -43,8 +45,9 @@ class Ticket(Listener):
         self._metrics, self._model = serving.metrics, serving.model
         self._outbox, self._first, self._watched = job.outbox, first, job.watch is not None
         self._length = request.method.length
+        # one row stands for all samples of a method that leaves nothing to chance
         self._copies = 1 if request.method.decoder.draws else job.asked.n
-        self._born = time.monotonic()
+        self._born = job.arrived
         self._columns = 0
         self._silent = True
 
@@ -54,9 +57,7 @@ class Ticket(Listener):
     def stepped(self, step: Step[Any]) -> None:
         self._columns += sum(call.fed for call in step.calls)
         self._metrics.stepped(len(step.rows), self._length)
-        if (
-            self._watched
-        ):  # one row stands for all samples of a method that leaves nothing to chance
+        if self._watched:
             for copy in range(self._copies):
                 self._outbox.post(Moment.of(step, self._first + copy))
 
@@ -91,8 +92,11 @@ class Ticket(Listener):
 class Job:
     """One HTTP request that the engine works on."""
 
-    def __init__(self, serving: Serving, asked: Asked, requests: list[Request]) -> None:
-        self.asked = asked
+    def __init__(
+        self, serving: Serving, asked: Asked, requests: list[Request], arrived: float
+    ) -> None:
+        """`arrived`: when its first byte was read, by the monotonic clock."""
+        self.asked, self.arrived = asked, arrived
         self.requests = requests
         self.outbox = Outbox(serving.limits.backlog)
         self.reply = Reply(
@@ -127,7 +131,15 @@ class Job:
 class Serving:
     """The model, its engine and its encoder, and the rules by which requests get to them."""
 
-    def __init__(self, model: Model, engine: Engine, metrics: Metrics, limits: Limits) -> None:
+    def __init__(
+        self,
+        model: Model,
+        engine: Engine,
+        metrics: Metrics,
+        limits: Limits,
+        preset: Preset | None = None,
+    ) -> None:
+        """`preset` is how requests are decoded that name no method."""
         if model.text is None:
             raise BadRequest(
                 f"{model.name!r} has no tokenizer, so it cannot be served: clients send texts. "
@@ -139,6 +151,8 @@ class Serving:
         self.stopping = False
         self.jobs: set[Job] = set()
         self._entering = 0
+        self._prompts_entering = 0
+        self._preset = preset or Preset(DEFAULT_METHOD, {})
         self._encoder = Encoder(model.text)
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
@@ -161,7 +175,20 @@ class Serving:
         own, at, method = name.rpartition("@")
         if own == self.name and at and method:
             return method
-        raise Refusal(
+        raise self.no_model(name)
+
+    def check_id(self, name: str) -> None:
+        """Refuse an id that names another model, or a method that is none with any settings."""
+        method = self.method(name)
+        try:
+            build(method or DEFAULT_METHOD, {})
+        except Incompatible:
+            pass  # settings such as a block may change that
+        except BadRequest as error:
+            raise self.no_model(name) from error
+
+    def no_model(self, name: str) -> Refusal:
+        return Refusal(
             404,
             f"There is no model {name[:100]!r} here. The model is {self.name!r}, "
             f"and {self.name + '@METHOD'!r} decodes it by another method.",
@@ -169,28 +196,29 @@ class Serving:
             code="model_not_found",
         )
 
-    async def submit(self, asked: Asked, owner: str | None) -> Job:
-        """Check, encode and enqueue; everything that can be refused is refused here."""
+    async def submit(self, asked: Asked, owner: str | None, arrived: float) -> Job:
+        """Check, encode and enqueue; everything that can be refused is refused here.
+
+        Cancelled, it leaves nothing behind: what is not encoded yet never is.
+        """
         if self.stopping:
             raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
         method, settings = self._chosen(asked)
         for prompt in asked.prompts:
             self._check_size(prompt)
-        status = self.engine.status()
-        if status.waiting + self._entering >= self.limits.queue:
-            rate = status.columns_per_second
-            wait = status.queued_columns / rate if rate else 1.0
-            raise refusal(Overloaded(status.waiting + self._entering, wait))
+        self._check_room(len(asked.prompts))
         self._entering += 1
+        self._prompts_entering += len(asked.prompts)
         try:
             requests = await self._encoder.requests(
                 asked.prompts, lambda ids: self._requests(asked, method, settings, ids)
             )
-            return self._enqueue(asked, requests, owner)
+            return self._enqueue(asked, requests, owner, arrived)
         except ArcherError as error:
             raise self.told(error) from error
         finally:
             self._entering -= 1
+            self._prompts_entering -= len(asked.prompts)
 
     def told(self, error: ArcherError) -> Refusal:
         """The refusal, without the place of the model's folder."""
@@ -223,9 +251,16 @@ class Serving:
                 sentence = f"The {field} is given twice, as a field and in archer.settings."
                 raise Refusal(400, sentence, param=f"archer.settings.{field}")
             settings[field] = value
+        method = named or own
+        if method is None and asked.extension.preset is None:
+            given = LENGTHS if settings.keys() & LENGTHS else settings.keys()
+            kept = {
+                name: value for name, value in self._preset.settings.items() if name not in given
+            }
+            method, settings = self._preset.method, {**kept, **settings}
         for name in LENGTHS & settings.keys():
             self._check_length(settings[name])
-        return named or own or DEFAULT_METHOD, settings
+        return method or DEFAULT_METHOD, settings
 
     def _requests(
         self, asked: Asked, method: str, settings: dict[str, Any], prompts: Sequence[Sequence[int]]
@@ -234,11 +269,24 @@ class Serving:
         made = []
         for ids in prompts:
             request = self.model.request(
-                ids, method, seed=asked.seed, preset=asked.extension.preset, **settings
+                ids, method, seed=asked.seed, preset=asked.extension.preset, settings=settings
             )
             self._check_length(request.method.length)
             made.append(request)
         return made
+
+    def _check_room(self, prompts: int) -> None:
+        """All prompts of a request wait, or none does."""
+        if prompts > self.limits.queue:
+            raise Refusal(
+                400,
+                f"{prompts} prompts are more than the {self.limits.queue} that may wait at this server. "
+                "Send them in several requests.",
+                param="prompt",
+            )
+        waiting = self.engine.status().waiting + self._prompts_entering
+        if waiting + prompts > self.limits.queue:
+            raise refusal(Overloaded(waiting, self.engine.seconds_queued))
 
     def _check_size(self, prompt: Prompt) -> None:
         """Refuse a text that cannot fit however few tokens it makes: encoding it would cost memory."""
@@ -264,8 +312,10 @@ class Serving:
                 code="context_length_exceeded",
             )
 
-    def _enqueue(self, asked: Asked, requests: list[Request], owner: str | None) -> Job:
-        job = Job(self, asked, requests)
+    def _enqueue(
+        self, asked: Asked, requests: list[Request], owner: str | None, arrived: float
+    ) -> Job:
+        job = Job(self, asked, requests, arrived)
         options = Options(
             n=asked.n,
             stop=asked.stop,
@@ -274,6 +324,7 @@ class Serving:
             isolated=asked.extension.isolated is True,
             timeout=self.limits.seconds,
             queue_timeout=self.limits.queue_seconds,
+            since=arrived,
             owner=owner,
         )
         try:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -22,21 +22,20 @@ from archer.server.serving import Job, Serving
 
 ALIVE = ": keep-alive\n\n"
 DONE = "data: [DONE]\n\n"
+NOBODY_READS = 499
+"""The status of what is answered to a client that has left."""
+T = TypeVar("T")
 
 
 async def plain(serving: Serving, job: Job, request: Request) -> Response:
     """The whole answer; nothing if the client leaves before."""
-    gone = asyncio.create_task(until_gone(request.receive))
-    waiting = asyncio.create_task(_collected(serving, job))
     try:
-        await asyncio.wait({gone, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
-            return Response(status_code=499)  # nobody reads it
-        done, columns = waiting.result()
+        found = await unless_gone(request.receive, _collected(serving, job))
     finally:
-        gone.cancel()
-        waiting.cancel()
         serving.over(job)
+    if found is None:
+        return Response(status_code=NOBODY_READS)
+    done, columns = found
     choices = [
         job.reply.choice(row, each.text or "", each.finish_reason, _sure(serving, job, each))
         for row, each in enumerate(done)
@@ -156,6 +155,18 @@ class Script:
 
     def _chunk(self, choice: str, more: str = "") -> str:
         return self._job.reply.chunk(choice, self._nulls + more)
+
+
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
+    """What the work comes to; None, and the work is cancelled, if the client leaves before."""
+    gone = asyncio.create_task(until_gone(receive))
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        gone.cancel()
+        working.cancel()
 
 
 async def until_gone(receive: Receive) -> None:

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from archer.engine.batch import Batch, Turn, out_of_memory
-from archer.engine.footprint import default_limit
+from archer.engine.footprint import default_limit, readable
 from archer.engine.knee import DEFAULT_BUDGET, measured_budget
 from archer.engine.schedule import Offer, Room, admit, choose
+from archer.engine.step import Step
 from archer.errors import (
     ArcherError,
     BadRequest,
@@ -28,6 +32,7 @@ from archer.errors import (
     OutOfMemory,
     Overloaded,
     PassFailed,
+    ShardLost,
 )
 from archer.service.handle import Handle
 from archer.service.job import Job, Options, Priority
@@ -42,6 +47,8 @@ IDLE = 0.05
 """Seconds between two looks at requests whose readers are behind."""
 RECENT = 0.9
 """Weight of the past in the average of columns per second."""
+RECOVERY = 1024
+"""Turns in which a limit that a shortage of memory made smaller grows back, if nothing else happens."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,8 @@ class Engine:
         self.model = model
         self.budget = DEFAULT_BUDGET if budget is None else _positive("budget", budget)
         self._measures = budget is None
-        self._limit = default_limit(model.network.device) if memory is None else memory
+        self._ceiling = default_limit(model.network) if memory is None else memory
+        self._limit = self._ceiling
         self._most_waiting = waiting
         self._per_owner = per_owner
         self._observer = observer or Observer()
@@ -95,6 +103,9 @@ class Engine:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._cutting = False
+        self._lost: ArcherError | None = None
+        self._when_lost: Callable[[ArcherError], None] | None = None
 
     def submit(
         self,
@@ -132,41 +143,60 @@ class Engine:
             listener,
         )
 
+    def check(self, request: Request, options: Options | None = None) -> None:
+        """Refuse what `enqueue` would, whatever is running."""
+        self._job(request, options or Options(), Listener())
+
     def enqueue(
         self, request: Request, options: Options | None = None, listener: Listener | None = None
     ) -> Handle:
         """The same for a request that is checked already.  Never waits for a pass."""
-        if len(request.prompts) != 1:
-            raise BadRequest(
-                f"A request to the engine is one prompt, not {len(request.prompts)}. "
-                "Submit each by itself."
-            )
-        job = Job.of(
-            self.model, request, options or Options(), listener or Listener(), self._clock()
-        )
-        if job.bytes > self._limit:
-            raise BadRequest(
-                f"This request needs {job.bytes / 1e6:.0f} MB for keys and values, and requests may hold "
-                f"{self._limit / 1e6:.0f} MB in all. Shorten prompt or length, or ask for fewer samples."
-            )
+        job = self._job(request, options or Options(), listener or Listener())
         with self._changed:
             if self._closing:
                 raise Closing("The engine is closing and takes no more requests.")
             queued = len(self._inbox) + len(self._waiting)
             if self._most_waiting is not None and queued >= self._most_waiting:
-                raise Overloaded(queued, self._seconds_queued())
+                raise Overloaded(queued, self.seconds_queued)
             self._inbox.append(job)
             self._changed.notify_all()
         return Handle(job, self._work_until)
+
+    def _job(self, request: Request, options: Options, listener: Listener) -> Job:
+        if len(request.prompts) != 1:
+            raise BadRequest(
+                f"A request to the engine is one prompt, not {len(request.prompts)}. "
+                "Submit each by itself."
+            )
+        now = self._clock() if options.since is None else options.since
+        job = Job.of(self.model, request, options, listener, now)
+        owned = self._per_owner is not None and options.owner is not None
+        if owned and job.rows > (self._per_owner or 0):
+            raise BadRequest(
+                f"n = {options.n} asks for {job.rows} responses that are decoded together, and "
+                f"{self._per_owner} may run at once on your behalf. Choose a smaller n."
+            )
+        if job.bytes > self._ceiling:
+            raise BadRequest(
+                f"This request needs {readable(job.bytes)} for keys and values, and requests may hold "
+                f"{readable(self._ceiling)} in all. Shorten prompt or length, or ask for fewer samples."
+            )
+        return job
 
     def start(self) -> None:
         """Make turns on a thread of its own from now on."""
         if self._thread is not None:
             return
         if self._measures:
-            self.budget = measured_budget(self.model.network)
+            with computing(self.model.threads):
+                self.budget = measured_budget(self.model.network)
         self._thread = threading.Thread(target=self._run, name="archer-engine", daemon=True)
         self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread is not None and self._thread.is_alive()
 
     def close(self, drain: float = 0.0) -> None:
         """Take nothing new, finish what runs within `drain` seconds, cancel the rest."""
@@ -174,14 +204,21 @@ class Engine:
             self._closing = True
             self._changed.notify_all()
         self._work_until(lambda: not self._busy, drain)
-        for job in self._jobs():
-            job.cancelled = True
+        self._cutting = True  # also what no list holds at this moment, because a turn is moving it
         self._work_until(lambda: not self._busy, None)
         if self._thread is not None:
             with self._changed:
                 self._changed.notify_all()
             self._thread.join()
             self._thread = None
+
+    def when_lost(self, call: Callable[[ArcherError], None]) -> None:
+        """Call this with the error by which the thread ends; on that thread, or at once if it has ended."""
+        with self._changed:
+            self._when_lost = call
+            lost = self._lost
+        if lost is not None:
+            call(lost)
 
     def __enter__(self) -> Self:
         self.start()
@@ -202,12 +239,18 @@ class Engine:
             columns_per_second=self._rate,
         )
 
+    @property
+    def seconds_queued(self) -> float:
+        """How long what there is will take, at the pace so far; at least 1."""
+        return max(1.0, self.status().queued_columns / self._rate) if self._rate else 1.0
+
     def turn(self) -> bool:
         """One turn; whether there was anything to do."""
         with self._turning:
             now = self._clock()
-            while self._inbox:
-                self._waiting.append(self._inbox.popleft())
+            with self._changed:
+                self._waiting.extend(self._inbox)
+                self._inbox.clear()
             self._drop_ended(now)
             self._admit(now)
             offers = self._offers(now)
@@ -231,7 +274,7 @@ class Engine:
         for job in self._jobs():
             options, waited = job.options, now - job.submitted
             error: ArcherError | None = None
-            if job.cancelled:
+            if job.cancelled or self._cutting:
                 error = Cancelled("The request was cancelled.")
             elif options.timeout is not None and waited > options.timeout:
                 error = Expired("running", options.timeout)
@@ -243,6 +286,8 @@ class Engine:
     def _admit(self, now: float) -> None:
         running = self._batch.walks
         used = sum(job.bytes for job in running)
+        grown = self._limit + max(1, self._ceiling // RECOVERY)
+        self._limit = min(self._ceiling, grown) if running else self._ceiling
         owners: Counter[Hashable] = Counter()
         for job in running:
             owners[job.options.owner] += job.rows
@@ -255,8 +300,9 @@ class Engine:
             job.passed_over += bool(admitted)
         for job in admitted:
             job.passed_over = 0
-            self._waiting.remove(job)
             self._begin(job)
+            if job in self._waiting:
+                self._waiting.remove(job)
 
     def _begin(self, job: Job) -> None:
         try:
@@ -271,7 +317,7 @@ class Engine:
     def _offers(self, now: float) -> list[Offer[Job]]:
         offers = []
         for job in list(self._batch.walks):
-            if job.reader_is_behind:
+            if job.reader_is_behind and not self._closing:
                 continue
             try:
                 offers.append(job.offer(now))
@@ -286,8 +332,8 @@ class Engine:
         if len(running) < 2 or not able:
             return False
         youngest = max(able, key=lambda job: job.submitted)
-        self._batch.drop(youngest).swap_out()
         self._waiting.append(youngest)
+        self._batch.drop(youngest).swap_out()
         self._limit = sum(job.bytes for job in running)
         return True
 
@@ -298,17 +344,22 @@ class Engine:
         if seconds:
             rate = columns / seconds
             self._rate = rate if not self._rate else RECENT * self._rate + (1 - RECENT) * rate
+        # before anybody hears of an end, so that whoever has an answer finds it counted
+        self._observer.passed(PassRecord(seconds, columns, sum(kinds.values()), kinds))
+        steps: dict[Job, list[Step[Any]]] = {}
         for job, step in made.steps:
+            steps.setdefault(job, []).append(step)
+        for job, own in steps.items():
             try:
-                job.take(step)
+                for step in own:
+                    job.take(step)
                 if job.over:
-                    self._batch.drop(job)
+                    self._leave(job)
                     job.finish()
             except Exception as error:  # noqa: BLE001 - a listener must not end other requests
                 self._end(job, _as_archer_error(error))
         for job, failure in made.failed.items():
             self._end(job, _as_archer_error(failure))
-        self._observer.passed(PassRecord(seconds, columns, sum(kinds.values()), kinds))
 
     def _end(self, job: Job, error: ArcherError) -> None:
         if job in self._batch.walks:
@@ -316,17 +367,23 @@ class Engine:
         if job in self._waiting:
             self._waiting.remove(job)
         if not job.ended.is_set():
-            job.fail(error)
+            with suppress(Exception):  # it has ended; a listener that raises has heard of it
+                job.fail(error)
+
+    def _leave(self, job: Job) -> None:
+        """Out of the batch, or out of the queue if memory ran out in the very turn that ended it."""
+        if job in self._batch.walks:
+            self._batch.drop(job)
+        else:
+            self._waiting.remove(job)
 
     def _jobs(self) -> list[Job]:
         return [*self._waiting, *self._batch.walks]
 
     @property
     def _busy(self) -> bool:
+        """Asked on any thread: a job is in the next of these before it leaves the one before."""
         return bool(self._inbox or self._waiting or self._batch.walks)
-
-    def _seconds_queued(self) -> float:
-        return max(1.0, self.status().queued_columns / self._rate) if self._rate else 1.0
 
     def _work_until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
         """Make turns, or wait for the thread that does, until something is true."""
@@ -345,9 +402,44 @@ class Engine:
 
     def _run(self) -> None:
         while self._busy or not self._closing:
-            if not self.turn():
+            try:
+                turned = self.turn()
+            except ShardLost as error:
+                self._end_all(error)
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for an answer
+                self._end_all(_stopped_by(error))
+                return
+            if not turned:
                 with self._changed:
                     self._changed.wait_for(lambda: self._inbox or self._closing, IDLE)
+
+    def _end_all(self, error: ArcherError) -> None:
+        """Nothing can be computed any more: nothing is taken on, and everything that runs has failed."""
+        with self._changed:
+            self._closing = True
+            self._lost = error
+            tell = self._when_lost
+        for job in (*self._inbox, *self._jobs()):
+            self._end(job, error)
+        self._inbox.clear()
+        with self._changed:
+            self._changed.notify_all()
+        if tell is not None:
+            tell(error)
+
+
+def _stopped_by(error: Exception) -> ArcherError:
+    """Names the place and not the message, which may hold anything."""
+    if isinstance(error, ArcherError):
+        return error
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    made = PassFailed(
+        f"The engine stopped by an error that nobody foresaw, {type(error).__name__} in "
+        f"{Path(place.filename).name} line {place.lineno}. Start it again."
+    )
+    made.__cause__ = error
+    return made
 
 
 def _as_archer_error(error: Exception) -> ArcherError:

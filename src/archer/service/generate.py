@@ -30,6 +30,17 @@ class _Piece:
     request: Request
     first: int
     places: tuple[int, ...]
+    rows: int
+    """1 where nothing is drawn: all samples are the same then."""
+
+    @property
+    def kind(self) -> tuple[int, int]:
+        """Pieces of one kind hold equally much memory."""
+        (prompt,) = self.request.prompts
+        return len(prompt), self.rows
+
+    def options(self, stop: tuple[str, ...]) -> Options:
+        return Options(n=len(self.places), stop=stop, first=self.first)
 
 
 def generate(
@@ -49,15 +60,16 @@ def generate(
         raise BadRequest(f"n counts samples: it must be at least 1, not {n}.")
     engine = Engine(model, memory=memory)
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)
-    pieces = deque(_pieces(request, n))
+    pieces = deque(_pieces(request, n, rows))
+    for piece in {piece.kind: piece for piece in pieces}.values():
+        engine.check(piece.request, piece.options(stop))
     done: dict[int, Completion] = {}
     running: deque[tuple[_Piece, Handle]] = deque()
     with _bar(n * len(request.prompts), progress) as made:
         while pieces or running:
-            while pieces and (not running or _rows(running) + len(pieces[0].places) <= rows):
+            while pieces and (not running or _rows(running) + pieces[0].rows <= rows):
                 piece = pieces.popleft()
-                options = Options(n=len(piece.places), stop=stop, first=piece.first)
-                running.append((piece, engine.enqueue(piece.request, options)))
+                running.append((piece, engine.enqueue(piece.request, piece.options(stop))))
             engine.turn()
             for piece, handle in [each for each in running if each[1].done]:
                 running.remove((piece, handle))
@@ -67,18 +79,20 @@ def generate(
 
 
 def _rows(running: Sequence[tuple[_Piece, Handle]]) -> int:
-    return sum(len(piece.places) for piece, _ in running)
+    return sum(piece.rows for piece, _ in running)
 
 
-def _pieces(request: Request, n: int) -> Iterator[_Piece]:
-    """Equal prompts together, each sample with the number it has among them."""
+def _pieces(request: Request, n: int, most: int) -> Iterator[_Piece]:
+    """Equal prompts together, each sample with the number it has among them; at most `most` rows each."""
+    draws = request.method.decoder.draws
     places: dict[tuple[int, ...], list[int]] = {}
     for at, prompt in enumerate(request.prompts):
         places.setdefault(prompt, []).extend(range(at * n, (at + 1) * n))
     for prompt, own in places.items():
-        together = TOGETHER if request.method.decoder.draws else len(own)
+        together = min(TOGETHER, most) if draws else len(own)
         for first in range(0, len(own), together):
-            yield _Piece(request.only(prompt), first, tuple(own[first : first + together]))
+            some = tuple(own[first : first + together])
+            yield _Piece(request.only(prompt), first, some, len(some) if draws else 1)
 
 
 @contextmanager

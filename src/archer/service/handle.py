@@ -35,7 +35,11 @@ class Handle:
         return self.results(timeout)[0]
 
     def results(self, timeout: float | None = None) -> list[Completion]:
-        """One completion per sample; raises the error that ended the request, or TimeoutError."""
+        """One completion per sample; raises the error that ended the request, or TimeoutError.
+
+        From now on it goes on to its end whether or not somebody reads its steps.
+        """
+        self._job.awaited = True
         if not self._wait(self._job.ended.is_set, timeout):
             raise TimeoutError(f"The request has not ended within {timeout:g} s; it goes on.")
         if self._job.error is not None:
@@ -48,7 +52,11 @@ class Handle:
         self._job.cancelled = True
 
     def __iter__(self) -> Iterator[Step[Any]]:
-        """Its steps from now on.  A request that nobody reads on with stands still after a few of them."""
+        """Its steps from now on.  A request whose reader stops stands still after a few of them.
+
+        Not if its result is waited for or the engine closes: then the steps wait here, the later ones without
+        logits, which are as wide as the vocabulary.
+        """
         unread: deque[Step[Any]] = deque()
         self._job.unread = unread
         try:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Priority = Literal["interactive", "batch"]
 PRIORITIES: dict[Priority, int] = {"interactive": 0, "batch": 1}
 MOST_UNREAD = 8
-"""Steps that wait for a reader; a request whose reader is behind takes no turn."""
+"""Steps that wait for a reader; a request whose reader is behind takes no turn unless its end is awaited."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Options:
     """Seconds from submission to the end."""
     queue_timeout: float | None = None
     """Seconds from submission to the first pass."""
+    since: float | None = None
+    """When it was asked for, by the engine's clock, where that was before its submission."""
     owner: Hashable = None
     first: int = 0
     """Number of the first sample, for samples that go on where another request left off."""
@@ -67,7 +69,7 @@ class Options:
 
 @dataclass(eq=False)
 class Job:
-    """A request on its way; everything but `cancelled` belongs to the thread that makes the turns."""
+    """A request on its way; all but `cancelled` and `awaited` belongs to the thread that makes the turns."""
 
     model: Model
     request: Request
@@ -86,6 +88,8 @@ class Job:
     cancelled: bool = False
     unread: deque[Step[Any]] | None = None
     """Steps for a reader, where there is one."""
+    awaited: bool = False
+    """Somebody waits for its end and for no step."""
     completions: list[Completion] | None = None
     error: ArcherError | None = None
     ended: threading.Event = field(default_factory=threading.Event)
@@ -154,7 +158,9 @@ class Job:
 
     @property
     def reader_is_behind(self) -> bool:
-        return self.unread is not None and len(self.unread) >= MOST_UNREAD
+        if self.unread is None or self.awaited:
+            return False
+        return len(self.unread) >= MOST_UNREAD
 
     def take(self, step: Step[Any]) -> None:
         """Fold a step in and tell whoever listens."""
@@ -169,7 +175,9 @@ class Job:
                     for sample in self._samples_of(row):
                         self.listener.settled(sample, new)
         if self.unread is not None:
-            self.unread.append(step)
+            room = len(self.unread) < MOST_UNREAD
+            rows = [row.apart() for row in step.logits.rows] if room else []
+            self.unread.append(step.with_rows(rows))
 
     @property
     def over(self) -> bool:

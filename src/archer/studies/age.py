@@ -59,8 +59,8 @@ def _decoder(workspace: Workspace, decoder: str) -> list[Row]:
     for radius in RADII:
         cached = "archer" if decoder == "saber" else f"{decoder}+archer"
         by_distance = workspace.arm(cached, problems=few, radius=radius)
-        updates = [by_distance.run.recorded.samples[key]["updates"] for key in by_distance.keys]
-        age = nearest_age(updates, by_distance.summary["refresh_fraction"])
+        updates = [by_distance.run.recorded.samples[key].updates for key in by_distance.keys]
+        age = nearest_age(updates, by_distance.summary.refresh_fraction or 0.0)
         named += [(f"distance {radius}", radius), (f"age {age}", radius)]
         arms += [by_distance, workspace.arm(f"{decoder}+age", problems=few, every=age)]
     timed = list(in_turn(workspace, {str(number): arm for number, arm in enumerate(arms)}).values())
@@ -86,7 +86,7 @@ def _row(workspace: Workspace, arm: Arm, eager: Arm) -> Row:
 def parted(arm: Arm, eager: Arm) -> dict[str, bool]:
     """By problem, whether the completion is another one than without a cache."""
     ours, theirs = arm.run.recorded.samples, eager.run.recorded.samples
-    return {key: ours[key]["tokens"] != theirs[key]["tokens"] for key in arm.keys}
+    return {key: ours[key].tokens != theirs[key].tokens for key in arm.keys}
 
 
 def versus(by_distance: Arm, by_age: Arm, eager: Arm) -> Row:

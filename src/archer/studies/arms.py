@@ -21,9 +21,9 @@ STANDS_FOR = {"pocket": "mbpp", "pocket-long": "livecodebench"}
 
 def described(arm: Arm, label: str, model: Model) -> Row:
     """Scores in per cent, costs per problem; seconds where arms were decoded in turn."""
-    n, each = len(arm.keys), arm.summary["per_problem"]
+    n, each = len(arm.keys), arm.summary.per_problem
     row: Row = {"arm": label, "n": n}
-    for suite in arm.run.recorded.grades[arm.keys[0]]["suites"]:
+    for suite in arm.run.recorded.grades[arm.keys[0]].suites:
         wins = sum(arm.passed(key, suite) for key in arm.keys)
         low, high = wilson(wins, n)
         row[suite] = PERCENT * wins / n
@@ -34,7 +34,7 @@ def described(arm: Arm, label: str, model: Model) -> Row:
         row["seconds_interval"] = list(bootstrap(seconds, mean))
     for name in ("updates", "full_passes", "cached_passes", "reused_passes"):
         row[name] = each[name]
-    row["refresh_fraction"] = arm.summary["refresh_fraction"]
+    row["refresh_fraction"] = arm.summary.refresh_fraction
     row["operations"] = operations_of(arm, model) / n
     return row
 
@@ -53,11 +53,11 @@ def against(arm: Arm, other: Arm, model: Model) -> Row:
     row |= {
         "speedup_predicted": operations_of(other, model) / operations_of(arm, model),
         "same_completions": sum(
-            arm.run.recorded.samples[key]["tokens"] == other.run.recorded.samples[key]["tokens"]
+            arm.run.recorded.samples[key].tokens == other.run.recorded.samples[key].tokens
             for key in keys
         ),
     }
-    for suite in arm.run.recorded.grades[keys[0]]["suites"]:
+    for suite in arm.run.recorded.grades[keys[0]].suites:
         wins = [arm.passed(key, suite) and not other.passed(key, suite) for key in keys]
         losses = [other.passed(key, suite) and not arm.passed(key, suite) for key in keys]
         row[f"{suite}_only"] = sum(wins)
@@ -71,8 +71,8 @@ def operations_of(arm: Arm, model: Model) -> int:
     shape, shift = model.folder.shape, model.folder.architecture.shift
     total = 0
     for record in arm.run.recorded.samples.values():
-        counts = count_passes(shape, shift, record["prompt_tokens"], len(record["tokens"]))
-        total += record["full_passes"] * counts.full + record["cached_passes"] * counts.cached
+        counts = count_passes(shape, shift, record.prompt_tokens, len(record.tokens))
+        total += record.full_passes * counts.full + record.cached_passes * counts.cached
     return total
 
 

@@ -156,7 +156,7 @@ def _published(paper: Mapping[str, Any]) -> Table:
         "The paper's backbones, n = 427 (MBPP) and 164 (HumanEval)",
         [Column(name) for name in names],
         rows,
-        ["Published figures only; `--model` and `--task` measure them."],
+        ["Published figures only; the same study with another model and task measures them."],
     )
 
 

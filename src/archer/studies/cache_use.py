@@ -51,12 +51,12 @@ def measure(workspace: Workspace) -> Measured:
 def use(arm: Arm) -> Row:
     """Shares of the updates in per cent, with intervals over problems; refreshes are full passes."""
     records = list(arm.run.recorded.samples.values())
-    row: Row = {"n": len(records), "updates": arm.summary["per_problem"]["updates"]}
+    row: Row = {"n": len(records), "updates": arm.summary.per_problem["updates"]}
     for kind in KINDS:
-        pairs = [(record[f"{kind}_passes"], record["updates"]) for record in records]
+        pairs = [(record.count(f"{kind}_passes"), record.updates) for record in records]
         row[kind] = PERCENT * ratio_of_sums(pairs)
         row[f"{kind}_interval"] = [PERCENT * end for end in bootstrap(pairs, ratio_of_sums)]
-    row["refresh_fraction"] = arm.summary["refresh_fraction"]
+    row["refresh_fraction"] = arm.summary.refresh_fraction
     return row
 
 

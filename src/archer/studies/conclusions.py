@@ -32,17 +32,23 @@ def _about(task: str, rows: Mapping[str, Row]) -> Iterator[str]:
     )
     p = archer["saber_base_p"]
     ranked = "more" if archer["base"] > saber["base"] else "fewer"
-    told = "no difference can be told" if p >= SURE else ranked
+    told = "no significant difference" if p >= SURE else f"significantly {ranked}"
     yield f"{task}: Archer solves {scores}: {told} ({chance(p)})."
     low, high = archer["speedup_interval"]
     yield (
         f"It is {archer['speedup']:.2f} times as fast as LLaDA-Confidence (95 %: {low:.2f} to {high:.2f}), "
         f"Saber {saber['speedup']:.2f} times."
     )
-    better = [
-        row["arm"]
-        for row in rows.values()
-        if row["base"] > archer["base"] and row["speedup"] > archer["speedup"]
-    ]
-    if better:
-        yield f"Faster, with a higher score: {', '.join(better)}."
+    rivals = [row for row in rows.values() if row is not archer and row["base"] >= archer["base"]]
+    faster = [row["arm"] for row in rivals if _interval(row)[0] > high]
+    alike = [row["arm"] for row in rivals if _interval(row)[0] <= high and _interval(row)[1] >= low]
+    if faster:
+        yield f"Faster, with a score at least as high: {', '.join(faster)}."
+    if alike:
+        yield f"About as fast, with a score at least as high: {', '.join(alike)}."
+
+
+def _interval(row: Row) -> tuple[float, float]:
+    """Of the speedup; the reference of all speedups has none, and is 1 in any case."""
+    low, high = row.get("speedup_interval") or (row["speedup"], row["speedup"])
+    return low, high

@@ -91,7 +91,7 @@ def _tested(workspace: Workspace, arm: Arm, arms: Mapping[str, Arm]) -> Row:
 
 
 def _same(arm: Arm, other: Arm, key: str) -> bool:
-    mine, theirs = (each.run.recorded.samples[key]["tokens"] for each in (arm, other))
+    mine, theirs = (each.run.recorded.samples[key].tokens for each in (arm, other))
     return bool(mine == theirs)
 
 

@@ -99,8 +99,8 @@ def present(result: Mapping[str, Any]) -> Presented:
         ]
         + [_mean(label, rows, len(domains)) for label in ("Saber", "Archer")],
         [
-            "Domains of pocket are families of short Python problems. They are no other subjects: "
-            "the paper's MATH-500, FinQA and PubMedQA need their own --task and a larger model.",
+            "Domains of pocket are families of short Python problems. They are not other subjects: "
+            "the paper's MATH-500, FinQA and PubMedQA need those tasks and a larger model.",
             "The mean row averages scores and speedups over domains. p: exact McNemar against Saber.",
         ],
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archer.errors import ArcherError
+from archer.records import GradeLine
 from archer.report.tables import Column, Table
 from archer.runs.manifest import RunRequest
 from archer.runs.statistics import mcnemar, wilson
@@ -57,7 +58,7 @@ def measure(workspace: Workspace) -> Measured:
 
 
 def _suites(arm: Arm) -> list[str]:
-    return list(arm.run.recorded.grades[arm.keys[0]]["suites"])
+    return list(arm.run.recorded.grades[arm.keys[0]].suites)
 
 
 def pair(
@@ -87,7 +88,7 @@ def pair(
     }
 
 
-def _graded(grader: Grader, sample: Sample, made: Branch) -> Mapping[str, Any]:
+def _graded(grader: Grader, sample: Sample, made: Branch) -> GradeLine:
     record = grader.record(sample, made.completion.text or "")
     if record is None:
         raise ArcherError(
@@ -96,11 +97,11 @@ def _graded(grader: Grader, sample: Sample, made: Branch) -> Mapping[str, Any]:
     return record
 
 
-def _described(made: Branch, event: Event, grades: Mapping[str, Any]) -> Row:
+def _described(made: Branch, event: Event, grades: GradeLine) -> Row:
     done = made.completion
     return {
         "revised_at": made.revised_at(event),
-        "passed": {suite: each["verdict"] == "pass" for suite, each in grades["suites"].items()},
+        "passed": {suite: grades.passed(suite) for suite in grades.suites},
         "updates": done.updates,
         "full_passes": done.full_passes,
         "cached_passes": done.cached_passes,

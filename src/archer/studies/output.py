@@ -21,23 +21,28 @@ def write_result(folder: Path, study: Study, result: Mapping[str, Any]) -> Prese
 def write_presented(folder: Path, study: Study, result: Mapping[str, Any]) -> Presented:
     """Tables and figures of a result, as the present version makes them."""
     presented = study.present(result)
-    for name, content in files_of(study, presented):
-        replace_file(folder / name, content)
+    write_files(folder, study.name, presented)
     return presented
 
 
-def files_of(study: Study, presented: Presented) -> Iterator[tuple[str, bytes]]:
+def write_files(folder: Path, name: str, presented: Presented) -> None:
+    """Tables and figures under names that begin with `name`."""
+    for file, content in files_of(name, presented):
+        replace_file(folder / file, content)
+
+
+def files_of(name: str, presented: Presented) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file; the same result gives the same bytes."""
     for number, table in enumerate(presented.tables, start=1):
-        stem = study.name if number == 1 else f"{study.name}-{number}"
+        stem = name if number == 1 else f"{name}-{number}"
         yield f"{stem}.md", table.markdown().encode()
         yield f"{stem}.csv", table.csv().encode()
         yield f"{stem}.tex", table.latex().encode()
-    for name, figure in presented.figures.items():
+    for what, figure in presented.figures.items():
         if not figure.svg:
             continue
-        yield f"{study.name}-{name}.svg", figure.svg.encode()
-        yield f"{study.name}-{name}.png", figure.png
+        yield f"{name}-{what}.svg", figure.svg.encode()
+        yield f"{name}-{what}.png", figure.png
 
 
 def section_of(study: Study, presented: Presented) -> Section:

@@ -49,7 +49,7 @@ def problems_of(arms: Mapping[str, tuple[Arm, Arm]]) -> list[Problem]:
     found: dict[str, dict[str, Outcome]] = defaultdict(dict)
     for task, (arm, reference) in arms.items():
         for key in arm.keys:
-            suites = arm.run.recorded.grades[key]["suites"]
+            suites = arm.run.recorded.grades[key].suites
             scores = {suite: PERCENT * arm.passed(key, suite) for suite in suites}
             timed = key in arm.in_turn
             seconds = (reference.in_turn[key], arm.in_turn[key]) if timed else None

@@ -46,7 +46,7 @@ def measure(workspace: Workspace) -> Measured:
     for method, label, settings in asked:
         arm = arms[label]
         records = arm.run.recorded.samples.values()
-        revised = sum(record["revised_positions"] for record in records) / len(records)
+        revised = sum(record.revised_positions for record in records) / len(records)
         row = described(arm, label, workspace.model) | against(arm, reference, workspace.model)
         rows.append({"method": method, "settings": dict(settings), "revised": revised, **row})
     return Measured(rows[0]["n"], rows, {"length": length, "radius": RADIUS})

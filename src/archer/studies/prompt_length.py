@@ -10,10 +10,10 @@ from statistics import median
 from typing import Any
 
 from archer.bench.alternatives import Alternatives
-from archer.bench.counting import operations
 from archer.bench.repeating import interleaved
 from archer.bench.shapes import Subject
 from archer.bench.step import NEVER
+from archer.engine.operations import operations
 from archer.model import Model
 from archer.report.figures import Figure, Labels, Series, lines
 from archer.report.tables import Column, Table

@@ -130,7 +130,7 @@ def present(result: Mapping[str, Any]) -> Presented:
         tables.append(_table(task, rows))
         for name, what in (("identical", "as Saber (%)"), ("base", "Pass@1 (%)")):
             figures[f"{name}-{task}"] = frontier(
-                [Series(_short(row["arm"]), [row["cost"]], [row[name]]) for row in rows],
+                [_point(row, name) for row in rows],
                 Labels(f"{what} against cost on {task}", "cost, eager Saber = 1", what),
             )
         watched = [row for row in rows if "refreshes_by_fifth" in row and row["rule"] != SABER.name]
@@ -142,6 +142,11 @@ def present(result: Mapping[str, Any]) -> Presented:
             ),
         )
     return Presented(tables, figures)
+
+
+def _point(row: Row, name: str) -> Series:
+    low, high = row[f"{name}_interval"]
+    return Series(_short(row["arm"]), [row["cost"]], [row[name]], [low], [high])
 
 
 def _short(label: str) -> str:

@@ -43,6 +43,26 @@ ORDER = (
 STUDIES: dict[str, Study] = {each.name: each for each in ORDER}
 BEYOND: dict[str, Study] = {each.name: each for each in (refresh.STUDY, tail.STUDY, confirm.STUDY)}
 """Studies that the paper does not have; they are no part of a reproduction."""
+ABOUT = {
+    "main": "Scores and times of every method, each problem decoded by all of them in turn",
+    "backbones": "Saber and Archer on this model, and on random ones with plain and shifted logits",
+    "radius": "Score and time by the radius of the prompt cache",
+    "rollback": "What rollback revises, with and without the cache",
+    "feedback": "Whether a prompt refreshed after a confident token answers better than a cached one",
+    "validity": "How often a full pass would have decided otherwise, by distance",
+    "cross-domain": "Saber and Archer on each kind of problem",
+    "cache-use": "Shares of full, cached and reused passes by radius",
+    "prompt-length": "Time of a full and of a cached update by prompt length",
+    "response-length": "Time of whole answers by response length",
+    "age": "Refreshing by a clock against refreshing by distance, at equal cost",
+    "theory": "The paper's bounds on the error of a cached prompt, measured",
+    "cases": "Problems that only Saber or only Archer solves, to watch",
+    "parallel": "What placing several tokens per update costs, and what rollback gives back",
+    "refresh": "Rules for when to refresh the prompt, on problems set aside for choosing",
+    "tail": "What it saves to let settled end marks rest",
+    "confirm": "The chosen refresh rules on problems that did not choose them",
+}
+"""What each of them measures, in a phrase."""
 
 
 def find_study(name: str) -> Study:

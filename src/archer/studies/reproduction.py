@@ -18,9 +18,15 @@ TITLE = "Archer, reproduced"
 
 
 def reproduce(
-    workspace: Workspace, studies: Sequence[Study], say: Callable[[str], None]
+    workspace: Workspace,
+    studies: Sequence[Study],
+    say: Callable[[str], None],
+    command: str = "",
 ) -> dict[str, str]:
-    """Run every study; the names of those that failed, with the reason. Then write the report."""
+    """Run every study; the names of those that failed, with the reason. Then write the report.
+
+    `command` is the one that asked for it, as the report tells it.
+    """
     failed: dict[str, str] = {}
     for study in studies:
         if result_path(workspace.out, study.name).exists():
@@ -29,7 +35,7 @@ def reproduce(
         error = keep(workspace, study, say)
         if error is not None:
             failed[study.name] = error
-    write_report(workspace.out, studies)
+    write_report(workspace.out, studies, command)
     return failed
 
 
@@ -50,33 +56,33 @@ def result_path(folder: Path, study: str) -> Path:
     return folder / f"{study}.json"
 
 
-def write_report(folder: Path, studies: Sequence[Study]) -> Path:
+def write_report(folder: Path, studies: Sequence[Study], command: str = "") -> Path:
     """`report.html` of the results that are there; their tables and figures are made once more."""
-    sections = []
-    for study in studies:
-        path = result_path(folder, study.name)
-        if path.exists():
-            sections.append(section_of(study, write_presented(folder, study, read_json(path))))
-    report = folder / "report.html"
     results = {
         study.name: read_json(result_path(folder, study.name))
         for study in studies
         if result_path(folder, study.name).exists()
     }
-    made = page(TITLE, sections, lead=_lead(folder, studies), message=conclusions(results))
+    sections = [
+        section_of(study, write_presented(folder, study, results[study.name]))
+        for study in studies
+        if study.name in results
+    ]
+    report = folder / "report.html"
+    lead = _lead(list(results.values()), command)
+    made = page(TITLE, sections, lead=lead, message=conclusions(results))
     replace_file(report, made.encode())
     return report
 
 
-def _lead(folder: Path, studies: Sequence[Study]) -> str:
-    settings: list[Mapping[str, Any]] = [
-        read_json(result_path(folder, study.name))["settings"]
-        for study in studies
-        if result_path(folder, study.name).exists()
-    ]
-    if not settings:
+def _lead(results: Sequence[Mapping[str, Any]], command: str) -> str:
+    if not results:
         return "No study has a result yet."
+    settings = results[0]["settings"]
+    days = sorted({str(result["measured"]) for result in results if "measured" in result})
+    when = "" if not days else f", measured {' to '.join(dict.fromkeys((days[0], days[-1])))}"
+    made = f" Made by: {command}." if command else ""
     return (
-        f"Model {settings[0]['model']}, task {settings[0]['task']}. The paper's values stand beside "
+        f"Model {settings['model']}, task {settings['task']}{when}.{made} The paper's values stand beside "
         "ours; they are of LLaDA-8B and larger benchmarks, so directions can be compared, not levels."
     )

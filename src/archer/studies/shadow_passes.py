@@ -32,7 +32,7 @@ def walk(request: RunRequest, prompt: Sequence[int]) -> Stream:
         request.method,
         seed=request.seed,
         preset=request.preset,
-        **request.settings,
+        settings=request.settings,
     )
 
 
@@ -69,8 +69,8 @@ def at_anchor(model: Model, method: Method, step: Step[Any]) -> Step[Any]:
 def require_unchanged(arm: Arm, key: str, completion: Completion) -> None:
     """A run that was watched is the run that was not: response, updates and passes (invariant 22)."""
     record = arm.run.recorded.samples[key]
-    changed = [name for name in COUNTED if getattr(completion, name) != record[name]]
-    if list(completion.tokens) != record["tokens"]:
+    changed = [name for name in COUNTED if getattr(completion, name) != record.count(name)]
+    if list(completion.tokens) != record.tokens:
         changed.append("tokens")
     if changed:
         raise ArcherError(

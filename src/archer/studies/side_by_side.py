@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from multiprocessing import get_context
 from typing import Protocol
 
 from archer.errors import ArcherError
+from archer.runs.executors.dispatch import WorkersLost
 from archer.studies.registry import STUDIES
 from archer.studies.reproduction import keep, result_path, write_report
 from archer.studies.workspace import Wanted, Workspace
@@ -37,7 +39,12 @@ class Report:
 
 
 def reproduce_together(
-    place: Place, workspace: Workspace, studies: Sequence[str], workers: int, say: Say
+    place: Place,
+    workspace: Workspace,
+    studies: Sequence[str],
+    workers: int,
+    say: Say,
+    command: str = "",
 ) -> dict[str, str]:
     """Run every study that has no result yet; the names of those that failed, with the reason."""
     missing = [name for name in studies if not result_path(workspace.out, name).exists()]
@@ -56,7 +63,7 @@ def reproduce_together(
             say(report.line)
             if report.error is not None:
                 failed[running[ended]] = report.error
-    write_report(workspace.out, [STUDIES[name] for name in studies])
+    write_report(workspace.out, [STUDIES[name] for name in studies], command)
     return failed
 
 
@@ -74,6 +81,11 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         try:
             yield pool
+        except BrokenProcessPool as error:
+            raise WorkersLost(
+                f"One of the {workers} processes of the reproduction was killed, so all of them end. If "
+                "memory is short, take fewer of them; the same command goes on from what is recorded."
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
@@ -62,4 +63,5 @@ def result_of(study: Study, workspace: Workspace) -> dict[str, Any]:
         "rows": list(found.rows),
         "paper": dict(study.paper),
         "seconds": monotonic() - started,
+        "measured": datetime.now(UTC).date().isoformat(),
     }

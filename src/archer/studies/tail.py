@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from archer.bench.counting import operations
 from archer.decoders.saber_tail import SaberTail
+from archer.engine.operations import operations
 from archer.engine.work import Work
 from archer.report.tables import Column, Table
 from archer.studies.arms import PERCENT, against, described, value

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from archer import trace
-from archer.bench.counting import operations
 from archer.completion import Completion
+from archer.engine.operations import operations
 from archer.engine.work import Work
 from archer.errors import ArcherError
 from archer.model import Model, Stream
@@ -40,7 +40,7 @@ class Told:
 
 def tell(model: Model, prompt: Sequence[int], method: str, settings: Mapping[str, Any]) -> Told:
     """Decode one prompt and keep every event."""
-    request = model.request([list(prompt)], method, **settings)
+    request = model.request([list(prompt)], method, settings=settings)
     stream, speller, work = Stream(model, request), trace.Speller(model, request), Work()
     updates = []
     for step in stream:

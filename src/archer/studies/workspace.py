@@ -9,11 +9,12 @@ from typing import Any
 
 from archer.errors import BadRequest
 from archer.model import Model
+from archer.records import Costs
 from archer.runs.comparison import Run, open_run
 from archer.runs.decoding import Prompts, encode
 from archer.runs.evaluation import Listener, evaluate
-from archer.runs.files import read_json
-from archer.runs.folder import SUMMARY, Recorded, read_manifest
+from archer.runs.executors.executor import Executor
+from archer.runs.folder import SUMMARY, Recorded, read_manifest, read_summary
 from archer.runs.manifest import RunRequest, differences, digest, identity
 from archer.runs.selection import Selection
 from archer.runs.summary import costs
@@ -67,12 +68,12 @@ class Arm:
     """One method on one task: a finished run."""
 
     run: Run
-    summary: dict[str, Any]
+    summary: Costs
     in_turn: Mapping[str, float] = field(default_factory=dict)
     """Seconds of problems that were decoded by several arms in turn; the others have none."""
 
     def passed(self, key: str, suite: str = "base") -> bool:
-        return bool(self.run.recorded.grades[key]["suites"][suite]["verdict"] == "pass")
+        return self.run.recorded.grades[key].passed(suite)
 
     @property
     def keys(self) -> list[str]:
@@ -100,6 +101,8 @@ class Workspace:
     dev_task: str | None = "pocket-dev"
     data: Path | None = None
     unsafe_no_sandbox: bool = False
+    executor: Executor | None = None
+    """Who completes the problems of arms; this process where nobody is named."""
     _tasks: dict[str, Task] = field(default_factory=dict)
     _arms: dict[Path, Arm] = field(default_factory=dict)
 
@@ -161,13 +164,26 @@ class Workspace:
             if (whole / SUMMARY).exists():
                 arm = self.arm(method, task, usual, **settings)
                 return arm.part([str(sample.id) for sample in self.samples(task, problems)])
-        request = self.request(method, task, problems, **settings)
+        return self.finished(self.request(method, task, problems, **settings))
+
+    def finished(self, request: RunRequest) -> Arm:
+        """The run of a request: read where it is there, else made or gone on with."""
         folder = self._folder(request)
         if folder not in self._arms:
-            if not _finished(folder, request):
-                evaluate(request, folder, self.listener, unsafe_no_sandbox=self.unsafe_no_sandbox)
-            self._arms[folder] = Arm(open_run(folder), read_json(folder / SUMMARY))
+            if not self.is_finished(request):
+                evaluate(
+                    request,
+                    folder,
+                    self.listener,
+                    executor=self.executor,
+                    unsafe_no_sandbox=self.unsafe_no_sandbox,
+                )
+            self._arms[folder] = Arm(open_run(folder), read_summary(folder))
         return self._arms[folder]
+
+    def is_finished(self, request: RunRequest) -> bool:
+        """Whether `finished` has nothing to run."""
+        return _finished(self._folder(request), request)
 
     def _folder(self, request: RunRequest) -> Path:
         return self.out / "arms" / _name(request)
@@ -179,7 +195,7 @@ class Workspace:
 
 def _finished(folder: Path, request: RunRequest) -> bool:
     """Whether the very run that is asked for is there and complete: then no judge has to be started."""
-    if not (folder / SUMMARY).exists() or not read_json(folder / SUMMARY)["complete"]:
+    if not (folder / SUMMARY).exists() or not read_summary(folder).complete:
         return False
     asked = identity(request, request.selection.of(request.task.samples()))
     return not differences(read_manifest(folder)["identity"], asked)
@@ -187,7 +203,10 @@ def _finished(folder: Path, request: RunRequest) -> bool:
 
 def _name(request: RunRequest) -> str:
     """A folder name that tells arms apart and can be read."""
-    asked = {"settings": plain(request.settings), "limit": request.selection.limit}
+    chosen = request.selection
+    asked: dict[str, Any] = {"settings": plain(request.settings), "limit": chosen.limit}
+    if chosen.subset:
+        asked["subset"] = list(chosen.subset)
     short = digest(asked)[:8]
     method = request.method.replace("+", "-").replace(":", "-")
     return f"{request.task.name}-{method}-{short}"

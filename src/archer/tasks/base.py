@@ -66,6 +66,10 @@ class Task(ABC):
     """What `samples` reads."""
     length: ClassVar[int] = 256
     """Tokens of a response, unless a run says otherwise."""
+    dev: ClassVar[str | None] = None
+    """The task of the same kind on which settings may be chosen; its own name where it is for that."""
+    sealed: ClassVar[bool] = False
+    """Kept for one confirmation that was planned: nothing is chosen on it."""
 
     def __init__(self, data: Data) -> None:
         self.data = data

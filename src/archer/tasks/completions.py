@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from archer.errors import BadRequest, reason_of
 from archer.tasks.base import Sample
 
+LONGEST_LINE = 4 << 20
+LARGEST_FILE = 128 << 20
 FORM = '{"task_id": ..., "completion": "..."}'
 
 
@@ -36,11 +39,27 @@ def read_completions(path: Path, samples: Sequence[Sample]) -> list[tuple[Sample
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Line by line, so that no more of a file is held than its completions."""
+    size = 0
     try:
-        lines: Iterable[bytes] = path.read_bytes().split(b"\n")
+        with path.open("rb") as file:
+            for number in count(1):
+                line = file.readline(LONGEST_LINE + 1)
+                size += len(line)
+                if not line:
+                    return
+                if len(line) > LONGEST_LINE:
+                    raise BadRequest(
+                        f"Line {number} of {path} is longer than {LONGEST_LINE} bytes."
+                    )
+                if size > LARGEST_FILE:
+                    raise BadRequest(
+                        f"{path} has more than {LARGEST_FILE} bytes of completions. Give it in parts."
+                    )
+                if line.strip():
+                    yield number, line
     except OSError as error:
         raise BadRequest(f"{path} cannot be read ({reason_of(error)}).") from error
-    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _completion(line: bytes, where: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from archer.judge import Check, Judge, Verdict
 from archer.judge.reader import Unreadable
@@ -112,7 +112,7 @@ def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
             confined = task.reading_by(readers.read)
 
             def judge_one(item: tuple[Sample, str]) -> Row:
-                return judged(judge, plan(confined, *item, suite, options.raw))
+                return judged(OneCompletion(judge), plan(confined, *item, suite, options.raw))
 
             rows = list(_in_order(judge_one, given, judge.workers))
     details = _details(task) | {"judge": found}
@@ -140,7 +140,30 @@ def plan(task: CodeTask, sample: Sample, text: str, suite: Suite, raw: bool = Fa
     return Plan(sample.id, repaired, published, clean)
 
 
-def judged(judge: Judge, plan: Plan) -> Row:
+class Grades(Protocol):
+    """A judge, or one with a memory."""
+
+    def grade(self, check: Check) -> Verdict: ...
+
+
+class OneCompletion:
+    """The judge for all checks of one completion, of which it runs one at most alone.
+
+    Whoever runs alone holds up everybody else; who has used up that time has had its second chance.
+    """
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._again = True
+
+    def grade(self, check: Check) -> Verdict:
+        """A timeout is run once more, unless it was one alone before."""
+        found = self._judge.grade(check, again=self._again)
+        self._again = self._again and found.outcome != "timeout"
+        return found
+
+
+def judged(judge: Grades, plan: Plan) -> Row:
     """The verdicts on one completion."""
     repaired = verdict_on(judge, plan.repaired)
     same = plan.published == plan.repaired
@@ -148,7 +171,7 @@ def judged(judge: Judge, plan: Plan) -> Row:
     return Row(plan.id, repaired, published, _clean(judge, plan, repaired))
 
 
-def _clean(judge: Judge, plan: Plan, repaired: Verdict) -> Verdict | None:
+def _clean(judge: Grades, plan: Plan, repaired: Verdict) -> Verdict | None:
     """Whoever passes all tests passes the good ones."""
     if not plan.clean:
         return None
@@ -157,7 +180,7 @@ def _clean(judge: Judge, plan: Plan, repaired: Verdict) -> Verdict | None:
     return verdict_on(judge, plan.clean)
 
 
-def verdict_on(judge: Judge, checks: Asked) -> Verdict:
+def verdict_on(judge: Grades, checks: Asked) -> Verdict:
     """The first verdict that is no pass, or a pass of all. A fault of the judge is given a second try."""
     if isinstance(checks, Verdict):
         return checks

@@ -26,6 +26,7 @@ class Pocket(CodeTask):
     limits = Limits(cpu_seconds=2, wall_seconds=6)
     suites: ClassVar[tuple[Suite, ...]] = ("base", "extended")
     split: ClassVar[frozen.Held] = "test"
+    dev: ClassVar[str | None] = "pocket-dev"
 
     def asked(self, problem: Problem) -> str:
         """What the user says."""
@@ -70,6 +71,7 @@ class PocketLong(Pocket):
     """The same problems behind a page of instructions and worked examples."""
 
     name = "pocket-long"
+    dev: ClassVar[str | None] = "pocket-dev-long"
 
     def asked(self, problem: Problem) -> str:
         return prompts.long_message(problem)
@@ -94,6 +96,8 @@ class PocketConfirm(Pocket):
 
     name = "pocket-confirm"
     split = "confirm"
+    dev = None
+    sealed = True
 
 
 class PocketConfirmLong(PocketLong):
@@ -101,6 +105,8 @@ class PocketConfirmLong(PocketLong):
 
     name = "pocket-confirm-long"
     split = "confirm"
+    dev = None
+    sealed = True
 
 
 def function_name(problem: Problem) -> str:

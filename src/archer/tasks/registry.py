@@ -48,13 +48,16 @@ ABOUT = {
     "mbpp": "427 small Python functions from a sentence and asserts",
     "mbpp-et": "the same, graded on the extended tests",
     "livecodebench": "contest problems, graded on hidden tests",
-    "livecodebench-samples": "the same, graded on the samples of the statement only",
+    "livecodebench-samples": "the same, graded on the samples in the statement only",
     "math500": "500 competition problems with one answer each",
     "finqa": "questions about tables in financial reports",
     "pubmedqa": "yes, no or maybe, from an abstract",
     "pocket": "400 tiny Python functions for the bundled model",
-    "pocket-long": "the same behind a page of instructions and examples",
+    "pocket-long": "the same after a page of instructions and examples",
     "pocket-dev": "other problems of that kind, to choose settings on",
+    "pocket-dev-long": "the same behind a page of instructions and examples",
+    "pocket-confirm": "1,000 problems of other structures, to confirm what was chosen",
+    "pocket-confirm-long": "the same behind a page of instructions and examples",
 }
 """A line about each for `archer tasks`."""
 

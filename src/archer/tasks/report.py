@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archer.judge import Verdict
+from archer.records import SuiteVerdict
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,15 @@ class Row:
         verdicts = (self.repaired, self.published, self.clean)
         return any(each is not None and each.outcome == "harness_error" for each in verdicts)
 
+    def verdicts(self) -> SuiteVerdict:
+        """What a journal keeps of it; only where the judge did not fail."""
+        return SuiteVerdict.model_validate(self._fields())
+
     def as_dict(self) -> dict[str, Any]:
+        return {"task_id": self.id, **self._fields()}
+
+    def _fields(self) -> dict[str, Any]:
         plain = {
-            "task_id": self.id,
             "verdict": self.repaired.outcome,
             "reason": self.repaired.reason,
             "seconds": round(self.repaired.seconds, 6),

@@ -39,8 +39,8 @@ class DataFile:
     def remedy(self) -> str:
         """Where to get the file."""
         if self.origin is None:
-            return f"It cannot be downloaded as it is: {self.remark}. Give its folder by --data."
-        return f"Get it from {self.origin} and put it there, or give another folder by --data."
+            return f"It cannot be downloaded as it is: {self.remark}. Give the folder it is in."
+        return f"Get it from {self.origin} and put it there, or give another folder of data."
 
 
 HUMANEVAL = DataFile(
@@ -134,7 +134,7 @@ class Data:
     def __init__(self, folder: Path | None = None) -> None:
         shared = os.environ.get("ARCHER_SHARED")
         if folder is not None and not folder.is_dir():
-            raise BadData(f"There is no folder {folder}; --data takes a folder with data files.")
+            raise BadData(f"There is no folder {folder}; give a folder with data files.")
         self.folder = folder or (Path(shared) / "data" if shared else None)
         self.digests: dict[str, str] = {}
         """Digest of every file used so far, by its place in the folder."""
@@ -165,7 +165,7 @@ class Data:
         except Unreachable as error:
             raise BadData(
                 f"{file.path} is not on this machine and could not be fetched ({error}). Get it "
-                f"from {file.origin}, and give the folder around it by --data or ARCHER_SHARED."
+                f"from {file.origin}, and give the folder around it, or name that in ARCHER_SHARED."
             ) from None
 
     def whereabouts(self, files: Sequence[DataFile]) -> str:
@@ -176,7 +176,7 @@ class Data:
         if all((folder / file.path).is_file() for file in files):
             return "here"
         fetched = self.folder is None and all(file.origin is not None for file in files)
-        return "fetched when used" if fetched else "give --data"
+        return "fetched when used" if fetched else "not on this machine"
 
     def rows(self, file: DataFile) -> Iterator[dict[str, Any]]:
         """The records of a file with one JSON object per line, plain or packed by gzip."""

@@ -24,7 +24,7 @@ def checkpoint(
     folder
         Where to; must be empty or not exist yet.
     shape
-        llada-8b, dream-7b or small.
+        llada-8b, dream-7b, llada-moe-7b, llada2-mini or small.
     layers
         Layers to write; all of them.
     dtype

@@ -35,7 +35,7 @@ def decode(
     Parameters
     ----------
     methods
-        Methods with commas between them; speedups are told over saber and llada-confidence.
+        Methods with commas between them; speedups are relative to saber and llada-confidence.
     prompt
         Tokens per prompt.
     response

@@ -13,9 +13,9 @@ def encode(*, model: str = "pocket", repeats: Whole = 51, json: bool = False) ->
     Parameters
     ----------
     model
-        Folder of a model with a chat template, or its hub id; the one of the package if left out.
+        Folder of a model with a chat template, or its hub id; the bundled one if left out.
     repeats
-        Calls of each way, in turn.
+        Calls of each kind, in turn.
     json
         Print one JSON object instead of a table.
     """

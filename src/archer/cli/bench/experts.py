@@ -5,6 +5,7 @@ from __future__ import annotations
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.options import use_threads
 from archer.cli.output import write_json
+from archer.cli.whole import MaybeWhole, Whole
 
 COLUMNS = ("rows", "experts", "engine ms", "every x", "grouped x", "library x", "spread")
 
@@ -13,11 +14,11 @@ def experts(
     *,
     shape: str = "llada-moe-7b",
     rows: str = "256,768",
-    repeats: int = 5,
+    repeats: Whole = 5,
     library: bool = False,
     device: str | None = None,
     dtype: str | None = None,
-    threads: int | None = None,
+    threads: MaybeWhole = None,
     json: bool = False,
 ) -> int:
     """Send token rows to the experts of one layer, sorted, and compare with other ways to do the same.
@@ -31,13 +32,13 @@ def experts(
     repeats
         Rounds that are measured, after one that is not.
     library
-        Compare with the loop of the transformers library, too.
+        Compare with the transformers library's loop, too.
     device
         Such as cpu or cuda:0; the accelerator if there is one.
     dtype
         float32, bfloat16 or float64; bfloat16 on an accelerator, else float32.
     threads
-        Processor threads; as many as there are cores.
+        CPU threads; as many as there are cores.
     json
         Print one JSON object instead of a table.
     """

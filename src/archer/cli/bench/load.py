@@ -20,7 +20,7 @@ def load(
     updates: Whole = 0,
     json: bool = False,
 ) -> int:
-    """Load a checkpoint in a process of its own, and tell its time and its highest memory.
+    """Load a checkpoint in a process of its own, and report its time and peak memory.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def load(
     dtype
         float32, bfloat16 or float64; bfloat16 on an accelerator, else float32.
     quantize
-        int8 keeps the layers' matrices in eight bits; off.
+        int8 keeps feed-forwards and experts, of all layers but the last, in eight bits; off.
     threads
-        Processor threads; as many as there are cores.
+        CPU threads; as many as there are cores.
     updates
         Updates of a short response to decode afterwards.
     json

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @Parameter(name="*", group="Subject")
 @dataclass(frozen=True)
 class SubjectOptions:
-    """What is measured, and where it computes."""
+    """What is measured, and where it runs."""
 
     shape: str | None = None
     """llada-8b, dream-7b, llada-moe-7b, llada2-mini or small with random weights; or a model."""
@@ -28,7 +28,7 @@ class SubjectOptions:
     dtype: str | None = None
     """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
     threads: MaybeWhole = None
-    """Processor threads; as many as there are cores."""
+    """CPU threads; as many as there are cores."""
 
     def open(self, default: str, prompt: int, response: int) -> Subject:
         from archer.bench.shapes import Room, open_subject

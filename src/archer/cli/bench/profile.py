@@ -23,7 +23,7 @@ def profile(
     repeats: Whole = 3,
     json: bool = False,
 ) -> int:
-    """Tell the time of a full and of a cached update by kind of work.
+    """Split the time of a full and of a cached update by kind of work.
 
     Parameters
     ----------

@@ -10,7 +10,10 @@ from cyclopts import Parameter
 from archer.cli.bench.tables import Table, write_machine
 from archer.cli.options import use_threads
 from archer.cli.output import write_json, write_line
+from archer.cli.whole import Whole
 from archer.errors import BadRequest
+from archer.extras import SERVE, require
+from archer.runs.files import check_target
 
 COLUMNS = ("load", "requests", "p50 s", "p99 s", "per s", "in time per s", "over alone", "cpu s")
 LOADS = "0.8"
@@ -20,42 +23,56 @@ CLIENTS = "1,4,16"
 def serve(
     *,
     model: str = "pocket",
-    requests: int = 48,
+    requests: Whole = 48,
     clients: str = CLIENTS,
     loads: Annotated[str, Parameter(name="--loads")] = LOADS,
     seconds: float = 120.0,
+    mixes: Whole = 24,
     figure: Path | None = None,
     json: bool = False,
 ) -> int:
-    """Ask a server on this machine, one thread, as fast as it answers and at arrivals drawn beforehand.
+    """Ask a server on this machine, with one thread, as fast as it answers and at random arrivals.
 
     Parameters
     ----------
     model
-        Folder of a model, or its hub id; the one of the package if left out.
+        Folder of a model, or its hub id; the bundled one if left out.
     requests
-        How many under each load.
+        Requests under each load.
     clients
         Numbers of clients that ask again as soon as they are answered, with commas between them.
     loads
-        Arrivals as parts of what one at a time can serve, with commas between them.
+        Arrival rates as fractions of what serving one at a time can handle, with commas between them.
     seconds
         No request begins later than this after the first under its load.
+    mixes
+        Turns that are timed beforehand, so that archer plan --check can simulate the same.
     figure
-        Write latencies over load to this SVG file.
+        Plot latency against load, as this SVG file.
     json
         Print one JSON object instead of a table.
     """
     from archer.bench.machine import machine
+    from archer.bench.passes import Mixes
     from archer.bench.repeating import check_counts, whole_numbers
     from archer.bench.serve import Plan, serve_bench
     from archer.bench.traffic import Load
     from archer.model import load
+    from archer.planning.pass_times import MOST_COSTS
 
+    require("The bench of the server", SERVE, "serve")
+    if figure is not None:
+        _check_figure(figure)
     check_counts(requests=requests)
+    if mixes < MOST_COSTS:
+        raise BadRequest(f"--mixes takes at least {MOST_COSTS}, one for each cost, not {mixes}.")
     use_threads(1)
     plan = Plan(
-        Load(requests), _parts(loads), whole_numbers(clients, "--clients"), _positive(seconds)
+        Load(requests),
+        _parts(loads),
+        whole_numbers(clients, "--clients"),
+        _positive(seconds),
+        Mixes(mixes),
     )
     loaded = load(model)
     where = machine(loaded.network.device, loaded.network.dtype)
@@ -73,12 +90,21 @@ def serve(
     write_line("")
     write_line(f"start to ready      {found.start_seconds:.1f} s")
     write_line(
-        f"CPU per request     {found.direct_cpu:.3f} s by the loop, {found.server_cpu:.3f} s served"
+        f"CPU per request     {found.direct_cpu:.3f} s in the loop, {found.server_cpu:.3f} s served"
     )
     write_line(f"overhead            {100 * found.overhead:.1f} %")
     write_line(f"provisional event   {found.event_ms:.2f} ms of CPU")
     write_line(f"hang up to free     {found.cancel_seconds:.3f} s")
     return 0
+
+
+def _check_figure(path: Path) -> None:
+    """Refuse before minutes of measurement what could not be kept after them."""
+    from archer.report.figures import REMEDY, can_draw
+
+    if not can_draw():
+        raise BadRequest(REMEDY)
+    check_target(path)
 
 
 def _drawn(rows: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from archer.cli.bench.options import SubjectOptions, facts
@@ -40,7 +40,7 @@ def step(
     library: bool = False,
     json: bool = False,
 ) -> int:
-    """Time a full and a cached update from one recorded state, beside what counting operations allows.
+    """Time a full and a cached update from one recorded state, beside the limit by counted operations.
 
     Parameters
     ----------
@@ -85,7 +85,15 @@ def _show(rows: Iterator[Row]) -> list[Row]:
         ratios = (made.speedup, made.limit, made.fraction, made.limit_naive)
         table.row(row.prompt, *times, *ratios, row.control, max(row.spread.values()))
         shown.append(row)
+    _warn(row.figures.fraction for row in shown)
     return shown
+
+
+def _warn(fractions: Iterable[float]) -> None:
+    from archer.bench.report import noise
+
+    if told := noise(fractions):
+        write_line(told)
 
 
 def _show_whole(rows: list[Row]) -> None:
@@ -99,6 +107,7 @@ def _show_whole(rows: list[Row]) -> None:
     for prompt, made, paper in whole:
         ratios = (made.speedup, made.limit, made.fraction, paper)
         table.row(prompt, made.full_ms, made.cached_ms, *ratios)
+    _warn(made.fraction for _, made, _ in whole)
 
 
 def _show_library(rows: list[Row]) -> None:

@@ -30,14 +30,14 @@ def traffic(
     repeats: Whole = 3,
     json: bool = False,
 ) -> int:
-    """Serve drawn requests one at a time, in fixed batches of eight equals, and by the engine.
+    """Serve random requests one at a time, in fixed batches of eight alike, and with the engine.
 
     Time is what this process computes, so that others on the machine do not count; in seconds.
 
     Parameters
     ----------
     requests
-        How many arrive.
+        How many requests arrive.
     prompts
         Shortest and longest prompt, in tokens.
     lengths
@@ -45,13 +45,13 @@ def traffic(
     methods
         Methods to draw from, with commas between them.
     loads
-        Arrivals as a part of what one at a time can serve; inf for all at once.
+        Arrival rate as a fraction of what serving one at a time can handle; inf for all at once.
     budget
-        Columns of a pass of the engine.
+        Columns per pass of the engine.
     seed
-        Which requests and arrivals.
+        Chooses the requests and arrivals.
     repeats
-        Rounds, of which the medians are told.
+        Rounds; the tables show medians.
     json
         Print one JSON object instead of a table.
     """

@@ -21,18 +21,9 @@ TEST_FILE = "test.py"
 # Modules that a test may borrow from a program that imported them; the test gets its own copy.
 LENDABLE = frozenset(
     (
-        *(
-            "bisect",
-            "cmath",
-            "collections",
-            "copy",
-            "datetime",
-            "decimal",
-            "fractions",
-            "functools",
-        ),
-        *("heapq", "itertools", "json", "math", "operator", "random", "re", "statistics", "string"),
-        *("sys", "time", "typing"),
+        *("bisect", "cmath", "collections", "copy", "datetime", "decimal", "fractions"),
+        *("functools", "heapq", "itertools", "json", "math", "operator", "random", "re"),
+        *("statistics", "string", "sys", "time", "typing"),
     )
 )
 

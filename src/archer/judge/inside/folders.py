@@ -1,9 +1,38 @@
-"""Removing folders that hostile programs have filled: deep trees, folders without rights, links."""
+"""The temporary folders of a zygote's children, in tiers without a mount of their own.
+
+They all lie in one folder that the zygote itself makes and removes, so that nothing stays behind
+whenever the judge is ended. Programs fill them with deep trees, folders without rights, and links.
+
+Every fork copies the memory of the zygote: no large library for a small service here.
+"""
 
 import contextlib
 import os
-import secrets
 from pathlib import Path
+
+UNLISTED = 0o311  # a program can enter its own folder, but not see that there are others
+
+
+class Folders:
+    """Hands out one empty folder per child, to a user of its own or (None) to this one."""
+
+    def __init__(self, base: str, uid: int | None) -> None:
+        self._base = Path(base)
+        self._uid = uid
+        self._base.mkdir(0o700)
+        self._base.chmod(UNLISTED)
+
+    def make(self) -> str:
+        """A new folder with a name that nobody can guess."""
+        folder = self._base / os.urandom(8).hex()
+        folder.mkdir(0o700)
+        if self._uid is not None:
+            os.chown(folder, self._uid, self._uid)
+        return str(folder)
+
+    def close(self) -> None:
+        """Removes everything."""
+        remove(self._base)
 
 
 def remove(folder: Path) -> None:
@@ -26,7 +55,7 @@ def _flatten(top: Path) -> None:
             for inner in list(os.scandir(folder)):
                 if inner.is_dir(follow_symlinks=False):
                     Path(inner.path).chmod(0o700)
-                    Path(inner.path).rename(top / secrets.token_hex(16))
+                    Path(inner.path).rename(top / os.urandom(16).hex())
                 else:
                     Path(inner.path).unlink()
             folder.rmdir()

@@ -1,7 +1,8 @@
 """The zygote: a small interpreter that forks one confined, single-use child per program or test.
 
 It is started afresh, never sees a test, and never runs a line of a program itself. It takes orders
-from the judge over one socket: fork (with the child's descriptors attached), and reports exits.
+from the judge over one socket: fork (with the child's descriptors attached), and reports exits. When
+the judge hangs up, in whatever way it ended, the zygote removes what it has made and ends.
 """
 
 import contextlib
@@ -20,8 +21,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import checker_side, folders, program_side, reader, wire
+from . import checker_side, program_side, reader, wire
 from .confine import Confinement
+from .folders import Folders, remove
 
 ROLES: dict[str, ModuleType] = {"program": program_side, "test": checker_side, "reader": reader}
 CHILD_DESCRIPTORS = 4
@@ -38,13 +40,13 @@ def main(connection: socket.socket, plan: dict[str, Any]) -> int:
         sys.meta_path.append(Packages(confinement.packages(), plan["versions"]))
         for name in plan["preload"]:
             importlib.import_module(name)
+        homes = Folders(plan["base"], plan["uid"]) if plan["base"] is not None else None
     except (OSError, ImportError) as error:
         connection.sendall(wire.frame(wire.FAILED, wire.dumps(str(error))))
         return 1
     gc.collect()
     gc.freeze()
-    connection.sendall(wire.frame(wire.READY, wire.dumps(os.getpid())))
-    return Zygote(connection, plan, confinement).serve()
+    return Zygote(connection, plan["role"], confinement, homes).serve()
 
 
 def _wait_for_zygote() -> int:
@@ -98,14 +100,18 @@ class Zygote:
     """Forks and reaps. Single-threaded; the exit of a child wakes it through a pipe."""
 
     def __init__(
-        self, connection: socket.socket, plan: dict[str, Any], confinement: Confinement
+        self,
+        connection: socket.socket,
+        role: str,
+        confinement: Confinement,
+        homes: Folders | None,
     ) -> None:
         self._connection = connection
-        self._role = ROLES[plan["role"]]
+        self._role = ROLES[role]
         self._confinement = confinement
-        self._folders: dict[int, str | None] = {}
-        self._left: list[str] = []
-        """Folders of children that have ended; the judge removes them, if it still lives."""
+        self._homes = homes
+        self._alive: dict[int, str | None] = {}
+        """The folder of each child, by process id."""
         self._wake, write_end = os.pipe()
         for end in (self._wake, write_end):
             os.set_blocking(end, False)
@@ -113,24 +119,27 @@ class Zygote:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def serve(self) -> int:
-        """The loop; returns in every child, with that child's exit code."""
+        """Serves until the judge hangs up; returns in every child, with that child's exit code."""
+        try:
+            self._report(wire.READY, os.getpid())
+            child = self._follow_orders()
+        except (EOFError, ConnectionError):
+            self._clear_away()
+            os._exit(0)
+        return child()
+
+    def _follow_orders(self) -> Callable[[], int]:
+        """The loop; it ends in children only."""
         poller = select.poll()
         poller.register(self._connection, select.POLLIN)
         poller.register(self._wake, select.POLLIN)
         while True:
             for descriptor, _ in poller.poll():
-                child = None
-                try:
-                    if descriptor == self._wake:
-                        os.read(self._wake, 4096)
-                        self._reap()
-                    else:
-                        child = self._fork()
-                except (EOFError, ConnectionError):
-                    self._clear_away()
-                    os._exit(0)
-                if child is not None:
-                    return child()
+                if descriptor == self._wake:
+                    os.read(self._wake, 4096)
+                    self._reap()
+                elif (child := self._fork()) is not None:
+                    return child
 
     def _fork(self) -> Callable[[], int] | None:
         """Carries out one order; None in the zygote, the child's life in the child."""
@@ -139,39 +148,33 @@ class Zygote:
         )
         if len(header) < wire.HEADER.size:
             raise EOFError
-        length, kind = wire.HEADER.unpack(header)
-        body = self._connection.recv(length, socket.MSG_WAITALL)
-        if kind == wire.END:
-            os._exit(0)
-        folder = wire.loads(body)["folder"]
-        self._left = [path for path in self._left if Path(path).exists()]
         try:
+            folder = self._homes.make() if self._homes is not None else None
             pid = self._confinement.fork()
         except OSError as error:
             self._report(wire.FAILED, str(error))
             return None
         if pid == 0:
             return lambda: self._become_child(descriptors, folder)
-        self._folders[pid] = folder
-        self._announce(pid)
+        self._alive[pid] = folder
+        self._announce(pid, folder)
         for descriptor in descriptors:
             os.close(descriptor)
         return None
 
     def _clear_away(self) -> None:
-        """Removes what the judge, which is gone without a word, would have removed."""
-        for pid in self._folders:
+        """Removes the folders, once no child is left that could put something into them."""
+        if self._homes is None:
+            return
+        for pid in self._alive:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-        for folder in filter(None, (*self._folders.values(), *self._left)):
-            with contextlib.suppress(OSError):
-                folders.remove(Path(folder))
-            with contextlib.suppress(OSError):
-                Path(folder).parent.rmdir()
+        with contextlib.suppress(OSError):
+            self._homes.close()
 
-    def _announce(self, pid: int) -> None:
-        message = wire.frame(wire.FORKED, wire.dumps({"pid": pid}))
+    def _announce(self, pid: int, folder: str | None) -> None:
+        message = wire.frame(wire.FORKED, wire.dumps({"pid": pid, "folder": folder}))
         if sys.platform != "linux":
             self._connection.sendall(message)
             return
@@ -190,9 +193,11 @@ class Zygote:
                 return
             if pid == 0:
                 return
-            if (folder := self._folders.pop(pid, None)) is not None:
-                self._left.append(folder)
+            folder = self._alive.pop(pid, None)
             self._report(wire.EXITED, {"pid": pid, "code": os.waitstatus_to_exitcode(status)})
+            if folder is not None:
+                with contextlib.suppress(OSError):
+                    remove(Path(folder))
 
     def _become_child(self, descriptors: list[int], folder: str | None) -> int:
         """Takes the four descriptors as 0 to 3, drops everything else, and confines itself.

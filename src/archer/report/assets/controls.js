@@ -31,7 +31,7 @@ class Controls {
       this.#button("Back to the start", "first", () => player.jump(0), "far"),
       this.#button("One update back", "back", () => player.jump(player.update - 1)),
       this.toggle,
-      this.#button("One update on", "on", () => player.jump(player.update + 1)),
+      this.#button("One update forward", "on", () => player.jump(player.update + 1)),
       this.#button("To the end", "last", () => player.jump(total), "far"),
     ];
     if (divergence !== null) {

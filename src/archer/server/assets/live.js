@@ -186,8 +186,9 @@ function save() {
     "%summary%": escaped(session.runs[0].data.prompt.split("\n")[0].slice(0, 80)),
   };
   let file = JSON.parse(at("file").textContent);
-  for (const [mark, text] of Object.entries(parts)) file = file.split(mark).join(text);
   if (runs.length > 1) file = file.replace('<details class="trajectory"', '<details class="trajectory pair"');
+  // all marks at once: a prompt may hold the text of a mark
+  file = file.replace(/\[\{"runs":"%runs%"\}\]|%title%|%summary%/g, (mark) => parts[mark]);
   const link = make("a", { href: URL.createObjectURL(new Blob([file], { type: "text/html" })), download: "archer.html" });
   link.click();
   URL.revokeObjectURL(link.href);
@@ -208,6 +209,9 @@ at("ask").addEventListener("submit", (event) => {
 });
 at("ask").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !at("run").disabled) at("ask").requestSubmit();
+});
+// a button that is switched off loses the focus to the page, so this is heard wherever it is
+document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !at("stop").disabled) at("stop").click();
 });
 at("stop").addEventListener("click", () => session.control.abort());

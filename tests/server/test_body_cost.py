@@ -1,0 +1,128 @@
+"""No body of the allowed size holds up the event loop, however it is made to be wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from archer.server import limits
+from archer.server.body import parse
+from archer.server.fields import chat_asked, text_asked
+from archer.server.refusals import Refusal
+from server.running import CHAT, TEXT, Client
+
+OPENING = '{"model":"m","messages":[{"role":"user","content":'
+CHATTING = OPENING + '"x"}],'
+MANY = {
+    "parts": (OPENING + "[", "{},", "]}]}"),
+    "messages": ('{"model":"m","messages":[', "{},", "]}"),
+    "settings": (CHATTING + '"archer":{"settings":{"a":[[', '"",', "]]}}}"),
+    "lists in settings": (CHATTING + '"archer":{"settings":{"a":[', "[],", "]}}}"),
+    "ids": ('{"model":"m","prompt":[', "-1,", "]}"),
+    "lists of ids": ('{"model":"m","prompt":[', "[],", "]}"),
+    "numbers": ('{"model":"m","prompt":[', "1e9,", "]}"),
+    "texts": ('{"model":"m","prompt":[', '"",', "]}"),
+    "stop": (CHATTING + '"stop":[', '"",', "]}"),
+    "texts of brackets": ('{"model":"m","prompt":[', '"[",', "]}"),
+    "a text without an end": ("[" * 20_000 + '"', '\\"', ""),
+    "names": ('{"model":"m","prompt":"x",', '"{at:x}":1,', "}"),
+    "names of the extension": (CHATTING + '"archer":{', '"{at:x}":1,', "}}"),
+    "names of settings": (CHATTING + '"archer":{"settings":{', '"{at:x}":{},', "}}}"),
+    "names of a message": (OPENING + '"x",', '"{at:x}":1,', "}]}"),
+    "names of a part": (OPENING + '[{"type":"text","text":"",', '"{at:x}":1,', "}]}]}"),
+}
+"""What stands before, what is repeated, what stands behind."""
+SOUND = json.dumps({"model": "m", "prompt": [12345] * (limits.BODY // 8)}).encode()
+SLOWER = 30
+"""Wrong bodies may take so many times as long as the standard library takes for a sound one."""
+
+
+def made(kind: str, count: int | None = None) -> bytes:
+    """So many of them, or as many as a body may hold."""
+    before, one, behind = MANY[kind]
+    room = limits.BODY - len(before) - len(behind)
+    if "{at:x}" in one:
+        count = min(count or limits.BODY, room // len(one.replace("{at:x}", "fffff")))
+        inner = "".join(one.replace("{at:x}", f"{at:x}") for at in range(count))
+    else:
+        inner = one * min(count or limits.BODY, room // len(one))
+    return (before + inner.rstrip(",") + behind).encode()
+
+
+def spent(work: Callable[[], object], enough: float = 0.0) -> float:
+    """CPU seconds of this thread, the best of three, or the first that is below `enough`."""
+    found = float("inf")
+    for _ in range(3):
+        began = time.thread_time()
+        work()
+        found = min(found, time.thread_time() - began)
+        if found < enough:
+            break
+    return found
+
+
+def refuse(content: bytes, kind: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        (text_asked if b'"prompt"' in content[:40] else chat_asked)(parse(content))
+    assert caught.value.status == 400, kind
+
+
+@pytest.mark.parametrize("kind", MANY)
+@pytest.mark.parametrize("count", [None, limits.CONTAINERS - 8], ids=["most bytes", "most lists"])
+def test_refusing_a_body_costs_little_more_than_reading_one(kind: str, count: int | None) -> None:
+    content = made(kind, count)
+    assert len(content) <= limits.BODY
+    bound = SLOWER * spent(lambda: json.loads(SOUND))
+    assert spent(lambda: refuse(content, kind), bound) < bound
+
+
+def test_a_long_list_with_one_wrong_id_at_its_end_is_refused_soon() -> None:
+    sound = spent(lambda: json.loads(SOUND))
+    wrong = json.dumps({"model": "m", "prompt": [1] * (limits.VALUES - 9) + [-1]}).encode()
+    assert spent(lambda: refuse(wrong, "ids")) < SLOWER * sound
+
+
+def test_the_longest_sensible_requests_are_read() -> None:
+    ids = [4] * (limits.VALUES // 2)
+    asked = text_asked(parse(json.dumps({"model": "m", "prompt": ids}).encode()))
+    assert asked.prompts == (ids,)
+    text = "[{" * (limits.BODY // 2 - 100)
+    asked = text_asked(parse(json.dumps({"model": "m", "prompt": text}).encode()))
+    assert asked.prompts == (text,)
+
+
+TOO_MUCH = {
+    "[" + "0," * limits.VALUES + "0]": f"more than {limits.VALUES} values",
+    "[" + "[]," * limits.CONTAINERS + "[]]": f"more than {limits.CONTAINERS} lists and objects",
+    json.dumps(
+        dict.fromkeys(map(str, range(limits.NAMES + 1)))
+    ): f"more than {limits.NAMES} fields",
+}
+
+
+@pytest.mark.parametrize("text", TOO_MUCH, ids=["values", "lists", "names"])
+def test_too_much_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(Refusal, match=TOO_MUCH[text]):
+        parse(text.encode())
+
+
+def test_others_are_answered_while_such_bodies_come_in(client: Client) -> None:
+    kind = {"content-type": "application/json"}
+    bodies = [made(name) for name in ("parts", "settings", "ids", "names") * 2]
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        paths = [TEXT if b'"prompt"' in each[:40] else CHAT for each in bodies]
+        asked = [
+            pool.submit(client.send, "POST", path, body, kind)
+            for path, body in zip(paths, bodies, strict=True)
+        ]
+        waits = []
+        while not all(each.done() for each in asked):
+            began = time.monotonic()
+            assert client.get("/health").status == 200
+            waits.append(time.monotonic() - began)
+        assert {each.result().status for each in asked} == {400}
+    assert max(waits) < 5
