@@ -142,7 +142,7 @@ def test_a_fault_of_the_judge_is_no_wrong_answer(
 ) -> None:
     calls = []
 
-    def broken(self: Judge, check: object) -> Verdict:
+    def broken(self: Judge, check: object, *, again: bool = True) -> Verdict:
         calls.append(check)
         return Verdict("harness_error", "The sandbox is gone.")
 

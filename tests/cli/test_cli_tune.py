@@ -103,9 +103,9 @@ def test_a_share_of_a_task_without_a_dev_split_may_be_set_aside(
         (("tiny-test", "--problems", "0"), "--problems takes a number above 0"),
         (("tiny-test", "--problems", "2"), "more than 2 are needed"),
         (("tiny-test", "--at-least", "0.7"), "must be in percent"),
-        (("tiny-test", "--at-least", "70", "--at-most", "1"), "not for both"),
+        (("tiny-test", "--at-least", "70", "--at-most", "1"), "a cost, not both"),
         (("tiny-test", "--candidate", "nonsense"), "There is no method 'nonsense'"),
-        (("tiny-test", "--candidate", "saber"), "one candidate only"),
+        (("tiny-test", "--candidate", "saber"), "only one candidate"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(

@@ -174,8 +174,8 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-OWN = ("archer.judge", "archer.errors", "archer.processor")
-"""The last two import the standard library alone, too."""
+OWN = ("archer.judge", "archer.errors", "archer.processor", "archer.signals")
+"""The last three import the standard library alone, too."""
 
 
 @pytest.mark.parametrize("path", sorted(JUDGE.rglob("*.py")), ids=lambda path: path.stem)

@@ -192,7 +192,7 @@ def test_the_command_shows_the_table(
     shown = capsys.readouterr().out
     assert "+25.0%" in shown
     assert "(p = 0.18)" in shown
-    assert "McNemar's exact one" in shown
+    assert "McNemar's exact test" in shown
     assert "B is 2.67 x as fast" in shown
     assert main(["compare", *map(str, runs), str(runs[0]), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["comparisons"]

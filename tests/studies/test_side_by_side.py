@@ -113,7 +113,7 @@ def test_shards_and_workers_are_refused_before_a_shard_starts(
     both = ["--shards", "2", "--workers", "2", "--out", str(tmp_path / "out")]
     for command in (["study", "main"], ["reproduce"]):
         assert main([*command, *both]) == 2
-        assert "--shards goes with neither --workers nor --ray" in capsys.readouterr().err
+        assert "--shards works with neither --workers nor --ray" in capsys.readouterr().err
 
 
 def test_no_workers_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

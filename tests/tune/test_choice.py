@@ -104,7 +104,7 @@ def test_a_choice_is_on_the_frontier_and_reaches_its_goal(
         ({"at_least": 101}, "must be in percent"),
         ({"at_most": 0}, "cost must be above 0"),
         ({"at_most": float("nan")}, "cost must be above 0"),
-        ({"at_least": 70, "at_most": 0.5}, "not for both"),
+        ({"at_least": 70, "at_most": 0.5}, "a cost, not both"),
     ],
 )
 def test_goals_that_mean_nothing_are_refused(goal: dict[str, float], message: str) -> None:

@@ -205,7 +205,7 @@ def test_foreign_folders_and_second_writers_are_refused(model: Model, tmp_path: 
     ("changes", "message"),
     [
         ({"minutes": 0.0}, "must be a number of minutes above 0"),
-        ({"candidates": one(REFERENCE)}, "one candidate only"),
+        ({"candidates": one(REFERENCE)}, "only one candidate"),
         ({"keys": ["d1", "d2"]}, "more than 2 are needed"),
     ],
 )
