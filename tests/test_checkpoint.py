@@ -1,6 +1,5 @@
 """Model folders -> networks with weights."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from folders import (
     make_llada,
     write_folder,
 )
+from peaks import peak_of_loading
 
 CPU = torch.device("cpu")
 
@@ -181,23 +181,6 @@ def test_code_in_the_folder_is_never_run(tmp_path: Path, monkeypatch: pytest.Mon
 
 # --- memory -------------------------------------------------------------------------------------
 
-MEASURE = """
-import sys
-from pathlib import Path
-import torch
-from archer.loading.checkpoint import load_network, read_folder
-
-def peak():  # not ru_maxrss: a child inherits that from its parent
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status["VmHWM"].split()[0]) * 1024
-
-before = peak()
-folder = read_folder(Path(sys.argv[1]))
-int8 = sys.argv[2] == "int8"
-network = load_network(folder, device=torch.device("cpu"), dtype=torch.float32, int8=int8)
-print(peak() - before, sum(p.numel() * p.element_size() for p in network.parameters()))
-"""
-
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
@@ -216,10 +199,9 @@ def test_peak_memory_is_that_of_the_weights(
     config = llada_config(
         d_model=1024, mlp_hidden_size=4096, vocab_size=8192, embedding_size=8192, n_layers=2
     )
-    write_folder(tmp_path, config, llada_tensors(config), dtype=stored)
-    command = [sys.executable, "-c", MEASURE, str(tmp_path), kept]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    growth, size = map(int, done.stdout.split())
+    folder = tmp_path / "large"
+    write_folder(folder, config, llada_tensors(config), dtype=stored)
+    growth, size = peak_of_loading(folder, "float32", int8=kept == "int8")
     assert least < size < 1.15 * least
     assert growth > 0.9 * size
     assert growth <= 1.15 * size

@@ -49,7 +49,9 @@ def test_runs_become_a_page(runs: dict[str, Path], tmp_path: Path, capsys: Captu
     assert "cannot be compared" in text
     assert re.search(r"Problem 1: llada-confidence length=6 .* and saber", text)
     assert "<svg" in text
-    assert re.search(r"<h1>llada-confidence length=6 [^<]* against saber against [^<]* on \S+</h1>", text)
+    assert re.search(
+        r"<h1>llada-confidence length=6 [^<]* against saber against [^<]* on \S+</h1>", text
+    )
     assert '<p class="message">' in text
     assert "Made by: archer report" in text
     assert "problem by problem" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from archer.loading.checkpoint import load_network, read_folder
 from conftest import REPOSITORY
 from folders import llada_config, llada_tensors, write_folder
 from networks import MIXTURES, shape
+from peaks import peak_of_loading
 from shards.pairs_of_models import FOLDERS
 
 CPU = torch.device("cpu")
@@ -128,40 +128,14 @@ def test_it_is_refused_before_anything_is_loaded_or_started(
         archer.load("pocket", shards=2, compiled=True, device="cpu")
 
 
-MEASURE = """
-import sys
-from pathlib import Path
-import torch
-from archer.engine.shard import Shard
-from archer.loading.checkpoint import load_network, read_folder
-
-def peak():
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(status["VmHWM"].split()[0]) * 1024
-
-folder = read_folder(Path(sys.argv[1]))
-before = peak()
-kind = getattr(torch, sys.argv[2])
-network = load_network(folder, device=torch.device("cpu"), dtype=kind, shard=Shard(int(sys.argv[3]), 2))
-print(peak() - before, sum(p.numel() * p.element_size() for p in network.parameters()))
-"""
-
-
-def growth(folder: Path, dtype: str, rank: int) -> tuple[int, int]:
-    """By how much the peak of a process grew while it loaded a shard, and the bytes of the shard."""
-    command = [sys.executable, "-c", MEASURE, str(folder), dtype, str(rank)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    grown, size = map(int, done.stdout.split())
-    return grown, size
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_peak_memory_is_that_of_the_share(tmp_path: Path) -> None:
     config = llada_config(
         d_model=1024, mlp_hidden_size=4096, vocab_size=8192, embedding_size=8192, n_layers=2
     )
-    write_folder(tmp_path, config, llada_tensors(config), dtype=torch.bfloat16)
-    grown, size = growth(tmp_path, "float32", 1)
+    folder = tmp_path / "large"
+    write_folder(folder, config, llada_tensors(config), dtype=torch.bfloat16)
+    grown, size = peak_of_loading(folder, "float32", rank=1)
     assert 95e6 < size < 105e6
     assert 0.9 * size < grown <= 1.15 * size
 
@@ -172,9 +146,10 @@ def test_peak_memory_of_a_shard_of_llada_8b(tmp_path: Path) -> None:
     """Four layers with random weights: 3.8 GB in bfloat16, of which each of two shards has half."""
     published = SHAPES["llada-8b"]
     four_layers = replace(published, shape=replace(published.shape, layers=4))
-    write_checkpoint(tmp_path, config_of(four_layers), dtype=torch.bfloat16, shard=1 << 28)
-    folder = read_folder(tmp_path)
+    large = tmp_path / "large"
+    write_checkpoint(large, config_of(four_layers), dtype=torch.bfloat16, shard=1 << 28)
+    folder = read_folder(large)
     for rank in range(2):
-        grown, size = growth(tmp_path, "bfloat16", rank)
+        grown, size = peak_of_loading(large, "bfloat16", rank=rank)
         assert size == pytest.approx(folder.weight_bytes / 2, rel=1e-3)
         assert 0.9 * size < grown <= 1.08 * size
