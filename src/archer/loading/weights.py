@@ -29,7 +29,7 @@ DTYPES = {
 }
 LONGEST_HEADER = 16 * MEGABYTE
 MOST_TENSORS = 1 << 16
-PIECE = 1 << 20
+PIECE = 1 << 18
 """Elements copied at a time."""
 
 
