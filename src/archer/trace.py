@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
 from archer.decoders.base import Decision
+from archer.engine.arrays import Flags, Ints, Reals
 from archer.engine.step import Call, Step
 from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
 
@@ -110,11 +111,11 @@ def updates(step: Updated) -> list[Update]:
         step.rows,
         step.calls,
         step.after.updates,
-        decision.accepted[shown].tolist(),
-        decision.replaced[shown].tolist(),
-        decision.remasked[shown].tolist(),
-        decision.tokens[shown].tolist(),
-        decision.confidence[shown].tolist(),
+        decision.accepted[shown],
+        decision.replaced[shown],
+        decision.remasked[shown],
+        decision.tokens[shown],
+        decision.confidence[shown],
         decision.threshold.tolist(),
         strict=True,
     )
@@ -127,8 +128,8 @@ def updates(step: Updated) -> list[Update]:
             distance=call.distance,
             accepted=_placed(accepted, tokens, sure),
             replaced=_placed(replaced, tokens, sure),
-            remasked=(taken := _where(remasked)),
-            doubts=[_finite(sure[at]) for at in taken],
+            remasked=remasked.nonzero()[0].tolist(),
+            doubts=list(map(_finite, sure[remasked].tolist())),
             threshold=_finite(bar),
             seconds=call.seconds,
         )
@@ -260,15 +261,13 @@ def _ids(request: Request) -> set[int]:
     return {token for prompt in request.prompts for token in prompt}
 
 
-def _where(chosen: Sequence[bool]) -> list[int]:
-    return [at for at, yes in enumerate(chosen) if yes]
-
-
-def _placed(
-    chosen: Sequence[bool], tokens: Sequence[int], confidence: Sequence[float]
-) -> list[Placed]:
+def _placed(chosen: Flags, tokens: Ints, confidence: Reals) -> list[Placed]:
+    """Of one row [G]; few of its positions change in an update, and only these are looked at."""
+    (where,) = chosen.nonzero()
+    columns = (where.tolist(), tokens[where].tolist(), confidence[where].tolist())
     return [
-        Placed(at=at, token=tokens[at], confidence=_finite(confidence[at])) for at in _where(chosen)
+        Placed(at=at, token=token, confidence=_finite(sure))
+        for at, token, sure in zip(*columns, strict=True)
     ]
 
 

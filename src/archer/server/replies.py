@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,9 +42,7 @@ class Reply:
 
     def chunk(self, choices: str, more: str = "") -> str:
         """A line of the stream; choices and more are JSON already, because updates come often."""
-        kind = "chat.completion.chunk" if self.chat else "text_completion"
-        head = json.dumps(self._head(kind), separators=(",", ":"))
-        return f'data: {head[:-1]},"choices":[{choices}]{more}}}\n\n'
+        return f'{self._chunk_head},"choices":[{choices}]{more}}}\n\n'
 
     def opening(self, index: int) -> str:
         """A choice that begins."""
@@ -60,6 +59,12 @@ class Reply:
     def closing(self, index: int, reason: str, logprobs: dict[str, Any] | None) -> str:
         """A choice that ends."""
         return self._part(index, {} if self.chat else "", reason, logprobs)
+
+    @cached_property
+    def _chunk_head(self) -> str:
+        kind = "chat.completion.chunk" if self.chat else "text_completion"
+        head = json.dumps(self._head(kind), separators=(",", ":"))
+        return f"data: {head[:-1]}"
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
