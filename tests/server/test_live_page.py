@@ -92,7 +92,19 @@ def test_two_methods_side_by_side_are_those_of_the_library(
 ) -> None:
     at = show()
     fill(at, prompt=PROBLEM, first="archer:4", second="saber", length="32")
+    at.evaluate(
+        """() => {
+          window.heard = [];
+          new MutationObserver(() => {
+            const words = document.querySelector(".player.live .parted");
+            if (words !== null) window.heard.push(words.textContent);
+          }).observe(document.getElementById("stage"), { childList: true });
+        }"""
+    )
     finish(at)
+    heard = at.evaluate("window.heard")
+    assert heard[0] == "Identical so far."
+    assert "The two are identical." not in heard, "nobody knows before the end"
     expected = [told(pocket, method, PROBLEM, 32) for method in ("archer:4", "saber")]
     texts = [
         pocket.generate(PROBLEM, method, length=32)[0].text for method in ("archer:4", "saber")

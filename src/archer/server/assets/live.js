@@ -113,6 +113,8 @@ function show(running) {
   const last = running ? Math.min(...known.map(({ ended, told }) => (ended ? Infinity : told))) : Infinity;
   const player = new Player(known.map((live) => live.rows(last)));
   if (running) player.seek(player.total);
+  const parted = player.node.querySelector(".parted");
+  if (running && parted !== null && player.divergence === null) parted.textContent = "Identical so far.";
   player.node.classList.toggle("live", running);
   player.node.setAttribute("aria-busy", running);
   at("stage").replaceChildren(player.node);
