@@ -176,6 +176,15 @@ def test_an_address_that_is_taken(pocket: Model) -> None:
         Server(lambda: pocket, Setup(port=99999))
 
 
+def test_an_address_is_taken_before_the_model_is_loaded(pocket: Model) -> None:
+    first = Server(lambda: pocket, Setup(port=0))
+    try:
+        with pytest.raises(BadRequest, match="Choose another host or port"):
+            Server(lambda: pocket, Setup(port=first.port))
+    finally:
+        first._socket.close()
+
+
 def test_keys_on_a_real_server(pocket: Model) -> None:
     with serving(pocket, keys=KEYS) as client:
         assert client.ask(PROBLEM, max_tokens=4).status == 200

@@ -357,6 +357,7 @@ def _bound(host: str, port: int) -> socket.socket:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
     try:
         made.bind((host, port))
+        made.listen(bounds.CONNECTIONS)  # two can be bound to one port while neither listens
     except (OSError, OverflowError) as error:
         made.close()
         reason = error.strerror if isinstance(error, OSError) else "there is no such port"
