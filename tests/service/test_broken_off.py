@@ -28,8 +28,10 @@ METHOD = "confidence+archer:3"
 class Leaving(Job):
     """Its reader goes away between any two looks at what it has not read."""
 
+    kept: deque[Step[Any]] | None
+
     @property
-    def unread(self) -> deque[Step[Any]] | None:  # type: ignore[override]
+    def unread(self) -> deque[Step[Any]] | None:
         now, self.kept = self.kept, None
         return now
 
