@@ -92,9 +92,8 @@ class Batch(Generic[Tag]):
         except ShardLost:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a pass raises belongs to one of its walks
-            clear_frames(
-                error.__traceback__
-            )  # they hold what the pass had computed, and memory may be short
+            # they hold what the pass had computed, and memory may be short
+            clear_frames(error.__traceback__)
             again = all(_can_repeat(_wanted(self.walks[tag])) for tag in tags)
             if again and make_room is not None and out_of_memory(error) and make_room():
                 self._run(tags, made, None)

@@ -54,10 +54,10 @@ class Handle:
     def __iter__(self) -> Iterator[Step[Any]]:
         """Its steps from now on.  A request whose reader stops stands still after a few of them.
 
-        There is one reader at a time: another one takes over, and the first ends where it is.
-
         Not if its result is waited for or the engine closes: then the steps wait here, the later ones without
         logits, which are as wide as the vocabulary.
+
+        There is one reader at a time: another one takes over, and the first ends where it is.
         """
         unread: deque[Step[Any]] = deque()
         self._job.unread = unread
