@@ -46,6 +46,7 @@ from archer.service.engine import Engine
 from archer.service.generate import generate
 from archer.settled_text import as_stops
 from archer.threads import check_threads, computing, fitting, fitting_shard
+from archer.trace import Origin
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {
@@ -192,7 +193,10 @@ class Stream:
         for _ in self._steps:
             pass
         return [
-            self._model.completion(tally, len(prompt))
+            replace(
+                self._model.completion(tally, len(prompt)),
+                origin=Origin.of(self._model, self.request.only(prompt)),
+            )
             for tally, prompt in zip(self._tallies.values(), self.request.prompts, strict=True)
         ]
 

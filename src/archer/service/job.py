@@ -21,6 +21,7 @@ from archer.engine.walk import Walk
 from archer.errors import ArcherError, BadRequest
 from archer.service.listener import Listener
 from archer.settled_text import SettledText
+from archer.trace import Origin
 
 if TYPE_CHECKING:
     from archer.model import Model, Request
@@ -190,7 +191,10 @@ class Job:
     def finish(self) -> None:
         """Make the completions and hand them out."""
         (prompt,) = self.request.prompts
-        made = [self._completion(row, len(prompt)) for row in range(self.rows)]
+        origin = Origin.of(self.model, self.request)
+        made = [
+            replace(self._completion(row, len(prompt)), origin=origin) for row in range(self.rows)
+        ]
         self.completions = [made[row] for row in range(self.rows) for _ in self._samples_of(row)]
         self._close()
         self.ended.set()
