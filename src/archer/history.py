@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archer.decoders.base import Decision
-from archer.engine.arrays import Flags
 from archer.engine.step import Call
 
-ACCEPTED, REPLACED, REMASKED = 1, 2, 4
+ACCEPTED, REPLACED, REMASKED = np.uint8(1), np.uint8(2), np.uint8(4)
 """What happened to a position, as a sum: a token can be accepted and taken back in the same update."""
 Changes = NDArray[np.void]
 """[C] of `CHANGE`."""
@@ -38,9 +36,9 @@ class Moment:
         """`row` of a decision; what a rule decodes beyond the `wanted` columns is left out."""
         here = np.s_[row, :wanted]
         what = (
-            _times(decision.accepted[here], ACCEPTED)
-            | _times(decision.replaced[here], REPLACED)
-            | _times(decision.remasked[here], REMASKED)
+            decision.accepted[here] * ACCEPTED
+            + decision.replaced[here] * REPLACED
+            + decision.remasked[here] * REMASKED
         )
         at = np.flatnonzero(what)
         changes = np.empty(len(at), CHANGE)
@@ -67,7 +65,7 @@ class History:
             calls=tuple(each.call for each in moments),
             thresholds=tuple(each.threshold for each in moments),
             ends=tuple(np.cumsum([len(each) for each in found]).tolist()),
-            changes=np.concatenate([*found, np.empty(0, CHANGE)]),
+            changes=np.frombuffer(b"".join(each.tobytes() for each in found), CHANGE),
         )
 
     def __iter__(self) -> Iterator[Moment]:
@@ -79,7 +77,3 @@ class History:
 
     def __len__(self) -> int:
         return len(self.calls)
-
-
-def _times(chosen: Flags, value: int) -> NDArray[Any]:
-    return chosen.astype(np.uint8) * np.uint8(value)
