@@ -72,8 +72,10 @@ def test_half_precision_gives_an_answer(spelled: str) -> None:
 
 
 def test_an_unknown_dtype_is_refused() -> None:
-    with pytest.raises(BadRequest, match="There is no dtype 'int8' here"):
+    with pytest.raises(BadRequest, match=r"no dtype 'int8' here\. Choose one of float32"):
         load("pocket", dtype="int8")
+    with pytest.raises(BadRequest, match="Did you mean 'fp16'"):
+        load("pocket", dtype="pf16")
 
 
 def test_a_completion_is_one_line(trace: archer.Trace) -> None:

@@ -70,7 +70,7 @@ def row_twin(step: Step[Any], index: int) -> Update:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_history_tells_what_the_steps_said(model: Model, method: str) -> None:
-    settings = {"edit": 0.99} if method == "editing" else {}
+    settings: dict[str, Any] = {"edit": 0.99} if method == "editing" else {}
     stream = Stream(model, model.request(PROMPTS, method, length=12, **settings))
     said: list[list[Update]] = [[] for _ in PROMPTS]
     for step in stream:

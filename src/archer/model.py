@@ -24,7 +24,7 @@ from archer.engine.loop import Loop
 from archer.engine.network import Transformer
 from archer.engine.pieces import PLAIN, Pieces, compiled
 from archer.engine.step import Step
-from archer.errors import ArcherError, BadRequest
+from archer.errors import ArcherError, BadRequest, meant
 from archer.heap import keep_freed_memory
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import FETCHED, locate
@@ -153,7 +153,10 @@ def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype
     dtype = default_dtype(device.type) if dtype is None else dtype
     chosen = DTYPES.get(SPELLINGS.get(dtype, dtype)) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
-        raise BadRequest(f"There is no dtype {dtype!r} here. Choose one of {', '.join(DTYPES)}.")
+        hint = meant(str(dtype), (*DTYPES, *SPELLINGS))
+        raise BadRequest(
+            f"There is no dtype {dtype!r} here.{hint} Choose one of {', '.join(DTYPES)}."
+        )
     refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
     if refusal is not None:
         raise BadRequest(refusal)

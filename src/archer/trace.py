@@ -248,12 +248,7 @@ class Writer:
 
 def read(path: Path) -> Iterator[Start | Update | End]:
     """Events of a trace file, checked line by line."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            lines = file.readlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadTrace(f"The trace {str(path)!r} cannot be read: {error}.") from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         try:
             yield _ADAPTER.validate_json(line)
         except ValidationError as error:
@@ -262,6 +257,16 @@ def read(path: Path) -> Iterator[Start | Update | End]:
             raise BadTrace(
                 f"Line {number} of {str(path)!r} is not a trace event: {where}: {first['msg']}."
             ) from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a trace of any format."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.readlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadTrace(f"The trace {str(path)!r} cannot be read: {reason}.") from error
 
 
 def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:

@@ -166,5 +166,7 @@ def test_fifty_long_trajectories_fit_in_a_report() -> None:
 
 
 def test_code_in_prose_is_set_as_code_and_nothing_else_is() -> None:
-    assert embed.prose("`archer study main` & <b>") == "<code>archer study main</code> &amp; &lt;b&gt;"
+    assert (
+        embed.prose("`archer study main` & <b>") == "<code>archer study main</code> &amp; &lt;b&gt;"
+    )
     assert embed.prose("`<i>` and ` alone") == "<code>&lt;i&gt;</code> and ` alone"

@@ -121,6 +121,7 @@ def test_every_study_is_listed_with_what_it_measures(capsys: Capture) -> None:
     ("arguments", "sentence"),
     [
         (["study", "nope"], "There is no study 'nope'. The studies are main"),
+        (["study", "raduis"], "There is no study 'raduis'. Did you mean 'radius'? The studies are"),
         (["study", "radius", "--task", "nope"], "There is no task 'nope'"),
         (["reproduce", "--problems", "0"], "--problems takes a number above 0"),
         (["study", "radius", "--workers", "0"], "--workers takes a number above 0, not 0"),
