@@ -49,7 +49,7 @@ class SaberDream:
     mu: Annotated[int, Field(ge=1)] = 8
     """Re-mask divisor."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     eos_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Times log(1 - t + eps) is added to end-of-text logits where masks are filled; t falls from 1."""
     steps: Annotated[int, Field(ge=1)] = 512
