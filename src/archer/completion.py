@@ -48,7 +48,7 @@ class Completion:
     text: str | None
     """Up to the first end-of-text or end-of-turn id; None where the model has no tokenizer."""
     tokens: tuple[int, ...]
-    """The whole response, ids behind the end included."""
+    """The whole response, ids after the end included."""
     finish_reason: FinishReason
     """stop: an end id was written; length: none was; error: see `error`."""
     updates: int

@@ -182,12 +182,13 @@ def _spelled(name: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def _main(part: Part) -> str:
-    return "no value" if part.main is None else f"its {part.main} behind the colon"
+    return "no value" if part.main is None else f"its {part.main} after the colon"
 
 
 def _unknown(name: str, part: str, table: Mapping[str, Part], what: str) -> str:
+    hint = meant(part, table if "+" in name else (*METHODS, *table))
     return (
-        f"There is no method {name!r}: {part!r} is no {what}.{meant(name, (*METHODS, *DECODERS))} "
+        f"There is no method {name!r}: {part!r} is not a {what}.{hint} "
         f"Methods: {', '.join(METHODS)}; or decoder+policy with decoders {', '.join(DECODERS)} "
         f"and policies {', '.join(POLICIES)}."
     )

@@ -123,7 +123,7 @@ def outline(
         where = torch.device(device or default_device())
     except RuntimeError as error:
         raise BadRequest(
-            f"There is no kind of device {str(device)!r}. Such as cpu or cuda."
+            f"There is no kind of device {str(device)!r}. Give one such as cpu or cuda."
         ) from error
     kind = _dtype(dtype, where)
     folder = read_folder(locate(model, revision))

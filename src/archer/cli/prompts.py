@@ -67,7 +67,7 @@ def _chat(path: Path) -> list[dict[str, str]]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"{wrong}. It is no JSON ({error}).") from error
+        raise BadRequest(f"{wrong}. It is not JSON ({error}).") from error
     if not isinstance(found, list) or not found:
         raise BadRequest(f"{wrong}.")
     for place, message in enumerate(found, start=1):

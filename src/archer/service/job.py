@@ -41,7 +41,7 @@ class Options:
     stop: tuple[str, ...] = ()
     """Strings at which the text is cut."""
     ends_early: bool = False
-    """Stop decoding once the visible text is final; what is behind the end is then never written."""
+    """Stop decoding once the visible text is final; what comes after the end is then never written."""
     priority: Priority = "interactive"
     isolated: bool = False
     """Passes of its own: bit for bit what it would get alone."""

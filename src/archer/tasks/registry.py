@@ -53,9 +53,9 @@ ABOUT = {
     "pocket": "400 tiny Python functions for the bundled model",
     "pocket-long": "the same after a page of instructions and examples",
     "pocket-dev": "other problems of that kind, to choose settings on",
-    "pocket-dev-long": "the same behind a page of instructions and examples",
+    "pocket-dev-long": "the same after a page of instructions and examples",
     "pocket-confirm": "1,000 problems of other structures, to confirm what was chosen",
-    "pocket-confirm-long": "the same behind a page of instructions and examples",
+    "pocket-confirm-long": "the same after a page of instructions and examples",
 }
 """A line about each for `archer tasks`."""
 
