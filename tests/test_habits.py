@@ -150,3 +150,9 @@ def test_a_setting_given_in_two_ways_is_refused(
 
 def test_several_rows_are_told_as_such(pocket: Model) -> None:
     assert repr(pocket.record([[5, 7], [9]], length=4)).startswith("Trace(2 rows, ")
+
+
+@pytest.mark.parametrize("method", ["saber", "saber-dream"])
+def test_the_list_of_settings_says_how_n_is_spelled(method: str) -> None:
+    """Whoever reads `n=2` there and passes `n=4` would get four samples without a word."""
+    assert "`least`" in archer.settings(method)["n"].meaning

@@ -53,7 +53,7 @@ class Saber:
     """Accept above the mean accept-time confidence, at least n; re-mask about |accepted| / mu."""
 
     n: Annotated[int, Field(ge=1)] = 2
-    """The fewest positions accepted per update."""
+    """The fewest positions accepted per update; as a keyword in Python `least`, where n counts samples."""
     mu: Annotated[int, Field(ge=1)] = 2
     """Re-mask divisor; the first released version had 8."""
     block: Annotated[int, Field(ge=1)] | None = None

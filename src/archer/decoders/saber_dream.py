@@ -45,7 +45,7 @@ class SaberDream:
     """Accept above the mean first-time confidence, at least n; re-mask the least likely placed tokens."""
 
     n: Annotated[int, Field(ge=2)] = 2
-    """The fewest positions accepted per update."""
+    """The fewest positions accepted per update; as a keyword in Python `least`, where n counts samples."""
     mu: Annotated[int, Field(ge=1)] = 8
     """Re-mask divisor."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
