@@ -18,11 +18,14 @@ from typing import Any
 import pytest
 
 from archer.model import Model
+from archer.server.limits import Limits
 from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, slow, until
 
 SECRET = "a prompt that nobody may read in a log"
-
-
+DRAIN = Limits().drain_seconds
+"""Who ends sooner has not waited for anything."""
+STARTING = 180.0
+"""Seconds in which a busy machine has imported torch and loaded the model."""
 SERVING = "from archer.cli import main; raise SystemExit(main())"
 
 
@@ -48,7 +51,7 @@ class Process:
             self.wrote += line
 
     def ready(self, words: str = "is ready at") -> Client:
-        until(lambda: words in self.wrote or self.process.poll() is not None)
+        until(lambda: words in self.wrote or self.process.poll() is not None, STARTING)
         found = re.search(r"http://127\.0\.0\.1:(\d+) ", self.wrote)
         assert found, self.wrote
         client = Client.__new__(Client)
@@ -110,7 +113,7 @@ def test_start_curl_and_a_quiet_end(pocket: Model) -> None:
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert server.end() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < DRAIN
     assert SECRET not in server.wrote
     assert "Traceback" not in server.wrote
     assert len(server.wrote.splitlines()) == 1, server.wrote
@@ -137,25 +140,31 @@ def test_two_signals_cut_and_the_process_says_so() -> None:
         until(lambda: "may finish" in server.wrote)
         server.process.send_signal(signal.SIGTERM)
         assert server.end() == 1
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < DRAIN
         thread.join(PATIENCE)
         assert replies[0].json["error"]["code"] == "stopping"
     assert "1 request was cut off" in server.wrote
 
 
 LOADING = """
-import archer
-from archer.server.lifecycle import Server, Setup
+import torch
+from archer.cli import main
+from archer.server import lifecycle
 def load():
-    for _ in range(10_000):
-        model = archer.load("pocket", device="cpu")
-        model.generate("x", length=8)
-    return model
-server = Server(load, Setup(port=0))
-print(f"listens at http://127.0.0.1:{server.port} ", flush=True)
-raise SystemExit(server.run())
+    found = torch.eye(64)
+    while True:
+        found = torch.nn.functional.linear(found, found)
+class Loading(lifecycle.Server):
+    def __init__(self, _, setup):
+        super().__init__(load, setup)
+        print(f"listens at {self.url} ", flush=True)
+lifecycle.Server = Loading
+raise SystemExit(main())
 """
-"""A server whose load takes very long and computes all the time, which must not harm its end."""
+"""`archer serve` of a model whose load never ends and is inside torch all the time.
+
+Where the interpreter is taken down meanwhile, that thread aborts the process.
+"""
 
 
 def listens(client: Client) -> bool:
@@ -169,11 +178,9 @@ def test_told_to_stop_while_it_loads_it_ends_at_once() -> None:
         client = server.ready("listens at")
         until(lambda: listens(client))
         assert client.get("/ready").json["error"]["code"] == "loading"
-        began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        assert server.end() == 0
-        assert time.monotonic() - began < 30
-    assert "Traceback" not in server.wrote
+        assert server.end() == 0, server.wrote
+    assert len(server.wrote.splitlines()) == 1, server.wrote
 
 
 @pytest.mark.slow
@@ -185,6 +192,6 @@ def test_fifty_ends_under_load() -> None:
             server.process.send_signal(signal.SIGTERM)
             began = time.monotonic()
             assert server.end() in (0, 1)
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < DRAIN
             for thread in threads:
                 thread.join(PATIENCE)

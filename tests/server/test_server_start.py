@@ -66,9 +66,11 @@ def test_told_to_stop_while_the_model_loads(pocket: Model) -> None:
         server.stop()
         thread.join(PATIENCE)
         assert ended == [0], "it did not wait for the load"
+        assert server.still_loading
     finally:
         go_on.set()
     until(lambda: threading.active_count() <= before)
+    assert not server.still_loading
     assert server.state.serving is None
 
 

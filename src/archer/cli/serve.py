@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from cyclopts import Parameter
 
@@ -104,7 +106,18 @@ def serve(
         ),
         preset=chosen,
     )
-    return Server(model.load, setup).run()
+    server = Server(model.load, setup)
+    code = server.run()
+    if server.still_loading:
+        _end_here(code)
+    return code
+
+
+def _end_here(code: int) -> NoReturn:
+    """End without taking the interpreter down: a thread that is inside torch then aborts the process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _preset(path: Path, longest: int) -> Preset:

@@ -84,6 +84,12 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._born = time.monotonic()
         self._lost: ArcherError | None = None
+        self._loading: threading.Thread | None = None
+
+    @property
+    def still_loading(self) -> bool:
+        """Whether a thread loads the model, also one that `run` has not waited for."""
+        return self._loading is not None and self._loading.is_alive()
 
     @property
     def url(self) -> str:
@@ -122,9 +128,10 @@ class Server:
         Nobody waits for a load that has become useless: its thread is left to end with the process.
         """
         opened: Future[Serving] = Future()
-        threading.Thread(
+        self._loading = threading.Thread(
             target=self._opening, args=(opened,), name="archer-loading", daemon=True
-        ).start()
+        )
+        self._loading.start()
         loading = asyncio.wrap_future(opened)
         stopping = asyncio.create_task(self._stop.wait())
         either: set[asyncio.Future[Any]] = {loading, stopping}
