@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
@@ -14,6 +15,11 @@ _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u202
 def text(value: object) -> str:
     """As the content of an element or of a quoted attribute."""
     return html.escape(str(value), quote=True)
+
+
+def prose(value: str) -> str:
+    """As the content of an element, with what stands between backticks set as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
 
 
 def data(value: Any) -> str:

@@ -21,6 +21,7 @@ from archer.engine.walk import Walk
 from archer.errors import ArcherError, BadRequest
 from archer.service.listener import Listener
 from archer.settled_text import SettledText
+from archer.trace import Origin
 
 if TYPE_CHECKING:
     from archer.model import Model, Request
@@ -40,7 +41,7 @@ class Options:
     stop: tuple[str, ...] = ()
     """Strings at which the text is cut."""
     ends_early: bool = False
-    """Stop decoding once the visible text is final; what is behind the end is then never written."""
+    """Stop decoding once the visible text is final; what comes after the end is then never written."""
     priority: Priority = "interactive"
     isolated: bool = False
     """Passes of its own: bit for bit what it would get alone."""
@@ -195,7 +196,10 @@ class Job:
     def finish(self) -> None:
         """Make the completions and hand them out."""
         (prompt,) = self.request.prompts
-        made = [self._completion(row, len(prompt)) for row in range(self.rows)]
+        origin = Origin.of(self.model, self.request)
+        made = [
+            replace(self._completion(row, len(prompt)), origin=origin) for row in range(self.rows)
+        ]
         self.completions = [made[row] for row in range(self.rows) for _ in self._samples_of(row)]
         self._close()
         self.ended.set()
