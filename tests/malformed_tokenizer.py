@@ -272,8 +272,7 @@ CASES = [
     case("a long mark of parts", model(continuing_subword_prefix="x" * 100), "few characters"),
     case("a suffix of 7", model(end_of_word_suffix=7), "few characters"),
     case("words without end", words_of(10**9), "max_input_chars_per_word"),
-    case("words of 10,000 letters", words_of(10_000), "max_input_chars_per_word"),
-    case("words of 257 letters", words_of(257), "max_input_chars_per_word"),
+    case("words of 10,001 letters", words_of(10_001), "max_input_chars_per_word"),
     case(
         "scores that do not say what they are",
         tokenizer_json(lambda t: t.update(model={"unk_id": None, "vocab": [["a", 0.0]]})),

@@ -44,8 +44,8 @@ MOST_GROWTH = 64.0
 LONGEST_PIECE = 64
 """Characters of a text that is put in or taken off."""
 LONGEST_TOKEN = 4096
-LONGEST_WORD = 256
-"""Characters of a word that WordPiece takes apart; its time grows with their third power."""
+LONGEST_WORD = 10_000
+"""Characters of a word that a WordPiece model says it takes apart; `text` allows fewer in one word."""
 MOST_ADDED = 1 << 14
 MOST_ADDED_CHARACTERS = 1 << 20
 """Of all added tokens together; the library takes some seventy bytes for each."""
