@@ -29,7 +29,7 @@ from archer.studies.registry import BEYOND, STUDIES
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 RESULTS = ROOT / "docs" / "results"
-NOT_MEASURED = "Nothing has been measured yet: `make bench` does, and writes this table."
+NOT_MEASURED = "Nothing has been measured yet; `make bench` does that and writes this table."
 NOT_REPRODUCED = (
     "Nothing has been reproduced yet: `make results` does, and `make docs` writes this table."
 )

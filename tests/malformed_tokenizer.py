@@ -78,6 +78,28 @@ def words(kind: str) -> Spoil:
     return tokenizer_json(lambda t: t.update(model=found))
 
 
+def words_of(letters: int) -> Spoil:
+    """Pieces of words that may be so long; each is looked for from every letter to every other."""
+    found = {
+        "type": "WordPiece",
+        "unk_token": "a",
+        "continuing_subword_prefix": "",
+        "vocab": {"a": 0},
+    }
+    return tokenizer_json(lambda t: t.update(model=found | {"max_input_chars_per_word": letters}))
+
+
+def added_tokens(count: int, letters: int) -> Spoil:
+    """Different from the first letter on, so that the library keeps each as a whole."""
+
+    def change(tokenizer: dict[str, Any]) -> None:
+        first = tokenizer["added_tokens"][0]
+        texts = (chr(0x4E00 + n) + "x" * (letters - 1) for n in range(count))
+        tokenizer["added_tokens"] = [{**first, "content": text} for text in texts]
+
+    return tokenizer_json(change)
+
+
 def lacking_pairs() -> dict[str, Any]:
     return {"type": "BPE", "unk_token": "[UNK]", "vocab": {"a": 0}, "merges": []}
 
@@ -222,6 +244,25 @@ CASES = [
     case("a long pattern", split("a" * 5000), "longer than 2048"),
     case("many repetitions", split("a*" * 65), "more than 64 repetitions"),
     case("a slow pattern", split(r"a*a*a*a*a*a*[^a]\p{Nd}"), "can be used"),
+    case("a pattern slow on one letter", split(r"q*q*q*q*[^q]\p{Nd}"), "can be used"),
+    case(
+        "a pattern slow on one letter behind a hundred others",
+        split("".join(f"{chr(0x4E00 + n)}|" for n in range(100)) + r"q*q*q*q*[^q]\p{Nd}"),
+        "can be used",
+    ),
+    case(
+        "a pattern slow on a letter given by number",
+        split(r"\x{71}*\x71*\x{0071}*\x71*[^\x71]\p{Nd}"),
+        "can be used",
+    ),
+    case(
+        "a pattern slow on one script",
+        split(r"\p{Greek}*\p{Greek}*\p{Greek}*\p{Greek}*\P{Greek}\p{Nd}"),
+        "can be used",
+    ),
+    case(
+        "a pattern slow on a range", split("[b-d]*[b-d]*[b-d]*[b-d]*[^b-d]\\p{Nd}"), "can be used"
+    ),
     case("a broken pattern", split("(a"), "is not a tokenizer"),
     case("a broken class", split("[z-a]"), "is not a tokenizer"),
     case("dropout", model(dropout=0.5), "a matter of chance"),
@@ -230,21 +271,15 @@ CASES = [
     case("a long suffix", model(end_of_word_suffix="x" * 100), "few characters"),
     case("a long mark of parts", model(continuing_subword_prefix="x" * 100), "few characters"),
     case("a suffix of 7", model(end_of_word_suffix=7), "few characters"),
+    case("words without end", words_of(10**9), "max_input_chars_per_word"),
+    case("words of 10,001 letters", words_of(10_001), "max_input_chars_per_word"),
     case(
-        "words without end",
-        tokenizer_json(
-            lambda t: t.update(
-                model={
-                    "type": "WordPiece",
-                    "unk_token": "a",
-                    "continuing_subword_prefix": "",
-                    "max_input_chars_per_word": 10**9,
-                    "vocab": {"a": 0},
-                }
-            )
-        ),
-        "max_input_chars_per_word",
+        "scores that do not say what they are",
+        tokenizer_json(lambda t: t.update(model={"unk_id": None, "vocab": [["a", 0.0]]})),
+        "can be used",
     ),
+    case("300 added tokens of 4,000 letters", added_tokens(300, 4000), "at most 1048576"),
+    case("16,000 added tokens of 100 letters", added_tokens(16_000, 100), "at most 1048576"),
     case("added tokens in an object", part("added_tokens", {}), "not a list"),
     case(
         "an added token of nothing",

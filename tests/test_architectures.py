@@ -112,6 +112,20 @@ def test_a_written_config_says_what_the_shape_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
+def test_a_config_without_mask_and_end_gets_those_of_the_family(name: str) -> None:
+    """And one that has them keeps its own."""
+    known = SHAPES[name]
+    config = config_for(known.architecture, known.shape, 7, 9)
+    own = parse_config(config, "config.json")
+    assert (own.mask, own.eos) == (7, (9,))
+    bare = {
+        key: value for key, value in config.items() if key not in ("mask_token_id", "eos_token_id")
+    }
+    model = parse_config(bare, "config.json")
+    assert (model.mask, model.eos) == (156895, (156892,))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_every_row_of_every_expert_is_filled_once(name: str) -> None:
     row, _, _ = PUBLISHED[name]
     shape = replace(SHAPES[name].shape, layers=2)

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from archer.engine.arrays import Ints
 from archer.engine.step import Step
 from archer.engine.work import Work
+from archer.methods import build
 from archer.policies.dkv import _with_neighbours
+from archer.policies.dllm import DllmCache
 from networks import backbone
 from pairs import walk
+from refresh_twin import LessSlow, Slow, first_pass
 
 NETS = {shift: backbone(shift, 5, torch.float64) for shift in (False, True)}
 LAYERS = NETS[False].network.shape.layers
@@ -210,6 +213,19 @@ def test_prompt_caches(
             if name == "saber":
                 assert full
             assert step.work == dense(fed, length, columns)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_refresh_of_everything_equals_its_slow_twins_and_a_full_pass(shift: bool) -> None:
+    net = NETS[shift]
+    eager = build("confidence+eager", {"length": 6}).policy
+    fast, slow, less_slow, full = (
+        first_pass(net.network, shift, net.mask, policy, 9, 6)()
+        for policy in (DllmCache(), Slow(), LessSlow(), eager)
+    )
+    assert fast.shape == full.shape
+    for other in (slow, less_slow, full):
+        assert torch.allclose(fast, other, rtol=0, atol=1e-12)
 
 
 def test_values_of_dllm_cache_are_always_current() -> None:

@@ -37,6 +37,8 @@ def step(
         decision=SimpleNamespace(
             accepted=wrote,
             replaced=np.zeros_like(wrote),
+            remasked=np.zeros_like(wrote),
+            threshold=np.full(len(rows), np.nan),
             tokens=np.array(after).reshape(len(rows), -1),
             confidence=np.where(wrote, 0.5, np.nan),
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ from torch import Tensor
 
 import naive
 from archer.engine import experts
-from archer.engine.experts import Stack, can_group, mixed, send
+from archer.engine.experts import Sent, Stack, can_group, mixed, send
 from archer.engine.int8 import LARGEST, OFF, product, quantised, scales
 from archer.engine.network import Layer, Transformer
 from networks import MIXTURES, mixture, random_network
@@ -51,16 +53,36 @@ def test_rows_sorted_by_expert_get_what_each_gets_alone(kind: str, count: int, s
 
 
 @KINDS
-def test_the_grouped_product_is_the_same(kind: str) -> None:
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
+def test_the_grouped_product_is_the_same(kind: str, dtype: torch.dtype, most: float) -> None:
     """What runs on an accelerator, here by torch's implementation for processors."""
-    layer = last_layer(kind, torch.float32)
+    layer = last_layer(kind, dtype)
     rows = some_rows(37, layer)
     assert layer.router is not None
     assert layer.shape.experts is not None
     sent = send(rows, layer.router, layer.router_bias, layer.shape.experts)
-    one = experts.in_turn(rows, sent.experts, layer.stack())
-    other = experts.grouped(rows, sent.experts, layer.stack())
-    assert (one - other).abs().max() < 1e-5
+    one = experts.in_turn(rows, sent, layer.stack())
+    other = experts.grouped(rows, sent, layer.stack())
+    assert one.dtype == other.dtype == torch.float32
+    assert (one - other).abs().max() < most * one.abs().max()
+
+
+@KINDS
+@pytest.mark.parametrize("way", [experts.in_turn, experts.grouped])
+def test_what_shards_make_of_their_experts_adds_up(
+    kind: str, way: Callable[[Tensor, Sent, Stack], Tensor]
+) -> None:
+    layer, spec = last_layer(kind, torch.float32), MIXTURES[kind]
+    rows, stack = some_rows(11, layer), layer.stack()
+    assert layer.router is not None
+    shares = []
+    for first, held in ((0, 1), (1, spec.count - 1)):
+        sent = send(rows, layer.router, layer.router_bias, replace(spec, first=first, held=held))
+        own = slice(first, first + held)
+        shares.append(way(rows, sent, Stack(stack.gate_up[own], stack.down[own])))
+    assert shares[0].abs().max() > 0
+    whole = experts_of(layer, rows)
+    assert (shares[0] + shares[1] - whole).abs().max() < 1e-5 * whole.abs().max()
 
 
 @pytest.mark.parametrize(
@@ -147,9 +169,11 @@ def test_an_expert_without_rows_makes_no_product(
 
 
 @KINDS
-def test_no_rows_are_no_answers(kind: str) -> None:
+@pytest.mark.parametrize("grouping", [True, False])
+def test_no_rows_are_no_answers(kind: str, grouping: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a pass that fills keys and values and reads nothing."""
-    layer = last_layer(kind)
+    monkeypatch.setattr(experts, "can_group", lambda *_: grouping)
+    layer = last_layer(kind, torch.float32)
     assert layer.feed_forward(some_rows(0, layer)).shape == (0, layer.shape.width)
 
 

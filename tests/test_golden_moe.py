@@ -350,7 +350,7 @@ def test_and_what_is_not_the_same_differs(name: str, left: str, right: str) -> N
 @pytest.mark.parametrize(
     ("method", "phrase"),
     [
-        ("wino", "columns behind the response"),
+        ("wino", "columns after the response"),
         ("fast-dllm-cache", "Choose archer, age or eager"),
         ("dllm-cache", "Choose archer, age or eager"),
         ("saber+dkv-greedy", "Choose archer, age or eager"),

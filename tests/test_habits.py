@@ -72,8 +72,10 @@ def test_half_precision_gives_an_answer(spelled: str) -> None:
 
 
 def test_an_unknown_dtype_is_refused() -> None:
-    with pytest.raises(BadRequest, match="There is no dtype 'int8' here"):
+    with pytest.raises(BadRequest, match=r"no dtype 'int8' here\. Choose one of float32"):
         load("pocket", dtype="int8")
+    with pytest.raises(BadRequest, match="Did you mean 'fp16'"):
+        load("pocket", dtype="pf16")
 
 
 def test_a_completion_is_one_line(trace: archer.Trace) -> None:
@@ -83,14 +85,14 @@ def test_a_completion_is_one_line(trace: archer.Trace) -> None:
     assert len(done.confidences) == len(done.settled_at) == len(done.tokens)
 
 
-def test_a_notebook_shows_a_completion_as_text(trace: archer.Trace) -> None:
+def test_a_notebook_shows_a_completion_as_text_and_player(trace: archer.Trace) -> None:
     (done,) = trace.completions
     assert done.text is not None
     shown = done._repr_html_()
     assert f"<pre>{html.escape(done.text)}</pre>" in shown
     assert f"{done.updates} updates ({done.full_passes} full, {done.cached_passes} cached)" in shown
-    assert "model.record" in shown
-    assert "<b>" not in replace(done, text="<b>")._repr_html_()
+    assert shown.endswith(trace._repr_html_())
+    assert "<b>" not in replace(done, text="<b>", origin=None)._repr_html_()
     assert replace(done, text=None, tokens=(7, 8))._repr_html_().startswith("<pre>7 8</pre>")
     assert replace(done, error="<x>")._repr_html_() == "<pre>&lt;x&gt;</pre>"
 
@@ -148,3 +150,9 @@ def test_a_setting_given_in_two_ways_is_refused(
 
 def test_several_rows_are_told_as_such(pocket: Model) -> None:
     assert repr(pocket.record([[5, 7], [9]], length=4)).startswith("Trace(2 rows, ")
+
+
+@pytest.mark.parametrize("method", ["saber", "saber-dream"])
+def test_the_list_of_settings_says_how_n_is_spelled(method: str) -> None:
+    """Whoever reads `n=2` there and passes `n=4` would get four samples without a word."""
+    assert "`least`" in archer.settings(method)["n"].meaning

@@ -88,6 +88,16 @@ def test_an_unknown_name_is_met_with_a_suggestion_and_the_list(name: str) -> Non
         assert known in said
 
 
+@pytest.mark.parametrize(
+    ("name", "part", "meant"),
+    [("saber+archr", "archr", "archer"), ("sabre+archer:8", "sabre", "saber")],
+)
+def test_the_part_that_is_misspelled_gets_the_suggestion(name: str, part: str, meant: str) -> None:
+    said = refusal(name, {})
+    assert f"{part!r} is not a " in said
+    assert f"Did you mean {meant!r}?" in said
+
+
 @pytest.mark.parametrize("name", ["", "+", "saber+", "+archer", "saber+saber"])
 def test_a_name_that_is_no_pair_is_refused(name: str) -> None:
     assert f"There is no method {name!r}" in refusal(name, {})
@@ -216,7 +226,7 @@ def test_a_method_by_name_takes_its_value(name: str, setting: str, value: int) -
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("saber+archer:", "'archer:' means nothing: 'archer' takes its radius behind the colon."),
+        ("saber+archer:", "'archer:' means nothing: 'archer' takes its radius after the colon."),
         ("saber+archer+age", "has more than a decoder and a cache"),
         ("archer:x", "radius must be a whole number or inf, at least 1, not 'x'."),
     ],

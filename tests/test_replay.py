@@ -198,10 +198,12 @@ def test_a_line_that_is_no_trajectory_is_named(
 def test_files_without_a_trajectory_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadTrace, match="no recorded trajectory"):
         replay.read_cases([tmp_path])
-    with pytest.raises(BadTrace, match=r"missing\.jsonl' cannot be read"):
+    with pytest.raises(
+        BadTrace, match=r"missing\.jsonl' cannot be read: No such file or directory\.$"
+    ):
         replay.read_cases([tmp_path / "missing.jsonl"])
     (tmp_path / "latin.jsonl").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadTrace, match=r"latin\.jsonl' cannot be read"):
+    with pytest.raises(BadTrace, match=r"latin\.jsonl' cannot be read: it is not UTF-8\.$"):
         replay.read_cases([tmp_path])
 
 

@@ -251,15 +251,23 @@ def test_neighbours_that_matter_are_found(sound: Model, monkeypatch: pytest.Monk
     assert not selftest.batch_equals_singles(sound).passed
 
 
-def test_cached_steps_that_are_no_faster_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("speedup", "passes"), [(0.9, False), (99.0, True)])
+def test_cached_steps_that_are_no_faster_are_found(
+    speedup: float, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one that is faster than counting allows go without a word."""
     sound = archer.bench.step.measure
 
-    def slow(*args: Any, **options: Any) -> Any:
+    def other(*args: Any, **options: Any) -> Any:
         for row in sound(*args, **options):
-            yield dataclasses.replace(row, figures=dataclasses.replace(row.figures, speedup=0.9))
+            yield dataclasses.replace(
+                row, figures=dataclasses.replace(row.figures, speedup=speedup)
+            )
 
-    monkeypatch.setattr(archer.bench.step, "measure", slow)
-    assert not selftest.steps(Plan("cpu", "float32", shape="small")).passed
+    monkeypatch.setattr(archer.bench.step, "measure", other)
+    found = selftest.steps(Plan("cpu", "float32", shape="small"))
+    assert found.passed is passes
+    assert ("(more is noise)" in found.told) is passes
 
 
 def test_a_check_that_raises_fails_alone(

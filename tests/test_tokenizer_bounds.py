@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import Replace
+from tokenizers.pre_tokenizers import Whitespace
 
-from archer.errors import BadModel
+from archer.errors import BadModel, BadRequest
 from archer.loading import text as codec
 from archer.loading import tokenizer_child, tokenizer_files
 from archer.loading.architectures import ARCHITECTURES, LLADA
@@ -151,6 +155,31 @@ def test_whatever_the_library_raises_on_a_text_is_an_error_like_others(
             use([1])
     with pytest.raises(BadModel, match="fails on this text"):
         found.piece(1)
+
+
+@pytest.mark.parametrize("splitter", [None, Whitespace()])
+@pytest.mark.parametrize("normalizer", [None, Replace(" ", "")])
+def test_a_word_that_takes_minutes_is_refused_before_it_is_taken_apart(
+    tmp_path: Path, splitter: Any, normalizer: Any
+) -> None:
+    """10,000 letters of one word are a hundred seconds of looking for its pieces."""
+    found = read_text(read_folder(make_llada(tmp_path / "m", tokenizer=True)))
+    assert found is not None
+    pieces = WordPiece({"[UNK]": 0, "a": 1, "##a": 2}, max_input_chars_per_word=10_000)
+    tokenizer = Tokenizer(pieces)
+    if splitter is not None:
+        tokenizer.pre_tokenizer = splitter
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    object.__setattr__(found, "tokenizer", tokenizer)
+    assert found.encode_raw("a" * 256) == [1, *[2] * 255]
+    with pytest.raises(BadRequest, match="a word of 9000 characters"):
+        found.encode_raw("a" * 9000)
+    if splitter is not None and normalizer is None:
+        assert found.encode_raw("a " * 200) == [1] * 200
+    else:
+        with pytest.raises(BadRequest, match="words of at most 256"):
+            found.encode_raw("a " * 300)
 
 
 def test_nobody_else_calls_the_library_to_decode() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from archer.errors import BadModel
 from archer.loading.architectures import DREAM, LLADA
 from archer.loading.tokenizer_files import read_tokenizer, token_names
 from conftest import shared
@@ -116,6 +117,21 @@ def test_added_tokens_from_either_file(tmp_path: Path) -> None:
     assert from_list is not None
     assert expected.get_vocab() == from_config.get_vocab() == from_list.get_vocab()
     assert from_list.token_to_id("<|dlm_pad|>") == json.loads(added)["<|dlm_pad|>"]
+
+
+@pytest.mark.parametrize(
+    ("count", "letters", "said"),
+    [(300, 4000, "at most 1048576"), (16_400, 8, "at most 16384 are allowed")],
+)
+def test_added_tokens_that_would_take_gigabytes_are_refused(
+    tmp_path: Path, count: int, letters: int, said: str
+) -> None:
+    make_dream(tmp_path, tokenizer=True)
+    added = json.loads((tmp_path / "added_tokens.json").read_text())
+    more = {f"{number:x<{letters}}": 1000 + number for number in range(count)}
+    write_json(tmp_path / "added_tokens.json", added | more)
+    with pytest.raises(BadModel, match=said):
+        read_tokenizer(tmp_path, DREAM, 288)
 
 
 def test_token_names(tmp_path: Path) -> None:

@@ -230,10 +230,12 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadTrace, match=r"missing\.jsonl' cannot be read"):
+    with pytest.raises(
+        BadTrace, match=r"missing\.jsonl' cannot be read: No such file or directory\.$"
+    ):
         list(trace.read(tmp_path / "missing.jsonl"))
     (tmp_path / "latin.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadTrace, match=r"latin\.jsonl' cannot be read"):
+    with pytest.raises(BadTrace, match=r"latin\.jsonl' cannot be read: it is not UTF-8\.$"):
         list(trace.read(tmp_path / "latin.jsonl"))
 
 

@@ -58,7 +58,7 @@ class Attention(StrEnum):
 
 
 def attention_of(decoder: Decoder[Any], length: int) -> Attention:
-    """Told from its first question: does it say what a column sees, or add columns behind the response."""
+    """Told from its first question: does it say what a column sees, or add columns after the response."""
     canvas = decoder.canvas(decoder.start(Prompt.of([[0]], mask=1), length))
     if canvas.attention_block is not None:
         return Attention.BLOCK_CAUSAL
@@ -96,13 +96,13 @@ def check_attention(method: Method, block: int | None) -> None:
         if kind is Attention.BLOCK_CAUSAL:
             raise Incompatible(
                 f"{method.name!r} is made for block-causal attention, in which a column sees nothing "
-                "behind its block; this model sees the whole response from everywhere. Use it with a "
+                "after its block; this model sees the whole response from everywhere. Use it with a "
                 "LLaDA2 model, or choose another decoder here, such as saber."
             )
         return
     if kind is Attention.FULL:
         raise Incompatible(
-            f"{method.name!r} asks about extra columns behind the response, at positions inside it; in a "
+            f"{method.name!r} asks about extra columns after the response, at positions inside it; in a "
             "model with block-causal attention a column there would belong to no block. Choose another "
             "decoder, such as llada2-edit."
         )

@@ -9,13 +9,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from archer.engine.arrays import Flags, Ints, Reals
 from archer.engine.step import Kind, Step
-from archer.errors import ArcherError
+from archer.errors import ArcherError, BadRequest
+from archer.history import History, Moment
+
+if TYPE_CHECKING:
+    from archer.recording import Trace
+    from archer.trace import Origin
 
 FinishReason = Literal["stop", "length", "error"]
 
@@ -43,7 +48,7 @@ class Completion:
     text: str | None
     """Up to the first end-of-text or end-of-turn id; None where the model has no tokenizer."""
     tokens: tuple[int, ...]
-    """The whole response, ids behind the end included."""
+    """The whole response, ids after the end included."""
     finish_reason: FinishReason
     """stop: an end id was written; length: none was; error: see `error`."""
     updates: int
@@ -61,6 +66,10 @@ class Completion:
     """Of each token, how sure the rule was when it wrote it; None where it did not look."""
     settled_at: tuple[int, ...] = ()
     """Of each token, the update that wrote it, counted from 1; it has stood since then."""
+    history: History = field(default=History.of([]), compare=False)
+    """What every update did."""
+    origin: Origin | None = field(default=None, compare=False)
+    """The request it answers, which is what `trace` needs to know; a copy that went elsewhere has none."""
 
     def __repr__(self) -> str:
         shown = f"{len(self.tokens)} ids" if self.text is None else repr(self.text)
@@ -70,17 +79,30 @@ class Completion:
         return f"Completion({shown}, {self.finish_reason}, {passes}, {self.seconds.total:.2f} s)"
 
     def _repr_html_(self) -> str:
-        """In a notebook: the text as it is, and what it cost."""
+        """In a notebook: the text, what it cost, and the player where it is known how the text formed."""
         if self.error is not None:
             return f"<pre>{escape(self.error)}</pre>"
         shown = " ".join(map(str, self.tokens)) if self.text is None else self.text
         passes = (("full", self.full_passes), ("cached", self.cached_passes))
         made = ", ".join(f"{count} {kind}" for kind, count in passes)
         cost = f"{self.updates} updates ({made}), {self.seconds.total:.2f} s, {self.finish_reason}"
-        return (
-            f"<pre>{escape(shown)}</pre><small>{cost}; "
-            "<code>model.record(...)</code> shows how it formed</small>"
-        )
+        told = f"<pre>{escape(shown)}</pre><small>{cost}</small>"
+        return told if self.origin is None else told + self.trace()._repr_html_()
+
+    def trace(self) -> Trace:
+        """How it formed: `trace().html()` is the player, `trace().save(path)` a file for `archer view`."""
+        from archer.recording import of_completions
+
+        if self.origin is None:
+            raise BadRequest(
+                "This completion does not know its request, so there is nothing to watch. Keep the one "
+                "that `generate` returned, or record the prompt again with `model.record`."
+            )
+        return of_completions(self.origin, [self])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies that go elsewhere leave the tokenizer behind, and with it the player."""
+        return self.__dict__ | {"origin": None}
 
     def first(self, tokens: int) -> Completion:
         """The same with only so many tokens of the response."""
@@ -102,9 +124,9 @@ class Completion:
         return len(self.tokens) / passes if passes else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, derived figures included, without the lists per token."""
-        plain = asdict(self)
-        for name in ("confidences", "settled_at"):
+        """Plain data for JSON, derived figures included, without what is kept per token and update."""
+        plain = asdict(replace(self, history=History.of([]), origin=None))
+        for name in ("confidences", "settled_at", "history", "origin"):
             del plain[name]
         return plain | {
             "tokens": list(self.tokens),
@@ -131,6 +153,8 @@ class Tally:
     """[G]: how sure the rule was of the token that stands."""
     written: Ints | None = None
     """[G]: the update that wrote it."""
+    moments: list[Moment] = field(default_factory=list)
+    """Of every update so far."""
 
     def complete(self, prompt_tokens: int, end_ids: Iterable[int]) -> Completion:
         """The completion without its text, which needs a tokenizer."""
@@ -155,6 +179,7 @@ class Tally:
             error=None if self.error is None else str(self.error),
             confidences=() if self.confidence is None else _known(self.confidence[: len(tokens)]),
             settled_at=() if self.written is None else tuple(self.written[: len(tokens)].tolist()),
+            history=History.of(self.moments),
         )
 
 
@@ -176,6 +201,7 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
         tally.response = step.after.result(index)
         tally.revised = revised[index] if tally.revised is None else tally.revised | revised[index]
         _note_written(tally, step, index)
+        tally.moments.append(Moment.of(call, step.decision, index, len(tally.response)))
     for row, error in step.errors.items():
         tallies[row].error = error
 

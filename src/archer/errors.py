@@ -20,6 +20,8 @@ The message is always a sentence that names the cause and, where there is one, t
 other libraries and of the operating system are not wrapped without need.
 """
 
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 
@@ -128,6 +130,12 @@ class Expired(ArcherError):
 
 class ShardLost(ArcherError):
     """A process that holds a part of the model ended, or came to other numbers; the model is gone."""
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A guess at what was meant, as a sentence that goes on after another; nothing where no name is near."""
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def reason_of(error: OSError) -> str:

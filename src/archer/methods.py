@@ -8,9 +8,8 @@ that a method does not use is refused, never ignored; so is a pair that cannot w
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -20,7 +19,7 @@ from archer import compatibility
 from archer.catalogue import ALIASES, COMMON, METHODS, PRESETS, Part, Shared
 from archer.decoders.base import Decoder
 from archer.decoders.wrappers import EndOfText, Guided
-from archer.errors import BadRequest
+from archer.errors import BadRequest, meant
 from archer.parts import (
     DECODER_VERBS,
     DECODERS,
@@ -120,7 +119,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     for key in chosen:
         if key not in accepted:
             raise BadRequest(
-                f"The method {name!r} does not use the setting {key!r}.{_meant(key, accepted)} "
+                f"The method {name!r} does not use the setting {key!r}.{meant(key, accepted)} "
                 f"It takes: {', '.join(sorted(accepted))}."
             )
     for key in given:
@@ -183,21 +182,16 @@ def _spelled(name: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def _main(part: Part) -> str:
-    return "no value" if part.main is None else f"its {part.main} behind the colon"
+    return "no value" if part.main is None else f"its {part.main} after the colon"
 
 
 def _unknown(name: str, part: str, table: Mapping[str, Part], what: str) -> str:
+    hint = meant(part, table if "+" in name else (*METHODS, *table))
     return (
-        f"There is no method {name!r}: {part!r} is no {what}.{_meant(name, (*METHODS, *DECODERS))} "
+        f"There is no method {name!r}: {part!r} is not a {what}.{hint} "
         f"Methods: {', '.join(METHODS)}; or decoder+policy with decoders {', '.join(DECODERS)} "
         f"and policies {', '.join(POLICIES)}."
     )
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """A guess at what was meant, as a sentence; nothing where no name is near."""
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _canonical(settings: Mapping[str, Any]) -> dict[str, Any]:

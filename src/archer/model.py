@@ -24,7 +24,7 @@ from archer.engine.loop import Loop
 from archer.engine.network import Transformer
 from archer.engine.pieces import PLAIN, Pieces, compiled
 from archer.engine.step import Step
-from archer.errors import ArcherError, BadRequest
+from archer.errors import ArcherError, BadRequest, meant
 from archer.heap import keep_freed_memory
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import FETCHED, locate
@@ -46,6 +46,7 @@ from archer.service.engine import Engine
 from archer.service.generate import generate
 from archer.settled_text import as_stops
 from archer.threads import check_threads, computing, fitting, fitting_shard
+from archer.trace import Origin
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {
@@ -122,7 +123,7 @@ def outline(
         where = torch.device(device or default_device())
     except RuntimeError as error:
         raise BadRequest(
-            f"There is no kind of device {str(device)!r}. Such as cpu or cuda."
+            f"There is no kind of device {str(device)!r}. Give one such as cpu or cuda."
         ) from error
     kind = _dtype(dtype, where)
     folder = read_folder(locate(model, revision))
@@ -152,7 +153,10 @@ def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype
     dtype = default_dtype(device.type) if dtype is None else dtype
     chosen = DTYPES.get(SPELLINGS.get(dtype, dtype)) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
-        raise BadRequest(f"There is no dtype {dtype!r} here. Choose one of {', '.join(DTYPES)}.")
+        hint = meant(str(dtype), (*DTYPES, *SPELLINGS))
+        raise BadRequest(
+            f"There is no dtype {dtype!r} here.{hint} Choose one of {', '.join(DTYPES)}."
+        )
     refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
     if refusal is not None:
         raise BadRequest(refusal)
@@ -192,7 +196,10 @@ class Stream:
         for _ in self._steps:
             pass
         return [
-            self._model.completion(tally, len(prompt))
+            replace(
+                self._model.completion(tally, len(prompt)),
+                origin=Origin.of(self._model, self.request.only(prompt)),
+            )
             for tally, prompt in zip(self._tallies.values(), self.request.prompts, strict=True)
         ]
 

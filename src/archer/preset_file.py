@@ -60,7 +60,7 @@ def open_preset(path: Path) -> Preset:
         raise BadRequest(f"The preset {path} holds no JSON ({error}).") from error
     if not isinstance(held, dict) or held.get("format") != FORMAT:
         raise BadRequest(
-            f"{path} is no preset: it does not say {FORMAT!r} as its format. `archer tune` writes one."
+            f"{path} is not a preset: it does not say {FORMAT!r} as its format. `archer tune` writes one."
         )
     if held.get("version") != VERSION:
         raise BadRequest(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archer.completion import Completion
-from archer.trace import End, Speller, Start, Update, Writer, start, updates
+from archer.trace import End, Origin, Speller, Start, Update, Writer, retold, start_of
 
 if TYPE_CHECKING:
     from archer.model import Model, Request
@@ -68,10 +68,14 @@ def record(model: Model, request: Request) -> Trace:
     """Run a request and keep what happened."""
     from archer.model import Stream
 
-    stream, speller = Stream(model, request), Speller(model, request)
-    events: list[Start | Update | End] = [start(model, request)]
-    for step in stream:
-        events += [speller.spelled(event) for event in updates(step)]
-    done = stream.finish()
-    events += [End(row=row, completion=each.as_dict()) for row, each in enumerate(done)]
+    return of_completions(Origin.of(model, request), Stream(model, request).finish())
+
+
+def of_completions(origin: Origin, done: Sequence[Completion]) -> Trace:
+    """What happened, from what the completions of a request have kept; one for each of its prompts."""
+    speller = Speller(origin, origin.request)
+    events: list[Start | Update | End] = [start_of(origin)]
+    for row, each in enumerate(done):
+        events += [speller.spelled(event) for event in retold(row, each.history)]
+        events.append(End(row=row, completion=each.as_dict()))
     return Trace(tuple(events), tuple(done))

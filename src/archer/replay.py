@@ -18,6 +18,7 @@ from archer.engine.step import Kind, Step
 from archer.errors import BadModel, BadRequest, BadTrace
 from archer.methods import build
 from archer.model import Model, load
+from archer.trace import read_lines
 
 THRESHOLD_TOLERANCE = 1e-4
 
@@ -97,7 +98,7 @@ def read_cases(paths: Sequence[Path]) -> list[Case]:
     """All cases of the given files and folders; refuses anything that is not one."""
     cases = []
     for path in _files(paths):
-        for number, line in enumerate(_lines(path), start=1):
+        for number, line in enumerate(read_lines(path), start=1):
             try:
                 cases.append(Case.model_validate_json(line))
             except ValidationError as error:
@@ -215,11 +216,3 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield from sorted(path.glob("*.jsonl"))
         else:
             yield path
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            return file.readlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadTrace(f"The trace {str(path)!r} cannot be read: {error}.") from error

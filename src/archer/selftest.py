@@ -211,7 +211,8 @@ def steps(plan: Plan) -> Finding:
     rounds = f"{row.rounds} round{'s' * (row.rounds != 1)}"
     told = (
         f"{subject.name}, {figures.layers} layers, {rounds}: full {figures.full_ms:.1f} ms, "
-        f"cached {figures.cached_ms:.1f} ms, {figures.speedup:.2f} x of at most {figures.limit:.2f} x; "
+        f"cached {figures.cached_ms:.1f} ms, {figures.speedup:.2f} x as fast where counting allows "
+        f"{figures.limit:.2f} x{' (more is noise)' if figures.speedup > figures.limit else ''}; "
     )
     if card is None:
         told += f"no floor beside it: {device_name(device)} is an unknown card"

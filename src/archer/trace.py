@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.completion import Completion
 from archer.decoders.base import Decision
-from archer.engine.arrays import Flags, Ints, Reals
 from archer.engine.step import Call, Step
 from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
+from archer.history import ACCEPTED, REMASKED, REPLACED, Changes, History, Moment
 
 if TYPE_CHECKING:
+    from archer.loading.text import Text
     from archer.model import Model, Request
 
 VERSION = 1
@@ -106,58 +107,80 @@ class Updated(Protocol):
 
 def updates(step: Updated) -> list[Update]:
     """The events of one step, a row each; what a rule decodes beyond the wanted length is left out."""
-    decision, shown = step.decision, np.s_[:, : step.after.wanted]
-    columns = zip(
-        step.rows,
-        step.calls,
-        step.after.updates,
-        decision.accepted[shown],
-        decision.replaced[shown],
-        decision.remasked[shown],
-        decision.tokens[shown],
-        decision.confidence[shown],
-        decision.threshold.tolist(),
-        strict=True,
-    )
     return [
-        Update(
-            row=row,
-            update=update,
-            call=call.kind.value,
-            fed=call.fed,
-            distance=call.distance,
-            accepted=_placed(accepted, tokens, sure),
-            replaced=_placed(replaced, tokens, sure),
-            remasked=remasked.nonzero()[0].tolist(),
-            doubts=list(map(_finite, sure[remasked].tolist())),
-            threshold=_finite(bar),
-            seconds=call.seconds,
+        _event(row, update, Moment.of(call, step.decision, index, step.after.wanted))
+        for index, (row, call, update) in enumerate(
+            zip(step.rows, step.calls, step.after.updates, strict=True)
         )
-        for row, call, update, accepted, replaced, remasked, tokens, sure, bar in columns
     ]
+
+
+def retold(row: int, history: History) -> list[Update]:
+    """The events of a row that has ended."""
+    return [_event(row, number, moment) for number, moment in enumerate(history, start=1)]
+
+
+def _event(row: int, update: int, moment: Moment) -> Update:
+    call, changes = moment.call, moment.changes
+    taken = changes[(changes["what"] & REMASKED) != 0]
+    return Update(
+        row=row,
+        update=update,
+        call=call.kind.value,
+        fed=call.fed,
+        distance=call.distance,
+        accepted=_placed(changes[(changes["what"] & ACCEPTED) != 0]),
+        replaced=_placed(changes[(changes["what"] & REPLACED) != 0]),
+        remasked=taken["at"].tolist(),
+        doubts=[_finite(sure) for sure in taken["confidence"].tolist()],
+        threshold=_finite(moment.threshold),
+        seconds=call.seconds,
+    )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A request and what its first event says about the model: no weights and no chat template."""
+
+    model: str
+    mask: int
+    ends: tuple[int, ...]
+    text: Text | None
+    """Spells tokens."""
+    request: Request
+
+    @classmethod
+    def of(cls, model: Model, request: Request) -> Origin:
+        text = None if model.text is None else replace(model.text, template=None)
+        return cls(model.name, model.folder.mask, tuple(sorted(model.end_ids)), text, request)
 
 
 def start(model: Model, request: Request) -> Start:
     """The first event of a request."""
-    text = model.text
-    shown = _ids(request)
+    return start_of(Origin.of(model, request))
+
+
+def start_of(origin: Origin) -> Start:
+    """The same where the model is not at hand any more."""
+    text, method = origin.text, origin.request.method
+    shown = sorted(_ids(origin.request))
     return Start(
-        model=model.name,
-        method=request.method.name,
-        settings=plain(request.method.settings),
-        seed=request.seed,
-        mask=model.folder.mask,
-        length=request.method.length,
-        prompts=[list(prompt) for prompt in request.prompts],
-        pieces=None if text is None else {token: text.piece(token) for token in sorted(shown)},
-        ends=sorted(model.end_ids),
+        model=origin.model,
+        method=method.name,
+        settings=plain(method.settings),
+        seed=origin.request.seed,
+        mask=origin.mask,
+        length=method.length,
+        prompts=[list(prompt) for prompt in origin.request.prompts],
+        pieces=None if text is None else {token: text.piece(token) for token in shown},
+        ends=list(origin.ends),
     )
 
 
 class Speller:
     """Adds to events how their ids look, each id once per trace."""
 
-    def __init__(self, model: Model, request: Request) -> None:
+    def __init__(self, model: Model | Origin, request: Request) -> None:
         self._text = model.text
         self._told = _ids(request)
 
@@ -225,12 +248,7 @@ class Writer:
 
 def read(path: Path) -> Iterator[Start | Update | End]:
     """Events of a trace file, checked line by line."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            lines = file.readlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadTrace(f"The trace {str(path)!r} cannot be read: {error}.") from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         try:
             yield _ADAPTER.validate_json(line)
         except ValidationError as error:
@@ -239,6 +257,16 @@ def read(path: Path) -> Iterator[Start | Update | End]:
             raise BadTrace(
                 f"Line {number} of {str(path)!r} is not a trace event: {where}: {first['msg']}."
             ) from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a trace of any format."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.readlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadTrace(f"The trace {str(path)!r} cannot be read: {reason}.") from error
 
 
 def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
@@ -261,10 +289,8 @@ def _ids(request: Request) -> set[int]:
     return {token for prompt in request.prompts for token in prompt}
 
 
-def _placed(chosen: Flags, tokens: Ints, confidence: Reals) -> list[Placed]:
-    """Of one row [G]; few of its positions change in an update, and only these are looked at."""
-    (where,) = chosen.nonzero()
-    columns = (where.tolist(), tokens[where].tolist(), confidence[where].tolist())
+def _placed(changes: Changes) -> list[Placed]:
+    columns = (changes[name].tolist() for name in ("at", "token", "confidence"))
     return [
         Placed(at=at, token=token, confidence=_finite(sure))
         for at, token, sure in zip(*columns, strict=True)

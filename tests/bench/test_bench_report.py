@@ -36,6 +36,20 @@ def test_steps_become_tables() -> None:
     assert len(report.depths(found)) == len(report.libraries(found)) == 1
 
 
+def test_a_gain_over_the_library_stands_beside_what_was_not_computed() -> None:
+    """By hand, in multiplications: 2 layers of LLaDA-8B, P = G = 64."""
+    times = dict.fromkeys(("ours_ms", "all_ms", "response_ms", "gain_all", "gain_response"), 1.0)
+    found = {"shape": "llada-8b", "layers": 2, "response": 64}
+    found |= {"rows": [{"prompt": 64, "library": times}]}
+    keys, rest, scores = 2 * 4096**2, 2 * 4096**2 + 3 * 4096 * 12288 + 2 * 4096 * 128, 4096 * 126464
+    layer = 128 * (keys + rest)
+    ours = layer + 128 * keys + 64 * rest + 64 * scores
+    row = report.libraries(found)[1]
+    assert row[4] == f"{(2 * layer + 128 * scores) / ours:.2f}"
+    assert row[7] == f"{(2 * layer + 64 * scores) / ours:.2f}"
+    assert report.libraries(found | {"shape": "mine"})[1][4] == ""
+
+
 def test_a_fraction_of_the_limit_has_an_interval_and_a_word_on_noise() -> None:
     low, high = report.fraction_interval(0.9, {"full": 0.2, "cached": 0.1})
     assert low == pytest.approx(0.9 * 0.9 / 1.05)

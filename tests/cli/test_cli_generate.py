@@ -204,8 +204,8 @@ REFUSED: dict[str, tuple[Bad, str]] = {
     "text": (lambda i, t, d: ["hello", "--model", i], "has no tokenizer"),
     "surrogate": (lambda i, t, d: ["caf\udce9", "--model", t], "not UTF-8"),
     "no file": (lambda i, t, d: ["--model", t, "--prompt-file", str(d / "no")], "cannot be read"),
-    "no chat": (lambda i, t, d: ["--messages", str(d / "no")], "cannot be read"),
-    "a chat that is no JSON": (lambda i, t, d: ["--messages", chat(d, "hello")], "It is no JSON"),
+    "no chat": (lambda i, t, d: ["--messages", str(d / "no")], "archer: The file "),
+    "a chat that is no JSON": (lambda i, t, d: ["--messages", chat(d, "hello")], "It is not JSON"),
     "a chat that is no list": (
         lambda i, t, d: ["--messages", chat(d, '{"role": "user", "content": "x"}')],
         "must be a JSON list of messages",

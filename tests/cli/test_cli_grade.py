@@ -166,15 +166,15 @@ def test_an_unknown_task_lists_all(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[1]", "lacks task_id or completion"),
         ('{"task_id": "HumanEval/1"}', "lacks task_id or completion"),
         ('{"task_id": 1.5, "completion": ""}', "neither a number nor a text"),
         ('{"task_id": true, "completion": ""}', "neither a number nor a text"),
-        ('{"task_id": "HumanEval/1", "completion": null}', "no text"),
+        ('{"task_id": "HumanEval/1", "completion": null}', "not a text"),
         ('{"task_id": "HumanEval/999", "completion": ""}', "'HumanEval/999'"),
         ('{"task_id": "HumanEval/0", "completion": ""}', "as line 1 has already"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "not JSON"),
     ],
     ids=range(9),
 )

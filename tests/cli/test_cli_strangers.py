@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import signal
@@ -20,9 +21,12 @@ from archer.cli import TERMINATED, app, main, output
 from archer.cli.whole import whole
 from archer.judge import Verdict
 from archer.report.tables import Column, Table
+from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY
 from archer.tasks import grading
 from archer.tasks.report import Report, Row
 from archer.view.glyphs import one_line
+from runs.test_comparison import write_run
+from runs.test_records import SUMMARY as HELD
 
 NUMBERS = ("2.7", "1e3", "0x10", "1_000", "", " 3", "nan", "inf", "-", "2,0", "٣", "9" * 30)
 
@@ -206,6 +210,64 @@ def test_an_error_that_nobody_foresaw_is_shown_without_steering(
     assert len([line for line in lines if line.startswith(("KeyError: ", "ValueError: "))]) == 2
     assert all(line.startswith((" ", "Traceback", "KeyError", "ValueError")) for line in lines)
     assert all(character.isprintable() for line in lines for character in line)
+
+
+STRANGE = "x\x1b[2J\n43  pass\r\u202e\x9b1A\u2028</script><img src=x onerror=alert(1)>[red]b[/red]"
+
+
+def strange_run(folder: Path) -> Path:
+    """A run by a stranger: whatever is a text in it is hostile, and so is the name of its folder."""
+    run = write_run(folder, [True, False], [1.0, 2.0])
+    manifest = json.loads((run / MANIFEST).read_text())
+    identity = manifest["identity"]
+    identity["task"]["name"] = identity["archer"] = STRANGE
+    identity["method"] |= {
+        "name": STRANGE,
+        "settings": identity["method"]["settings"] | {STRANGE: STRANGE},
+    }
+    identity["model"] |= {"dtype": STRANGE, "device": STRANGE, "files": {STRANGE: STRANGE}}
+    manifest["circumstances"]["platform"] = f"{STRANGE}{folder.name}"
+    (run / MANIFEST).write_text(json.dumps(manifest))
+    (run / SUMMARY).write_text(json.dumps(json.loads(HELD) | {"task": STRANGE, "method": STRANGE}))
+    lines = [json.loads(line) for line in (run / JOURNAL).read_text().splitlines()]
+    for line in lines:
+        line["id"] = f"{line['id']}{STRANGE}"
+        line |= {"completion": STRANGE} if "completion" in line else {"tier": STRANGE}
+    (run / JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_text_of_a_strangers_run_steers_a_terminal(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: bool,
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", "dumb")  # no bold heads
+    first, second = strange_run(tmp_path / "a"), strange_run(tmp_path / "b\x1b[2J\n43  pass")
+    missing = tmp_path / "none\x1b[2J\n43  pass"
+    for runs in ((first, second), (second, first), (first, missing)):
+        assert main(["compare", *map(str, runs)]) == (2 if missing in runs else 0)
+    assert main(["view", str(missing)]) == 2
+    shown = capsys.readouterr()
+    for line in f"{shown.out}{shown.err}".split("\n"):
+        assert all(character.isprintable() for character in line)
+        assert not line.lstrip("| ").startswith("43")
+
+
+def test_no_text_of_a_strangers_run_steers_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
+    page = tmp_path / "page.html"
+    assert main(["report", str(strange_run(tmp_path / "a")), "-o", str(page)]) == 0
+    capsys.readouterr()
+    html = page.read_text(encoding="utf-8")
+    assert "onerror" in html
+    assert "<img src=x" not in html
+    assert all(character.isprintable() or character in "\n\t" for character in html)
 
 
 def test_ordinary_text_is_shown_as_it_is() -> None:

@@ -91,6 +91,9 @@ def test_admission_keeps_to_memory_and_to_what_an_owner_may_have(
     room: Room[int] = Room(free, {"a": 1}, per_owner)
     admitted = [each for each in drawn if each.tag in set(admit(drawn, room))]
     assert sum(each.bytes for each in admitted) <= free
+    left = free - sum(each.bytes for each in admitted)
+    if per_owner is None and not any(each.passed_over >= PATIENCE for each in drawn):
+        assert all(each.bytes > left for each in drawn if each not in admitted)
     for owner in ("a", "b"):
         rows = sum(each.rows for each in admitted if each.owner == owner)
         if per_owner is not None and rows:

@@ -65,6 +65,14 @@ def test_awkward_values_cross_unchanged() -> None:
     assert repr(cross(-0.0)) == "-0.0"
 
 
+def test_views_of_a_dict_stay_views() -> None:
+    held = {"a": 1, "b": [2]}
+    assert cross(held.keys()) == {"a", "b"}
+    assert cross(OrderedDict(a=1).items()) == {("a", 1)}
+    assert list(cross(held.items())) == [("a", 1), ("b", [2])]
+    assert cross({1: 2}.keys()) != {2}
+
+
 def test_not_a_number_stays_one() -> None:
     assert math.isnan(cross(float("nan")))
 
@@ -137,6 +145,9 @@ MALFORMED = [
     {"bytes": "zz"},
     {"str": "ff"},
     {"tuple": 3},
+    {"keys": [[1]]},
+    {"items": [1]},
+    {"items": [[1, 2, 3]]},
     {"unknown": 1},
     {"int": "0x1", "str": ""},
     {},

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from archer.planning.pass_times import Fitted
-from archer.planning.simulation import Request
+from archer.planning.simulation import SimulatedRequest
 from archer.planning.trajectory import Share, Trajectory, even
 from archer.planning.ways import ByEngine, InBatches, Way, oldest_first, shortest_first
 
@@ -34,7 +34,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
 
 
 requests = st.lists(
-    st.builds(Request, trajectories(), bytes=st.integers(0, 40)), min_size=1, max_size=14
+    st.builds(SimulatedRequest, trajectories(), bytes=st.integers(0, 40)), min_size=1, max_size=14
 )
 ways: st.SearchStrategy[Callable[[], Way]] = st.sampled_from(
     [

@@ -109,7 +109,7 @@ def test_turn_by_turn(model: Model, budget: int, rows: int) -> None:
     for request in asked:
         (prompt,), length = request.prompts, request.method.length
         trajectory = recorded(len(prompt), length, Stream(model, request))
-        drawn.append(simulation.Request(trajectory, (len(prompt) + length) * column))
+        drawn.append(simulation.SimulatedRequest(trajectory, (len(prompt) + length) * column))
     noted: list[Noted] = []
 
     def make() -> Noted:

@@ -31,8 +31,7 @@ from archer.planning.plan import (
     side_by_side,
 )
 from archer.planning.recording import Recording, Run, read_recording, read_timed
-from archer.planning.simulation import Arrivals, Outcome, simulate
-from archer.planning.simulation import Request as SimulatedRequest
+from archer.planning.simulation import Arrivals, Outcome, SimulatedRequest, simulate
 from archer.planning.trajectory import even
 from archer.planning.ways import ByEngine
 from conftest import REPOSITORY

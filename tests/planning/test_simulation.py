@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.planning.simulation import Arrivals, Clients, Outcome, Request, alone, simulate
+from archer.planning.simulation import Arrivals, Clients, Outcome, SimulatedRequest, alone, simulate
 from archer.planning.trajectory import Share, Trajectory, even
 from archer.planning.ways import Asked, ByEngine, InBatches, Turn, Way
 from planning.drawing import COSTS, requests, trajectories, ways
@@ -39,7 +39,7 @@ class Watched(Way):
 
 @given(requests, times, ways, st.integers(1, 3))
 def test_nobody_is_lost_and_the_work_is_theirs(
-    asked: list[Request], moments: list[float], make: Callable[[], Way], cards: int
+    asked: list[SimulatedRequest], moments: list[float], make: Callable[[], Way], cards: int
 ) -> None:
     made: list[Watched] = []
 
@@ -58,7 +58,7 @@ def test_nobody_is_lost_and_the_work_is_theirs(
 
 @given(requests, times, ways, st.integers(1, 3))
 def test_time_goes_forward_and_nobody_is_faster_than_alone(
-    asked: list[Request], moments: list[float], make: Callable[[], Way], cards: int
+    asked: list[SimulatedRequest], moments: list[float], make: Callable[[], Way], cards: int
 ) -> None:
     made: list[Watched] = []
 
@@ -79,7 +79,7 @@ def test_time_goes_forward_and_nobody_is_faster_than_alone(
 
 @given(requests, times)
 def test_one_at_a_time_is_first_come_first_served(
-    asked: list[Request], moments: list[float]
+    asked: list[SimulatedRequest], moments: list[float]
 ) -> None:
     arrivals = moments[: len(asked)]
     ran = simulate(asked, Arrivals(arrivals), lambda: InBatches(1), COSTS)
@@ -91,7 +91,7 @@ def test_one_at_a_time_is_first_come_first_served(
 
 @given(requests, st.integers(1, 5), ways)
 def test_clients_ask_one_after_the_other(
-    asked: list[Request], clients: int, make: Callable[[], Way]
+    asked: list[SimulatedRequest], clients: int, make: Callable[[], Way]
 ) -> None:
     ran = simulate(asked, Clients(clients, len(asked)), make, COSTS)
     assert len(ran.answered) == len(asked)
@@ -101,7 +101,7 @@ def test_clients_ask_one_after_the_other(
 
 
 def test_clients_stop_asking_when_their_time_is_over() -> None:
-    asked = [Request(even(8, 8, 4, 1)) for _ in range(6)]
+    asked = [SimulatedRequest(even(8, 8, 4, 1)) for _ in range(6)]
     own = alone(asked[0], COSTS)
     ran = simulate(asked, Clients(1, 6, seconds=2.5 * own), lambda: InBatches(1), COSTS)
     assert [each.number for each in ran.answered] == [0, 1, 2]
@@ -126,7 +126,7 @@ def test_refreshes_are_spread_evenly(length: int, updates: int, data: st.DataObj
 
 
 def test_more_cards_share_the_requests() -> None:
-    asked = [Request(even(8, 8, 4, 1)) for _ in range(4)]
+    asked = [SimulatedRequest(even(8, 8, 4, 1)) for _ in range(4)]
     ran = simulate(asked, Arrivals([0.0] * 4), lambda: ByEngine(1), COSTS, cards=4)
     own = alone(asked[0], COSTS)
     assert [each.ended for each in ran.answered] == [own] * 4
@@ -134,7 +134,7 @@ def test_more_cards_share_the_requests() -> None:
 
 def test_what_is_told_is_what_the_benches_tell() -> None:
     """Goodput counts those within three times the time alone, per second from first arrival to last end."""
-    asked = [Request(even(8, 8, 4, 1)) for _ in range(5)]
+    asked = [SimulatedRequest(even(8, 8, 4, 1)) for _ in range(5)]
     ran = simulate(asked, Arrivals([0.0] * 5), lambda: InBatches(1), COSTS)
     own = [alone(request, COSTS) for request in asked]
     told = Outcome.of(ran.answered, own, [True, False, False, False, False])

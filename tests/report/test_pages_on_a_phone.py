@@ -24,6 +24,12 @@ SHOWN = ("cross-domain", "age")
 """Studies with wide tables and with a figure."""
 OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
 STICKING = "document.documentElement.scrollWidth - innerWidth"
+BROKEN = """[...document.querySelectorAll("th")].filter(cell => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return range.getClientRects().length > cell.textContent.trim().split(/\\s+/).length;
+}).map(cell => cell.textContent)"""
+"""Heads of columns with more lines than words."""
 COLOURS = "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
 
 
@@ -57,6 +63,7 @@ def test_nothing_sticks_out(name: str, scheme: str, pages: dict[str, str], show:
     assert page.locator("table").count() >= 2
     assert page.locator("svg").count() >= 1
     assert page.evaluate(STICKING) <= 0
+    assert page.evaluate(BROKEN) == []
     ink, paper = map(brightness, page.evaluate(COLOURS))
     assert (ink < paper) == (scheme == "light")
     assert abs(ink - paper) > 0.6

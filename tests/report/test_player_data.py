@@ -163,3 +163,10 @@ def test_fifty_long_trajectories_fit_in_a_report() -> None:
     players = [Player(f"Problem {number}", [runs[number % 5]]) for number in range(50)]
     size = len(page("Report", [Section("Trajectories", players)]).encode())
     assert size < 2_500_000, "half of what a whole report may have"
+
+
+def test_code_in_prose_is_set_as_code_and_nothing_else_is() -> None:
+    assert (
+        embed.prose("`archer study main` & <b>") == "<code>archer study main</code> &amp; &lt;b&gt;"
+    )
+    assert embed.prose("`<i>` and ` alone") == "<code>&lt;i&gt;</code> and ` alone"

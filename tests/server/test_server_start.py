@@ -69,8 +69,7 @@ def test_told_to_stop_while_the_model_loads(pocket: Model) -> None:
         assert server.still_loading
     finally:
         go_on.set()
-    until(lambda: threading.active_count() <= before)
-    assert not server.still_loading
+    until(lambda: threading.active_count() <= before and not server.still_loading)
     assert server.state.serving is None
 
 

@@ -14,7 +14,7 @@ from archer.engine.forward import Answer, Part, run
 Fails = Callable[[Sequence[Part]], bool]
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, fails: Fails, error: Exception) -> None:
+def failing(monkeypatch: pytest.MonkeyPatch, fails: Fails, error: BaseException) -> None:
     """Passes for which `fails(parts)` holds raise before they begin."""
 
     def faulty(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:

@@ -425,19 +425,21 @@ def test_closing_cancels_also_what_was_submitted_during_a_pass(model: Model) -> 
 def test_a_job_is_seen_wherever_it_is(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = model.engine()
     seen: list[bool] = []
-    drop, begin = engine._drop_ended, engine._begin
+    turns = engine._turns
+    drop, begin = turns._drop_ended, turns._begin
 
-    def dropping(now: float) -> None:
+    def dropping(now: float, cutting: bool) -> None:
         seen.append(engine._busy)
-        drop(now)
+        drop(now, cutting)
 
-    def beginning(job: Any) -> None:
+    def beginning(job: Any) -> bool:
         seen.append(engine._busy)
-        begin(job)
+        begun = begin(job)
         seen.append(engine._busy)
+        return begun
 
-    monkeypatch.setattr(engine, "_drop_ended", dropping)
-    monkeypatch.setattr(engine, "_begin", beginning)
+    monkeypatch.setattr(turns, "_drop_ended", dropping)
+    monkeypatch.setattr(turns, "_begin", beginning)
     handle = engine.submit(ids(1, 3), "llada-confidence", length=8)
     engine.turn()
     assert seen == [True] * 3

@@ -16,8 +16,9 @@ from archer.errors import BadRequest, OutOfMemory, PassFailed
 from archer.methods import build
 from archer.model import Model
 from archer.service import engine as engines
-from archer.service.engine import RECOVERY, Engine
+from archer.service.engine import Engine
 from archer.service.job import MOST_UNREAD
+from archer.service.turns import RECOVERY
 from engine.mixes import Drawn, backbone, record
 from engine.mixes import alone as walked_alone
 from service.breaking import failing, failing_halfway
@@ -100,7 +101,7 @@ def test_a_limit_grows_back_while_requests_run(model: Model) -> None:
     engine = model.engine(memory=1_000_000)
     engine.submit(ids(1, 4), "llada-confidence", length=12)
     engine.turn()
-    engine._limit = 0
+    engine._turns._limit = 0
     limits = []
     for _ in range(3):
         engine.turn()

@@ -99,6 +99,7 @@ def test_days_of_a_report_are_a_day_or_a_range(tmp_path: Path) -> None:
             tmp_path / f"{study.name}.json", {"settings": settings, "measured": day, "rows": []}
         )
     page = reproduction.write_report(tmp_path, studies).read_text()
+    assert "<h1>The paper&#x27;s studies, measured with m on t</h1>" in page
     assert "Model m, task t, measured 2026-01-02 to 2026-01-09." in page
     assert "Model m, task t, measured 2026-01-02." in (
         reproduction.write_report(tmp_path, studies[:1]).read_text()
@@ -121,6 +122,7 @@ def test_every_study_is_listed_with_what_it_measures(capsys: Capture) -> None:
     ("arguments", "sentence"),
     [
         (["study", "nope"], "There is no study 'nope'. The studies are main"),
+        (["study", "raduis"], "There is no study 'raduis'. Did you mean 'radius'? The studies are"),
         (["study", "radius", "--task", "nope"], "There is no task 'nope'"),
         (["reproduce", "--problems", "0"], "--problems takes a number above 0"),
         (["study", "radius", "--workers", "0"], "--workers takes a number above 0, not 0"),

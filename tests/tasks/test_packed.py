@@ -98,10 +98,10 @@ def test_arbitrary_bytes_are_read_or_refused(content: bytes) -> None:
         (base64.b64encode(b"not zlib").decode(), "damaged"),
         (base64.b64encode(zlib.compress(b"abc" * 100)[:-8]).decode(), "cut off"),
         (base64.b64encode(zlib.compress(b"abc") + b"more").decode(), "followed by more"),
-        (pack("no json"), "no JSON"),
-        (pack('{"a": 1}'), "no list"),
-        (pack('[{"input": 1, "output": "", "testtype": ""}]'), "no list"),
-        ("[1]", "no list"),
+        (pack("no json"), "not JSON"),
+        (pack('{"a": 1}'), "not a list"),
+        (pack('[{"input": 1, "output": "", "testtype": ""}]'), "not a list"),
+        ("[1]", "not a list"),
     ],
 )
 def test_damaged_fields_are_refused(field: str, reason: str) -> None:

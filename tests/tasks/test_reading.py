@@ -181,6 +181,18 @@ def test_every_end_of_a_reader_is_a_verdict(source: str, outcome: str, reason: s
         assert opened.read("well", "text \udc80 \u2028 \0") == "text \udc80 \u2028 \0"
 
 
+def test_what_texts_leave_behind_is_not_the_fault_of_the_next() -> None:
+    """Each leaves something: the process is replaced before there is no room for anybody else."""
+    source = (
+        "import itertools\ncounted, kept = itertools.count(), []\n"
+        "def leave(t): return kept.append(bytearray(int(t) << 20)) or next(counted)\n"
+        "OPERATIONS = {'leave': leave}\n"
+    )
+    with Readers(Reading(modules={"operations": source}, memory_bytes=256 << 20), 1) as opened:
+        assert [opened.read("leave", "1") for _ in range(3)] == [0, 1, 2]
+        assert [opened.read("leave", f"{100 + n}") for n in range(4)] == [3, 0, 0, 0]
+
+
 def test_readers_work_side_by_side(readers: Readers) -> None:
     """One text that never ends does not hold up another."""
     started = threading.Event()

@@ -64,7 +64,7 @@ def _count(
     """Operations of the full, the cached and the naive pass."""
     dtype = None if shape.experts is None else torch.bfloat16  # the grouped product takes no other
     network = Transformer(shape, device=torch.device("meta"), dtype=dtype)
-    canvas = _question(prompt, response, attention_block)
+    canvas = _canvas(prompt, response, attention_block)
     full = _counted(network, canvas, canvas.everything(), shift)
     cached = _counted(network, canvas, canvas.revisable(), shift)
     tokens = torch.zeros(prompt + response, dtype=torch.long, device=network.device)
@@ -72,7 +72,7 @@ def _count(
     return tuple(operations(work, shape) for work in (full, cached, naive))
 
 
-def _question(prompt: int, response: int, attention_block: int | None) -> Canvas:
+def _canvas(prompt: int, response: int, attention_block: int | None) -> Canvas:
     """One row of which the whole response is read."""
     tokens = np.zeros((1, response), dtype=np.int64)
     return Canvas.plain(

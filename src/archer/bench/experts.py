@@ -111,8 +111,7 @@ def every_expert(hidden: Tensor, sent: Sent, stack: Stack) -> Tensor:
 
 def by_grouped_product(hidden: Tensor, sent: Sent, stack: Stack) -> Tensor:
     """[N, d] -> [N, d]: the engine's way with torch's grouped product, wherever that runs."""
-    answers = experts.grouped(hidden, sent.experts, stack)
-    return experts.weighed(answers, sent).to(hidden.dtype)
+    return experts.grouped(hidden, sent, stack).to(hidden.dtype)
 
 
 def library_experts(layer: Layer) -> Callable[[Tensor, Tensor, Tensor], Tensor]:

@@ -27,7 +27,7 @@ COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
     "serve": ("archer.cli.serve:serve", "Serve a model through OpenAI's API."),
     "eval": ("archer.cli.eval:evaluate", "Score a model on benchmarks; resumable."),
-    "tune": ("archer.cli.tune:tune", "Find the best method for what it costs; resumable."),
+    "tune": ("archer.cli.tune:tune", "Find the best trade-off of score and cost; resumable."),
     "compare": ("archer.cli.compare:compare", "Compare runs problem by problem."),
     "grade": ("archer.cli.grade:grade", "Grade completions you already have."),
     "lm-eval": ("archer.cli.lm_eval:lm_eval", "Run the lm-evaluation-harness with Archer."),

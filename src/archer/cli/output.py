@@ -161,7 +161,7 @@ def _fitted_line(line: str, width: int, hanging: int) -> str:
     return textwrap.fill(
         line,
         width,
-        subsequent_indent=" " * (indent if indent < width // 2 else 2),
+        subsequent_indent=" " * (indent if indent <= width // 2 else 2),
         break_long_words=hanging > 0,
         break_on_hyphens=False,
         replace_whitespace=False,

@@ -46,7 +46,7 @@ def _read(path: Path) -> str:
     try:
         content = sys.stdin.buffer.read() if standard else path.read_bytes()
     except OSError as error:
-        raise BadRequest(f"The prompt file {name} cannot be read: {reason_of(error)}.") from error
+        raise BadRequest(f"The file {name} cannot be read: {reason_of(error)}.") from error
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -63,10 +63,11 @@ def _chat(path: Path) -> list[dict[str, str]]:
         f"The chat in {path} must be a JSON list of messages, each with a role and a content, both text: "
         '[{"role": "user", "content": "Hello."}]'
     )
+    content = _read(path)
     try:
-        found = json.loads(_read(path))
+        found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"{wrong}. It is no JSON ({error}).") from error
+        raise BadRequest(f"{wrong}. It is not JSON ({error}).") from error
     if not isinstance(found, list) or not found:
         raise BadRequest(f"{wrong}.")
     for place, message in enumerate(found, start=1):

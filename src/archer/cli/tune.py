@@ -1,4 +1,4 @@
-"""`archer tune`: the best method for what it costs, on one's own model and task."""
+"""`archer tune`: the method with the best trade-off of score and cost, on one's own model and task."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tune(
     json: bool = False,
     unsafe_no_sandbox: bool = False,
 ) -> int:
-    """Find the best method for what it costs, on dev problems. The same command resumes a search.
+    """Find the best trade-off of score and cost on dev problems. The same command resumes a search.
 
     Parameters
     ----------

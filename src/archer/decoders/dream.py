@@ -41,7 +41,7 @@ class Dream:
     alg_temp: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Above 0, positions are drawn from a softmax of their score instead of taken from the top."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Only tokens within this share of probability are drawn; all of them when left out."""
     top_k: Annotated[int, Field(ge=1)] | None = None

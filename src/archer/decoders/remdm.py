@@ -39,7 +39,7 @@ class Remdm:
     loops: Annotated[int, Field(ge=0)] = 32
     """Turns of one re-masking and one filling update."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
 
     @property
     def reads(self) -> Scope:

@@ -61,7 +61,7 @@ class RemdmSampling:
     steps: Annotated[int, Field(ge=1)] | None = None
     """Random updates; one per token when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Only tokens within this share of probability are drawn."""
     t_on: Annotated[float, Field(gt=0, lt=1)] = 0.55

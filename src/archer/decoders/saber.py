@@ -53,13 +53,13 @@ class Saber:
     """Accept above the mean accept-time confidence, at least n; re-mask about |accepted| / mu."""
 
     n: Annotated[int, Field(ge=1)] = 2
-    """The fewest positions accepted per update."""
+    """The fewest positions accepted per update; as a keyword in Python `least`, where n counts samples."""
     mu: Annotated[int, Field(ge=1)] = 2
-    """Re-mask divisor; 8 is the first released version."""
+    """Re-mask divisor; the first released version had 8."""
     block: Annotated[int, Field(ge=1)] | None = None
     """Columns decoded together; earlier blocks stay revisable.  The whole response when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     rollback: bool = True
     """False is the control without re-masking."""
     watch: Literal["argmax", "placed"] = "argmax"

@@ -45,11 +45,11 @@ class SaberDream:
     """Accept above the mean first-time confidence, at least n; re-mask the least likely placed tokens."""
 
     n: Annotated[int, Field(ge=2)] = 2
-    """The fewest positions accepted per update."""
+    """The fewest positions accepted per update; as a keyword in Python `least`, where n counts samples."""
     mu: Annotated[int, Field(ge=1)] = 8
     """Re-mask divisor."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     eos_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Times log(1 - t + eps) is added to end-of-text logits where masks are filled; t falls from 1."""
     steps: Annotated[int, Field(ge=1)] = 512

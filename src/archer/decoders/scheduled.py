@@ -29,7 +29,7 @@ class Scheduled:
     steps: Annotated[int, Field(ge=1)] | None = None
     """Updates over the whole response; one per token when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     score: Score = "confidence"
     """What "surest" means; `random` draws anew at every update."""
 

@@ -48,7 +48,7 @@ class Wino:
     block: Annotated[int, Field(ge=1)] | None = None
     """Columns decoded together, left to right; the whole response when left out."""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above, tokens are drawn, flatter the higher it is."""
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
 
     @property
     def reads(self) -> Scope:

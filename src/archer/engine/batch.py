@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from traceback import clear_frames
 from typing import Any, Generic
 
 import torch
@@ -91,6 +92,8 @@ class Batch(Generic[Tag]):
         except ShardLost:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a pass raises belongs to one of its walks
+            # they hold what the pass had computed, and memory may be short
+            clear_frames(error.__traceback__)
             again = all(_can_repeat(_wanted(self.walks[tag])) for tag in tags)
             if again and make_room is not None and out_of_memory(error) and make_room():
                 self._run(tags, made, None)

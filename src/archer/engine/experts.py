@@ -3,8 +3,8 @@
 Axes: N token rows, d width, E experts, k experts per row, f inner width of an expert.
 
 Rows are sorted by expert, so that each expert makes one product for all of its rows and an expert without
-rows makes none.  That is a loop over the experts, or, on cards that have it, torch's grouped product, which
-leaves the number of rows per expert on the device.
+rows makes none.  That is a loop over the experts, each of which adds to its rows before the next one begins,
+or, on cards that have it, torch's grouped product, which leaves the number of rows per expert on the device.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def send(normed: Tensor, router: Tensor, bias: Tensor | None, experts: Experts) 
 def mixed(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
     """[N, d] -> [N, d]: the weighted answers of each row's experts, summed in at least float32."""
     way = grouped if can_group(normed, stack) else in_turn
-    return weighed(way(normed, sent.experts, stack), sent).to(normed.dtype)
+    return way(normed, sent, stack).to(normed.dtype)
 
 
 def can_group(normed: Tensor, stack: Stack) -> bool:
@@ -127,14 +127,6 @@ def can_group(normed: Tensor, stack: Stack) -> bool:
     return normed.is_meta
 
 
-def weighed(answers: Tensor, sent: Sent) -> Tensor:
-    """[N, k, d] -> [N, d]: the answers of each row's experts by their weights, in at least float32."""
-    if sent.away is not None:
-        answers = answers.masked_fill(sent.away[..., None], 0.0)
-    summed: Tensor = (_wide(answers) * sent.weights[..., None]).sum(dim=1)
-    return summed
-
-
 def _in_best_groups(ranked: Tensor, experts: Experts) -> Tensor:
     """[N, E]: minus infinity outside the groups whose two best experts have the largest sum."""
     groups = ranked.unflatten(-1, (experts.groups, -1))
@@ -144,38 +136,47 @@ def _in_best_groups(ranked: Tensor, experts: Experts) -> Tensor:
     return kept.flatten(-2)
 
 
-def in_turn(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
-    """[N, d], Long[N, k] -> [N, k, d]: one expert after the other; the host learns who got how many rows."""
-    flat = chosen.flatten()
-    order = flat.argsort(stable=True)
-    rows = order.div(chosen.shape[1], rounding_mode="floor")
-    answers = normed.new_empty((len(flat), normed.shape[1]))
+def in_turn(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
+    """[N, d] -> [N, d], one expert after the other; the host learns who got how many rows.
+
+    What fills an expert's rows up are rows of the experts that follow, whose answers are dropped.
+    """
+    chosen, held = sent.experts.flatten(), len(stack.gate_up)
+    order = chosen.argsort(stable=True)
+    rows = F.pad(_row_of(order, sent), (0, TOGETHER - 1))
+    weights = sent.weights.flatten()[order, None]
+    summed = torch.zeros_like(normed, dtype=weights.dtype)
     first = 0
-    held = len(stack.gate_up)
-    for expert, count in enumerate(flat.bincount(minlength=held)[:held].tolist()):
+    for expert, count in enumerate(chosen.bincount(minlength=held)[:held].tolist()):
         if count:
-            places = order[first : first + count]
-            taken = normed[rows[first : first + count]]
-            filled = F.pad(taken, (0, 0, 0, -count % TOGETHER))
-            answers[places] = stack.answer(expert, filled)[:count]
-            first += count
-    return answers.view(*chosen.shape, normed.shape[1])
+            last = first + count
+            taken = normed.index_select(0, rows[first : last + -count % TOGETHER])
+            answers = _wide(stack.answer(expert, taken)[:count])
+            summed.index_add_(0, rows[first:last], answers * weights[first:last])
+            first = last
+    return summed
 
 
-def grouped(normed: Tensor, chosen: Tensor, stack: Stack) -> Tensor:
+def grouped(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
     """The same by torch's grouped product."""
-    flat = chosen.flatten()
-    order = flat.argsort(stable=True)
-    taken = normed[order.div(chosen.shape[1], rounding_mode="floor")]
+    chosen = sent.experts.flatten()
+    order = chosen.argsort(stable=True)
+    taken = normed[_row_of(order, sent)]
     experts = torch.arange(len(stack.gate_up), device=normed.device)
-    ends = torch.searchsorted(flat[order], experts, right=True).int()
+    ends = torch.searchsorted(chosen[order], experts, right=True).int()
     gate, up = F.grouped_mm(taken, stack.gate_up.mT, offs=ends).chunk(2, dim=-1)
-    answers = F.grouped_mm(F.silu(gate) * up, stack.down.mT, offs=ends)
-    return (
-        torch.empty_like(answers)
-        .index_copy_(0, order, answers)
-        .view(*chosen.shape, normed.shape[1])
-    )
+    made = F.grouped_mm(F.silu(gate) * up, stack.down.mT, offs=ends)
+    answers = torch.empty_like(made).index_copy_(0, order, made)
+    answers = answers.view(*sent.experts.shape, normed.shape[1])
+    if sent.away is not None:
+        answers = answers.masked_fill(sent.away[..., None], 0.0)
+    summed: Tensor = (_wide(answers) * sent.weights[..., None]).sum(dim=1)
+    return summed
+
+
+def _row_of(order: Tensor, sent: Sent) -> Tensor:
+    """Long[N * k] -> the same: the row that each place of the flattened choice belongs to."""
+    return order.div(sent.experts.shape[1], rounding_mode="floor")
 
 
 def _wide(values: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The layer seam: what a cache policy may use when it chooses rows inside each layer.
+"""What a cache policy may use when it chooses rows inside each layer.
 
 Axes: n token rows of one sequence, d width, H query heads, KV key heads, D head size.
 

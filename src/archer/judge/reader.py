@@ -218,6 +218,8 @@ class _Reader:
         if "error" in reply:
             self._dismiss()
             raise Unreadable("fail", f"The completion cannot be read: {reply['error']}.")
+        if reply["worn"]:
+            self._dismiss()
         return reply["found"]
 
     def _exchange(self, question: bytes) -> dict[str, Any]:

@@ -57,20 +57,42 @@ def _attack(preparation: str) -> FunctionCheck:
     return _function(f"import os, sys\ncalls = []\ndef f(x):\n{once}    return x + 1\n")
 
 
+def _any(*attempts: str) -> FunctionCheck:
+    """Works if one of several attacks does: each of them must be refused.
+
+    `parent` and `other` are process ids that are not the program's own.
+    """
+    tried = "".join(
+        f"    try:\n        {attempt}\n        break\n    except OSError: pass\n"
+        for attempt in attempts
+    )
+    return _attack(
+        "import socket\nparent, other = os.getppid(), 1 if os.getpid() != 1 else 2\n"
+        f"for once in (1,):\n{tried}else:\n    raise OSError"
+    )
+
+
 TRIALS: Final[tuple[Trial, ...]] = (
     Trial("reads /etc/passwd", "files", _attack("open('/etc/passwd').read()"), "fail"),
     Trial("writes into the library", "files", _attack("open(os.__file__, 'a')"), "fail"),
     Trial(
         "writes above its folder",
         "files",
-        _attack(
-            "for above in ('..', '../..'):\n    try:\n"
-            f"        open(above + '/{ABOVE}', 'w').close()\n        break\n"
-            "    except OSError: pass\nelse:\n    raise OSError"
+        _any(*(f"open('{above}/{ABOVE}', 'w').close()" for above in ("..", "../.."))),
+        "fail",
+    ),
+    Trial(
+        "makes a socket",
+        "network",
+        _any(
+            "socket.socket(socket.AF_INET, socket.SOCK_STREAM)",
+            "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+            "socket.socket(socket.AF_INET6, socket.SOCK_STREAM)",
+            "socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)",
+            "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)",
         ),
         "fail",
     ),
-    Trial("makes a socket", "network", _attack("import socket\nsocket.socket(2, 2)"), "fail"),
     Trial(
         "makes a datagram socket",
         "network",
@@ -79,7 +101,10 @@ TRIALS: Final[tuple[Trial, ...]] = (
     ),
     Trial("starts a process", "processes", _attack("if os.fork() == 0: os._exit(0)"), "fail"),
     Trial(
-        "signals its parent", "signals", _attack("os.kill(os.getppid(), 0)\nos.kill(-1, 0)"), "fail"
+        "signals others",
+        "signals",
+        _any("os.kill(parent, 0)", "os.kill(-1, 0)", "os.kill(other, 0)", "os.killpg(parent, 0)"),
+        "fail",
     ),
     Trial(
         "has the kernel send signals",
@@ -140,7 +165,13 @@ TRIALS: Final[tuple[Trial, ...]] = (
     Trial(
         "learns of other processes",
         "signals",
-        _attack("os.getpgid(1 if os.getpid() != 1 else 2)"),
+        _any(
+            "os.getpgid(other)",
+            "os.getsid(other)",
+            "os.getpriority(os.PRIO_PROCESS, other)",
+            "os.sched_getscheduler(other)",
+            "os.sched_getparam(other)",
+        ),
         "fail",
     ),
     Trial(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 
 from archer.errors import BadModel, BadRequest
 from archer.loading.chat_template import REMEDY, ChatTemplate, Message, read_template
@@ -22,6 +23,8 @@ from archer.loading.unsure_end import UnsureEnd, is_byte, unsure_end
 
 Chat = str | Sequence[Mapping[str, object]]
 """One prompt of a chat model: the user's text, or messages with `role` and `content`."""
+LONGEST_WORD = 256
+"""Characters of a word that WordPiece may take apart; the time for that grows with their third power."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,25 @@ class Text:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise BadRequest("The prompt is not valid Unicode text.") from error
+        if len(text) > LONGEST_WORD and isinstance(self.tokenizer.model, WordPiece):
+            self._check_words(text)
         with self._guarded():
             return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _check_words(self, text: str) -> None:
+        """Refuse a word for which a search for its pieces, from each letter to each other, takes minutes."""
+        normalizer, splitter = self.tokenizer.normalizer, self.tokenizer.pre_tokenizer
+        with self._guarded():
+            plain = text if normalizer is None else normalizer.normalize_str(text)
+            words = (
+                [plain] if splitter is None else [w for w, _ in splitter.pre_tokenize_str(plain)]
+            )
+        longest = max(map(len, words), default=0)
+        if longest > LONGEST_WORD:
+            raise BadRequest(
+                f"The prompt has a word of {longest} characters; the tokenizer of {self.where} takes "
+                f"words of at most {LONGEST_WORD}. Put spaces into it."
+            )
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -6,7 +6,8 @@ without end. What passes here and is still unusual is tried in a limited process
 """
 
 import re
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeGuard
@@ -44,8 +45,10 @@ LONGEST_PIECE = 64
 """Characters of a text that is put in or taken off."""
 LONGEST_TOKEN = 4096
 LONGEST_WORD = 10_000
-"""Characters of a word that WordPiece takes apart; its time grows with their square."""
+"""Characters of a word that a WordPiece model says it takes apart; `text` allows fewer in one word."""
 MOST_ADDED = 1 << 14
+MOST_ADDED_CHARACTERS = 1 << 20
+"""Of all added tokens together; the library takes some seventy bytes for each."""
 MOST_CUTS = 8
 """Added tokens that are tried out one by one."""
 MOST_PROBED = 256
@@ -61,7 +64,8 @@ class Bounds:
     unusual: bool
     """Whether it has parts that must be tried out."""
     triggers: tuple[str, ...]
-    """Texts that its parts look for, and its shortest added tokens, which cut a text into most pieces."""
+    """Texts that its parts look for, characters of its patterns, and its shortest added tokens, which cut a
+    text into most pieces."""
 
 
 def check_tokenizer(value: Json, where: str, known_patterns: frozenset[str]) -> Bounds:
@@ -76,8 +80,9 @@ def check_tokenizer(value: Json, where: str, known_patterns: frozenset[str]) -> 
         _check_numbers(part, where)
         growth *= _growth(section, part, where)
         triggers += _literals(part)
-        patterns = set(_patterns(part, where))
-        unusual = unusual or part["type"] not in PLAIN or not patterns <= known_patterns
+        strange = set(_patterns(part, where)) - known_patterns
+        triggers += [sign for pattern in sorted(strange) for sign in signs(pattern)]
+        unusual = unusual or part["type"] not in PLAIN or bool(strange)
     if growth > MOST_GROWTH:
         raise _refused(
             where,
@@ -230,8 +235,33 @@ def endless(pattern: str) -> str | None:
     return f"has more than {MOST_REPEATS} repetitions" if repeats > MOST_REPEATS else None
 
 
+LARGEST_CODE = 0x110000
+CODE = re.compile(r"\\x\{([0-9A-Fa-f]{1,6})\}|\\x([0-9A-Fa-f]{1,2})|\\u([0-9A-Fa-f]{4})")
+PROPERTY = re.compile(r"\\[pP]\{\^?(\w+)\}")
+SCRIPTS = range(0x370, 0x3100)
+"""Where the letters of most scripts are."""
+
+
+def signs(pattern: str) -> list[str]:
+    """Characters that a pattern looks for: its own, those it gives by number, and letters of its scripts.
+
+    A search that takes long over a run of one letter is only noticed with that letter.
+    """
+    numbers = ["".join(found.groups("")) for found in CODE.finditer(pattern)]
+    named = [chr(int(number, 16)) for number in numbers if int(number, 16) < LARGEST_CODE]
+    scripts = [name.replace("_", " ").upper() for name in PROPERTY.findall(pattern)]
+    letters = (_letter(name) for name in dict.fromkeys(scripts) if len(name) > 2)
+    plain = PROPERTY.sub("", CODE.sub("", pattern))
+    every = dict.fromkeys([*named, *filter(None, letters), *plain])
+    return [sign for sign in every if not 0xD800 <= ord(sign) < 0xE000]
+
+
+def _letter(script: str) -> str | None:
+    return next((c for c in map(chr, SCRIPTS) if unicodedata.name(c, "").startswith(script)), None)
+
+
 def _check_model(model: object, where: str) -> bool:
-    """Whether the model has to be tried out."""
+    """Whether the model has to be tried out, as one must that does not say what it is."""
     assert _is(model)
     if model.get("dropout"):
         raise _refused(where, "its model has dropout, which makes a text of ids a matter of chance")
@@ -253,7 +283,7 @@ def _check_model(model: object, where: str) -> bool:
         raise _refused(
             where, f"its token for the unknown, {kind_of(unknown)}, is not in its vocabulary"
         )
-    return lacking
+    return lacking or "type" not in model
 
 
 def _first_of_pairs(vocabulary: object, where: str) -> list[str]:
@@ -275,7 +305,18 @@ def _check_added(added: object, where: str) -> list[str]:
         if not isinstance(content, str) or not 0 < len(content) <= LONGEST_TOKEN:
             raise _refused(where, f"an added token is {kind_of(content)}, not a short text")
         found.append(content)
+    check_added_length(found, where)
     return found
+
+
+def check_added_length(added: Iterable[str], where: str) -> None:
+    """Refuse more text in added tokens than the library can look for at once."""
+    length = sum(map(len, added))
+    if length > MOST_ADDED_CHARACTERS:
+        raise _refused(
+            where,
+            f"its added tokens have {length} characters; at most {MOST_ADDED_CHARACTERS} are allowed",
+        )
 
 
 def _cuts(added: list[str]) -> Iterator[str]:

@@ -22,7 +22,14 @@ from archer.loading.model_files import (
     read_json,
     read_text,
 )
-from archer.loading.tokenizer_bounds import LONGEST_TOKEN, MOST_GROWTH, Bounds, check_tokenizer
+from archer.loading.tokenizer_bounds import (
+    LONGEST_TOKEN,
+    MOST_ADDED,
+    MOST_GROWTH,
+    Bounds,
+    check_added_length,
+    check_tokenizer,
+)
 
 WHOLE = "tokenizer.json"
 VOCABULARY = "vocab.json"
@@ -190,8 +197,11 @@ def _merges(path: Path) -> list[tuple[str, str]]:
 def _add_tokens(folder: Path, tokenizer: Tokenizer) -> None:
     """Add the tokens beyond the vocabulary; each must get the id that its file gives it."""
     added = _added_tokens(folder)
+    if len(added) > MOST_ADDED:
+        raise BadModel(f"{folder} has {len(added)} added tokens; at most {MOST_ADDED} are allowed.")
+    check_added_length((token.content for token in added.values()), str(folder))
+    tokenizer.add_tokens([added[id] for id in sorted(added)])
     for id in sorted(added):
-        tokenizer.add_tokens([added[id]])
         if tokenizer.token_to_id(added[id].content) != id:
             token = kind_of(added[id].content)
             raise BadModel(f"{folder}: the added token {token} cannot have the id {id}.")

@@ -17,7 +17,7 @@ from archer.planning.simulation import (
     Answered,
     Arrivals,
     Outcome,
-    Request,
+    SimulatedRequest,
     each_alone,
     simulate,
 )
@@ -197,7 +197,7 @@ def _needed(demand: Coming, setting: Setting, target: Target, near: int | None) 
     return Found(server.name, setting.radius, setting.budget, mean, most, memo[cards], tried)
 
 
-def most_served(requests: Sequence[Request], setting: Setting) -> float:
+def most_served(requests: Sequence[SimulatedRequest], setting: Setting) -> float:
     """Requests per second of one card on which somebody always waits.
 
     Of some of the requests, or of all of them again and again; if those are larger or smaller than all on
@@ -224,7 +224,7 @@ def _guess(demand: Demand, mean: float) -> int:
     return math.ceil(min(together, count, MOST_CARDS))
 
 
-def _leads(demand: Demand, requests: Sequence[Request], mean: float) -> list[float]:
+def _leads(demand: Demand, requests: Sequence[SimulatedRequest], mean: float) -> list[float]:
     """Seconds of the stream before the requests that count, as long as they can be simulated."""
     if demand.rate is None:
         return [0.0]
@@ -240,7 +240,7 @@ class _Stream:
     setting: Setting
     demand: Demand
     counted: range
-    requests: Sequence[Request]
+    requests: Sequence[SimulatedRequest]
     own: Sequence[float]
     """Seconds alone."""
 
@@ -263,8 +263,8 @@ class _Stream:
         return Point(cards, outcome, busy, ran.columns / max(1, ran.turns))
 
 
-def _requests(demand: Demand, setting: Setting) -> list[Request]:
-    server, made, updates = setting.server, list[Request](), 0
+def _requests(demand: Demand, setting: Setting) -> list[SimulatedRequest]:
+    server, made, updates = setting.server, list[SimulatedRequest](), 0
     for wanted in demand.wanted:
         held = server.bytes_per_column * (wanted.prompt + wanted.length)
         if held > server.memory:
@@ -272,7 +272,7 @@ def _requests(demand: Demand, setting: Setting) -> list[Request]:
                 f"A request of {wanted.prompt} + {wanted.length} tokens holds {held / 1e9:.1f} GB, and on "
                 f"{server.name} requests may hold {server.memory / 1e9:.1f} GB in all."
             )
-        made.append(Request(wanted.trajectory(setting.pace, setting.extra), held))
+        made.append(SimulatedRequest(wanted.trajectory(setting.pace, setting.extra), held))
         updates += made[-1].trajectory.updates
         if updates > MOST_WORK:
             raise BadRequest(

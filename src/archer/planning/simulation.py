@@ -21,7 +21,7 @@ from archer.planning.ways import Asked, Way
 
 
 @dataclass(frozen=True)
-class Request:
+class SimulatedRequest:
     """What is asked, before it comes."""
 
     trajectory: Trajectory
@@ -96,7 +96,7 @@ class Clients:
 
 
 def simulate(
-    requests: Sequence[Request],
+    requests: Sequence[SimulatedRequest],
     source: Source,
     make: Callable[[], Way],
     times: PassTimes,
@@ -146,13 +146,13 @@ def simulate(
     return Ran(tuple(answered[number] for number in sorted(answered)), busy, columns, turns)
 
 
-def alone(request: Request, times: PassTimes) -> float:
+def alone(request: SimulatedRequest, times: PassTimes) -> float:
     """Seconds of a request that has a card to itself."""
     counts = Counter(request.trajectory.shares)
     return sum(count * times.seconds((share,)) for share, count in counts.items())
 
 
-def each_alone(requests: Sequence[Request], times: PassTimes) -> list[float]:
+def each_alone(requests: Sequence[SimulatedRequest], times: PassTimes) -> list[float]:
     """The same of every request; equal ones often share a trajectory, which is then timed once."""
     known: dict[int, float] = {}
     for request in requests:

@@ -37,7 +37,7 @@ class Asked:
     """Columns."""
     passed_over: int = 0
     estimate: float = field(init=False)
-    """Columns it will take, before anything is known; as `Job` has it."""
+    """Columns it will take, before anything is known; as in `Job.left`."""
 
     def __post_init__(self) -> None:
         trajectory = self.trajectory

@@ -31,7 +31,7 @@ def message(task: Problem, *, header: bool = True) -> str:
 
 
 def long_message(task: Problem, examples: int = EXAMPLES) -> str:
-    """The same behind a page of instructions and worked examples; a function of the problem alone."""
+    """The same after a page of instructions and worked examples; a function of the problem alone."""
     shown = [
         f"Example {number}\n{message(example)}{example.body}"
         for number, example in enumerate(_examples(task, examples), start=1)

@@ -2,7 +2,7 @@
 
 Axes: n columns of one sequence (prompt first), d width, G response columns.
 
-Every column is fed; work is saved inside the layers, so this policy lives in the layer seam.  The first layer
+Every column is fed; work is saved inside the layers, so this policy works by a layer rule.  The first layer
 always refreshes.  The residual stream is re-summed from current embeddings in every pass.
 """
 

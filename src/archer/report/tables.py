@@ -87,7 +87,7 @@ class Table:
             + "</tr>\n"
             for row in range(len(self.rows))
         )
-        notes = "".join(f"<li>{embed.text(note)}</li>" for note in self.notes)
+        notes = "".join(f"<li>{embed.prose(note)}</li>" for note in self.notes)
         return (
             f'<figure class="table">\n<figcaption>{embed.text(self.title)}</figcaption>\n'
             f'<div class="scroll" tabindex="0" role="region" aria-label="{embed.text(self.title)}">'

@@ -5,21 +5,27 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from archer.errors import BadRequest, reason_of
 from archer.runs.faults import BadRun, DiskFault
 
 DEEPEST = 64
+OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""How files of a run are opened for writing: its folder may come from somebody else, with links to other
+files in it, or with pipes that keep a writer waiting."""
+LARGEST = 1 << 30
+"""Bytes of a file that is read as a whole; no run writes a larger one."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """The content under this name, whole or not at all, also after a power cut."""
     beside = path.with_name(f"{path.name}.new")
     try:
-        with beside.open("wb") as file:
+        with own_file(beside, os.O_WRONLY | os.O_TRUNC) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -29,13 +35,33 @@ def replace_file(path: Path, content: bytes) -> None:
         raise DiskFault.of(path, error) from error
 
 
+def own_file(path: Path, flags: int) -> BinaryIO:
+    """A file opened for writing; OSError for a link, which leads to some other file."""
+    return os.fdopen(os.open(path, flags | os.O_CREAT | OWN, 0o666), "wb")
+
+
+def read_file(path: Path) -> bytes:
+    """All of a regular file; OSError for whatever could keep its reader waiting or have no end."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if found.st_size > LARGEST:
+            raise OSError(errno.EFBIG, f"it is larger than {LARGEST >> 20} MiB")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
+
+
 def check_target(path: Path) -> None:
     """Refuse, before any work, a file that could not be written after it; what is there stays."""
     beside = path.with_name(f"{path.name}.new")
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        beside.open("ab").close()
+        own_file(beside, os.O_WRONLY).close()
         beside.unlink()
     except OSError as error:
         raise BadRequest(
@@ -51,7 +77,7 @@ def replace_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; BadRun when there is none."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_file(path))
         if _deep(value):
             raise RecursionError("nested too deeply")
     except OSError as error:

@@ -9,6 +9,8 @@ traces/         every update of the first problems, where that was asked for
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +78,9 @@ class RunFolder:
         if found:
             try:
                 (self.path / TRACES).mkdir(exist_ok=True)
+                for path in (self.path / TRACES, *found.values()):
+                    if path.is_symlink():
+                        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             except OSError as error:
                 raise DiskFault.of(self.path / TRACES, error) from error
         return found

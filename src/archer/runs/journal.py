@@ -24,7 +24,7 @@ from typing import Any
 
 from archer.errors import reason_of
 from archer.runs.faults import BadRun, DiskFault
-from archer.runs.files import sync_folder
+from archer.runs.files import OWN, own_file, read_file, sync_folder
 
 Record = dict[str, Any]
 
@@ -41,7 +41,7 @@ def read_records(path: Path, *, checked: bool = False) -> list[Record]:
     `checked` says that every line must have a checksum, as in all journals begun since there are any.
     """
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -57,7 +57,7 @@ class Journal:
         self._guard = threading.Lock()
         self._broken = False
         try:
-            self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | OWN, 0o666)
             try:
                 sync_folder(path.parent)
                 content = _without_torn_tail(path, self._handle)
@@ -117,12 +117,12 @@ class Journal:
 
 def _without_torn_tail(path: Path, handle: int) -> bytes:
     """Move what was never acknowledged to a side file; what remains."""
-    content = path.read_bytes()
+    content = read_file(path)
     size = content.rfind(b"\n") + 1
     torn = content[size:]
     if torn:
         aside = path.with_name(f"{path.name}.torn")
-        with aside.open("ab") as file:
+        with own_file(aside, os.O_WRONLY | os.O_APPEND) as file:
             file.write(torn + b"\n")
         os.ftruncate(handle, size)
         os.fsync(handle)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from archer.runs.faults import DiskFault, RunBusy
+from archer.runs.files import OWN
 
 NAME = "lock"
 
@@ -17,7 +18,7 @@ class Lock:
     def __init__(self, folder: Path) -> None:
         path = folder / NAME
         try:
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | OWN, 0o666)
         except OSError as error:
             raise DiskFault.of(path, error) from error
         try:

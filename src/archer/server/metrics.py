@@ -25,7 +25,7 @@ from archer.service.listener import Observer, PassRecord
 
 if TYPE_CHECKING:
     from archer.completion import Completion
-    from archer.service.engine import Status
+    from archer.service.turns import Status
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 PASS_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

@@ -243,7 +243,7 @@ class Serving:
             raise Refusal(400, sentence, param="archer.method")
         settings = dict(asked.extension.settings or {})
         for name in settings.keys() & NOT_SETTINGS:
-            raise refusal(BadRequest(f"{name!r} is no setting of a method."))
+            raise refusal(BadRequest(f"{name!r} is not a setting of a method."))
         for field, value in (("length", asked.length), ("temperature", asked.temperature)):
             if value is None:
                 continue

@@ -1,42 +1,25 @@
 """The engine: takes requests at any time, and makes turns in which those that run share a pass.
 
-One turn: take what was submitted, drop what was cancelled or is late, admit by memory, choose by response
-ratio, make one pass, hand out what came of it.  Clocks are read for these choices alone; what a request's
-next update is depends on nothing but the request.  Without a thread of its own whoever waits for a result
-makes the turns; `start` gives it one.  It knows no HTTP.
+What a turn does is in `turns`; here are the doors and the thread.  Clocks are read to choose who is served;
+what a request's next update is depends on nothing but the request.  Without a thread of its own whoever waits
+for a result makes the turns; `start` gives it one.  It knows no HTTP.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-import traceback
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from archer.engine.batch import Batch, Turn, out_of_memory
 from archer.engine.footprint import default_limit, readable
 from archer.engine.knee import DEFAULT_BUDGET, measured_budget
-from archer.engine.schedule import Offer, Room, admit, choose
-from archer.engine.step import Step
-from archer.errors import (
-    ArcherError,
-    BadRequest,
-    Cancelled,
-    Closing,
-    Expired,
-    OutOfMemory,
-    Overloaded,
-    PassFailed,
-    ShardLost,
-)
+from archer.errors import ArcherError, BadRequest, Closing, Overloaded
 from archer.service.handle import Handle
 from archer.service.job import Job, Options, Priority
-from archer.service.listener import Listener, Observer, PassRecord
+from archer.service.listener import Listener, Observer
+from archer.service.turns import Status, Turns, stopped_by
 from archer.settled_text import as_stops
 from archer.threads import computing
 
@@ -45,26 +28,6 @@ if TYPE_CHECKING:
 
 IDLE = 0.05
 """Seconds between two looks at requests whose readers are behind."""
-RECENT = 0.9
-"""Weight of the past in the average of columns per second."""
-RECOVERY = 1024
-"""Turns in which a limit that a shortage of memory made smaller grows back, if nothing else happens."""
-
-
-@dataclass(frozen=True)
-class Status:
-    """What an engine is doing."""
-
-    waiting: int
-    """Requests."""
-    running: int
-    """Requests."""
-    rows: int
-    bytes_used: int
-    bytes_limit: int
-    queued_columns: float
-    """Columns that waiting and running requests are still to compute."""
-    columns_per_second: float
 
 
 class Engine:
@@ -90,15 +53,11 @@ class Engine:
         self.budget = DEFAULT_BUDGET if budget is None else _positive("budget", budget)
         self._measures = budget is None
         self._ceiling = default_limit(model.network) if memory is None else memory
-        self._limit = self._ceiling
         self._most_waiting = waiting
         self._per_owner = per_owner
-        self._observer = observer or Observer()
         self._clock = clock
-        self._batch: Batch[Job] = Batch(model.network, model.pieces)
         self._inbox: deque[Job] = deque()
-        self._waiting: list[Job] = []
-        self._rate = 0.0
+        self._turns = Turns(model, observer or Observer(), self._ceiling, per_owner)
         self._turning = threading.Lock()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -155,7 +114,7 @@ class Engine:
         with self._changed:
             if self._closing:
                 raise Closing("The engine is closing and takes no more requests.")
-            queued = len(self._inbox) + len(self._waiting)
+            queued = len(self._inbox) + len(self._turns.waiting)
             if self._most_waiting is not None and queued >= self._most_waiting:
                 raise Overloaded(queued, self.seconds_queued)
             self._inbox.append(job)
@@ -228,162 +187,31 @@ class Engine:
         self.close(drain=0.0 if kind is not None else float("inf"))
 
     def status(self) -> Status:
-        waiting, running = [*self._inbox, *self._waiting], list(self._batch.walks)
-        return Status(
-            waiting=len(waiting),
-            running=len(running),
-            rows=sum(job.rows for job in running),
-            bytes_used=sum(job.bytes for job in running),
-            bytes_limit=self._limit,
-            queued_columns=sum(job.estimate for job in (*waiting, *running)),
-            columns_per_second=self._rate,
-        )
+        return self._turns.status(list(self._inbox))
 
     @property
     def seconds_queued(self) -> float:
         """How long what there is will take, at the pace so far; at least 1."""
-        return max(1.0, self.status().queued_columns / self._rate) if self._rate else 1.0
+        now = self.status()
+        rate = now.columns_per_second
+        return max(1.0, now.queued_columns / rate) if rate else 1.0
 
     def turn(self) -> bool:
         """One turn; whether there was anything to do."""
         with self._turning:
             now = self._clock()
             with self._changed:
-                self._waiting.extend(self._inbox)
+                self._turns.waiting.extend(self._inbox)
                 self._inbox.clear()
-            self._drop_ended(now)
-            self._admit(now)
-            offers = self._offers(now)
-            chosen = choose(offers, self.budget)
-            if chosen:
-                self._observer.skipped(
-                    sum(o.tag.rows for o in offers) - sum(j.rows for j in chosen)
-                )
-                for offer in offers:
-                    offer.tag.passed_over += 1
-                for job in chosen:
-                    job.passed_over = 0
-                with computing(self.model.threads):
-                    turns = self._batch.turn(chosen, self._make_room)
-                self._hand_out(turns)
+            made = self._turns.make(now, self.budget, cutting=self._cutting, closing=self._closing)
         with self._changed:
             self._changed.notify_all()
-        return bool(chosen)
-
-    def _drop_ended(self, now: float) -> None:
-        for job in self._jobs():
-            options, waited = job.options, now - job.submitted
-            error: ArcherError | None = None
-            if job.cancelled or self._cutting:
-                error = Cancelled("The request was cancelled.")
-            elif options.timeout is not None and waited > options.timeout:
-                error = Expired("running", options.timeout)
-            elif job.walk is None and options.queue_timeout and waited > options.queue_timeout:
-                error = Expired("queue", options.queue_timeout)
-            if error is not None:
-                self._end(job, error)
-
-    def _admit(self, now: float) -> None:
-        running = self._batch.walks
-        used = sum(job.bytes for job in running)
-        grown = self._limit + max(1, self._ceiling // RECOVERY)
-        self._limit = min(self._ceiling, grown) if running else self._ceiling
-        owners: Counter[Hashable] = Counter()
-        for job in running:
-            owners[job.options.owner] += job.rows
-        free = self._limit - used
-        if not running and self._waiting:
-            free = max(free, max(job.bytes for job in self._waiting))
-        applications = [job.application(now) for job in self._waiting]
-        admitted = admit(applications, Room(free, dict(owners), self._per_owner))
-        for job in self._waiting:
-            job.passed_over += bool(admitted)
-        for job in admitted:
-            job.passed_over = 0
-            self._begin(job)
-            if job in self._waiting:
-                self._waiting.remove(job)
-
-    def _begin(self, job: Job) -> None:
-        try:
-            begun = job.walk is not None
-            job.walk = job.walk or job.loop.walk(job.start)
-            self._batch.add(job, job.walk)
-            if not begun:
-                job.listener.admitted()
-        except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
-            self._end(job, _as_archer_error(error))
-
-    def _offers(self, now: float) -> list[Offer[Job]]:
-        offers = []
-        for job in list(self._batch.walks):
-            if job.reader_is_behind and not self._closing:
-                continue
-            try:
-                offers.append(job.offer(now))
-            except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
-                self._end(job, _as_archer_error(error))
-        return offers
-
-    def _make_room(self) -> bool:
-        """Swap out the youngest request that can be rebuilt; it waits for memory again."""
-        running = self._batch.walks
-        able = [job for job, walk in running.items() if walk.can_swap_out]
-        if len(running) < 2 or not able:
-            return False
-        youngest = max(able, key=lambda job: job.submitted)
-        self._waiting.append(youngest)
-        self._batch.drop(youngest).swap_out()
-        self._limit = sum(job.bytes for job in running)
-        return True
-
-    def _hand_out(self, made: Turn[Job]) -> None:
-        kinds = Counter(call.kind for _, step in made.steps for call in step.calls)
-        columns = sum(columns for _, columns in made.intervals)
-        seconds = sum(interval.seconds for interval, _ in made.intervals)
-        if seconds:
-            rate = columns / seconds
-            self._rate = rate if not self._rate else RECENT * self._rate + (1 - RECENT) * rate
-        # before anybody hears of an end, so that whoever has an answer finds it counted
-        self._observer.passed(PassRecord(seconds, columns, sum(kinds.values()), kinds))
-        steps: dict[Job, list[Step[Any]]] = {}
-        for job, step in made.steps:
-            steps.setdefault(job, []).append(step)
-        for job, own in steps.items():
-            try:
-                for step in own:
-                    job.take(step)
-                if job.over:
-                    self._leave(job)
-                    job.finish()
-            except Exception as error:  # noqa: BLE001 - a listener must not end other requests
-                self._end(job, _as_archer_error(error))
-        for job, failure in made.failed.items():
-            self._end(job, _as_archer_error(failure))
-
-    def _end(self, job: Job, error: ArcherError) -> None:
-        if job in self._batch.walks:
-            self._batch.drop(job)
-        if job in self._waiting:
-            self._waiting.remove(job)
-        if not job.ended.is_set():
-            with suppress(Exception):  # it has ended; a listener that raises has heard of it
-                job.fail(error)
-
-    def _leave(self, job: Job) -> None:
-        """Out of the batch, or out of the queue if memory ran out in the very turn that ended it."""
-        if job in self._batch.walks:
-            self._batch.drop(job)
-        else:
-            self._waiting.remove(job)
-
-    def _jobs(self) -> list[Job]:
-        return [*self._waiting, *self._batch.walks]
+        return made
 
     @property
     def _busy(self) -> bool:
         """Asked on any thread: a job is in the next of these before it leaves the one before."""
-        return bool(self._inbox or self._waiting or self._batch.walks)
+        return bool(self._inbox) or self._turns.busy
 
     def _work_until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
         """Make turns, or wait for the thread that does, until something is true."""
@@ -404,11 +232,8 @@ class Engine:
         while self._busy or not self._closing:
             try:
                 turned = self.turn()
-            except ShardLost as error:
-                self._end_all(error)
-                return
             except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for an answer
-                self._end_all(_stopped_by(error))
+                self._end_all(stopped_by(error))
                 return
             if not turned:
                 with self._changed:
@@ -420,36 +245,13 @@ class Engine:
             self._closing = True
             self._lost = error
             tell = self._when_lost
-        for job in (*self._inbox, *self._jobs()):
-            self._end(job, error)
+        for job in (*self._inbox, *self._turns.waiting, *self._turns.running):
+            self._turns.end(job, error)
         self._inbox.clear()
         with self._changed:
             self._changed.notify_all()
         if tell is not None:
             tell(error)
-
-
-def _stopped_by(error: Exception) -> ArcherError:
-    """Names the place and not the message, which may hold anything."""
-    if isinstance(error, ArcherError):
-        return error
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    made = PassFailed(
-        f"The engine stopped by an error that nobody foresaw, {type(error).__name__} in "
-        f"{Path(place.filename).name} line {place.lineno}. Start it again."
-    )
-    made.__cause__ = error
-    return made
-
-
-def _as_archer_error(error: Exception) -> ArcherError:
-    if isinstance(error, ArcherError):
-        return error
-    if out_of_memory(error):
-        return OutOfMemory(
-            "There is not enough memory for this request. Shorten prompt or length, or ask for fewer samples."
-        )
-    return PassFailed(f"The request failed inside a pass: {type(error).__name__}: {error}")
 
 
 def _positive(name: str, value: int) -> int:

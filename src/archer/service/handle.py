@@ -56,20 +56,27 @@ class Handle:
 
         Not if its result is waited for or the engine closes: then the steps wait here, the later ones without
         logits, which are as wide as the vocabulary.
+
+        There is one reader at a time: another one takes over, and the first ends where it is.
         """
         unread: deque[Step[Any]] = deque()
         self._job.unread = unread
         try:
             while True:
-                self._wait(lambda: bool(unread) or self.done, None)
+                self._wait(
+                    lambda: bool(unread) or self.done or self._job.unread is not unread, None
+                )
                 if unread:
                     yield unread.popleft()
+                elif self._job.unread is not unread:
+                    return
                 elif self._job.error is not None:
                     raise self._job.error
                 else:
                     return
         finally:
-            self._job.unread = None
+            if self._job.unread is unread:
+                self._job.unread = None
 
     def __repr__(self) -> str:
         state = "ended" if self.done else "running" if self._job.walk is not None else "waiting"

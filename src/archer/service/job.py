@@ -21,6 +21,7 @@ from archer.engine.walk import Walk
 from archer.errors import ArcherError, BadRequest
 from archer.service.listener import Listener
 from archer.settled_text import SettledText
+from archer.trace import Origin
 
 if TYPE_CHECKING:
     from archer.model import Model, Request
@@ -40,7 +41,7 @@ class Options:
     stop: tuple[str, ...] = ()
     """Strings at which the text is cut."""
     ends_early: bool = False
-    """Stop decoding once the visible text is final; what is behind the end is then never written."""
+    """Stop decoding once the visible text is final; what comes after the end is then never written."""
     priority: Priority = "interactive"
     isolated: bool = False
     """Passes of its own: bit for bit what it would get alone."""
@@ -69,7 +70,10 @@ class Options:
 
 @dataclass(eq=False)
 class Job:
-    """A request on its way; all but `cancelled` and `awaited` belongs to the thread that makes the turns."""
+    """A request on its way.
+
+    Its handle sets `cancelled`, `awaited` and `unread` on any thread; all else belongs to the turns.
+    """
 
     model: Model
     request: Request
@@ -79,8 +83,8 @@ class Job:
     loop: Loop[Any]
     start: DecodeState
     bytes: int
-    estimate: float
-    """Columns it will take, before anything is known: one pass over everything per token."""
+    left: float
+    """Columns still to compute; before anything is known, one pass over everything per token."""
     walk: Walk[Any] | None = None
     tallies: dict[int, Tally] = field(default_factory=dict)
     texts: dict[int, SettledText] = field(default_factory=dict)
@@ -116,7 +120,7 @@ class Job:
             loop=model.loop(method),
             start=start,
             bytes=kept_bytes(model.network, method.policy, canvas),
-            estimate=float(canvas.rows * canvas.columns * method.length),
+            left=float(canvas.rows * canvas.columns * method.length),
         )
         job.tallies = {row: Tally() for row in range(rows)}
         if model.text is not None and (job.ends_early or listener.hears_text):
@@ -132,11 +136,12 @@ class Job:
         return bool(self.options.stop) or self.options.ends_early
 
     def application(self, now: float) -> Application[Job]:
-        left = self.estimate if self.walk is None else self.walk.columns_left
+        if self.walk is not None:
+            self.left = self.walk.columns_left
         return Application(
             tag=self,
             waited=now - self.submitted,
-            left=left,
+            left=self.left,
             priority=PRIORITIES[self.options.priority],
             passed_over=self.passed_over,
             bytes=self.bytes,
@@ -146,10 +151,11 @@ class Job:
 
     def offer(self, now: float) -> Offer[Job]:
         assert self.walk is not None
+        self.left = self.walk.columns_left
         return Offer(
             tag=self,
             waited=now - self.submitted,
-            left=self.walk.columns_left,
+            left=self.left,
             priority=PRIORITIES[self.options.priority],
             passed_over=self.passed_over,
             columns=self.walk.next_columns,
@@ -158,9 +164,8 @@ class Job:
 
     @property
     def reader_is_behind(self) -> bool:
-        if self.unread is None or self.awaited:
-            return False
-        return len(self.unread) >= MOST_UNREAD
+        unread = self.unread  # once: its reader may go away meanwhile
+        return unread is not None and not self.awaited and len(unread) >= MOST_UNREAD
 
     def take(self, step: Step[Any]) -> None:
         """Fold a step in and tell whoever listens."""
@@ -174,10 +179,11 @@ class Job:
                 if new and self.listener.hears_text:
                     for sample in self._samples_of(row):
                         self.listener.settled(sample, new)
-        if self.unread is not None:
-            room = len(self.unread) < MOST_UNREAD
+        unread = self.unread
+        if unread is not None:
+            room = len(unread) < MOST_UNREAD
             rows = [row.apart() for row in step.logits.rows] if room else []
-            self.unread.append(step.with_rows(rows))
+            unread.append(step.with_rows(rows))
 
     @property
     def over(self) -> bool:
@@ -190,7 +196,10 @@ class Job:
     def finish(self) -> None:
         """Make the completions and hand them out."""
         (prompt,) = self.request.prompts
-        made = [self._completion(row, len(prompt)) for row in range(self.rows)]
+        origin = Origin.of(self.model, self.request)
+        made = [
+            replace(self._completion(row, len(prompt)), origin=origin) for row in range(self.rows)
+        ]
         self.completions = [made[row] for row in range(self.rows) for _ in self._samples_of(row)]
         self._close()
         self.ended.set()

@@ -9,6 +9,7 @@ import threading
 
 from archer.errors import ArcherError, ShardLost
 from archer.shards.start import Task, follow_task
+from archer.view.glyphs import one_line
 
 ENDED = 1
 LIFELINE = 0
@@ -26,7 +27,7 @@ class _Ending:
 
     def now(self, sentence: str) -> None:
         if self._said.acquire(blocking=False):
-            sys.stderr.write(f"archer: {self._name}: {sentence}\n")
+            sys.stderr.write(f"archer: {self._name}: {one_line(sentence)}\n")
             sys.stderr.flush()
             os._exit(ENDED)
         threading.Event().wait()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, meant
 from archer.studies import (
     age,
     backbones,
@@ -68,5 +68,7 @@ ABOUT = {
 def find_study(name: str) -> Study:
     known = STUDIES | BEYOND
     if name not in known:
-        raise BadRequest(f"There is no study {name!r}. The studies are {', '.join(known)}.")
+        raise BadRequest(
+            f"There is no study {name!r}.{meant(name, known)} The studies are {', '.join(known)}."
+        )
     return known[name]

@@ -14,8 +14,6 @@ from archer.studies.output import section_of, write_presented, write_result
 from archer.studies.study import Study, result_of
 from archer.studies.workspace import Workspace
 
-TITLE = "Archer, reproduced"
-
 
 def reproduce(
     workspace: Workspace,
@@ -70,9 +68,16 @@ def write_report(folder: Path, studies: Sequence[Study], command: str = "") -> P
     ]
     report = folder / "report.html"
     lead = _lead(list(results.values()), command)
-    made = page(TITLE, sections, lead=lead, message=conclusions(results))
+    made = page(_title(list(results.values())), sections, lead=lead, message=conclusions(results))
     replace_file(report, made.encode())
     return report
+
+
+def _title(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return "The paper's studies"
+    settings = results[0]["settings"]
+    return f"The paper's studies, measured with {settings['model']} on {settings['task']}"
 
 
 def _lead(results: Sequence[Mapping[str, Any]], command: str) -> str:
@@ -84,5 +89,5 @@ def _lead(results: Sequence[Mapping[str, Any]], command: str) -> str:
     made = f" Made by: {command}." if command else ""
     return (
         f"Model {settings['model']}, task {settings['task']}{when}.{made} The paper's values stand beside "
-        "ours; they are of LLaDA-8B and larger benchmarks, so directions can be compared, not levels."
+        "ours. They were measured with LLaDA-8B on larger benchmarks, so compare directions, not levels."
     )

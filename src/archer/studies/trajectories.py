@@ -41,16 +41,13 @@ class Told:
 def tell(model: Model, prompt: Sequence[int], method: str, settings: Mapping[str, Any]) -> Told:
     """Decode one prompt and keep every event."""
     request = model.request([list(prompt)], method, settings=settings)
-    stream, speller, work = Stream(model, request), trace.Speller(model, request), Work()
-    updates = []
+    stream, work = Stream(model, request), Work()
     for step in stream:
-        updates += [speller.spelled(event) for event in trace.updates(step)]
         work += step.work
     (completion,) = stream.finish()
     if completion.error is not None:
         raise ArcherError(f"{method} cannot be watched to its end: {completion.error}")
-    end = trace.End(row=0, completion=completion.as_dict())
-    (trajectory,) = rows([trace.start(model, request), *updates, end])
+    (trajectory,) = rows(completion.trace().events)
     return Told(trajectory, completion, operations(work, model.folder.shape))
 
 

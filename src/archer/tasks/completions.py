@@ -66,12 +66,12 @@ def _completion(line: bytes, where: str) -> tuple[str, str]:
     try:
         entry: Any = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"{where} is no JSON ({error}); it must be such as {FORM}.") from None
+        raise BadRequest(f"{where} is not JSON ({error}); a line must look like {FORM}.") from None
     if not isinstance(entry, dict) or not {"task_id", "completion"} <= entry.keys():
-        raise BadRequest(f"{where} lacks task_id or completion; it must be such as {FORM}.")
+        raise BadRequest(f"{where} lacks task_id or completion; a line must look like {FORM}.")
     key, text = entry["task_id"], entry["completion"]
     if isinstance(key, bool) or not isinstance(key, int | str):
         raise BadRequest(f"{where} has a task_id that is neither a number nor a text.")
     if not isinstance(text, str):
-        raise BadRequest(f"{where} has a completion that is no text.")
+        raise BadRequest(f"{where} has a completion that is not a text.")
     return str(key), text

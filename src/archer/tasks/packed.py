@@ -30,9 +30,9 @@ def read_tests(field: str) -> list[dict[str, str]]:
     try:
         tests = json.loads(text)
     except ValueError as error:
-        raise BadData(f"The tests of a problem are no JSON ({error}).") from None
+        raise BadData(f"The tests of a problem are not JSON ({error}).") from None
     if not isinstance(tests, list) or not all(map(_is_test, tests)):
-        raise BadData("The tests of a problem are no list of inputs and outputs.")
+        raise BadData("The tests of a problem are not a list of inputs and outputs.")
     return tests
 
 

@@ -68,7 +68,7 @@ class Pocket(CodeTask):
 
 
 class PocketLong(Pocket):
-    """The same problems behind a page of instructions and worked examples."""
+    """The same problems after a page of instructions and worked examples."""
 
     name = "pocket-long"
     dev: ClassVar[str | None] = "pocket-dev-long"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
-from archer.errors import BadRequest
+from archer.errors import BadRequest, meant
 from archer.extensions import Extended
 from archer.tasks.base import Task
 from archer.tasks.finqa import FinQA
@@ -55,9 +53,9 @@ ABOUT = {
     "pocket": "400 tiny Python functions for the bundled model",
     "pocket-long": "the same after a page of instructions and examples",
     "pocket-dev": "other problems of that kind, to choose settings on",
-    "pocket-dev-long": "the same behind a page of instructions and examples",
+    "pocket-dev-long": "the same after a page of instructions and examples",
     "pocket-confirm": "1,000 problems of other structures, to confirm what was chosen",
-    "pocket-confirm-long": "the same behind a page of instructions and examples",
+    "pocket-confirm-long": "the same after a page of instructions and examples",
 }
 """A line about each for `archer tasks`."""
 
@@ -75,7 +73,7 @@ ALL_TASKS = Extended(TASKS, "archer.tasks", _adopted)
 def open_task(name: str, data: Data | None = None) -> Task:
     """A task by name, with its data where `Data` finds them."""
     if name not in ALL_TASKS:
-        close = difflib.get_close_matches(name, list(ALL_TASKS), n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise BadRequest(f"There is no task {name!r}.{hint} The tasks are {', '.join(ALL_TASKS)}.")
+        raise BadRequest(
+            f"There is no task {name!r}.{meant(name, ALL_TASKS)} The tasks are {', '.join(ALL_TASKS)}."
+        )
     return ALL_TASKS[name](data or Data())

@@ -128,7 +128,10 @@ ITERABLES: dict[type[Iterable[Any]], str] = {
     set: "set",
     frozenset: "frozenset",
     deque: "deque",
+    type({}.keys()): "keys",
+    type({}.items()): "items",
 }
+"""The views of a dict are equal to sets of the same items."""
 SCALARS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     bytes: ("bytes", bytes.hex),
     bytearray: ("bytearray", bytearray.hex),
@@ -177,7 +180,11 @@ FROM_PAIRS: dict[str, Callable[[dict[Any, Any]], Any]] = {
     "ordered": OrderedDict,
     "counter": Counter,
 }
-FROM_ITEMS: dict[str, Callable[[list[Any]], Any]] = {name: kind for kind, name in ITERABLES.items()}
+FROM_ITEMS: dict[str, Callable[[list[Any]], Any]] = {
+    **{name: kind for kind, name in ITERABLES.items()},
+    "keys": lambda items: dict.fromkeys(items).keys(),
+    "items": lambda items: dict(items).items(),
+}
 FROM_PLAIN: dict[str, Callable[[Any], Any]] = {
     "int": lambda text: int(text, 16),
     "float": float,
