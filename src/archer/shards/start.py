@@ -216,7 +216,10 @@ def _here(rank: int) -> str:
 
 
 def _leading(folder: Folder, place: Place, group: Group, others: Others) -> Transformer:
-    agree(group, folder)
+    try:
+        agree(group, folder)
+    except ShardLost as error:
+        raise ShardLost(others.fate() or str(error)) from error
     network = _loaded(folder, place, group.shard, lambda: _still(others))
     leader = Leader(group, folder.shape.vocabulary, folder.mask, others)
     leader.joins(network)
