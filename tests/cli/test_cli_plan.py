@@ -131,6 +131,25 @@ def test_the_simulation_matches_the_measured_server(capsys: Capture) -> None:
     assert "is off by more than 0.01 %" in told.err
 
 
+def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> None:
+    """Every radius and budget it names, on every GPU, with whatever a plan tells today."""
+    found = json.loads((RESULTS / "plan-llada-8b.json").read_text(encoding="utf-8"))
+    docs = (REPOSITORY / "docs" / "planning.md").read_text(encoding="utf-8")
+    (shown,) = (line.split() for line in docs.splitlines() if "--figure plan.svg" in line)
+    given = dict(zip(shown[2::2], shown[3::2], strict=True))
+    assert (found["rate"], found["prompt"]) == (float(given["--rate"]), given["--prompt"])
+    settings = [
+        (card, float(radius), int(budget))
+        for card in ("A100 80GB", "H100 SXM", "B200")
+        for radius in given["--radius"].split(",")
+        for budget in given["--budget"].split(",")
+    ]
+    told = [(each["card"], float(each["radius"]), each["budget"]) for each in found["all"]]
+    assert told == settings
+    for each in found["all"]:
+        assert each["cards"] * each["most"] >= found["rate"]
+
+
 @pytest.mark.parametrize(
     ("words", "phrase"),
     [

@@ -11,17 +11,20 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from archer.engine.group import Group
+from archer.engine.network import Transformer
 from archer.errors import ShardLost
-from archer.loading.checkpoint import read_folder
+from archer.loading.checkpoint import load_network, read_folder
 from archer.model import Model, load
+from archer.shards import start
 from archer.shards.agreement import agree, digests
 from archer.shards.leader import Leader
 from archer.shards.message import Message
@@ -101,6 +104,71 @@ def test_an_engine_with_a_thread_fails_what_runs_and_takes_nothing_more(shared: 
     with pytest.raises(Closing):
         engine.submit([3, 1, 4], "confidence", length=8)
     engine.close()
+
+
+def test_with_one_the_rest_are_ended() -> None:
+    """Whoever is left would keep its weights and wait for orders that never come."""
+    others = Processes([["sleep", "60"]] * 3)
+    heard: list[str] = []
+    others.when_lost = heard.append
+    os.kill(others.pids[1], signal.SIGKILL)
+    assert all(gone(pid) for pid in others.pids)
+    others.close(told=False)
+    (sentence,) = heard
+    assert sentence.startswith("Shard 3 of 4 ended by SIGKILL")
+
+
+def test_a_shard_that_ends_while_the_first_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Processes] = []
+
+    class Noted(Processes):
+        def __init__(self, commands: Sequence[Sequence[str]]) -> None:
+            super().__init__(commands)
+            started.append(self)
+
+    def killed_meanwhile(*given: Any, **options: Any) -> Transformer:
+        os.kill(started[0].pids[0], signal.SIGKILL)
+        assert started[0].fate() is not None
+        return load_network(*given, **options)
+
+    monkeypatch.setattr(start, "Processes", Noted)
+    monkeypatch.setattr(start, "load_network", killed_meanwhile)
+    with pytest.raises(ShardLost, match="Shard 2 of 2 ended by SIGKILL"):
+        load(FOLDERS["llada"](tmp_path / "model"), shards=2, device="cpu")
+    assert not torch.distributed.is_initialized()
+
+
+ENDS_BEFORE_JOINING = """
+import sys
+import archer
+from archer.shards import processes, start
+
+processes.STUCK_AFTER = 0.5
+ends = (
+    "import sys; from archer.shards import start; from torch import distributed;"
+    "task = start.Task.decoded(sys.argv[1]);"
+    "store = distributed.TCPStore(start.LOOPBACK, task.port, is_master=False);"
+    "store.set(start._here(task.rank), ''); sys.exit(3)"
+)
+start.COMMAND = (sys.executable, "-c", ends)
+archer.load(sys.argv[1], shards=2, device="cpu")
+"""
+
+
+def test_a_shard_that_ends_before_it_has_joined(tmp_path: Path) -> None:
+    """Nothing breaks off then: the first would wait for its address for ever."""
+    found = subprocess.run(
+        [sys.executable, "-c", ENDS_BEFORE_JOINING, FOLDERS["llada"](tmp_path / "model")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert found.returncode == 1
+    assert found.stderr.startswith("Shard 2 of 2 ended with exit code 3")
+    assert found.stderr.count("\n") == 1
 
 
 def test_a_closed_model_says_so(shared: Model) -> None:

@@ -7,7 +7,7 @@ of files, and the name, shape and dtype of every tensor against what the config 
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
 from archer.loading.shards import Stored, read_tensors
 from archer.loading.slices import Slice, Slot, slices_of
-from archer.loading.weights import Copy, stream
+from archer.loading.weights import Copy, nothing, stream
 
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
@@ -106,11 +106,12 @@ def load_network(
     dtype: torch.dtype,
     int8: bool = False,
     shard: Shard | None = None,
+    meanwhile: Callable[[], None] = nothing,
 ) -> Transformer:
     """The network with all weights in place; NaN or infinite weights are refused.
 
     With `int8` feed-forwards and experts, of all layers but the last, are quantised piece by piece as they
-    are read.  Of a `shard` only its own part is allocated and kept.
+    are read.  Of a `shard` only its own part is allocated and kept.  `meanwhile` is called between tensors.
     """
     shape = folder.shape if shard is None else shape_of(folder.shape, shard)
     network = Transformer(shape, int8=int8, device=device, dtype=dtype)
@@ -132,7 +133,7 @@ def load_network(
                 )
             )
     for file, wanted in copies.items():
-        stream(file, wanted)
+        stream(file, wanted, meanwhile)
     return network.eval()
 
 

@@ -9,7 +9,7 @@ needs hardly more memory than the weights themselves.
 import math
 import mmap
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,11 +76,15 @@ def read_header(path: Path) -> dict[str, Entry]:
     return {name: _entry(path, name, value, first, size) for name, value in header.items()}
 
 
-def stream(path: Path, copies: Iterable[Copy]) -> None:
+def nothing() -> None:
+    """What happens between two tensors where nobody has to be looked after."""
+
+
+def stream(path: Path, copies: Iterable[Copy], meanwhile: Callable[[], None] = nothing) -> None:
     """Copy tensors of the file into their targets, converted to each target's dtype and device.
 
     Every value is checked: NaN, infinity and values beyond the range of the target, or of what whole numbers
-    are multiplied out in, are refused.
+    are multiplied out in, are refused.  `meanwhile` is called before each tensor, and may raise.
     """
     with path.open("rb") as file:
         # A private writable mapping, because torch warns about read-only memory; never written.
@@ -89,6 +93,7 @@ def stream(path: Path, copies: Iterable[Copy]) -> None:
     for copy in sorted(copies, key=lambda copy: copy.entry.start):
         if copy.entry.stop > len(mapped):
             raise _damaged(path, "it became shorter while it was read")
+        meanwhile()
         _copy(path, mapped, copy)
 
 

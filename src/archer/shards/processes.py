@@ -32,7 +32,7 @@ class Processes:
     def __init__(self, commands: Sequence[Sequence[str]]) -> None:
         environment = os.environ | {"TORCH_CPP_LOG_LEVEL": "ERROR"}
         self.when_lost: Callable[[str], object] | None = None
-        """Called on another thread with a sentence when one ends on its own."""
+        """Called on another thread with a sentence when one ends on its own, before the rest are ended."""
         self.stuck: Callable[[], bool] = lambda: False
         """Whether this process waits for the others right now."""
         self._closing = False
@@ -86,9 +86,15 @@ class Processes:
             if sentence is not None and not self._closing:
                 if self.when_lost is not None:
                     self.when_lost(sentence)
+                self._end_the_rest()
                 self._end_if_stuck(sentence)
                 return
             time.sleep(POLL)
+
+    def _end_the_rest(self) -> None:
+        """They hold weights and wait for orders that can never come; with them ends what waits for them."""
+        for process in self._all:
+            process.kill()
 
     def _end_if_stuck(self, sentence: str) -> None:
         last = time.monotonic() + STUCK_AFTER

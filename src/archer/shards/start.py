@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -24,6 +24,7 @@ from archer.engine.network import Transformer
 from archer.engine.shard import Shard, check
 from archer.errors import BadRequest, ShardLost
 from archer.loading.checkpoint import Folder, load_network, read_folder
+from archer.loading.weights import nothing
 from archer.shards.agreement import agree
 from archer.shards.follower import Follower
 from archer.shards.leader import Leader, Others
@@ -183,7 +184,9 @@ def _start(folder: Folder, place: Place, shards: int) -> Transformer:
     others = Processes([[*COMMAND, task.encoded()] for task in tasks])
     try:
         _wait_for(store, others, shards)
+        others.stuck = _always  # whoever ends now leaves the first one waiting for its address
         group = join(Shard(0, shards), torch.device(devices[0]), store)
+        others.stuck = lambda: group.computing
     except BaseException:
         others.close(told=False)
         raise
@@ -213,23 +216,39 @@ def _here(rank: int) -> str:
 
 
 def _leading(folder: Folder, place: Place, group: Group, others: Others) -> Transformer:
-    agree(group, folder)
-    network = _loaded(folder, place, group.shard)
+    try:
+        agree(group, folder)
+    except ShardLost as error:
+        raise ShardLost(others.fate() or str(error)) from error
+    network = _loaded(folder, place, group.shard, lambda: _still(others))
     leader = Leader(group, folder.shape.vocabulary, folder.mask, others)
     leader.joins(network)
     network.all_shards = leader
     if isinstance(others, Processes):
-        others.stuck = lambda: group.computing
         others.when_lost = leader.lose
+    _still(others)
     weakref.finalize(network, leader.close)
     return network
 
 
-def _loaded(folder: Folder, place: Place, shard: Shard) -> Transformer:
+def _still(others: Others) -> None:
+    """Refuse to go on where one has ended; whoever ends later is told to the leader."""
+    if isinstance(others, Processes) and (sentence := others.ended()) is not None:
+        raise ShardLost(sentence)
+
+
+def _always() -> bool:
+    return True
+
+
+def _loaded(
+    folder: Folder, place: Place, shard: Shard, meanwhile: Callable[[], None] = nothing
+) -> Transformer:
     return load_network(
         folder,
         device=torch.device(place.device),
         dtype=getattr(torch, place.dtype),
         int8=place.int8,
         shard=shard,
+        meanwhile=meanwhile,
     )
