@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+def let_everybody_through(folder: Path) -> None:
+    """Other users may enter the folder and those above it; pytest makes them for its own user alone."""
+    for each in (folder, *folder.parents):
+        if not each.stat().st_mode & 0o001:
+            each.chmod(each.stat().st_mode | 0o111)
+
+
 def in_ci() -> bool:
     return os.environ.get("CI", "").lower() == "true"
 

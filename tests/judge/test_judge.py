@@ -27,6 +27,7 @@ from archer.judge import (
 )
 from archer.judge import judge as judge_module
 from archer.judge.judge import Crowd
+from conftest import let_everybody_through
 
 RIGHT = "def f(x): return x + 1"
 TEST = "assert f(1) == 2"
@@ -307,7 +308,7 @@ def test_usable_cores_on_systems_without_affinity(monkeypatch: pytest.MonkeyPatc
 
 def test_nothing_of_a_judge_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    tmp_path.chmod(0o711)
+    let_everybody_through(tmp_path)
     with Judge(workers=1, tier="B") as judge:
         program = "def f(x):\n    open('left', 'w').write('x')\n    return x + 1"
         assert judge.grade(check(program)).outcome == "pass"

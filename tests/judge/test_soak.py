@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from archer.judge import Check, FunctionCheck, Judge, Limits, StdinCheck, Tier
+from conftest import let_everybody_through
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -72,7 +73,7 @@ def soak(tier: Tier, count: int) -> None:
 
 @pytest.mark.parametrize("tier", ["A", "B"])
 def test_nothing_accumulates(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tmp_path.chmod(0o711)
+    let_everybody_through(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = open_descriptors()
     soak(tier, 100)
@@ -99,7 +100,7 @@ with Judge(workers=1, tier=sys.argv[1]) as judge:
 def test_a_killed_judge_takes_everything_along(tier: Tier, tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, tier]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    tmp_path.chmod(0o711)
+    let_everybody_through(tmp_path)
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as judge:
         assert judge.stdout is not None
         assert judge.stdout.readline() == b"open\n"

@@ -15,6 +15,7 @@ from archer.errors import ArcherError
 from archer.runs.faults import DiskFault
 from archer.runs.files import replace_json
 from archer.runs.folder import RunFolder
+from conftest import let_everybody_through
 from runs.test_comparison import write_run
 from runs.test_damage import IDENTITY, MANIFEST_HELD, RECORDS, made
 
@@ -45,9 +46,7 @@ def test_a_denied_folder_is_a_sentence(
     for command in commands:
         main(command)  # so that nothing is left to be imported
     capsys.readouterr()
-    for folder in (tmp_path, *tmp_path.parents):
-        if not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o111)
+    let_everybody_through(tmp_path)
     (run / denied).chmod(mode)
     with as_nobody():
         codes = [main(command) for command in commands]
