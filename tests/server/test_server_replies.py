@@ -344,7 +344,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any], str | None, str]] = {
         400,
         {"archer": {"settings": {"chat": False}}},
         None,
-        "no setting",
+        "not a setting",
     ),
     "value": (400, {"archer": {"settings": {"radius": 0}}}, None, "radius must be"),
     "Saber's n": (400, {"archer": {"settings": {"n": 0}}}, None, "n must be a whole number"),
