@@ -30,6 +30,7 @@ from archer.bench.traffic import PATIENCE, Load, percentile
 from archer.engine.knee import measured_budget
 from archer.errors import ArcherError
 from archer.model import Model, Request, Stream
+from archer.planning.pass_times import Timed
 from archer.planning.recording import Recording, Run, clients_named
 from archer.planning.trajectory import Trajectory, recorded
 
@@ -100,14 +101,14 @@ class Plan:
     seconds: float = 120.0
     """No request begins later than so long after the first one of its kind of load."""
     mixes: Mixes = field(default_factory=Mixes)
-    """Turns that are timed beforehand, for the recording."""
+    """Turns that are timed before each load, for the recording."""
 
 
 def serve_bench(model: Model, source: str, plan: Plan, options: Sequence[str] = ()) -> Found:
     """`source` is what `archer serve --model` is given; `model` the same, loaded here."""
     requests = plan.load.draw(model)
     bodies = [_body(request) for request in requests]
-    timed, budget = passes(model, plan.mixes), measured_budget(model.network)
+    timed, budget = list[Timed](), measured_budget(model.network)
     with _server(source, ("--budget", str(budget), *options)) as (server, started):
         alone, trajectories, direct, serial = _in_turn(model, requests, bodies, server)
         rate = len(alone) / sum(alone)
@@ -120,7 +121,8 @@ def serve_bench(model: Model, source: str, plan: Plan, options: Sequence[str] = 
             arrivals = tuple(each.at for each in plan.load.arrivals(requests, load * rate))
             asked.append((Run(f"arrivals {load:g}", arrivals, seconds=plan.seconds), _open))
         rows, runs = [], []
-        for run, way in asked:
+        for number, (run, way) in enumerate(asked):
+            timed += passes(model, replace(plan.mixes, seed=plan.mixes.seed + number))
             row, ran = _measured(run, way, server, bodies, alone, rate)
             rows.append(row)
             runs.append(ran)

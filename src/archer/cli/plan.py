@@ -292,7 +292,6 @@ def _compare(demand: DemandOptions, settings: Sequence[Setting], load: float, *,
 def _check(path: Path, within: float, *, json: bool) -> int:
     from archer.planning import shown
     from archer.planning.check import compared
-    from archer.planning.pass_times import Fitted
     from archer.planning.recording import read_recording
 
     if not 0 < within < 1:
@@ -301,11 +300,10 @@ def _check(path: Path, within: float, *, json: bool) -> int:
     found = list(compared(recording))
     missed = [each for each in found if abs(each.error) > within]
     if json:
-        fitted = Fitted.to(recording.timed)
         write_json(
             {
                 "within": within,
-                "fit_error": fitted.error,
+                "fit_error": recording.pass_times().error,
                 "missed": len(missed),
                 "rows": [each.as_dict() for each in found],
             }

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from archer.bench.traffic import percentile
-from archer.planning.pass_times import Fitted
 from archer.planning.recording import Recording, Run
 from archer.planning.simulation import Arrivals, Clients, SimulatedRequest, Source, simulate
 from archer.planning.ways import ByEngine
@@ -35,7 +34,7 @@ class Compared:
 
 def compared(recording: Recording) -> Iterator[Compared]:
     """p50 and p99 under every load of a recording, simulated with the pass times it holds."""
-    times = Fitted.to(recording.timed)
+    times = recording.pass_times()
     requests = [SimulatedRequest(each) for each in recording.trajectories]
     for run in recording.runs:
         ran = simulate(requests, _source(run), lambda: ByEngine(recording.budget), times)

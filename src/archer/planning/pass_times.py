@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from archer.engine.network import Shape
 from archer.engine.operations import operations
 from archer.engine.work import Work
 from archer.errors import BadRequest
-from archer.planning.trajectory import Share
+from archer.planning.trajectory import Share, Trajectory
 
 
 class PassTimes(Protocol):
@@ -134,18 +134,21 @@ class Fitted:
         return asdict(self)
 
     @classmethod
-    def to(cls, timed: Sequence[Timed]) -> Fitted:
+    def to(cls, timed: Sequence[Timed], alone: Iterable[tuple[Trajectory, float]] = ()) -> Fitted:
         """The costs that come nearest to what was timed, in relative terms; none of them below zero.
 
-        With five costs every set of those that are not zero can be tried.
+        `alone` are whole trajectories with their seconds, one row in every turn: over many turns the noise of
+        a machine cancels.  With five costs every set of those that are not zero can be tried.
         """
         if len(timed) < MOST_COSTS:
             raise BadRequest(
                 f"Pass times are fitted to at least {MOST_COSTS} timed passes, and here are {len(timed)}."
             )
-        seconds = np.array([each.seconds for each in timed])
-        features = np.array([_features(each.shares) for each in timed])
-        relative, ones = features / seconds[:, None], np.ones(len(timed))
+        seen = [(_features(each.shares), each.seconds) for each in timed]
+        seen += [(_features_alone(each), seconds) for each, seconds in alone]
+        seconds = np.array([taken for _, taken in seen])
+        features = np.array([each for each, _ in seen])
+        relative, ones = features / seconds[:, None], np.ones(len(seen))
         best, least = np.zeros(MOST_COSTS), np.inf
         for size in range(1, MOST_COSTS + 1):
             for kept in itertools.combinations(range(MOST_COSTS), size):
@@ -160,6 +163,13 @@ class Fitted:
 
 
 MOST_COSTS = 5
+
+
+def _features_alone(trajectory: Trajectory) -> list[float]:
+    """Of all its turns together."""
+    turns = np.array([_features((share,)) for share in trajectory.shares])
+    together: list[float] = turns.sum(axis=0).tolist()
+    return together
 
 
 def _features(shares: Sequence[Share]) -> list[float]:

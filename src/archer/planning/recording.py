@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from archer.errors import BadRequest
-from archer.planning.pass_times import Timed
+from archer.planning.pass_times import Fitted, Timed
 from archer.planning.trajectory import Trajectory
 
 
@@ -62,6 +62,10 @@ class Recording:
     alone: tuple[float, ...]
     """Seconds of each request alone, by the loop."""
     runs: tuple[Run, ...]
+
+    def pass_times(self) -> Fitted:
+        """Fitted to the turns that were timed and to the requests alone."""
+        return Fitted.to(self.timed, zip(self.trajectories, self.alone, strict=True))
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -46,7 +46,7 @@ def serve(
     seconds
         No request begins later than this after the first under its load.
     mixes
-        Turns that are timed beforehand, so that archer plan --check can simulate the same.
+        Mixes of rows that are timed before each load, so that archer plan --check can simulate the same.
     figure
         Plot latency against load, as this SVG file.
     json
