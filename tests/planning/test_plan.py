@@ -360,7 +360,8 @@ def recording() -> Recording:
         for rows in (1, 2, 4)
     ]
     run = Run("arrivals", arrivals, seconds=9.0, waits=waits)
-    return Recording(64, tuple(timed), tuple(made), (1.0,) * 8, (run,))
+    alone = tuple(sum(COSTS.seconds((share,)) for share in each.shares) for each in made)
+    return Recording(64, tuple(timed), tuple(made), alone, (run,))
 
 
 def test_a_simulation_of_what_was_simulated_is_right(tmp_path: Path) -> None:
