@@ -147,6 +147,7 @@ def test_peak_memory_of_a_shard_of_llada_8b(tmp_path: Path) -> None:
     published = SHAPES["llada-8b"]
     four_layers = replace(published, shape=replace(published.shape, layers=4))
     large = tmp_path / "large"
+    large.mkdir()
     write_checkpoint(large, config_of(four_layers), dtype=torch.bfloat16, shard=1 << 28)
     folder = read_folder(large)
     for rank in range(2):
