@@ -34,7 +34,6 @@ NOT_REPRODUCED = (
     "Nothing has been reproduced yet: `make results` does, and `make docs` writes this table."
 )
 NOT_PLANNED = "Nothing has been simulated yet: `make plan` does, and writes this table."
-RECORDED = ("serve-pocket.json", "recording-pocket.json")
 """Measurements of a server that a simulation can be held against; the first that is one counts."""
 RULES = {
     "saber": "Saber, eager",
@@ -191,13 +190,12 @@ def _planned(name: str, key: str, table: Callable[[Iterable[Any]], report.Table]
 
 
 def _checks() -> str:
-    """The simulation against the server's measurement, or against one that was made for this alone."""
-    for name in RECORDED:
-        found = _result(name)
-        if "recording" in found:
-            rows = shown.checks(compared(Recording.from_dict(found["recording"])))
-            return f"{report.setting(found)}\n\n{_markdown(rows)}"
-    return NOT_MEASURED
+    """The simulation against the server's measurement."""
+    found = _result("serve-pocket.json")
+    if "recording" not in found:
+        return NOT_MEASURED
+    rows = shown.checks(compared(Recording.from_dict(found["recording"])))
+    return f"{report.setting(found)}\n\n{_markdown(rows)}"
 
 
 def _noise(found: report.Found) -> list[str]:

@@ -270,3 +270,16 @@ def test_an_old_trace_survives_until_the_first_event(tmp_path: Path) -> None:
         writer.write(End(row=0, completion={}))
         writer.write(End(row=1, completion={}))
     assert [event.row for event in trace.read(path) if isinstance(event, End)] == [0, 1]
+
+
+@pytest.mark.parametrize("method", ["archer", "wino", "editing", "llada-confidence"])
+def test_plain_fields_are_what_the_checked_events_hold(model: Model, method: str) -> None:
+    """What the server writes without checks, against pydantic's own writing of the same events."""
+    stream = Stream(model, model.request([[5, 6, 7], [8, 9]], method, length=LENGTH))
+    for step in stream:
+        told = trace.plain_updates(step)
+        events = trace.updates(step)
+        assert [json.loads(json.dumps(each)) for each in told] == [
+            json.loads(event.model_dump_json()) for event in events
+        ]
+        assert [list(each) for each in told] == [list(Update.model_fields)] * len(told)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from archer.model import Model, Request
 
 VERSION = 1
+_ACCEPTED, _REPLACED, _REMASKED = int(ACCEPTED), int(REPLACED), int(REMASKED)
 
 
 class _Event(BaseModel):
@@ -107,8 +108,13 @@ class Updated(Protocol):
 
 def updates(step: Updated) -> list[Update]:
     """The events of one step, a row each; what a rule decodes beyond the wanted length is left out."""
+    return [Update.model_validate(each) for each in plain_updates(step)]
+
+
+def plain_updates(step: Updated) -> list[dict[str, Any]]:
+    """The fields of the same events, for whoever writes every update at once and has no time for checks."""
     return [
-        _event(row, update, Moment.of(call, step.decision, index, step.after.wanted))
+        _fields(row, update, Moment.of(call, step.decision, index, step.after.wanted))
         for index, (row, call, update) in enumerate(
             zip(step.rows, step.calls, step.after.updates, strict=True)
         )
@@ -117,25 +123,41 @@ def updates(step: Updated) -> list[Update]:
 
 def retold(row: int, history: History) -> list[Update]:
     """The events of a row that has ended."""
-    return [_event(row, number, moment) for number, moment in enumerate(history, start=1)]
+    return [
+        Update.model_validate(_fields(row, number, moment))
+        for number, moment in enumerate(history, start=1)
+    ]
 
 
-def _event(row: int, update: int, moment: Moment) -> Update:
-    call, changes = moment.call, moment.changes.tolist()
-    taken = [(at, sure) for at, what, _, sure in changes if what & int(REMASKED)]
-    return Update(
-        row=row,
-        update=update,
-        call=call.kind.value,
-        fed=call.fed,
-        distance=call.distance,
-        accepted=_placed(changes, int(ACCEPTED)),
-        replaced=_placed(changes, int(REPLACED)),
-        remasked=[at for at, _ in taken],
-        doubts=[_finite(sure) for _, sure in taken],
-        threshold=_finite(moment.threshold),
-        seconds=call.seconds,
-    )
+def _fields(row: int, update: int, moment: Moment) -> dict[str, Any]:
+    """Those of `Update`, in its order.  Changes are few, so plain tuples are quicker than arrays."""
+    call = moment.call
+    accepted, replaced, remasked, doubts = [], [], [], []
+    for at, what, token, sure in moment.changes.tolist():
+        confidence = _finite(sure)
+        placed = {"at": at, "token": token, "confidence": confidence}
+        if what & _ACCEPTED:
+            accepted.append(placed)
+        if what & _REPLACED:
+            replaced.append(placed)
+        if what & _REMASKED:
+            remasked.append(at)
+            doubts.append(confidence)
+    return {
+        "event": "update",
+        "row": row,
+        "update": update,
+        "call": call.kind.value,
+        "fed": call.fed,
+        "distance": call.distance,
+        "accepted": accepted,
+        "replaced": replaced,
+        "remasked": remasked,
+        "doubts": doubts,
+        "threshold": _finite(moment.threshold),
+        "seconds": call.seconds,
+        "pieces": None,
+    }
 
 
 @dataclass(frozen=True)
@@ -185,12 +207,16 @@ class Speller:
         self._told = _ids(request)
 
     def spelled(self, event: Update) -> Update:
-        placed = {change.token for change in (*event.accepted, *event.replaced)}
-        new = sorted(placed - self._told)
+        pieces = self.pieces(change.token for change in (*event.accepted, *event.replaced))
+        return event if pieces is None else event.model_copy(update={"pieces": pieces})
+
+    def pieces(self, tokens: Iterable[int]) -> dict[int, str] | None:
+        """How those look that have not been told yet."""
+        new = sorted(set(tokens) - self._told)
         if self._text is None or not new:
-            return event
+            return None
         self._told.update(new)
-        return event.model_copy(update={"pieces": {id: self._text.piece(id) for id in new}})
+        return {id: self._text.piece(id) for id in new}
 
 
 def recorded(
@@ -287,15 +313,6 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _ids(request: Request) -> set[int]:
     return {token for prompt in request.prompts for token in prompt}
-
-
-def _placed(changes: Sequence[tuple[int, int, int, float]], kind: int) -> list[Placed]:
-    """Those of one kind; they are few, so plain tuples are quicker than arrays."""
-    return [
-        Placed(at=at, token=token, confidence=_finite(sure))
-        for at, what, token, sure in changes
-        if what & kind
-    ]
 
 
 def _finite(value: float) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -347,20 +348,20 @@ def test_sizes_of_a_file_come_again_and_again() -> None:
     assert found.rate == 2.0
 
 
-def recording() -> Recording:
-    """As if the simulated machine had been measured."""
+def recording(drift: float = 1.0) -> Recording:
+    """As if the simulated machine had been measured; it was `drift` times as fast when turns were timed."""
     made = [even(20 + 7 * number, 16, 9, 3) for number in range(8)]
     asked = [SimulatedRequest(each) for each in made]
     arrivals = tuple(0.1 * number for number in range(8))
     ran = simulate(asked, Arrivals(arrivals), lambda: ByEngine(64), COSTS)
     waits = tuple((each.number, each.seconds) for each in ran.answered)
     timed = [
-        Timed(shares[:rows], COSTS.seconds(shares[:rows]))
+        Timed(shares[:rows], COSTS.seconds(shares[:rows]) / drift)
         for shares in (made[0].shares, made[5].shares, made[7].shares)
         for rows in (1, 2, 4)
     ]
-    run = Run("arrivals", arrivals, seconds=9.0, waits=waits)
-    alone = tuple(sum(COSTS.seconds((share,)) for share in each.shares) for each in made)
+    run = Run("arrivals", arrivals, seconds=9.0, waits=waits, cpu=ran.busy)
+    alone = tuple(sum(COSTS.seconds((share,)) for share in each.shares) / drift for each in made)
     return Recording(64, tuple(timed), tuple(made), alone, (run,))
 
 
@@ -373,6 +374,17 @@ def test_a_simulation_of_what_was_simulated_is_right(tmp_path: Path) -> None:
     found = list(compared(read))
     assert [each.what for each in found] == ["p50", "p99"]
     assert max(abs(each.error) for each in found) < 0.02
+
+
+@pytest.mark.parametrize("drift", [0.7, 1.25])
+def test_a_machine_that_drifts_after_its_turns_were_timed_is_followed(drift: float) -> None:
+    made = recording(drift)
+    for each in compared(made):
+        assert abs(each.error) < 0.02
+        assert each.drift == pytest.approx(drift, rel=0.02)
+    (run,) = made.runs
+    unpaced = replace(made, runs=(replace(run, cpu=0.0),))
+    assert max(abs(each.error) for each in compared(unpaced)) > 0.1, "nobody counted what it took"
 
 
 @pytest.mark.parametrize(

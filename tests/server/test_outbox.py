@@ -79,5 +79,38 @@ def test_a_loop_that_is_gone_is_no_error() -> None:
         made.append(Outbox(1))
 
     make()
-    made[0].post(Delta(0, "nobody hears this"))
-    assert made[0]._items == []
+    (outbox,) = made
+    assert outbox._loop.is_closed()
+    outbox.post(Delta(0, "nobody hears this"))
+    assert len(outbox._items) == 1, "and it raised nothing"
+
+
+@on_a_loop
+async def test_updates_that_follow_soon_are_taken_together(pocket: Model) -> None:
+    steps = list(pocket.stream(PROBLEM, length=16))
+    outbox = Outbox(len(steps), pause=30.0)
+    outbox.post(Moment.of(steps[0], 0))
+    assert len(await outbox.take()) == 1, "the first update waits for nothing"
+    for step in steps[1:]:
+        outbox.post(Moment.of(step, 0))
+    later = asyncio.ensure_future(outbox.take())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not later.done(), "updates within the pause wake nobody"
+    outbox.post(Delta(0, "said"))
+    items = await asyncio.wait_for(later, 10)
+    assert [type(item) for item in items] == [Moment] * (len(steps) - 1) + [Delta]
+
+
+@on_a_loop
+async def test_updates_are_taken_once_the_pause_is_over(pocket: Model) -> None:
+    first, second, third, *_ = pocket.stream(PROBLEM, length=16)
+    outbox = Outbox(8, pause=0.02)
+    taken = []
+    for step in (first, second):
+        outbox.post(Moment.of(step, 0))
+        taken += await asyncio.wait_for(outbox.take(), 10)
+    await asyncio.sleep(0.1)
+    outbox.post(Moment.of(third, 0))
+    taken += await asyncio.wait_for(outbox.take(), 10)
+    assert [item.after.updates[0] for item in taken if isinstance(item, Moment)] == [1, 2, 3]

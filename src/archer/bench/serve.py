@@ -317,6 +317,7 @@ def _measured(
 ) -> tuple[Row, Run]:
     before = server.cpu
     done, whole = asking(run, server, bodies)
+    spent = server.cpu - before
     if not done:
         raise ArcherError(
             f"No request was answered under the load {run.load!r}: none began within "
@@ -332,9 +333,9 @@ def _measured(
         throughput=len(done) / whole,
         goodput=well / whole,
         over_alone=len(done) / whole / rate,
-        cpu=(server.cpu - before) / len(done),
+        cpu=spent / len(done),
     )
-    return row, replace(run, waits=tuple(done))
+    return row, replace(run, waits=tuple(done), cpu=spent)
 
 
 def _left(server: _Server, body: Mapping[str, Any]) -> Seconds:

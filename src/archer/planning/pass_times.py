@@ -130,6 +130,11 @@ class Fitted:
             total += self.per_scored * share.scored
         return total
 
+    def slower(self, by: float) -> Fitted:
+        """The costs on a machine that takes `by` times as long for everything."""
+        turn, row, column = by * self.per_turn, by * self.per_row, by * self.per_column
+        return Fitted(turn, row, column, by * self.per_pair, by * self.per_scored, self.error)
+
     def as_dict(self) -> dict[str, float]:
         return asdict(self)
 

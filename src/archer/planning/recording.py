@@ -32,6 +32,8 @@ class Run:
     """No request begins later than this."""
     waits: tuple[tuple[int, float], ...] = ()
     """Which request was answered after how many seconds, as it was measured."""
+    cpu: float = 0.0
+    """Seconds that the server computed meanwhile; 0 where nobody counted."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -40,6 +42,7 @@ class Run:
             "clients": self.clients,
             "seconds": self.seconds,
             "waits": [list(each) for each in self.waits],
+            "cpu": self.cpu,
         }
 
     @classmethod
@@ -48,7 +51,7 @@ class Run:
         arrivals = tuple(found["arrivals"])
         clients = found["clients"]
         load = clients_named(clients) if clients else found["load"]
-        return cls(load, arrivals, clients, found["seconds"], waits)
+        return cls(load, arrivals, clients, found["seconds"], waits, found.get("cpu", 0.0))
 
 
 @dataclass(frozen=True)

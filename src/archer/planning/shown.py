@@ -12,7 +12,7 @@ Table = list[Sequence[str]]
 
 PLANS = ("device", "radius", "budget", "devices", "alone s", "p50 s", "p99 s", "in time", "good /s")
 WAYS = ("device", "way", "mean s", "p50 s", "p99 s", "p99 s, small", "slowdown", "in time")
-CHECKS = ("load", "what", "measured s", "simulated s", "error")
+CHECKS = ("load", "what", "measured s", "simulated s", "error", "drift")
 
 
 def plans(found: Iterable[Told]) -> Table:
@@ -44,7 +44,8 @@ def checks(found: Iterable[Compared]) -> Table:
     rows: Table = [CHECKS]
     for each in found:
         seconds = [f"{each.measured:.2f}", f"{each.simulated:.2f}"]
-        rows.append([each.load, each.what, *seconds, f"{100 * each.error:+.1f} %"])
+        error, drift = f"{100 * each.error:+.1f} %", f"{each.drift:.2f}"
+        rows.append([each.load, each.what, *seconds, error, drift])
     return rows
 
 

@@ -1,12 +1,14 @@
 """From the engine's thread to the event loop: what happened to the rows of one HTTP request.
 
 The engine never waits here.  What a slow reader has not taken is merged: deltas become one delta, and updates
-beyond a backlog become one event that tells the response they led to.
+beyond a backlog become one event that tells the response they led to.  Updates in quick succession are taken
+together: waking the loop costs more than the event, and nobody watches faster than a screen.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -69,26 +71,42 @@ class Failed:
 Item = Moment | Skipped | Delta | Finished | Failed
 
 
+PAUSE = 0.05
+"""Seconds after updates were taken in which further updates wake nobody; text and ends always do."""
+
+
 class Outbox:
     """What is to be told, in order.  `post` may be called on any thread, the rest on the loop's."""
 
-    def __init__(self, backlog: int) -> None:
+    def __init__(self, backlog: int, pause: float = PAUSE) -> None:
         self._loop = asyncio.get_running_loop()
-        self._backlog = backlog
+        self._backlog, self._pause = backlog, pause
+        self._lock = threading.Lock()
         self._items: list[Item] = []
         self._updates = 0
         self._filled = asyncio.Event()
+        self._pausing: asyncio.TimerHandle | None = None
 
     def post(self, item: Item) -> None:
-        with suppress(RuntimeError):  # the loop is gone, and its clients with it
-            self._loop.call_soon_threadsafe(self._put, item)
+        with self._lock:
+            self._put(item)
+            waits = self._pausing is not None and isinstance(item, Moment)
+        if not waits:
+            with suppress(RuntimeError):  # the loop is gone, and its clients with it
+                self._loop.call_soon_threadsafe(self._filled.set)
 
     async def take(self) -> list[Item]:
         """Everything that has happened since; waits for something to happen."""
-        await self._filled.wait()
-        self._filled.clear()
-        items, self._items, self._updates = self._items, [], 0
-        return items
+        while True:
+            await self._filled.wait()
+            self._filled.clear()
+            with self._lock:
+                items, updates = self._items, self._updates
+                self._items, self._updates = [], 0
+                if updates:
+                    self._begin_pause()
+            if items:
+                return items
 
     def _put(self, item: Item) -> None:
         last = self._items[-1] if self._items else None
@@ -100,7 +118,18 @@ class Outbox:
         if self._updates > self._backlog:
             self._items = merged(self._items)
             self._updates = 0
-        self._filled.set()
+
+    def _begin_pause(self) -> None:
+        if self._pausing is not None:
+            self._pausing.cancel()
+        self._pausing = self._loop.call_later(self._pause, self._end_pause)
+
+    def _end_pause(self) -> None:
+        with self._lock:
+            self._pausing = None
+            waiting = bool(self._items)
+        if waiting:
+            self._filled.set()
 
 
 def merged(items: Iterable[Item]) -> list[Item]:

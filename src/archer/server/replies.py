@@ -53,12 +53,18 @@ class Reply:
         return self._part(index, {"content": text} if self.chat else text)
 
     def silent(self, index: int) -> str:
-        """A choice that nothing is added to."""
-        return self._part(index, {} if self.chat else "")
+        """A choice that nothing is added to; a row has many of them."""
+        if index not in self._silences:
+            self._silences[index] = self._part(index, {} if self.chat else "")
+        return self._silences[index]
 
     def closing(self, index: int, reason: str, logprobs: dict[str, Any] | None) -> str:
         """A choice that ends."""
         return self._part(index, {} if self.chat else "", reason, logprobs)
+
+    @cached_property
+    def _silences(self) -> dict[int, str]:
+        return {}
 
     @cached_property
     def _chunk_head(self) -> str:

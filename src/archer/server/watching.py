@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archer.server.outbox import Moment, Skipped
-from archer.trace import Speller, start, updates
+from archer.trace import Speller, plain_updates, start
 
 if TYPE_CHECKING:
     from archer.completion import Completion
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 STABLE = 8
 """Updates without a change after which a position counts as stable.  It may change all the same."""
+_WRITER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 class Watch:
@@ -34,18 +35,20 @@ class Watch:
     def updates(self, moment: Moment) -> list[tuple[int, str]]:
         """Each event with its row."""
         told = []
-        for event in updates(moment):
-            changed, masked = self._changed[event.row], self._open[event.row]
-            for change in (*event.accepted, *event.replaced):
-                changed[change.at] = event.update
-                masked[change.at] = False
-            for at in event.remasked:
-                changed[at] = event.update
+        for event in plain_updates(moment):
+            row, update = event["row"], event["update"]
+            changed, masked = self._changed[row], self._open[row]
+            tokens = []
+            for change in (*event["accepted"], *event["replaced"]):
+                changed[change["at"]] = update
+                masked[change["at"]] = False
+                tokens.append(change["token"])
+            for at in event["remasked"]:
+                changed[at] = update
                 masked[at] = True
-            spelled = self._speller.spelled(event).model_dump_json()
-            told.append(
-                (event.row, f'{spelled[:-1]},"stable":{self._stable(event.row, event.update)}}}')
-            )
+            event["pieces"] = self._speller.pieces(tokens)
+            event["stable"] = self._stable(row, update)
+            told.append((row, _WRITER.encode(event)))
         return told
 
     def skipped(self, item: Skipped) -> str:
