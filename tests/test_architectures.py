@@ -8,15 +8,13 @@ from dataclasses import asdict, fields, replace
 import pytest
 
 from archer.bench.shapes import SHAPES
-from archer.loading.architectures import (
-    ARCHITECTURES,
-    DREAM,
-    LLADA,
-    LLADA2,
-    LLADA_MOE,
-    Architecture,
-)
+from archer.loading.architecture import Architecture
+from archer.loading.architectures import ARCHITECTURES
 from archer.loading.checkpoint import slots_of
+from archer.loading.families.dream import DREAM
+from archer.loading.families.llada import LLADA
+from archer.loading.families.llada2 import LLADA2
+from archer.loading.families.llada_moe import LLADA_MOE
 from archer.loading.model_config import ModelConfig, config_for, parse_config
 from conftest import REPOSITORY, shared
 

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from archer.errors import BadModel
-from archer.loading.architectures import DREAM, LLADA, Architecture
+from archer.loading.architecture import Architecture
+from archer.loading.families.dream import DREAM
+from archer.loading.families.llada import LLADA
 from archer.loading.model_config import parse_config
 from folders import Config, dream_config, llada_config
 

@@ -14,7 +14,7 @@ from archer.decoders.wino import Wino
 from archer.decoders.wrappers import PromptBlind, seen_by
 from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
-from archer.loading.architectures import PROMPT_BLIND
+from archer.loading.families.llada import PROMPT_BLIND
 from archer.policies.prompt_cache import Archer, Eager
 from folders import make_llada
 from networks import backbone

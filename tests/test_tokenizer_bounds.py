@@ -17,8 +17,9 @@ from tokenizers.pre_tokenizers import Whitespace
 from archer.errors import BadModel, BadRequest
 from archer.loading import text as codec
 from archer.loading import tokenizer_child, tokenizer_files
-from archer.loading.architectures import ARCHITECTURES, LLADA
+from archer.loading.architectures import ARCHITECTURES
 from archer.loading.checkpoint import read_folder
+from archer.loading.families.llada import LLADA
 from archer.loading.text import read_text
 from archer.loading.tokenizer_bounds import check_tokenizer, endless
 from archer.loading.tokenizer_files import KNOWN_PATTERNS, read_tokenizer

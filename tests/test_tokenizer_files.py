@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from archer.errors import BadModel
-from archer.loading.architectures import DREAM, LLADA
+from archer.loading.families.dream import DREAM
+from archer.loading.families.llada import LLADA
 from archer.loading.tokenizer_files import read_tokenizer, token_names
 from conftest import shared
 from folders import LLADA_MARKERS, byte_tokenizer, make_dream, make_llada, write_json

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archer.engine.network import Transformer
 from archer.errors import BadRequest
-from archer.loading.architectures import Architecture
+from archer.loading.architecture import Architecture
 from archer.loading.checkpoint import named_tensors
 from archer.pocket import tokenizer as vocabulary
 from pocket_training import checkpoint

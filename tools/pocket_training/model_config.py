@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from archer.engine.network import Shape
-from archer.loading.architectures import Architecture
+from archer.loading.architecture import Architecture
 
 
 def model_config(architecture: Architecture, shape: Shape, end: int, mask: int) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from archer.engine.network import Shape
 from archer.errors import BadRequest
-from archer.loading.architectures import DREAM, LLADA, PROMPT_BLIND, Architecture
+from archer.loading.architecture import Architecture
+from archer.loading.families.dream import DREAM
+from archer.loading.families.llada import LLADA, PROMPT_BLIND
 
 
 @dataclass(frozen=True)

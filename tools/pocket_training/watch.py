@@ -15,7 +15,8 @@ from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
 from archer.engine.network import Transformer
 from archer.judge import FunctionCheck, Judge
-from archer.loading.architectures import LLADA, Architecture
+from archer.loading.architecture import Architecture
+from archer.loading.families.llada import LLADA
 from archer.pocket import prompts
 from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import END, MASK, token_id

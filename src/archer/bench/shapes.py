@@ -13,7 +13,11 @@ from archer.engine.experts import Experts
 from archer.engine.network import Shape, Transformer
 from archer.engine.router import Router
 from archer.errors import BadRequest
-from archer.loading.architectures import DREAM, LLADA, LLADA2, LLADA_MOE, Architecture
+from archer.loading.architecture import Architecture
+from archer.loading.families.dream import DREAM
+from archer.loading.families.llada import LLADA
+from archer.loading.families.llada2 import LLADA2
+from archer.loading.families.llada_moe import LLADA_MOE
 from archer.loading.hub import BUNDLED
 from archer.requests import Window
 

@@ -15,6 +15,7 @@ from ray import serve
 from ray.serve import Application
 
 from archer.model import DTYPES, SPELLINGS
+from archer.runs.executors.source import Source
 from archer.server.access import read_keys
 from archer.server.hosted import Hosted
 from archer.server.lifecycle import Setup
@@ -108,7 +109,10 @@ class Settings(BaseModel):
 
     def hosted(self) -> Hosted:
         """The application of one replica; its model is loaded when it is opened."""
-        return Hosted(self._load, self.setup())
+        source = Source(
+            self.model, self.revision, self.device, self.dtype, self.quantize, self.threads
+        )
+        return Hosted(source.load, self.setup())
 
     def options(self) -> dict[str, Any]:
         """What Ray Serve is told about the replicas.
@@ -136,18 +140,6 @@ class Settings(BaseModel):
             "health_check_period_s": HEALTH_SECONDS,
             "ray_actor_options": {"num_cpus": self.threads or 1, "num_gpus": int(accelerated)},
         }
-
-    def _load(self) -> Any:
-        from archer.model import load
-
-        return load(
-            self.model,
-            revision=self.revision,
-            device=self.device,
-            dtype=self.dtype,
-            quantize=self.quantize,
-            threads=self.threads,
-        )
 
 
 class Replica:

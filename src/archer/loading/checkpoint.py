@@ -17,7 +17,7 @@ from torch import Tensor
 from archer.engine.network import Shape, Transformer
 from archer.engine.shard import Shard, shape_of
 from archer.errors import BadModel
-from archer.loading.architectures import Architecture, In, Part, Placement
+from archer.loading.architecture import Architecture, In, Part, Placement
 from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
 from archer.loading.shards import Stored, read_tensors

@@ -10,7 +10,8 @@ from typing import TypeGuard
 from archer.engine.experts import Experts
 from archer.engine.network import Shape
 from archer.errors import BadModel
-from archer.loading.architectures import ARCHITECTURES, Architecture
+from archer.loading.architecture import Architecture
+from archer.loading.architectures import ARCHITECTURES
 from archer.loading.model_files import Json, kind_of
 
 LARGEST_LAYERS = 1 << 10

@@ -11,7 +11,8 @@ from tokenizers.models import BPE
 
 from archer.errors import BadModel
 from archer.loading import tokenizer_child
-from archer.loading.architectures import ARCHITECTURES, Architecture
+from archer.loading.architecture import Architecture
+from archer.loading.architectures import ARCHITECTURES
 from archer.loading.model_files import (
     MEGABYTE,
     Json,

@@ -12,7 +12,9 @@ from typing import Any
 
 from archer.bench.weights import filled
 from archer.engine.network import Transformer
-from archer.loading.architectures import DREAM, LLADA, Architecture
+from archer.loading.architecture import Architecture
+from archer.loading.families.dream import DREAM
+from archer.loading.families.llada import LLADA
 from archer.model import Model
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, value

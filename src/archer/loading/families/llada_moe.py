@@ -1,0 +1,84 @@
+"""LLaDA-MoE: experts chosen by a softmax in every layer."""
+
+from archer.engine.router import Router
+from archer.loading.architecture import Architecture, ExpertKeys, Keys, KnownModel, Part, Placement
+from archer.loading.families.ling import LING
+
+LLADA_MOE = Architecture(
+    name="LLaDAMoEModelLM",
+    model_type="llada",
+    blind=False,
+    shift=False,
+    qkv_bias=False,
+    rope_float32=False,
+    keys=Keys(
+        layers="num_hidden_layers",
+        width="hidden_size",
+        heads="num_attention_heads",
+        kv_heads="num_key_value_heads",
+        vocabulary="vocab_size",
+        norm_epsilon="rms_norm_eps",
+        max_positions="max_position_embeddings",
+        experts=ExpertKeys(
+            count="num_experts",
+            active="num_experts_per_tok",
+            inner="expert_intermediate_size",
+        ),
+    ),
+    fixed={
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "partial_rotary_factor": (1, 1.0),
+        "qk_layernorm": True,
+        "shared_expert_intermediate_size": None,
+        "tie_word_embeddings": False,
+    },
+    if_given={
+        "clip_qkv": None,
+        "expert_capacity": None,
+        "moe_router_enable_expert_bias": (False, None),
+        "moe_router_score_function": ("softmax", None),
+        "quantization_config": None,
+        "rope_scaling": None,
+        "routed_scaling_factor": (1, 1.0, None),
+        "router_num_group": (None, -1),
+        "router_topk_group": (None, -1),
+    },
+    equal=(),
+    placements=(
+        Placement("model.embed_tokens.weight", "embedding"),
+        Placement("model.norm.weight", "norm"),
+        Placement("lm_head.weight", "head"),
+        Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
+        Placement("model.layers.{i}.self_attn.q_proj.weight", "layers.{i}.qkv", Part.QUERIES),
+        Placement("model.layers.{i}.self_attn.k_proj.weight", "layers.{i}.qkv", Part.KEYS),
+        Placement("model.layers.{i}.self_attn.v_proj.weight", "layers.{i}.qkv", Part.VALUES),
+        Placement("model.layers.{i}.self_attn.q_norm.weight", "layers.{i}.query_norm"),
+        Placement("model.layers.{i}.self_attn.k_norm.weight", "layers.{i}.key_norm"),
+        Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
+        Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
+        Placement("model.layers.{i}.mlp.gate.weight", "layers.{i}.router"),
+        Placement(
+            "model.layers.{i}.mlp.experts.{e}.gate_proj.weight",
+            "layers.{i}.expert_gate_up",
+            Part.GATE,
+        ),
+        Placement(
+            "model.layers.{i}.mlp.experts.{e}.up_proj.weight",
+            "layers.{i}.expert_gate_up",
+            Part.UP,
+        ),
+        Placement("model.layers.{i}.mlp.experts.{e}.down_proj.weight", "layers.{i}.expert_down"),
+    ),
+    trained_window=None,
+    turn_ends=("<|role_end|>",),
+    split_pattern=None,
+    models=(
+        KnownModel("inclusionAI/LLaDA-MoE-7B-A1B-Instruct", "7B, 1B active, chat"),
+        KnownModel("inclusionAI/LLaDA-MoE-7B-A1B-Base", "7B, 1B active, raw prompts"),
+    ),
+    qk_norm=True,
+    router=Router.SOFTMAX,
+    per_layer=(("moe_layer_freq", 1),),
+    special_ids=LING,
+)
