@@ -167,6 +167,8 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "llada2-edit": ("llada2-edit+archer", "LLaDA2.1's own decoding, finished blocks kept"),
 }
 """The rows of the paper's main table, and the control it lacks."""
+DEFAULT_METHOD = "archer"
+"""What decodes where nobody names a method: in Python, on the command line and by the server."""
 
 ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block", "least": "n"}
 """Names that users of transformers expect, and Saber's n where `n` counts samples."""

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from archer import compatibility
-from archer.catalogue import ALIASES
+from archer.catalogue import ALIASES, DEFAULT_METHOD
 from archer.completion import Completion, Tally, add
 from archer.decoders.wrappers import seen_by
 from archer.devices import bf16_refusal, default_device, default_dtype
@@ -243,7 +243,7 @@ class Model:
     def generate(
         self,
         prompts: Prompts,
-        method: str | Method = "archer",
+        method: str | Method = DEFAULT_METHOD,
         *,
         n: int = 1,
         stop: str | Sequence[str] = (),
@@ -301,11 +301,15 @@ class Model:
         """The arithmetic of its passes."""
         return compiled() if self.compiled else PLAIN
 
-    def stream(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Stream:
+    def stream(
+        self, prompts: Prompts, method: str | Method = DEFAULT_METHOD, **options: Any
+    ) -> Stream:
         """The same, update by update."""
         return Stream(self, self.request(prompts, method, **options))
 
-    def record(self, prompts: Prompts, method: str | Method = "archer", **options: Any) -> Trace:
+    def record(
+        self, prompts: Prompts, method: str | Method = DEFAULT_METHOD, **options: Any
+    ) -> Trace:
         """The same with every update kept; a notebook shows the player."""
         return record(self, self.request(prompts, method, **options))
 
@@ -351,7 +355,7 @@ class Model:
     def request(
         self,
         prompts: Prompts,
-        method: str | Method = "archer",
+        method: str | Method = DEFAULT_METHOD,
         *,
         seed: int = 0,
         chat: bool = True,

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from archer.catalogue import DEFAULT_METHOD
 from archer.cli import COMMANDS, app, main
 from archer.cli.output import allotted
 from archer.studies.registry import ABOUT
@@ -125,7 +126,7 @@ def test_bash_understands_its_script() -> None:
 def test_help_tells_the_defaults(capsys: Capture) -> None:
     assert main(["generate", "--help"]) == 0
     out = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for told in ("[default: archer]", "[default: pocket]", "[default: 8]", "else 256]"):
+    for told in (f"[default: {DEFAULT_METHOD}]", "[default: pocket]", "[default: 8]", "else 256]"):
         assert told in out
     assert "[default: False]" not in out
 

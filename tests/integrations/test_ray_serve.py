@@ -240,7 +240,8 @@ def served() -> Iterator[str]:
     ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": PORT})
-        serve.run(app({"replicas": 2, "queue": 4, "threads": 1, "memory": 0.004}), name="archer")
+        short = {"queue": 4, "memory": 0.004, "queue_timeout": 600}
+        serve.run(app({"replicas": 2, "threads": 1, **short}), name="archer")
         yield f"{URL}/v1"
     finally:
         serve.shutdown()
@@ -269,7 +270,7 @@ def test_overload_is_told_with_429(served: str) -> None:
     body = ASKED | SLOW | {"max_tokens": 256}
 
     def ask(_: int) -> httpx.Response:
-        return httpx.post(f"{served}/chat/completions", json=body, timeout=120)
+        return httpx.post(f"{served}/chat/completions", json=body, timeout=600)
 
     with ThreadPoolExecutor(48) as pool:
         replies = list(pool.map(ask, range(48)))

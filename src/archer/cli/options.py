@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from archer.methods import Method
     from archer.model import Model
 
-DEFAULT_METHOD = "archer"
-
 
 @Parameter(name="*", group="Model")
 @dataclass(frozen=True)
@@ -131,6 +129,7 @@ class MethodOptions:
 
     def chosen(self) -> Chosen:
         """The same with a preset file read; what is given on the command line takes precedence."""
+        from archer.catalogue import DEFAULT_METHOD
         from archer.preset_file import is_file, open_preset
 
         if self.preset is None or not is_file(self.preset):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archer.catalogue import METHODS
+from archer.catalogue import DEFAULT_METHOD, METHODS
 from archer.completion import Completion
 from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from archer.service.engine import Engine
     from archer.service.handle import Handle
 
-DEFAULT_METHOD = "archer"
 NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
 """Options of `Model.request` itself, which have fields of their own or none."""
 
