@@ -34,10 +34,9 @@ def doctor(
     compile
         Check torch.compile as well.
     shape
-        Whose layers the self-test times: llada-8b, which is the default, dream-7b, llada-moe-7b,
-        llada2-mini or small.
+        Whose layers the self-test times, such as dream-7b or llada-moe-7b [default: llada-8b].
     output
-        Where the self-test writes its findings, to attach to an issue; archer-selftest.json.
+        Where the self-test writes its findings, to attach to an issue [default: archer-selftest.json].
     json
         Print one JSON object instead of lines.
     """
@@ -56,8 +55,13 @@ def doctor(
     if json:
         write_json(report.as_dict())
     else:
-        for line in report.lines():
-            write_line(line)
+        facts = report.facts()
+        width = max(map(len, facts)) + 2
+        for name, value in facts.items():
+            write_line(f"{name:<{width}}{value}", hanging=width)
+        if report.bf16.refusal is not None:
+            write_line("")
+            write_line(report.bf16.refusal)
     return 0
 
 
