@@ -82,8 +82,9 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
     for found in checks(plan):
         findings.append(found)
         if not json:
-            sign = "ok    " if found.passed else "FAILED"
-            write_line(f"{sign}  {found.name}: {found.told} ({found.seconds:.1f} s)")
+            sign = "ok      " if found.passed else "FAILED  "
+            line = f"{sign}{found.name}: {found.told} ({found.seconds:.1f} s)"
+            write_line(line, hanging=len(sign))
     told = as_dict(plan, findings, machine(*where))
     try:
         replace_json(output, told)
