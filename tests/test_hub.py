@@ -190,6 +190,11 @@ def test_neither_folder_nor_hub_id(name: str) -> None:
         locate(name, None)
 
 
+def test_a_misspelled_bundled_model_gets_a_suggestion() -> None:
+    with pytest.raises(BadModel, match=r"Did you mean 'pocket'\?$"):
+        locate("poket", None)
+
+
 def test_a_path_is_never_a_hub_id(tmp_path: Path) -> None:
     with pytest.raises(BadModel, match="There is no folder"):
         locate(Path("some-body/LLaDA-tiny"), None)

@@ -193,7 +193,9 @@ def test_presets_are_the_published_operating_points_and_never_a_default() -> Non
     assert build("archer", {"radius": 3}, "paper:mbpp").settings["radius"] == 3
     assert build("archer", {"length": 512}, "paper").settings["length"] == 512
     assert build("saber+archer:3", {}, "paper:mbpp").settings["radius"] == 3
-    assert refusal("archer", {}, "papr").startswith("There is no preset 'papr'. Presets: paper, ")
+    assert refusal("archer", {}, "papr").startswith(
+        "There is no preset 'papr'. Did you mean 'paper'? Presets: paper, "
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -173,10 +173,10 @@ def test_a_card_is_known_by_what_its_driver_calls_it(driver: str, card: str | No
 
 def test_the_floor_of_a_known_card_stands_beside_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan("cpu", "float32", shape="small")
-    assert "no floor beside it: cpu is an unknown card" in selftest.steps(plan).told
+    assert "limits by data sheet are only known for GPUs" in selftest.steps(plan).told
     monkeypatch.setattr(archer.bench.machine, "device_name", lambda device: "NVIDIA H200")
     found = selftest.steps(plan)
-    assert "the floor of a H200 in 16 bits: full 0." in found.told
+    assert "by its data sheet the H200 needs at least 0." in found.told
     assert found.figures["card"] == "H200"
 
 

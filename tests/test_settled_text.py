@@ -302,6 +302,8 @@ def test_stop_strings_are_one_or_several() -> None:
         as_stops(["a", ""])
     with pytest.raises(BadRequest, match="A stop string must be text, not int"):
         as_stops([3])  # type: ignore[list-item]
+    with pytest.raises(BadRequest, match="stop must be text or a list of texts, not int"):
+        as_stops(3)  # type: ignore[arg-type]
 
 
 # --- every decoder ------------------------------------------------------------------------------

@@ -55,8 +55,8 @@ class Report:
         bf16 = {**asdict(self.bf16), "refusal": self.bf16.refusal}
         return {**asdict(self), "devices": list(self.devices), "bf16": bf16}
 
-    def lines(self) -> list[str]:
-        """The findings as text for people, the remedy last."""
+    def facts(self) -> dict[str, str]:
+        """The findings by name, as text for people."""
         facts = {
             "python": self.python,
             "platform": self.platform,
@@ -69,9 +69,7 @@ class Report:
         }
         if self.bf16.with_variable is not None:
             facts["bf16 capped"] = f"{self.bf16.with_variable} ({ISA_SETTING})"
-        width = max(map(len, facts)) + 2
-        lines = [f"{name:<{width}}{value}" for name, value in facts.items()]
-        return lines if self.bf16.refusal is None else [*lines, "", self.bf16.refusal]
+        return facts
 
 
 def examine(command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS) -> Report:

@@ -212,7 +212,9 @@ def _preset(name: str | None) -> Mapping[str, Any]:
     if name is None:
         return {}
     if name not in PRESETS:
-        raise BadRequest(f"There is no preset {name!r}. Presets: {', '.join(PRESETS)}.")
+        raise BadRequest(
+            f"There is no preset {name!r}.{meant(name, PRESETS)} Presets: {', '.join(PRESETS)}."
+        )
     return PRESETS[name]
 
 

@@ -211,14 +211,19 @@ def steps(plan: Plan) -> Finding:
     rounds = f"{row.rounds} round{'s' * (row.rounds != 1)}"
     told = (
         f"{subject.name}, {figures.layers} layers, {rounds}: full {figures.full_ms:.1f} ms, "
-        f"cached {figures.cached_ms:.1f} ms, {figures.speedup:.2f} x as fast where counting allows "
-        f"{figures.limit:.2f} x{' (more is noise)' if figures.speedup > figures.limit else ''}; "
+        f"cached {figures.cached_ms:.1f} ms, {figures.speedup:.2f} times as fast; by counting, at most "
+        f"{figures.limit:.2f} times{' (more is noise)' if figures.speedup > figures.limit else ''}; "
     )
-    if card is None:
-        told += f"no floor beside it: {device_name(device)} is an unknown card"
-    else:
+    if card is not None:
         full, cached = least[card.name]
-        told += f"the floor of a {card.name} in 16 bits: full {full:.2f} ms, cached {cached:.2f} ms"
+        told += (
+            f"by its data sheet the {card.name} needs at least {full:.2f} ms and {cached:.2f} ms "
+            "in 16 bits"
+        )
+    elif device.type == "cpu":
+        told += "limits by data sheet are only known for GPUs"
+    else:
+        told += f"no limits by data sheet are known for {device_name(device)}"
     return Finding(
         "steps",
         passed=figures.speedup > 1,

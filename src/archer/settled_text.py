@@ -8,7 +8,7 @@ in which positions are filled does not matter.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from archer.engine.arrays import Flags, Ints
 from archer.errors import BadRequest
@@ -63,6 +63,8 @@ class SettledText:
 
 def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
     """One stop string or several; refuses what could never stop anything, or would stop everything."""
+    if not isinstance(stop, Iterable):
+        raise BadRequest(f"stop must be text or a list of texts, not {type(stop).__name__}.")
     stops = (stop,) if isinstance(stop, str) else tuple(stop)
     for each in stops:
         if not isinstance(each, str):

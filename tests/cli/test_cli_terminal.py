@@ -47,7 +47,7 @@ def test_python_dash_m_is_the_command() -> None:
     assert said("nothing").returncode == 2
 
 
-LISTS = ["methods", "methods archer", "methods --matrix", "tasks", "study"]
+LISTS = ["methods", "methods archer", "methods --matrix", "tasks", "study", "models"]
 REFUSED = "generate x --method sabre"
 
 
@@ -129,6 +129,19 @@ def test_help_tells_the_defaults(capsys: Capture) -> None:
     for told in (f"[default: {DEFAULT_METHOD}]", "[default: pocket]", "[default: 8]", "else 256]"):
         assert told in out
     assert "[default: False]" not in out
+    assert main(["bench", "step", "--help"]) == 0
+    assert "Tokens of the response. [default: 256]" in capsys.readouterr().out
+
+
+def test_a_refused_option_points_to_the_help_of_its_command(capsys: Capture) -> None:
+    assert main(["eval", "pocket", "--metod", "saber"]) == 2
+    assert capsys.readouterr().err.endswith("See `archer eval --help`.\n")
+    assert main(["bench", "step", "--respons", "64"]) == 2
+    assert capsys.readouterr().err.endswith("See `archer bench step --help`.\n")
+    assert main(["evl"]) == 2
+    assert capsys.readouterr().err.endswith("See `archer --help`.\n")
+    assert main(["completion"]) == 2
+    assert "SHELL" in capsys.readouterr().err
 
 
 def test_a_prompt_from_stdin(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,18 +168,21 @@ def test_pocket_says_what_it_can_do(capsys: Capture) -> None:
 
 
 def test_ctrl_c_leaves_one_bar_and_the_command_that_goes_on(tmp_path: Path) -> None:
-    arguments = ["eval", "pocket-dev", "--limit", "100", "--out", "run"]
+    arguments = ["eval", "pocket-dev", "--method", "archer:8", "--limit", "100", "--out", "a run"]
     written = in_terminal(
         arguments,
-        columns=120,
+        columns=80,
         folder=tmp_path,
         interrupt=lambda text: re.search(r" [1-9]\d?/100", plain(text)) is not None,
         code=130,
     )
     assert written.count("\x1b[?25h") >= written.count("\x1b[?25l") > 0, "the cursor is back"
-    *_, bar, last = plain(written).rstrip().split("\n")
+    *_, bar, told, command = plain(written).rstrip().split("\n")
     assert "/100" in bar
-    assert last == ("archer: interrupted. To resume: archer eval pocket-dev --limit 100 --out run")
+    assert told == "archer: interrupted. To resume:"
+    assert command == "archer eval pocket-dev --method archer:8 --limit 100 --out 'a run'", (
+        "to copy"
+    )
 
 
 def test_the_whole_of_a_long_answer_stays_in_the_terminal(capsys: Capture) -> None:

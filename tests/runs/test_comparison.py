@@ -193,7 +193,7 @@ def test_the_command_shows_the_table(
     assert "+25.0%" in shown
     assert "(p = 0.18)" in shown
     assert "McNemar's exact test" in shown
-    assert "B is 2.67 x as fast" in shown
+    assert "B is 2.67 times as fast" in shown
     assert main(["compare", *map(str, runs), str(runs[0]), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["comparisons"]
     assert [each["second"]["run"] for each in found] == [str(runs[1]), str(runs[0])]

@@ -115,10 +115,16 @@ def test_a_fetched_file_is_checked_too(
 
 def test_an_origin_out_of_reach_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "CODE_HOST", (cache / "nowhere").as_uri())
-    with pytest.raises(BadData, match="could not be fetched"):
+    with pytest.raises(
+        BadData, match=r"could not be fetched \(No such file or directory\)"
+    ) as told:
         Data().path(FILE)
+    assert str(told.value).endswith(f"elsewhere and save it as {cache / FILE.path}.")
     with pytest.raises(BadData, match="cannot be downloaded"):
         Data().path(MADE)
+    (cache / FILE.path).parent.mkdir(parents=True, exist_ok=True)
+    (cache / FILE.path).write_bytes(CONTENT)
+    assert Data().path(FILE) == cache / FILE.path
 
 
 def test_the_hub_is_asked_for_the_pinned_commit(

@@ -74,13 +74,15 @@ def main(argv: Sequence[str] | None = None, made: App | None = None) -> int:
             )
             sys.stdout.flush()
     except CycloptsError as error:
-        complain(f"{error} See `{_name(made)} --help`.")
+        asked = " ".join((_name(made), *(error.command_chain or ())))
+        complain(f"{error} See `{asked} --help`.")
         return USAGE
     except ArcherError as error:
         complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        complain(_interrupted(tokens, made))
+        going_on = _resuming(tokens, made)
+        complain(f"interrupted.{' To resume:' if going_on else ''}", command=going_on)
         return INTERRUPTED
     except Terminated:
         complain("terminated.")
@@ -154,7 +156,7 @@ def command(name: str, about: str) -> App:
         help_format="plaintext",
         version=__version__,
         suppress_keyboard_interrupt=False,
-        default_parameter=Parameter(negative=(), show_default=_shown),
+        default_parameter=Parameter(negative=(), show_default=shown),
     )
 
 
@@ -169,7 +171,7 @@ def with_stdin(tokens: list[str]) -> list[str]:
     ]
 
 
-def _shown(value: Any) -> str | None:
+def shown(value: Any) -> str | None:
     """A default as the help tells it; switches that are off, and what is empty, need no word."""
     return None if value is None or value is False or value == () else str(value)
 
@@ -178,11 +180,11 @@ def _name(made: App | None) -> str:
     return NAME if made is None else made.name[0]
 
 
-def _interrupted(tokens: Sequence[str], made: App | None) -> str:
+def _resuming(tokens: Sequence[str], made: App | None) -> str:
+    """The command that goes on after Ctrl-C, where there is one."""
     if made is not None or (tokens and tokens[0] in RESUMABLE):
-        resuming = f"{_name(made)} {shlex.join(tokens)}"
-        return f"interrupted. To resume: {resuming}"
-    return "interrupted."
+        return f"{_name(made)} {shlex.join(tokens)}"
+    return ""
 
 
 def _unheard() -> int:

@@ -121,20 +121,26 @@ def models(*, json: bool = False) -> int:
         write_json({"architectures": rows, "bundled": list(BUNDLED)})
         return 0
     for name, row in ARCHITECTURES.items():
-        published = [(each.id, each.note) for each in row.models]
-        _section(name, published or [("none", "trained here: see tools/README.md")])
+        if row.models:
+            _section(name, ((each.id, each.note) for each in row.models))
     write_line(f"Bundled with this version: {', '.join(BUNDLED)}.")
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
     return 0
 
 
 def _settings_of(name: str, *, json: bool) -> int:
+    from archer.catalogue import METHODS
     from archer.methods import settings
 
     found = settings(name)
     if json:
         write_json({each.name: asdict(each) for each in found.values()})
         return 0
+    if name in METHODS:
+        means, summary = METHODS[name]
+        write_line(f"{name} ({means})")
+        write_line(f"  {summary}")
+        write_line("")
     write_grid(
         ("setting", "default", "may be", "what it does"),
         [(each.name, each.shown_default, each.allowed, each.meaning) for each in found.values()],

@@ -76,7 +76,7 @@ def _time_lines(time: Mapping[str, Any]) -> Iterator[str]:
     if time["speedup"] is None:
         yield taken
         return
-    yield f"{taken}; B is {time['speedup']:.2f} x as fast{within}"
+    yield f"{taken}; B is {time['speedup']:.2f} times as fast{within}"
     if interval is not None:
         yield (
             f"problem by problem: median {each['median']:.2f} x, quartiles "

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from archer.cli.output import write_text
 
-Shell = Literal["bash", "zsh", "fish"]
+WHERE = (
+    "Save the script, for bash as ~/.local/share/bash-completion/completions/archer, for zsh as _archer "
+    "in a folder of your fpath, for fish as ~/.config/fish/completions/archer.fish."
+)
+Shell = Annotated[Literal["bash", "zsh", "fish"], Parameter(help=WHERE)]
 
 
-def completion(shell: Shell) -> int:
-    """Print a completion script for your shell.
-
-    bash: archer completion bash > ~/.local/share/bash-completion/completions/archer
-    zsh: archer completion zsh > a folder of your fpath, as the file _archer
-    fish: archer completion fish > ~/.config/fish/completions/archer.fish
-
-    Parameters
-    ----------
-    shell
-        Which shell.
-    """
+def completion(shell: Shell, /) -> int:
+    """Print a completion script for your shell."""
     from archer.cli import app
 
     write_text(app().generate_completion(shell=shell))

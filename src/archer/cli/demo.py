@@ -191,9 +191,9 @@ def _row(known: Mapping[str, Any], seconds: float, slowest: float) -> tuple[str,
         f"{known['full_passes']:.0f}",
         f"{known['cached_passes']:.0f}",
         f"{seconds:.2f}",
-        f"{slowest / seconds:.2f} x",
+        f"{slowest / seconds:.2f}x",
     )
 
 
 def _share(score: Mapping[str, float]) -> str:
-    return f"{score['score']:.1f} % [{score['low']:.1f}, {score['high']:.1f}]"
+    return f"{score['score']:.1f} % [{score['low']:.0f}, {score['high']:.0f}]"

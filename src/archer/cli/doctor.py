@@ -34,10 +34,9 @@ def doctor(
     compile
         Check torch.compile as well.
     shape
-        Whose layers the self-test times: llada-8b, which is the default, dream-7b, llada-moe-7b,
-        llada2-mini or small.
+        Whose layers the self-test times, such as dream-7b or llada-moe-7b [default: llada-8b].
     output
-        Where the self-test writes its findings, to attach to an issue; archer-selftest.json.
+        Where the self-test writes its findings, to attach to an issue [default: archer-selftest.json].
     json
         Print one JSON object instead of lines.
     """
@@ -56,8 +55,13 @@ def doctor(
     if json:
         write_json(report.as_dict())
     else:
-        for line in report.lines():
-            write_line(line)
+        facts = report.facts()
+        width = max(map(len, facts)) + 2
+        for name, value in facts.items():
+            write_line(f"{name:<{width}}{value}", hanging=width)
+        if report.bf16.refusal is not None:
+            write_line("")
+            write_line(report.bf16.refusal)
     return 0
 
 
@@ -78,8 +82,9 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
     for found in checks(plan):
         findings.append(found)
         if not json:
-            sign = "ok    " if found.passed else "FAILED"
-            write_line(f"{sign}  {found.name}: {found.told} ({found.seconds:.1f} s)")
+            sign = "ok      " if found.passed else "FAILED  "
+            line = f"{sign}{found.name}: {found.told} ({found.seconds:.1f} s)"
+            write_line(line, hanging=len(sign))
     told = as_dict(plan, findings, machine(*where))
     try:
         replace_json(output, told)

@@ -50,9 +50,9 @@ def evaluate(
     Parameters
     ----------
     tasks
-        Names of tasks; an unknown one lists them.
+        Names of tasks; `archer tasks` lists them.
     out
-        Run folder; with several tasks, one folder for each inside it. Default: runs/TASK-METHOD.
+        Run folder; with several tasks, one folder for each inside it [default: runs/TASK-METHOD].
     limit
         Only the first problems, this many.
     subset

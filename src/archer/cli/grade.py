@@ -38,7 +38,7 @@ def grade(
     Parameters
     ----------
     task
-        Name of a task; an unknown one lists them.
+        Name of a task; `archer tasks` lists them.
     completions
         File with one {"task_id": ..., "completion": ...} per line.
     data
@@ -48,7 +48,7 @@ def grade(
     reference
         Grade the reference solutions instead.
     limit
-        Grade the first rows only.
+        Grade only the first rows, this many.
     workers
         Programs run at a time; one per core.
     json

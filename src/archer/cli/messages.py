@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TextIO
 
-from archer.cli.output import fitted
+from rich.cells import cell_len
+
+from archer.cli.output import columns_of, fitted
 from archer.requests import LongerThanTrained
 from archer.view.glyphs import one_line, printable
 
@@ -27,11 +29,20 @@ IN_A_SHELL = {
 """What the library advises in Python, and how the same is asked for on the command line."""
 
 
-def complain(sentence: str) -> None:
+def complain(sentence: str, *, command: str = "") -> None:
+    """One line; a terminal gets it broken between words.
+
+    A `command` at its end is there to be copied and is never broken: where a terminal has no room for
+    it beside the rest, it gets a line of its own.
+    """
     for advice, option in IN_A_SHELL.items():
         sentence = sentence.replace(advice, option)
     line = f"archer: {' '.join(printable(sentence).split())}"
-    sys.stderr.write(f"{fitted(line, sys.stderr) if sys.stderr.isatty() else line}\n")
+    whole = f"{line} {one_line(command)}" if command else line
+    if sys.stderr.isatty() and cell_len(whole) > columns_of(sys.stderr):
+        line = fitted(line, sys.stderr)
+        whole = f"{line}\n{one_line(command)}" if command else line
+    sys.stderr.write(f"{whole}\n")
     sys.stderr.flush()
 
 

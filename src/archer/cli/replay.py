@@ -35,9 +35,9 @@ def replay(
     json
         Print one JSON object instead of lines.
     skip_unsupported
-        Leave out traces whose method is not built.
+        Leave out traces of methods that Archer does not have.
     threads
-        Processor threads; recorded checkpoints are tiny, and more than one thread slows them down.
+        CPU threads; recorded checkpoints are tiny, and more than one thread slows them down.
     """
     from archer import replay as engine
 

@@ -92,12 +92,12 @@ def study(
     workers: Whole = 1,
     json: bool = False,
 ) -> int:
-    """Measure one table or figure of the paper. Without a name it lists the studies.
+    """Measure one table or figure of the paper.
 
     Parameters
     ----------
     name
-        Which study.
+        Which study; without a name, the studies are listed.
     out
         Folder for results; runs that several studies need are made once in it.
     workers

@@ -53,7 +53,7 @@ def tune(
     at_most
         Choose the best method with at most this cost; 1 is what Saber without a cache costs.
     out
-        Folder of the search. Default: tune/TASK.
+        Folder of the search [default: tune/TASK].
     candidate
         METHOD,NAME=VALUE,... to try instead of the usual ones; may be repeated.
     problems

@@ -9,7 +9,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from archer.errors import BadModel, BadRequest
+from archer.errors import BadModel, BadRequest, meant
 from archer.loading.model_files import is_folder, one_line
 
 FETCHED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]
@@ -48,7 +48,7 @@ def locate(
     if isinstance(model, Path) or not HUB_ID.fullmatch(name):
         raise BadModel(
             f"There is no folder {name!r}, and it is not a hub id such as "
-            "'GSAI-ML/LLaDA-8B-Instruct' either."
+            f"'GSAI-ML/LLaDA-8B-Instruct' either.{meant(name, BUNDLED)}"
         )
     folder = _fetch(name, revision, endpoint, cache)
     if revision is None or not COMMIT.fullmatch(revision):

@@ -11,6 +11,9 @@ import urllib.request
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from urllib.error import URLError
+
+from archer.errors import reason_of
 
 CODE_HOST = "https://github.com"
 TIMEOUT_SECONDS = 30
@@ -65,8 +68,15 @@ def _from_git(origin: Git, place: Path) -> Path:
             file.write(content)
         Path(file.name).replace(place)
     except (OSError, HTTPException) as error:
-        raise Unreachable(str(error) or type(error).__name__) from error
+        raise Unreachable(_why(error)) from error
     return place
+
+
+def _why(error: OSError | HTTPException) -> str:
+    """The reason in plain words; urllib wraps what the operating system says."""
+    if isinstance(error, URLError) and isinstance(error.reason, OSError):
+        return reason_of(error.reason)
+    return str(error) or type(error).__name__
 
 
 def _from_hub(origin: Hub) -> Path:

@@ -40,7 +40,7 @@ class DataFile:
         """Where to get the file."""
         if self.origin is None:
             return f"It cannot be downloaded as it is: {self.remark}. Give the folder it is in."
-        return f"Get it from {self.origin} and put it there, or give another folder of data."
+        return f"Get {self.origin} and put it there, or give another folder of data."
 
 
 HUMANEVAL = DataFile(
@@ -164,8 +164,8 @@ class Data:
             return fetch(file.origin, place)
         except Unreachable as error:
             raise BadData(
-                f"{file.path} is not on this machine and could not be fetched ({error}). Get it "
-                f"from {file.origin}, and give the folder around it, or name that in ARCHER_SHARED."
+                f"{file.path} is not on this machine and could not be fetched ({error}). Get "
+                f"{file.origin} elsewhere and save it as {place}."
             ) from None
 
     def whereabouts(self, files: Sequence[DataFile]) -> str:

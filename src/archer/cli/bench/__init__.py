@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cyclopts import App, Parameter
 
+from archer.cli import shown
+
 COMMANDS = {
     "step": ("archer.cli.bench.step:step", "One update, with and without the cache."),
     "profile": ("archer.cli.bench.profile:profile", "Where the time of one update goes."),
@@ -26,7 +28,7 @@ COMMANDS = {
 app = App(
     name="bench",
     help_format="plaintext",
-    default_parameter=Parameter(negative=(), show_default=False),
+    default_parameter=Parameter(negative=(), show_default=shown),
 )
 for _name, (_target, _summary) in COMMANDS.items():
     app.command(_target, name=_name, help=_summary)

@@ -28,7 +28,7 @@ def checkpoint(
     layers
         Layers to write; all of them.
     dtype
-        float32, bfloat16 or float64.
+        float32, bfloat16, float16 or float64.
     """
     from archer.bench.checkpoint import config_of, write_checkpoint
     from archer.bench.repeating import check_counts

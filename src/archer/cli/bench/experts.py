@@ -36,7 +36,7 @@ def experts(
     device
         Such as cpu or cuda:0; the accelerator if there is one.
     dtype
-        float32, bfloat16 or float64; bfloat16 on an accelerator, else float32.
+        float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32.
     threads
         CPU threads; as many as there are cores.
     json

@@ -29,7 +29,7 @@ def load(
     device
         Such as cpu or cuda:0; the accelerator if there is one.
     dtype
-        float32, bfloat16 or float64; bfloat16 on an accelerator, else float32.
+        float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32.
     quantize
         int8 keeps feed-forwards and experts, of all layers but the last, in eight bits; off.
     threads

@@ -26,7 +26,7 @@ class SubjectOptions:
     device: str | None = None
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
-    """float32, bfloat16 or float64; bfloat16 on an accelerator, else float32."""
+    """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
     threads: MaybeWhole = None
     """CPU threads; as many as there are cores."""
 
