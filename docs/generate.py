@@ -24,6 +24,7 @@ from archer.planning.check import compared
 from archer.planning.recording import Recording
 from archer.pocket import results
 from archer.report.tables import markdown_grid as _table
+from archer.studies import confirm
 from archer.studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -132,6 +133,7 @@ def parts() -> dict[str, str]:
         "tails": _beyond(
             "tail", TAILS, ("identical", "solved", "resting"), ("identical", "longest")
         ),
+        "confirmed": _confirmed(),
     }
 
 
@@ -292,6 +294,34 @@ def _fifths() -> str:
             for rule, called in WATCHED.items()
         ),
     )
+
+
+def _confirmed() -> str:
+    """The planned tests, a line for each rule on each task; in brackets what it is compared with."""
+    rows = _result("confirm.json")["rows"]
+    known = {(row["task"], row["method"]): row for row in rows}
+    lines = []
+    for row in confirm.judged(rows):
+        fixed, saber = (known[row["task"], each] for each in (confirm.FIXED, confirm.SABER))
+        low, high = row["answers_interval"]
+        lines.append(
+            (
+                row["arm"],
+                row["task"],
+                f"{row['identical']:.1f} ({fixed['identical']:.1f})",
+                _chance(row["identical_adjusted"]),
+                f"{row['cost']:.3f} ({fixed['cost']:.3f})",
+                f"{row['base']:.1f} ({saber['base']:.1f})",
+                f"{row['answers']:+.1f} [{low:+.1f}, {high:+.1f}]",
+                _chance(row["not_worse_adjusted"]),
+            )
+        )
+    head = ("rule", "task", "identical % (K = 8)", "p", "cost (K = 8)", "Pass@1 % (Saber)")
+    return _table((*head, "difference", "p of 2 points lower"), lines)
+
+
+def _chance(p: float) -> str:
+    return "below 0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def _reproduced() -> list[str]:

@@ -1,8 +1,9 @@
 """A simulation held against a measurement of the same requests on the same machine.
 
-Shared machines are a fifth faster in one minute than in another.  So pass times, which were fitted to turns
-before the load, are multiplied by one factor, the drift, so that all simulated turns together take the CPU
-time that the server used.  Who waits for whom, and for how long, is left to the simulation.
+A turn that is repeated to be timed is warmer than a served one, and a shared machine is a fifth faster in one
+minute than in another.  So pass times, which were fitted to turns before the load, are multiplied by one
+factor, the drift, so that all simulated turns together take the CPU time that the server used.  Who waits for
+whom, and for how long, is left to the simulation.
 """
 
 from __future__ import annotations
