@@ -298,6 +298,8 @@ def _fifths() -> str:
 
 def _confirmed() -> str:
     """The planned tests, a line for each rule on each task; in brackets what it is compared with."""
+    if not (RESULTS / "confirm.json").exists():
+        return NOT_REPRODUCED
     rows = _result("confirm.json")["rows"]
     known = {(row["task"], row["method"]): row for row in rows}
     lines = []
