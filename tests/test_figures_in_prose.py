@@ -94,9 +94,27 @@ def on_both_pages() -> list[str]:
     ]
 
 
+def confirmed(method: str, task: str = "pocket-confirm") -> Row:
+    return row("confirm", method=method, task=task)
+
+
+def beyond() -> list[str]:
+    short, long = confirmed("archer"), confirmed("archer", "pocket-confirm-long")
+    return [
+        f"lost {short['answers']:.1f} points on short prompts ({short['base_only']} won, "
+        f"{short['base_only_other']} lost) and {long['answers']:.1f} on long ones "
+        f"({long['base_only']} won, {long['base_only_other']} lost)".replace("-", ""),
+    ]
+
+
 def readme() -> list[str]:
+    solved = {
+        method: f"{confirmed(method)['base']:.1f} %" for method in ("saber", "saber+late", "archer")
+    }
     return [
         *on_both_pages(),
+        f"On {confirmed('saber')['n']:,} further problems `saber+late` solves {solved['saber+late']} where "
+        f"Saber solves {solved['saber']} and Archer with K = 8 solves {solved['archer']}",
         f"while Saber is {speed('saber', 'pocket-long')} times as fast",
         f"it solves {score('archer')} where Saber solves {score('saber')}",
         f"The bundled model on {main('archer', 'pocket-long')['n']} problems with long prompts",
@@ -182,6 +200,7 @@ def design_decisions() -> list[str]:
 
 PROSE: dict[str, Callable[[], list[str]]] = {
     "README.md": readme,
+    "docs/beyond.md": beyond,
     "docs/compare-methods.md": compare_methods,
     "docs/design-decisions.md": design_decisions,
     "docs/llada-8b-on-a-gpu.md": llada_on_a_gpu,
