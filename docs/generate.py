@@ -35,7 +35,6 @@ NOT_REPRODUCED = (
     "Nothing has been reproduced yet: `make results` does, and `make docs` writes this table."
 )
 NOT_PLANNED = "Nothing has been simulated yet: `make plan` does, and writes this table."
-"""Measurements of a server that a simulation can be held against; the first that is one counts."""
 RULES = {
     "saber": "Saber, eager",
     "k4": "K = 4",

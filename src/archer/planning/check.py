@@ -75,7 +75,7 @@ def _drifted(recording: Recording, run: Run, times: Fitted) -> tuple[Ran, float]
     for _ in range(MOST_TRIES):
         source, slower = _source(run), times.slower(drift)
         ran = simulate(requests, source, lambda: ByEngine(recording.budget), slower)
-        off = run.cpu / ran.busy if run.cpu else 1.0
+        off = run.cpu / ran.busy if run.cpu and ran.busy else 1.0
         if abs(off - 1.0) < STEADY:
             break
         drift *= off

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 STABLE = 8
 """Updates without a change after which a position counts as stable.  It may change all the same."""
-_WRITER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 class Watch:
