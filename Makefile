@@ -102,8 +102,8 @@ demo: setup  ## see a response being denoised
 	$(BIN)/archer demo
 
 MODEL := pocket
-MINUTES := 240
-train: setup  ## train a bundled model anew: make train MODEL=pocket-dream MINUTES=232; call it again to go on
+MINUTES := 116
+train: setup  ## train a bundled model anew: make train MODEL=pocket-dream; call it again to go on
 	PYTHONPATH=tools $(BIN)/python -m pocket_training $(MODEL) --minutes $(MINUTES) --workers 2 --out training/$(MODEL)
 
 clean:  ## remove the environment and everything that tools left behind
