@@ -71,14 +71,14 @@ def _drifted(recording: Recording, run: Run, times: Fitted) -> tuple[Ran, float]
     Other times make other turns where requests arrive by the clock, so the drift is found step by step.
     """
     requests = [SimulatedRequest(each) for each in recording.trajectories]
-    drift = 1.0
+    drift = off = 1.0
     for _ in range(MOST_TRIES):
+        drift *= off
         source, slower = _source(run), times.slower(drift)
         ran = simulate(requests, source, lambda: ByEngine(recording.budget), slower)
         off = run.cpu / ran.busy if run.cpu and ran.busy else 1.0
         if abs(off - 1.0) < STEADY:
             break
-        drift *= off
     return ran, drift
 
 
