@@ -11,8 +11,11 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
-from archer.studies import confirm, refresh, tail
+from archer.engine.step import Kind
+from archer.studies import confirm, mechanism, refresh, tail
+from archer.studies.refresh_rules import DIALS, RULES
 from archer.studies.registry import BEYOND, STUDIES, find_study
+from archer.studies.shadow_passes import walk
 from archer.studies.study import result_of
 from archer.studies.workspace import FULL, Workspace
 from archer.tasks import Data
@@ -37,22 +40,25 @@ def test_a_result_is_plain_and_presented_from_json_alone(name: str, workspace: W
     study = BEYOND[name]
     result = json.loads(json.dumps(result_of(study, workspace), allow_nan=False))
     presented = study.present(result)
-    assert result["n"] == PROBLEMS
+    assert result["n"] >= PROBLEMS
     assert all("n = " in table.title and table.rows for table in presented.tables)
-    assert len(study.arms(workspace)) == len(result["rows"])
+    if name in ("refresh", "tail", "confirm"):
+        assert result["n"] == PROBLEMS
+        assert len(study.arms(workspace)) == len(result["rows"])
 
 
 def test_every_rule_is_compared_with_saber(workspace: Workspace) -> None:
     rows = {row["rule"]: row for row in refresh.measure(workspace).rows}
-    assert list(rows) == [rule.name for rule in refresh.RULES]
+    assert list(rows) == [rule.name for rule in refresh.ARMS]
     saber = rows["saber"]
     assert saber["cost"] == 1.0
     assert saber["identical"] == 100.0
     assert saber["refreshes_by_fifth"][0] == 1.0
     assert set(saber["refreshes_by_fifth"]) <= {0.0, 1.0}
-    assert all(row["cost"] <= 1.0 + 1e-9 for name, row in rows.items() if "doubt" not in name)
+    plain = [rule.name for rule in RULES if "doubt" not in rule.settings]
+    assert all(rows[name]["cost"] <= 1.0 + 1e-9 for name in plain)
     assert {name for name, row in rows.items() if "speedup" in row} == {
-        rule.name for rule in refresh.RULES if rule.key
+        rule.name for rule in RULES if rule.key
     }
 
 
@@ -62,8 +68,76 @@ def test_resting_columns_save_work_and_the_delay_is_bounded(workspace: Workspace
     assert rows["saber"]["cost"] == 1.0
     assert rows["saber"]["longest"] == rows["late"]["longest"] == 0
     assert rows["late"]["cost"] == pytest.approx(1 / rows["late"]["speedup_predicted"], rel=1e-9)
-    for name in ("boundary", "look"):
+    for name in ("boundary", "look", "look-kept"):
         assert rows[name]["longest"] <= 8
+
+
+def test_a_dial_that_is_not_turned_is_the_rule_itself(workspace: Workspace) -> None:
+    rows = {row["rule"]: row for row in refresh.measure(workspace).rows}
+    for turned, plain in (
+        ("2-late2-none", "late2"),
+        ("2-surprise3-none", "surprise3"),
+        ("2-late2-kept", "doubt-kept"),
+        ("2-late2-0.99", "doubt-confidence"),
+    ):
+        same = ("cost", "updates", "base", "same_completions")
+        assert [rows[turned][name] for name in same] == [rows[plain][name] for name in same]
+    assert len({json.dumps(sorted(rule.settings.items())) for rule in DIALS}) == 16
+
+
+def test_the_dials_are_drawn_along_doubt(workspace: Workspace) -> None:
+    result = json.loads(json.dumps(result_of(refresh.STUDY, workspace)))
+    presented = refresh.STUDY.present(result)
+    rules, dials = presented.tables[:2]
+    assert [len(rules.rows), len(dials.rows)] == [len(RULES), len(DIALS)]
+    assert [len(rules.columns), len(dials.columns)] == [10, 9]
+    assert {rule.line for rule in DIALS} == {
+        "n = 2, late, 1/2",
+        "n = 2, surprise, 0.3",
+        "n = 4, late, 1/2",
+        "n = 4, surprise, 0.3",
+    }
+
+
+def test_cached_calls_are_told_by_distance_and_surprise(workspace: Workspace) -> None:
+    """The surprise that is told is the one by which the rule of that name refreshes."""
+    found = mechanism.measure(workspace)
+    probes = [row for row in found.rows if row["part"] == "probe"]
+    assert found.n == len(probes)
+    assert all(0 < row["distance"] < mechanism.RADIUS and row["surprise"] >= 0 for row in probes)
+    assert {int(5 * row["when"]) for row in probes} <= set(range(5))
+    arm = workspace.arm("saber+surprise", nats=2.0)
+    request = workspace.again(arm)
+    for key, prompt in workspace.prompts(request).items():
+        anchor = expected = None
+        for step in walk(request, prompt):
+            now = step.before.response[0]
+            if anchor is not None and expected is not None:
+                told = mechanism.surprise(expected, anchor, now, step.before.prompt.mask)
+                assert (told >= 2.0) == (step.calls[0].kind is Kind.FULL), key
+            if step.calls[0].kind is Kind.FULL:
+                anchor, expected = now, mechanism.foreseen(step)
+
+
+def test_the_signal_that_parts_calls_is_told() -> None:
+    """By surprise alone in made probes: distance tells nothing once that is known."""
+    probes = [
+        {
+            "problem": place % 5,
+            "when": 0.1,
+            "distance": 1 + place % 7,
+            "surprise": place % 3,
+            "parted": place % 3 == 2,
+        }
+        for place in range(210)
+    ]
+    rows = {row["signal"]: row for row in mechanism.predicted(probes)}
+    assert rows["surprise"]["parted"] > 0.8
+    assert abs(rows["distance"]["parted"]) < 0.05
+    assert [row["n"] for row in mechanism.by_fifth(probes)] == [210, 0, 0, 0, 0]
+    assert sum(row["n"] for row in mechanism.by_distance(probes)) == 210
+    by_surprise = {row["bin"]: row["parted"] for row in mechanism.by_surprise(probes) if row["n"]}
+    assert by_surprise == {"0 to 0.01": 0.0, "from 1": 50.0}
 
 
 def test_full_passes_are_counted_by_fifths() -> None:

@@ -9,7 +9,8 @@ import pytest
 from archer.cli.tune import line_of
 from archer.errors import BadRequest
 from archer.model import Model, load
-from archer.studies import main, refresh
+from archer.studies import main
+from archer.studies.refresh_rules import RULES
 from archer.tune.candidates import REFERENCE, Candidate, given, parsed, usual
 from tune.tiny import tiny_model
 
@@ -38,8 +39,8 @@ def test_every_usual_candidate_works_and_none_is_there_twice(model: Model) -> No
 def test_the_rules_of_main_and_refresh_are_among_them(model: Model) -> None:
     """So that a search can find their frontier; those of main that lose on both counts are left out."""
     tried = [made(each) for each in usual(model, LENGTH)]
-    for rule in refresh.RULES:
-        if "own" not in rule.name and "lead" not in rule.name:
+    for rule in RULES:
+        if "lead" not in rule.name:
             assert made(Candidate(rule.method, rule.settings)) in tried, rule.label
     for method in main.METHODS:
         if method not in ("dkv-greedy", "dllm-cache", "no-rollback+archer"):

@@ -7,7 +7,6 @@ eager Saber: the same completion, the same answers, and what it costs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from archer.report.figures import Labels, Series, frontier, lines
@@ -15,6 +14,7 @@ from archer.report.tables import Column, Table
 from archer.runs.statistics import mean, wilson
 from archer.studies.arms import PERCENT, against, described, value
 from archer.studies.in_turn import in_turn
+from archer.studies.refresh_rules import DIALS, RULES, SABER, Rule
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.trajectories import retell
 from archer.studies.workspace import Arm, Wanted, Workspace
@@ -25,39 +25,9 @@ LONG_SHARE = 0.4
 TIMED = 8
 WATCHED = 12
 FIFTHS = 5
+COST = "cost, eager Saber = 1"
 LONG = {"pocket-dev": "pocket-dev-long"}
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One arm; the `key` ones are timed and watched."""
-
-    name: str
-    label: str
-    method: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    key: bool = False
-
-
-SABER = Rule("saber", "Saber", "saber", key=True)
-RULES = (
-    SABER,
-    Rule("k4", "Archer K=4", "archer", {"radius": 4}),
-    Rule("k8", "Archer K=8", "archer", {"radius": 8}, key=True),
-    Rule("late4", "late, 1/4", "saber+late", {"share": 0.25}),
-    Rule("late2", "late, 1/2", "saber+late", {"share": 0.5}, key=True),
-    Rule("surprise1", "surprise, 0.1", "saber+surprise", {"nats": 0.1}),
-    Rule("surprise3", "surprise, 0.3", "saber+surprise", {"nats": 0.3}, key=True),
-    *(
-        Rule(
-            f"doubt-{by}",
-            f"late, 1/2; doubt by {by} below {doubt:g}",
-            "saber+late",
-            {"share": 0.5, "doubt": doubt} | ({} if by == "confidence" else {"doubt_by": by}),
-        )
-        for by, doubt in (("confidence", 0.99), ("own", 0.99), ("kept", 1.0), ("lead", 0.99))
-    ),
-)
+ARMS = (*RULES, *DIALS)
 
 
 def sizes(workspace: Workspace) -> dict[str, int]:
@@ -72,7 +42,7 @@ def sizes(workspace: Workspace) -> dict[str, int]:
 
 
 def wanted(workspace: Workspace) -> list[Wanted]:
-    return arms_of(RULES, workspace)
+    return arms_of(ARMS, workspace)
 
 
 def arms_of(rules: Sequence[Rule], workspace: Workspace) -> list[Wanted]:
@@ -87,11 +57,14 @@ def arms_of(rules: Sequence[Rule], workspace: Workspace) -> list[Wanted]:
 def measure(workspace: Workspace) -> Measured:
     rows: list[Row] = []
     for task, few in sizes(workspace).items():
-        arms = {rule.name: workspace.arm(rule.method, task, few, **rule.settings) for rule in RULES}
+        arms = {rule.name: workspace.arm(rule.method, task, few, **rule.settings) for rule in ARMS}
         key = {rule.name: arms[rule.name] for rule in RULES if rule.key}
         chosen = arms[SABER.name].keys[: min(TIMED, workspace.scale.timed)]
         arms |= in_turn(workspace, key, chosen)
-        rows += [{"task": task, "rule": rule.name, **_row(workspace, rule, arms)} for rule in RULES]
+        rows += [
+            {"task": task, "rule": rule.name, "line": rule.line, **_row(workspace, rule, arms)}
+            for rule in ARMS
+        ]
     return Measured(rows[0]["n"], rows, {"tasks": list(sizes(workspace))})
 
 
@@ -126,12 +99,23 @@ def by_fifth(calls: Sequence[Sequence[bool]]) -> list[float]:
 def present(result: Mapping[str, Any]) -> Presented:
     tables, figures = [], {}
     for task in result["settings"]["tasks"]:
-        rows = [row for row in result["rows"] if row["task"] == task]
-        tables.append(_table(task, rows))
+        found = [row for row in result["rows"] if row["task"] == task]
+        rows, dials = (
+            [row for row in found if not row["line"]],
+            [row for row in found if row["line"]],
+        )
+        tables += [
+            _table(f"Refresh rules on {task}", rows),
+            _table(f"Tokens per update, refresh rule and doubt on {task}", dials),
+        ]
+        figures[f"dials-{task}"] = frontier(
+            [_along(line, dials) for line in dict.fromkeys(row["line"] for row in dials)],
+            Labels(f"Pass@1 against cost on {task}", COST, "Pass@1 (%)"),
+        )
         for name, what in (("identical", "as Saber (%)"), ("base", "Pass@1 (%)")):
             figures[f"{name}-{task}"] = frontier(
                 [_point(row, name) for row in rows],
-                Labels(f"{what} against cost on {task}", "cost, eager Saber = 1", what),
+                Labels(f"{what} against cost on {task}", COST, what),
             )
         watched = [row for row in rows if "refreshes_by_fifth" in row and row["rule"] != SABER.name]
         names = [f"{number}." for number in range(1, FIFTHS + 1)]
@@ -149,13 +133,18 @@ def _point(row: Row, name: str) -> Series:
     return Series(_short(row["arm"]), [row["cost"]], [row[name]], [low], [high])
 
 
+def _along(line: str, rows: Sequence[Row]) -> Series:
+    own = [row for row in rows if row["line"] == line]
+    return Series(line, [row["cost"] for row in own], [row["base"] for row in own])
+
+
 def _short(label: str) -> str:
     """For a legend: what sets the arm apart."""
     _, _, doubt = label.partition("; doubt by ")
     return f"doubt: {doubt.partition(' ')[0]}" if doubt else label
 
 
-def _table(task: str, rows: Sequence[Row]) -> Table:
+def _table(title: str, rows: Sequence[Row]) -> Table:
     columns = [
         Column("rule"),
         Column("cost", 3),
@@ -164,10 +153,11 @@ def _table(task: str, rows: Sequence[Row]) -> Table:
     ]
     columns += [Column("won", 0), Column("lost", 0), Column("p", 4, chance=True)]
     columns += [Column("refreshes"), Column("updates", 1), Column("speedup")]
-    timed = next(row["timed"] for row in rows if "timed" in row)
+    timed = next((row["timed"] for row in rows if "timed" in row), 0)
+    width = len(columns) if timed else len(columns) - 1
     return Table(
-        f"Refresh rules on {task}, n = {rows[0]['n']}",
-        columns,
+        f"{title}, n = {rows[0]['n']}",
+        columns[:width],
         [
             [
                 row["arm"],
@@ -180,13 +170,13 @@ def _table(task: str, rows: Sequence[Row]) -> Table:
                 row["refresh_fraction"],
                 row["updates"],
                 value(row, "speedup"),
-            ]
+            ][:width]
             for row in rows
         ],
         [
             "Cost: counted operations over those of eager Saber. As Saber: completions equal to Saber's. "
-            "Won, lost: problems that only the rule or only Saber solves; p: exact McNemar, not adjusted. "
-            f"Speedup: measured on {timed} problems that the main rules decoded in turn.",
+            "Won, lost: problems that only the rule or only Saber solves; p: exact McNemar, not adjusted.",
+            *([f"Speedup: measured on {timed} problems, decoded in turn."] if timed else []),
             "These problems were used to choose rules and settings: they confirm nothing.",
         ],
     )

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from archer.decoders.saber_tail import SaberTail
-from archer.engine.operations import operations
-from archer.engine.work import Work
+from archer.methods import build
 from archer.report.tables import Column, Table
 from archer.studies.arms import PERCENT, against, described, value
 from archer.studies.in_turn import in_turn
-from archer.studies.refresh import SABER, TIMED, Rule, arms_of, sizes
+from archer.studies.refresh import TIMED, arms_of, sizes
+from archer.studies.refresh_rules import SABER, Rule
 from archer.studies.shadow_passes import require_unchanged, walk
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.workspace import Arm, Wanted, Workspace
@@ -34,18 +34,22 @@ RULES = (
         "saber-tail+late",
         {"share": 0.5, "wake": "look"},
     ),
+    Rule(
+        "look-kept",
+        "the same, and taken back only what lost confidence",
+        "saber-tail+late",
+        {"share": 0.5, "wake": "look", "doubt": 1.0, "doubt_by": "kept"},
+    ),
 )
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What one problem took, and how the tail rested."""
+    """How the tail rested in one problem."""
 
-    operations: int
-    columns: int
+    columns: int = 0
     """Response columns that were left out, over all updates."""
-    updates: int
-    longest: int
+    longest: int = 0
     """Updates that a column rested at most, one after the other."""
 
 
@@ -59,47 +63,45 @@ def measure(workspace: Workspace) -> Measured:
         arms = {rule.name: workspace.arm(rule.method, task, few, **rule.settings) for rule in RULES}
         chosen = arms[SABER.name].keys[: min(TIMED, workspace.scale.timed)]
         arms = in_turn(workspace, arms, chosen)
-        watched = {name: watch(workspace, arm) for name, arm in arms.items()}
-        eager = sum(each.operations for each in watched[SABER.name])
+        eager = _operations(arms[SABER.name])
         for rule in RULES:
             arm = arms[rule.name]
             row = described(arm, rule.label, workspace.model)
             row |= against(arm, arms[SABER.name], workspace.model)
-            rows.append(
-                {"task": task, "rule": rule.name, **row, **_told(watched[rule.name], eager)}
-            )
+            row |= {"cost": _operations(arm) / eager, **_rested(watch(workspace, arm), row)}
+            rows.append({"task": task, "rule": rule.name, **row})
     return Measured(rows[0]["n"], rows, {"tasks": list(sizes(workspace))})
 
 
+def _operations(arm: Arm) -> int:
+    return sum(arm.counted(key) for key in arm.keys)
+
+
 def watch(workspace: Workspace, arm: Arm) -> list[Watched]:
-    """Every problem of an arm once more, its work counted; refuses what differs from the run."""
+    """Every problem of an arm that rests, decoded once more; refuses what differs from the run."""
     request = workspace.again(arm)
+    decoder = build(request.method, request.settings, request.preset).decoder
+    if not isinstance(decoder, SaberTail):
+        return [Watched() for _ in arm.keys]
     prompts = workspace.prompts(request)
     found = []
     for key in arm.keys:
-        stream, work = walk(request, prompts[key]), Work()
-        decoder = stream.request.method.decoder
+        stream = walk(request, prompts[key])
         asleep = np.zeros(stream.request.method.length, dtype=np.int64)
-        left_out = updates = longest = 0
+        left_out = longest = 0
         for step in stream:
-            work += step.work
-            updates += 1
-            if isinstance(decoder, SaberTail):
-                resting = decoder.resting(step.before)[0]
-                asleep = np.where(resting, asleep + 1, 0)
-                left_out, longest = left_out + int(resting.sum()), max(longest, int(asleep.max()))
+            resting = decoder.resting(step.before)[0]
+            asleep = np.where(resting, asleep + 1, 0)
+            left_out, longest = left_out + int(resting.sum()), max(longest, int(asleep.max()))
         (completion,) = stream.finish()
         require_unchanged(arm, key, completion)
-        counted = operations(work, workspace.model.folder.shape)
-        found.append(Watched(counted, left_out, updates, longest))
+        found.append(Watched(left_out, longest))
     return found
 
 
-def _told(watched: Sequence[Watched], eager: int) -> Row:
-    updates = sum(each.updates for each in watched)
+def _rested(watched: Sequence[Watched], row: Row) -> Row:
     return {
-        "cost": sum(each.operations for each in watched) / eager,
-        "resting": sum(each.columns for each in watched) / updates,
+        "resting": sum(each.columns for each in watched) / (row["updates"] * row["n"]),
         "longest": max(each.longest for each in watched),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from archer.runs.comparison import Run, open_run
 from archer.runs.decoding import Prompts, encode
 from archer.runs.evaluation import Listener, evaluate
 from archer.runs.executors.executor import Executor
+from archer.runs.faults import BadRun
 from archer.runs.folder import SUMMARY, Recorded, read_manifest, read_summary
 from archer.runs.manifest import RunRequest, differences, digest, identity
 from archer.runs.selection import Selection
@@ -75,6 +76,16 @@ class Arm:
     def passed(self, key: str, suite: str = "base") -> bool:
         return self.run.recorded.grades[key].passed(suite)
 
+    def counted(self, key: str) -> int:
+        """Operations of all passes of a problem, as they were made."""
+        found = self.run.recorded.samples[key].operations
+        if found is None:
+            raise BadRun(
+                f"{self.run.path} was made by an Archer that did not count operations. Choose another "
+                "folder."
+            )
+        return found
+
     @property
     def keys(self) -> list[str]:
         return self.run.keys
@@ -103,6 +114,8 @@ class Workspace:
     unsafe_no_sandbox: bool = False
     executor: Executor | None = None
     """Who completes the problems of arms; this process where nobody is named."""
+    hire: Callable[[Model], Executor] | None = None
+    """The same for a study that also asks another model."""
     _tasks: dict[str, Task] = field(default_factory=dict)
     _arms: dict[Path, Arm] = field(default_factory=dict)
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from archer.errors import BadRequest
-from archer.records import SampleLine
 from archer.runs.evaluation import Listener
 from archer.runs.faults import BadRun, DiskFault
 from archer.runs.files import read_json, replace_json
@@ -252,15 +251,7 @@ def _round(arms: Mapping[str, Arm], keys: Sequence[str]) -> Round:
     shown, seconds = {}, {}
     for label, arm in arms.items():
         records = [arm.run.recorded.samples[key] for key in keys]
-        counted = tuple(_counted(arm, record) for record in records)
+        counted = tuple(arm.counted(key) for key in keys)
         shown[label] = Seen(tuple(arm.passed(key) for key in keys), counted)
         seconds[label] = math.fsum(record.seconds.total for record in records)
     return Round(shown, seconds)
-
-
-def _counted(arm: Arm, record: SampleLine) -> int:
-    if record.operations is None:
-        raise BadRun(
-            f"{arm.run.path} was made by an Archer that did not count operations. Search in another folder."
-        )
-    return record.operations
