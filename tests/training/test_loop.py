@@ -13,6 +13,7 @@ from archer.errors import BadRequest
 from archer.pocket import tokenizer as vocabulary
 from pocket_training import checkpoint, trainer, watch
 from pocket_training.checkpoint import BadCheckpoint, Progress
+from pocket_training.curve import curve
 from pocket_training.export import export
 from pocket_training.learner import Learner
 from pocket_training.loop import train
@@ -162,3 +163,19 @@ def test_an_export_does_not_overwrite(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, PROGRESS, Learner(vocabulary.vocabulary(), 0).tensors())
     with pytest.raises(BadRequest, match="is not empty"):
         export(tmp_path, tmp_path)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_curve_tells_losses_and_scores_by_sequences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "RESPONSE", 4)
+    train(tmp_path, 2, recipe=Recipe(pool=8, save_every=0.0, watch_every=2.0, watched=1))
+    lost = {"minutes": 3.0, "step": 9, "sequences": 10_000, "loss": 9.0, "speed": 1.0}
+    with (tmp_path / "log.jsonl").open("a") as log:
+        log.write(json.dumps(lost) + "\n")
+    found = curve(tmp_path)
+    assert (found["model"], found["minutes"]) == ("pocket", 2.0)
+    assert [sequences for sequences, _ in found["loss"]] == [8, 16]
+    assert found["dev"] == [[16, 0.0, 0.0]]
+    assert found["sequences"] == 16
