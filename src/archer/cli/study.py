@@ -20,6 +20,8 @@ from archer.cli.workers import check_workers, processes, source_of
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
+    from archer.model import Model
+    from archer.runs.executors.executor import Executor
     from archer.studies.workspace import Workspace
     from archer.view.run_progress import RunProgress
 
@@ -118,8 +120,13 @@ def study(
     with ExitStack() as stack:
         workspace = options.workspace(out, model, stack.enter_context(_listener()))
         if source is not None:
-            pool = processes(source, workspace.model, workers)
-            workspace = replace(workspace, executor=stack.enter_context(pool))
+            given = source
+
+            def hire(asked: Model) -> Executor:
+                own = given if asked is workspace.model else replace(given, model=asked.name)
+                return stack.enter_context(processes(own, asked, workers))
+
+            workspace = replace(workspace, executor=hire(workspace.model), hire=hire)
         result = result_of(chosen, workspace)
     presented = write_result(out, chosen, result)
     if json:

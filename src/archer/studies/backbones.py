@@ -1,12 +1,12 @@
-"""Backbones: the loaded model with scores, and random networks of its size with plain and shifted logits.
+"""Backbones: Saber and Archer on plain and on shifted logits.
 
-A random network writes nonsense, so it has passes and times but no scores. What it shows is that the cache
-works alike on both kinds of logits.
+The bundled model has a companion that was trained alike with shifted logits, so both have scores.  Beside
+any other model stand random networks of its size: they write nonsense, and have passes and times alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,11 @@ from archer.engine.network import Transformer
 from archer.loading.architecture import Architecture
 from archer.loading.families.dream import DREAM
 from archer.loading.families.llada import LLADA
+from archer.loading.hub import BUNDLED
 from archer.model import Model
 from archer.report.tables import Column, Table
 from archer.studies.arms import against, described, value
+from archer.studies.companions import SHIFTED, companion
 from archer.studies.in_turn import in_turn
 from archer.studies.samples import compared, timed
 from archer.studies.study import Measured, Presented, Row, Study
@@ -66,24 +68,30 @@ COLUMNS = (
 
 def measure(workspace: Workspace) -> Measured:
     radius = RADII.get(workspace.task, RADIUS)
-    rows = [*_loaded(workspace, radius)]
-    for architecture in (LLADA, DREAM):
-        rows += _random(workspace, architecture, radius)
+    rows, shifted = _scored(workspace, radius), companion(workspace, SHIFTED)
+    if shifted is not None:
+        rows += _scored(shifted, radius)
+    else:
+        for architecture in (LLADA, DREAM):
+            rows += _random(workspace, architecture, radius)
     return Measured(rows[0]["n"], rows, {"radius": radius})
 
 
-def _loaded(workspace: Workspace, radius: int) -> list[Row]:
+def _scored(workspace: Workspace, radius: int) -> list[Row]:
     arms = in_turn(
         workspace,
         {"saber": workspace.arm("saber"), "archer": workspace.arm("archer", radius=radius)},
     )
-    backbone = f"{workspace.model.folder.architecture.name}, loaded"
+    model = workspace.model
+    backbone = (
+        f"{model.folder.architecture.name}, {model.name if model.name in BUNDLED else 'loaded'}"
+    )
     return [
         {
             "backbone": backbone,
             "method": method,
-            **described(arms[method], label, workspace.model),
-            **against(arms[method], arms["saber"], workspace.model),
+            **described(arms[method], label, model),
+            **against(arms[method], arms["saber"], model),
         }
         for method, label in (("saber", "Saber"), ("archer", "Archer"))
     ]
@@ -137,13 +145,22 @@ def present(result: Mapping[str, Any]) -> Presented:
             ]
             for row in result["rows"]
         ],
-        [
-            "Random networks have the size of the loaded model and no scores: they write nonsense. "
-            "Dream's logits are shifted by one column.",
-            "p: exact McNemar against Saber. Speedups over Saber.",
-        ],
+        _notes(result["rows"]),
     )
     return Presented([table, _published(result["paper"])])
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    if all("base" in row for row in rows):
+        others = "The models are of one size and one training."
+    else:
+        others = (
+            "Random networks have the size of the loaded model and no scores: they write nonsense."
+        )
+    return [
+        f"{others} Dream's logits are shifted by one column.",
+        "p: exact McNemar against Saber. Speedups over Saber.",
+    ]
 
 
 def _published(paper: Mapping[str, Any]) -> Table:

@@ -3,6 +3,9 @@
 A run of Archer is cloned after the first update that accepted a token with confidence of at least 0.9 and
 kept it. Fresh makes its next pass a full one; Cached goes on as it would have. An event in the last update
 counts as none: there is no next update to intervene in.
+
+That delays feedback in a model that was trained with it.  Beside the bundled model stands one that was
+trained without any (`equal_training`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from archer.report.tables import Column, Table
 from archer.runs.manifest import RunRequest
 from archer.runs.statistics import mcnemar, wilson
 from archer.runs.verdicts import Grader, open_grader
+from archer.studies import equal_training
 from archer.studies.branches import HORIZON, Branch, Event, branch, find_event
 from archer.studies.clusters import average, cell, clustered_interval
 from archer.studies.shadow_passes import require_unchanged, walk
@@ -54,7 +58,8 @@ def measure(workspace: Workspace) -> Measured:
         "refreshed_anyway": sum(row["refreshed_anyway"] for row in pairs),
         "same_completions": sum(row["same_completion"] for row in pairs),
     }
-    return Measured(len(pairs), [*summaries(pairs, _suites(arm)), *rows], settings)
+    trained = equal_training.rows(workspace)
+    return Measured(len(pairs), [*summaries(pairs, _suites(arm)), *trained, *rows], settings)
 
 
 def _suites(arm: Arm) -> list[str]:
@@ -177,7 +182,9 @@ def present(result: Mapping[str, Any]) -> Presented:
         ],
         _notes(settings),
     )
-    return Presented([branches, _tests_table(result, tests)])
+    trained = equal_training.table(rows)
+    tables = [branches, _tests_table(result, tests)]
+    return Presented(tables if trained is None else [*tables, trained])
 
 
 def _notes(settings: Mapping[str, Any]) -> list[str]:

@@ -12,6 +12,8 @@ from archer.studies import (
     cross_domain,
     feedback,
     main,
+    mechanism,
+    models,
     parallel,
     prompt_length,
     radius,
@@ -41,14 +43,17 @@ ORDER = (
     parallel.STUDY,
 )
 STUDIES: dict[str, Study] = {each.name: each for each in ORDER}
-BEYOND: dict[str, Study] = {each.name: each for each in (refresh.STUDY, tail.STUDY, confirm.STUDY)}
+BEYOND: dict[str, Study] = {
+    each.name: each
+    for each in (refresh.STUDY, mechanism.STUDY, tail.STUDY, confirm.STUDY, models.STUDY)
+}
 """Studies that the paper does not have; they are no part of a reproduction."""
 ABOUT = {
     "main": "Scores and times of every method, each problem decoded by all of them in turn",
-    "backbones": "Saber and Archer on this model, and on random ones with plain and shifted logits",
+    "backbones": "Saber and Archer on models with plain and with shifted logits",
     "radius": "Score and time by the radius of the prompt cache",
     "rollback": "What rollback revises, with and without the cache",
-    "feedback": "Whether a prompt refreshed after a confident token answers better than a cached one",
+    "feedback": "What a prompt that sees the response at once, later or never is worth",
     "validity": "How often a full pass would have decided otherwise, by distance",
     "cross-domain": "Saber and Archer on each kind of problem",
     "cache-use": "Shares of full, cached and reused passes by radius",
@@ -59,8 +64,10 @@ ABOUT = {
     "cases": "Problems that only Saber or only Archer solves, to watch",
     "parallel": "What placing several tokens per update costs, and what rollback gives back",
     "refresh": "Rules for when to refresh the prompt, on problems set aside for choosing",
+    "mechanism": "Where cached decisions part from fresh ones, and whether surprise or distance tells it",
     "tail": "What it saves to let settled end marks rest",
     "confirm": "The chosen refresh rules on problems that did not choose them",
+    "models": "What each of the bundled models solves with LLaDA's own decoding",
 }
 """What each of them measures, in a phrase."""
 
