@@ -35,7 +35,7 @@ RULES = (
             f"doubt-{by}",
             f"late, 1/2; doubt by {by} below {doubt:g}",
             LATE.method,
-            LATE.settings | {"doubt": doubt} | ({} if by == "confidence" else {"doubt_by": by}),
+            {**LATE.settings, "doubt": doubt, **({} if by == "confidence" else {"doubt_by": by})},
         )
         for by, doubt in (("confidence", 0.99), ("kept", 1.0), ("lead", 0.99))
     ),
