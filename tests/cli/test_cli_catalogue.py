@@ -15,6 +15,7 @@ from archer.cli import COMMANDS, main
 from archer.devices import Attempt, Bf16
 from archer.doctor import Report
 from archer.loading.architectures import ARCHITECTURES
+from archer.loading.hub import BUNDLED
 from archer.pocket.results import published
 from terminals import in_terminal, plain
 
@@ -46,13 +47,14 @@ def test_models_are_listed(capsys: Capture) -> None:
     for name, row in ARCHITECTURES.items():
         assert (name in out) == bool(row.models), "nobody can load what is published nowhere"
         assert all(each.id in out for each in row.models)
-    assert "Bundled with this version: pocket." in out
+    for name, each in BUNDLED.items():
+        assert re.search(rf"^  {name} +{re.escape(each.note)}$", out, re.MULTILINE)
 
 
 def test_models_as_json(capsys: Capture) -> None:
     assert main(["models", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["bundled"] == ["pocket"]
+    assert found["bundled"] == ["pocket", "pocket-dream", "pocket-blind"]
     assert found["architectures"]["DreamModel"]["trained_window"] == 2048
     ids = [each["id"] for each in found["architectures"]["LLaDAModelLM"]["models"]]
     assert "GSAI-ML/LLaDA-8B-Instruct" in ids

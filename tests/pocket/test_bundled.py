@@ -1,4 +1,4 @@
-"""The model that comes with the package: an ordinary folder, and the answers that were recorded from it."""
+"""The models that come with the package: ordinary folders, and what was recorded from the first of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import pytest
 import archer
 from archer.cli import main
 from archer.judge import FunctionCheck, Judge
-from archer.loading.hub import locate
+from archer.loading.hub import BUNDLED, locate
 from archer.model import Model
 from archer.pocket import frozen, prompts
+from archer.tasks.pocket import Pocket, function_name
 
 RECORDED = Path(frozen.__file__).with_name("recorded.json")
 MEGABYTE = 1 << 20
+FEW = 12
 EXAMPLE = """\
 Write a function to count the numbers in nums that are greater than 5.
 assert solve([1, 7, 9]) == 2
@@ -35,16 +37,59 @@ def model() -> Model:
     return archer.load("pocket", device="cpu", dtype="float32")
 
 
-def test_it_is_an_ordinary_folder(model: Model) -> None:
-    folder = locate("pocket")
+ARCHITECTURES = {
+    "pocket": "LLaDAModelLM",
+    "pocket-dream": "DreamModel",
+    "pocket-blind": "PromptBlindLLaDAModelLM",
+}
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_it_is_an_ordinary_folder(name: str) -> None:
+    folder = locate(name)
     names = {path.name for path in folder.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= names
-    assert (folder / "model.safetensors").stat().st_size <= 12 * MEGABYTE
-    assert "apache-2.0" in (folder / "README.md").read_text()
-    assert model.folder.architecture.name == "LLaDAModelLM"
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 3 * MEGABYTE
+    card = (folder / "README.md").read_text()
+    assert "apache-2.0" in card
+    assert f"# {name}\n" in card
+    model = archer.load(name, device="cpu", dtype="float32")
+    assert model.folder.architecture.name == ARCHITECTURES[name]
     assert model.folder.length == 64
-    parameters = sum(weight.numel() for weight in model.network.parameters())
-    assert 1e6 <= parameters <= 4e6
+    assert 1.3e6 <= model.folder.parameters <= 1.5e6
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_it_solves_problems_it_was_not_trained_on(name: str) -> None:
+    """The first dev problems, by the method whose scores on all of them are in docs/results/models.json."""
+    model = archer.load(name, device="cpu", dtype="float32")
+    problems = frozen.load("dev")[:FEW]
+    done = model.generate([prompts.message(each) for each in problems], method="llada-confidence")
+    with Judge(Pocket.limits, workers=1) as judge:
+        passed = [
+            judge.grade(
+                FunctionCheck(
+                    problem.program(each.text or ""),
+                    function_name(problem),
+                    "\n".join(problem.visible),
+                    expose=(),
+                )
+            ).outcome
+            == "pass"
+            for problem, each in zip(problems, done, strict=True)
+        ]
+    assert sum(passed) >= FEW / 2
+
+
+def test_the_blind_prompt_is_cached_exactly() -> None:
+    """Whatever the radius: what Saber writes with a prompt that is computed once is what it writes anyway."""
+    model = archer.load("pocket-blind", device="cpu", dtype="float64")
+    asked = [prompts.message(each) for each in frozen.load("dev")[:4]]
+    eager = model.generate(asked, method="saber")
+    once = model.generate(asked, method="archer", radius="inf")
+    assert [each.tokens for each in once] == [each.tokens for each in eager]
+    assert [each.full_passes for each in once] == [1] * len(asked)
+    assert all(each.full_passes > 1 for each in eager)
 
 
 def answers(model: Model, number: int) -> tuple[dict[str, str | None], dict[str, str]]:

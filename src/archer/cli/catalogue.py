@@ -123,7 +123,7 @@ def models(*, json: bool = False) -> int:
     for name, row in ARCHITECTURES.items():
         if row.models:
             _section(name, ((each.id, each.note) for each in row.models))
-    write_line(f"Bundled with this version: {', '.join(BUNDLED)}.")
+    _section("Bundled with Archer", ((name, each.note) for name, each in BUNDLED.items()))
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
     return 0
 

@@ -64,7 +64,7 @@ def generate(
             settings=chosen.settings,
         )
         if not output.quiet and loaded.name in BUNDLED:
-            _hint(entries)
+            _hint(loaded.name, entries)
         console = _console(output)
         done = run(loaded, request, writer=writer, console=console)
     if output.json:
@@ -74,13 +74,13 @@ def generate(
     return _failures(done)
 
 
-def _hint(entries: Sequence[Entry]) -> None:
-    """What the bundled model can do, where a prompt asks for something else."""
+def _hint(model: str, entries: Sequence[Entry]) -> None:
+    """What the bundled models can do, where a prompt asks for something else."""
     from archer.pocket.prompts import is_problem
 
     if not all(is_problem(entry) for entry in entries if isinstance(entry, str)):
         complain(
-            "pocket, the bundled model, only writes the body of a small Python function. It needs a "
+            f"{model}, a bundled model, only writes the body of a small Python function. It needs a "
             "sentence, a few asserts and a header such as `def solve(nums):`, a line each; `archer demo` "
             "shows one. Anything else gets nonsense. For a model that can chat, use --model."
         )

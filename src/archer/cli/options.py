@@ -27,7 +27,7 @@ class ModelOptions:
     """Which checkpoint, and where and how it runs."""
 
     model: str = "pocket"
-    """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct; pocket is bundled."""
+    """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct; or a bundled model."""
     revision: str | None = None
     """Commit of a hub id."""
     device: str | None = None

@@ -6,6 +6,7 @@ and pickles that lie beside them in a repository are not even downloaded.
 
 import logging
 import re
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,8 +18,25 @@ NOT_FETCHED = ["*/*"]
 """Nothing in subfolders: other formats of the same weights, logs of training runs."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
-BUNDLED = {"pocket": ("archer.pocket", "model")}
-"""Models that come with the package: name -> package and folder in it."""
+PACKAGE = "archer.pocket"
+"""Holds the models that come with Archer."""
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """A model that comes with the package."""
+
+    folder: str
+    note: str
+
+
+BUNDLED = {
+    "pocket": Bundled("model", "LLaDA's architecture; what every command uses by default"),
+    "pocket-dream": Bundled("model-dream", "trained alike in Dream's architecture: shifted logits"),
+    "pocket-blind": Bundled(
+        "model-blind", "trained alike with a prompt that never sees the response"
+    ),
+}
 REMEDY = "download it elsewhere and give the folder in place of the name"
 
 log = logging.getLogger(__name__)
@@ -43,8 +61,7 @@ def locate(
     if name in BUNDLED:
         if revision is not None:
             raise BadRequest(f"{name} is bundled and has no revisions; leave the revision out.")
-        package, inside = BUNDLED[name]
-        return Path(str(files(package))) / inside
+        return Path(str(files(PACKAGE))) / BUNDLED[name].folder
     if isinstance(model, Path) or not HUB_ID.fullmatch(name):
         raise BadModel(
             f"There is no folder {name!r}, and it is not a hub id such as "

@@ -1,0 +1,96 @@
+"""Studies that compare the bundled model with the two that were trained alike."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
+
+from archer.cli.workers import processes
+from archer.model import Model, load
+from archer.runs.executors.executor import Executor
+from archer.runs.executors.source import Source
+from archer.studies import backbones, equal_training, models
+from archer.studies.companions import BLIND, SHIFTED, companion
+from archer.studies.study import result_of
+from archer.studies.workspace import Workspace
+from studies.tiny_workspace import PROBLEMS, tiny_workspace
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The bundled model on tiny tasks."""
+    small = tiny_workspace(tmp_path_factory.mktemp("companions"))
+    return replace(small, model=load("pocket", device="cpu", dtype="float32"))
+
+
+def test_only_the_bundled_model_has_companions(workspace: Workspace, tmp_path: Path) -> None:
+    assert companion(tiny_workspace(tmp_path), SHIFTED) is None
+    found = companion(workspace, SHIFTED)
+    assert found is not None
+    assert found.model.name == SHIFTED
+    assert found.model.folder.shape.width == workspace.model.folder.shape.width
+    assert found.out == workspace.out / SHIFTED
+    assert found.executor is None
+
+
+def test_a_companion_gets_workers_of_its_own(workspace: Workspace, tmp_path: Path) -> None:
+    asked: list[str] = []
+    with processes(Source(BLIND, device="cpu", dtype="float32"), workspace.model, 2) as executor:
+
+        def hire(model: Model) -> Executor:
+            asked.append(model.name)
+            return executor
+
+        found = companion(replace(workspace, out=tmp_path, hire=hire), BLIND)
+        assert found is not None
+        there = found.arm("saber")
+    here = companion(workspace, BLIND)
+    assert here is not None
+    assert asked == [BLIND]
+    texts = [
+        [each.tokens for each in arm.run.recorded.samples.values()]
+        for arm in (there, here.arm("saber"))
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_both_kinds_of_logits_have_scores(workspace: Workspace) -> None:
+    result = json.loads(json.dumps(result_of(backbones.STUDY, workspace)))
+    rows = result["rows"]
+    assert [row["backbone"] for row in rows[::2]] == [
+        "LLaDAModelLM, pocket",
+        "DreamModel, pocket-dream",
+    ]
+    assert all("base" in row and "speedup" in row for row in rows)
+    assert "one training" in backbones.present(result).tables[0].notes[0]
+
+
+def test_the_blind_model_is_compared_with_the_seeing_one(workspace: Workspace) -> None:
+    rows = equal_training.rows(workspace)
+    assert len(rows) == 2 * len(equal_training.WAYS)
+    short = [row for row in rows if row["task"] == "tiny"]
+    assert [row["n"] for row in short] == [PROBLEMS] * len(equal_training.WAYS)
+    saber = next(row for row in short if row["decoder"] == "Saber")
+    assert (saber["cost"], saber["base_only"], saber["base_only_other"]) == (1.0, 0, 0)
+    for row in short:
+        assert (row["full_passes"] == 1) == (row["model"] == BLIND)
+    made = equal_training.table(json.loads(json.dumps(rows)))
+    assert made is not None
+    assert len(made.rows) == len(rows)
+    assert equal_training.table([{"part": "pair"}]) is None
+
+
+def test_a_model_without_a_companion_has_no_such_rows(tmp_path: Path) -> None:
+    assert equal_training.rows(tiny_workspace(tmp_path)) == []
+
+
+def test_every_bundled_model_is_scored_on_dev(workspace: Workspace) -> None:
+    result = json.loads(json.dumps(result_of(models.STUDY, workspace)))
+    assert [row["model"] for row in result["rows"]] == ["pocket", SHIFTED, BLIND]
+    assert result["settings"]["task"] == "tiny-dev"
+    assert len(models.present(result).tables[0].rows) == 3
