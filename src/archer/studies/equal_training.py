@@ -1,13 +1,13 @@
-"""What a prompt that sees the response is worth: two models of one training, one with such a prompt.
+"""What a prompt that sees the response is worth to Saber: two models of one training, one of them blind.
 
-In the blind one no column of the prompt sees the response, so its prompt is computed once and its cache is
+In that one no column of the prompt sees the response, so its prompt is computed once and its cache is
 exact, whatever the radius.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,28 +22,19 @@ PART = "training"
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """A decoder with a cache on one of the two models."""
+    """Saber with a cache on one of the two models."""
 
-    decoder: str
     cache: str
     blind: bool
     method: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-SEEING_SABER = Way("Saber", "none", blind=False, method="saber")
+EAGER = Way("none", blind=False, method="saber")
 WAYS = (
-    Way("LLaDA-Confidence", "none", blind=False, method="llada-confidence"),
-    Way(
-        "LLaDA-Confidence",
-        "exact",
-        blind=True,
-        method="confidence+archer",
-        settings={"radius": math.inf},
-    ),
-    SEEING_SABER,
-    Way("Saber", "K=8", blind=False, method="archer", settings={"radius": 8}),
-    Way("Saber", "exact", blind=True, method="archer", settings={"radius": math.inf}),
+    EAGER,
+    Way("K=8", blind=False, method="archer", settings={"radius": 8}),
+    Way("exact", blind=True, method="archer", settings={"radius": math.inf}),
 )
 
 
@@ -58,25 +49,21 @@ def rows(workspace: Workspace) -> list[Row]:
             way: (blind if way.blind else workspace).arm(way.method, task, few, **way.settings)
             for way in WAYS
         }
-        found += [_row(way, arms, task, workspace) for way in WAYS]
+        found += [_row(way, arms[way], arms[EAGER], task, workspace) for way in WAYS]
     return found
 
 
-def _row(way: Way, arms: dict[Way, Arm], task: str, workspace: Workspace) -> Row:
-    """Won and lost against the seeing model with the same decoder and no cache; cost against its Saber."""
+def _row(way: Way, arm: Arm, eager: Arm, task: str, workspace: Workspace) -> Row:
     model = workspace.model
-    usual = next(each for each in WAYS if each.decoder == way.decoder and not each.blind)
-    cost = 1.0 / against(arms[way], arms[SEEING_SABER], model)["speedup_predicted"]
-    return {
+    row: Row = {
         "part": PART,
         "task": task,
         "model": BLIND if way.blind else model.name,
-        "decoder": way.decoder,
         "cache": way.cache,
-        **described(arms[way], f"{way.decoder}, {way.cache}", model),
-        **against(arms[way], arms[usual], model),
-        "cost": cost,
+        **described(arm, f"Saber, {way.cache}", model),
+        **against(arm, eager, model),
     }
+    return row | {"cost": 1.0 / row["speedup_predicted"]}
 
 
 def table(rows: Sequence[Row]) -> Table | None:
@@ -84,17 +71,16 @@ def table(rows: Sequence[Row]) -> Table | None:
     own = [row for row in rows if row["part"] == PART]
     if not own:
         return None
-    columns = [Column("task"), Column("n"), Column("decoder"), Column("model"), Column("cache")]
+    columns = [Column("task"), Column("n"), Column("model"), Column("cache")]
     columns += [Column("Pass@1 (%)", 1), Column("extended (%)", 1), Column("cost", 3)]
     columns += [Column("won", 0), Column("lost", 0), Column("p", 4, chance=True)]
     return Table(
-        "A prompt that sees the response, and one that does not",
+        "Saber with a prompt that sees the response, and with one that does not",
         columns,
         [
             [
                 row["task"],
                 row["n"],
-                row["decoder"],
                 row["model"],
                 row["cache"],
                 value(row, "base"),
@@ -107,9 +93,9 @@ def table(rows: Sequence[Row]) -> Table | None:
             for row in own
         ],
         [
-            f"Two models of one size and one training; in {BLIND} no column of the prompt sees the response, "
-            "so that its prompt is computed once and its cache is exact.",
-            "Won, lost: problems that only this row or only the first row of its decoder solves; p: exact "
-            "McNemar. Cost: counted operations over those of the seeing model's eager Saber.",
+            f"Two models of one size and one recipe. In {BLIND} no column of the prompt sees the response: its "
+            "prompt is computed once and its cache is exact.",
+            "Cost: counted operations over those of the first row of the task. Won, lost: problems that only "
+            "this row or only that one solves; p: exact McNemar.",
         ],
     )
