@@ -23,8 +23,10 @@ from archer.planning import pace, shown
 from archer.planning.check import compared
 from archer.planning.recording import Recording
 from archer.pocket import results
+from archer.report.figures import Labels, Series, lines, undominated
 from archer.report.tables import markdown_grid as _table
-from archer.studies import confirm
+from archer.studies import confirm, equal_training
+from archer.studies.refresh_rules import DIALS
 from archer.studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,6 +57,7 @@ TAILS = {
     "late": "late, 1/2",
     "boundary": "the same, tail wakes when its boundary moves back",
     "look": "the same, tail wakes at the next look (`--set wake=look`)",
+    "look-kept": "the same, and only what lost confidence is taken back",
 }
 """Rules of the studies beyond the paper, as their page calls them."""
 CELLS: dict[str, tuple[str, Callable[[Any], str]]] = {
@@ -133,6 +136,12 @@ def parts() -> dict[str, str]:
             "tail", TAILS, ("identical", "solved", "resting"), ("identical", "longest")
         ),
         "confirmed": _confirmed(),
+        "models": _models(),
+        "training": _training(),
+        "blind": _blind(),
+        "dials": _dials(),
+        "parted": _parted("fifth", "fifth of the trajectory"),
+        "surprised": _parted("surprise", "surprise (nats)"),
     }
 
 
@@ -321,6 +330,125 @@ def _confirmed() -> str:
     return _table((*head, "difference", "p of 2 points lower"), lines)
 
 
+def _models() -> str:
+    """What each bundled model solves on dev problems."""
+    return _table(
+        ("model", "architecture", "Pass@1 (%)", "hidden tests (%)"),
+        (
+            (
+                f"`{row['model']}`",
+                f"`{row['architecture']}`",
+                _share(row, "base"),
+                _share(row, "extended"),
+            )
+            for row in _result("models.json")["rows"]
+        ),
+    )
+
+
+def _share(row: dict[str, Any], name: str) -> str:
+    low, high = row[f"{name}_interval"]
+    return f"{row[name]:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def _trained() -> list[dict[str, Any]]:
+    """Recorded trainings, as `pocket_training.curve` writes them."""
+    return [_result(path.name) for path in sorted(RESULTS.glob("training-*.json"))]
+
+
+def _training() -> str:
+    """Dev scores while the models learnt, on the problems that training watches."""
+    return _table(
+        ("model", "sequences", "loss", "Pass@1 on 60 dev problems (%)", "hidden tests (%)"),
+        (
+            (
+                f"`{each['model']}`",
+                f"{sequences:,}",
+                f"{dict(each['loss'])[sequences]:.3f}",
+                f"{100 * base:.1f}",
+                f"{100 * extended:.1f}",
+            )
+            for each in _trained()
+            for sequences, base, extended in each["dev"]
+        ),
+    )
+
+
+def curves() -> str:
+    """The losses of the recorded trainings, as an SVG."""
+    series = [
+        Series(
+            each["model"],
+            [sequences / 1000 for sequences, _ in each["loss"]],
+            [loss for _, loss in each["loss"]],
+        )
+        for each in _trained()
+    ]
+    labels = Labels("Loss in training", "thousand sequences", "loss (nats per hidden token)")
+    return lines(series, labels).svg
+
+
+def _blind() -> str:
+    """Saber on the seeing and on the blind model."""
+    rows = [row for row in _result("feedback.json")["rows"] if row["part"] == equal_training.PART]
+    return _table(
+        ("task", "model", "cache", "Pass@1 (%)", "won/lost", "p", "cost"),
+        (
+            (
+                f"{row['task']}, n = {row['n']}",
+                f"`{row['model']}`",
+                row["cache"],
+                _share(row, "base"),
+                f"{row['base_only']}/{row['base_only_other']}",
+                _chance(row["base_p"]),
+                f"{row['cost']:.3f}".removesuffix(".000"),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _parted(part: str, first: str) -> str:
+    """Cached calls that part from fresh ones, by one of the bins of the study."""
+    rows = [row for row in _result("mechanism.json")["rows"] if row["part"] == part]
+    return _table(
+        (first, "cached calls", "that part (%)", "distance", "surprise (nats)"),
+        (
+            (
+                row["bin"],
+                f"{row['n']:,}",
+                _share(row, "parted"),
+                f"{row['distance']:.1f}",
+                f"{row['surprise']:.2f}",
+            )
+            for row in rows
+        ),
+    )
+
+
+def _dials() -> str:
+    """Tokens per update, refresh rule and doubt together; in bold what no other arm of the table beats."""
+    result = _result("refresh.json")
+    rows = {(row["task"], row["rule"]): row for row in result["rows"]}
+    best = {
+        task: undominated(
+            [(row["cost"], row["base"]) for (of, _), row in rows.items() if of == task]
+        )
+        for task in _tasks(result)
+    }
+    lines = []
+    for rule in DIALS:
+        cells = [rule.label]
+        for task in _tasks(result):
+            row = rows[task, rule.name]
+            told = f"{row['base']:.1f}, {row['base_only']}/{row['base_only_other']}"
+            kept = (row["cost"], row["base"]) in best[task]
+            cells += [f"{row['cost']:.3f}", f"**{told}**" if kept else told]
+        lines.append(cells)
+    head = ("short: cost", "Pass@1, won/lost", "long: cost", "Pass@1, won/lost")
+    return _table(("arm", *head), lines)
+
+
 def _chance(p: float) -> str:
     return "below 0.0001" if p < 1e-4 else f"{p:.4f}"
 
@@ -353,6 +481,7 @@ def paces() -> str:
 if __name__ == "__main__":
     Path(pace.__file__).with_name(pace.FILE).write_text(paces(), encoding="utf-8")
     Path(results.__file__).with_name(results.FILE).write_text(bundled(), encoding="utf-8")
+    (RESULTS / "training.svg").write_text(curves(), encoding="utf-8")
     for page in PAGES:
         before = page.read_text(encoding="utf-8")
         after = refreshed(before)

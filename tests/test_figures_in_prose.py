@@ -94,13 +94,24 @@ def on_both_pages() -> list[str]:
     ]
 
 
+DEV = ("pocket-dev", "pocket-dev-long")
+
+
 def confirmed(method: str, task: str = "pocket-confirm") -> Row:
     return row("confirm", method=method, task=task)
 
 
 def beyond() -> list[str]:
     short, long = confirmed("archer"), confirmed("archer", "pocket-confirm-long")
+    by_distance, by_surprise = rows("mechanism", part="correlation")
+    best = [row("refresh", task=task, rule="2-surprise3-kept") for task in DEV]
+    fixed = row("refresh", task=DEV[0], rule="k8")
+    sizes = [each["n"] for each in best]
     return [
+        f"{by_distance['parted']:.3f} for the distance and {by_surprise['parted']:.3f} for the surprise",
+        f"at {best[0]['cost']:.3f} and {best[1]['cost']:.3f} of eager Saber's operations",
+        f"--problems {sizes[0]}`: {sizes[0]} short and {sizes[1]} long prompts, Saber",
+        f"(exact McNemar p = {fixed['base_p']:.4f}, not adjusted)",
         f"lost {short['answers']:.1f} points on short prompts ({short['base_only']} won, "
         f"{short['base_only_other']} lost) and {long['answers']:.1f} on long ones "
         f"({long['base_only']} won, {long['base_only_other']} lost)".replace("-", ""),
@@ -129,6 +140,20 @@ def compare_methods() -> list[str]:
     ]
 
 
+def bundled_models() -> list[str]:
+    seeing, cached, blind = (rows("feedback", part="training")[place::3] for place in range(3))
+    lost = [one["base"] - other["base"] for one, other in zip(seeing, blind, strict=True)]
+    trained = [result(f"training-pocket-{name}")["sequences"] for name in ("dream", "blind")]
+    assert trained[0] == trained[1]
+    return [
+        f"the view is worth {lost[0]:.1f} points",
+        f"({seeing[0]['base'] - cached[0]['base']:.1f})",
+        f"difference ({lost[1]:.1f} points)",
+        f"costs {blind[1]['cost']:.3f} of eager Saber",
+        f"the other two {trained[0]:,} each",
+    ]
+
+
 def llada_on_a_gpu() -> list[str]:
     parameters = parameter_count()
     column = column_bytes()
@@ -149,6 +174,9 @@ def reproducing() -> list[str]:
     lost, lost_long = main("archer"), main("archer", long)
     lengths = [row("prompt-length", ratio=each) for each in ("0.5", "8")]
     responses = [each for each in rows("response-length") if each["method"] != "saber"]
+    plain_saber, plain, shifted_saber, shifted = rows("backbones")
+    seeing, _, blind = (rows("feedback", part="training")[place::3] for place in range(3))
+    without = [one["base"] - other["base"] for one, other in zip(seeing, blind, strict=True)]
     controls = row("validity", part="bin", bin="control")
     by_distance = row("validity", part="correlation", signal="distance")
     by_age = row("validity", part="correlation", signal="age")
@@ -179,6 +207,11 @@ def reproducing() -> list[str]:
         f"{responses[0]['speedup']:.2f} to {responses[-1]['speedup']:.2f} times from G = 16 to 128",
         f"{sum(each['same_completion'] for each in rows('feedback', part='pair'))} of "
         f"{result('feedback')['n']} pairs end in the same completion",
+        f"costs {without[0]:.1f} points on pocket (p = {blind[0]['base_p']:.2f}), {without[1]:.1f} on "
+        f"pocket-long (p = {blind[1]['base_p']:.2f})",
+        f"{plain['speedup']:.2f} and {shifted['speedup']:.2f} times at K = 8 on models of one training",
+        f"{plain['base']:.1f} % against Saber's {plain_saber['base']:.1f} % (p = {plain['base_p']:.2f}), and "
+        f"{shifted['base']:.1f} % against {shifted_saber['base']:.1f} % (p = {shifted['base_p']:.2f})",
         f"of {controls['n']} controls at distance 0",
         f"partial rank correlations of {by_distance['disagreement']:.3f} and {by_age['disagreement']:.3f}",
         f"{by_distance['drift']:.3f} and {by_age['drift']:.3f}",
@@ -201,6 +234,7 @@ def design_decisions() -> list[str]:
 PROSE: dict[str, Callable[[], list[str]]] = {
     "README.md": readme,
     "docs/beyond.md": beyond,
+    "docs/bundled-models.md": bundled_models,
     "docs/compare-methods.md": compare_methods,
     "docs/design-decisions.md": design_decisions,
     "docs/llada-8b-on-a-gpu.md": llada_on_a_gpu,
