@@ -107,11 +107,15 @@ def beyond() -> list[str]:
     best = [row("refresh", task=task, rule="2-surprise3-kept") for task in DEV]
     fixed = row("refresh", task=DEV[0], rule="k8")
     sizes = [each["n"] for each in best]
+    resting = [row("tail", task=task, rule="look-kept") for task in DEV]
     return [
         f"{by_distance['parted']:.3f} for the distance and {by_surprise['parted']:.3f} for the surprise",
         f"at {best[0]['cost']:.3f} and {best[1]['cost']:.3f} of eager Saber's operations",
         f"--problems {sizes[0]}`: {sizes[0]} short and {sizes[1]} long prompts, Saber",
         f"(exact McNemar p = {fixed['base_p']:.4f}, not adjusted)",
+        f"{resting[0]['cost']:.3f} and {resting[1]['cost']:.3f} of eager Saber's operations and is "
+        f"{resting[0]['speedup']:.2f} and {resting[1]['speedup']:.2f} times as fast",
+        f"--problems {sizes[0]}`, {sizes[0]} short and {sizes[1]} long prompts:",
         f"lost {short['answers']:.1f} points on short prompts ({short['base_only']} won, "
         f"{short['base_only_other']} lost) and {long['answers']:.1f} on long ones "
         f"({long['base_only']} won, {long['base_only_other']} lost)".replace("-", ""),

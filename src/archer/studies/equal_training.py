@@ -93,7 +93,7 @@ def table(rows: Sequence[Row]) -> Table | None:
             for row in own
         ],
         [
-            f"Two models of one size and one recipe. In {BLIND} no column of the prompt sees the response: its "
+            f"Two models of one size and one recipe. In {BLIND} the prompt does not see the response: its "
             "prompt is computed once and its cache is exact.",
             "Cost: counted operations over those of the first row of the task. Won, lost: problems that only "
             "this row or only that one solves; p: exact McNemar.",
