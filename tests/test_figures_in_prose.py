@@ -158,6 +158,20 @@ def bundled_models() -> list[str]:
     ]
 
 
+def tune() -> list[str]:
+    found = result("tune-pocket")
+    (chosen,) = (each for each in found["rows"] if each["chosen"])
+    (saber,) = (each for each in found["rows"] if each["arm"] == "saber")
+    best = row("refresh", task=DEV[0], rule="2-surprise3-kept")
+    assert chosen["arm"] == "saber+surprise:0.6,doubt=1.0,doubt_by=kept"
+    return [
+        f"out of {found['settings']['candidates']} methods",
+        f"solved {chosen['base']:.1f} % of {chosen['n']} dev problems at {chosen['cost']:.3f} of Saber's "
+        f"operations, and Saber solved {saber['base']:.1f} %",
+        f"({best['base']:.1f} % of {best['n']} dev problems at {best['cost']:.3f})",
+    ]
+
+
 def llada_on_a_gpu() -> list[str]:
     parameters = parameter_count()
     column = column_bytes()
@@ -243,6 +257,7 @@ PROSE: dict[str, Callable[[], list[str]]] = {
     "docs/design-decisions.md": design_decisions,
     "docs/llada-8b-on-a-gpu.md": llada_on_a_gpu,
     "docs/reproducing.md": reproducing,
+    "docs/tune.md": tune,
 }
 
 
