@@ -67,6 +67,7 @@ KEEPING_MORE = ("eager", "late:0.5", "dual", "prefix", "dkv-decode")
 OTHERS: Sequence[Part] = (
     ("confidence+dllm-cache", {}),
     ("saber-tail+late:0.5", {"wake": "look"}),
+    ("saber-tail+late:0.5", {"wake": "look", "doubt": 1.0, "doubt_by": "kept"}),
     ("llada2+archer", {}),
     ("llada2-edit+archer", {}),
 )
