@@ -13,6 +13,7 @@ pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
 from archer.engine.step import Kind
 from archer.studies import confirm, mechanism, refresh, tail
+from archer.studies.probed import correlations
 from archer.studies.refresh_rules import DIALS, RULES
 from archer.studies.registry import BEYOND, STUDIES, find_study
 from archer.studies.shadow_passes import walk
@@ -131,7 +132,9 @@ def test_the_signal_that_parts_calls_is_told() -> None:
         }
         for place in range(210)
     ]
-    rows = {row["signal"]: row for row in mechanism.predicted(probes)}
+    rows = {
+        row["signal"]: row for row in correlations(probes, mechanism.SIGNALS, [mechanism.PARTED])
+    }
     assert rows["surprise"]["parted"] > 0.8
     assert abs(rows["distance"]["parted"]) < 0.05
     assert [row["n"] for row in mechanism.by_fifth(probes)] == [210, 0, 0, 0, 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archer.studies import bounds, feedback, theory, validity
+from archer.studies.probed import correlations
 from archer.studies.study import Row
 
 
@@ -52,11 +53,11 @@ def test_a_signal_is_told_from_the_other() -> None:
         for distance in range(1, 12)
         for age in (1, 2)
     ]
-    distance, age = validity.correlations(rows)
+    distance, age = correlations(rows, validity.SIGNALS, list(validity.OUTCOMES))
     assert distance["disagreement"] > 0.8
     assert age["disagreement"] == pytest.approx(0.0, abs=1e-9)
     assert distance["disagreement_interval"][0] > 0.8
-    nothing, _ = validity.correlations([])
+    nothing, _ = correlations([], validity.SIGNALS, list(validity.OUTCOMES))
     assert nothing["drift"] is nothing["drift_interval"] is None
 
 

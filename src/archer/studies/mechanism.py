@@ -23,15 +23,17 @@ from archer.engine.step import Kind, Step
 from archer.report.figures import Labels, Series, lines
 from archer.report.tables import Column, Table
 from archer.runs.manifest import RunRequest
-from archer.studies.clusters import average, by_problem, cell, clustered_interval
-from archer.studies.rank_correlation import partial_spearman
+from archer.studies.clusters import cell
+from archer.studies.probed import correlations, means
 from archer.studies.refresh import FIFTHS
 from archer.studies.shadow_passes import require_unchanged, same_action, shadow, walk
 from archer.studies.study import Measured, Presented, Row, Study
 from archer.studies.workspace import Arm, Workspace
 
 RADIUS = 8
-PERCENT = 100.0
+PARTED = "parted"
+MEASURES = {PARTED: 100.0, "distance": 1.0, "surprise": 1.0}
+"""What is told of the calls in a bin, and by which factor."""
 NATS = (0.0, 0.01, 0.1, 0.3, 1.0, math.inf)
 """Bounds of the bins of surprise."""
 HALVES = ("first half", "second half")
@@ -47,7 +49,12 @@ def measure(workspace: Workspace) -> Measured:
     probes: list[Row] = []
     for key, prompt in workspace.prompts(request).items():
         probes += probe(request, arm, key, prompt)
-    rows = [*by_fifth(probes), *by_distance(probes), *by_surprise(probes), *predicted(probes)]
+    rows = [
+        *by_fifth(probes),
+        *by_distance(probes),
+        *by_surprise(probes),
+        *correlations(probes, SIGNALS, [PARTED]),
+    ]
     settings = {"radius": RADIUS, "task": task, "problems": len(arm.keys)}
     return Measured(len(probes), [*rows, *probes], settings)
 
@@ -128,35 +135,7 @@ def by_surprise(probes: Sequence[Row]) -> list[Row]:
 
 
 def _summary(part: str, name: str, probes: Sequence[Row]) -> Row:
-    groups = by_problem(probes)
-    row: Row = {"part": part, "bin": name, "n": len(probes)}
-    for measure, scale in (("parted", PERCENT), ("distance", 1.0), ("surprise", 1.0)):
-        values = [[scale * each[measure] for each in group] for group in groups]
-        row[measure] = average([value for group in values for value in group])
-        row[f"{measure}_interval"] = clustered_interval(values, average)
-    return row
-
-
-def predicted(probes: Sequence[Row]) -> list[Row]:
-    """How well each signal ranks the calls by whether they parted, the other one held fixed."""
-    rows: list[Row] = []
-    for signal, fixed in SIGNALS:
-        triples = [
-            [(each[signal], each["parted"], each[fixed]) for each in group]
-            for group in by_problem(probes)
-        ]
-        row: Row = {"part": "correlation", "signal": signal, "given": fixed, "n": len(probes)}
-        row["parted"] = _correlation([triple for group in triples for triple in group])
-        row["parted_interval"] = clustered_interval(triples, _correlation)
-        rows.append(row)
-    return rows
-
-
-def _correlation(triples: Sequence[tuple[float, float, float]]) -> float | None:
-    """None where it is undefined, which JSON can hold."""
-    columns = list(zip(*triples, strict=True)) or [(), (), ()]
-    value = partial_spearman(*columns)
-    return None if math.isnan(value) else value
+    return {"part": part, "bin": name, "n": len(probes), **means(probes, MEASURES)}
 
 
 def present(result: Mapping[str, Any]) -> Presented:
@@ -215,7 +194,7 @@ def _binned(title: str, first: str, rows: Sequence[Row]) -> Table:
             [
                 row["bin"],
                 row["n"],
-                *(cell(row, name) for name in ("parted", "distance", "surprise")),
+                *(cell(row, name) for name in MEASURES),
             ]
             for row in rows
         ],

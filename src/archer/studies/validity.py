@@ -7,7 +7,6 @@ anchor itself (D = 0), where nothing may differ.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +14,8 @@ from archer.engine.step import Kind, Step
 from archer.report.figures import Figure, Labels, Series, lines
 from archer.report.tables import Column, Table
 from archer.runs.manifest import RunRequest
-from archer.studies.clusters import average, by_problem, cell, clustered_interval
-from archer.studies.rank_correlation import partial_spearman
+from archer.studies.clusters import by_problem, cell
+from archer.studies.probed import correlations, means
 from archer.studies.shadow_passes import (
     at_anchor,
     logit_error,
@@ -31,7 +30,8 @@ from archer.studies.workspace import Arm, Wanted, Workspace
 RADIUS = 15
 """The smallest radius with which a cached call can be 14 tokens away from its anchor."""
 BINS = ((0, 3), (4, 7), (8, 11), (12, 14))
-OUTCOMES = ("disagreement", "moved", "drift")
+OUTCOMES = {"disagreement": 100.0, "moved": 1.0, "drift": 1.0}
+"""What may differ, and the factor by which it is told."""
 SIGNALS = (("distance", "age"), ("age", "distance"))
 """Each with the one that is held fixed."""
 PAPER = {
@@ -56,7 +56,7 @@ def measure(workspace: Workspace) -> Measured:
     for key, prompt in workspace.prompts(request).items():
         found += probe(request, arm, key, prompt, workspace.scale.stride)
     probes = [row for row in found if row["part"] == "probe"]
-    rows = [*binned(found), *correlations(probes), *found]
+    rows = [*binned(found), *correlations(probes, SIGNALS, list(OUTCOMES)), *found]
     settings = {"radius": RADIUS, "stride": workspace.scale.stride, "problems": len(arm.keys)}
     return Measured(len(probes), rows, settings)
 
@@ -102,37 +102,8 @@ def binned(found: Sequence[Row]) -> list[Row]:
 
 
 def _summary(name: str, rows: Sequence[Row]) -> Row:
-    groups = by_problem(rows)
-    summary: Row = {"part": "bin", "bin": name, "n": len(rows), "problems": len(groups)}
-    for outcome in OUTCOMES:
-        scale = 100.0 if outcome == "disagreement" else 1.0
-        values = [[scale * row[outcome] for row in group] for group in groups]
-        summary[outcome] = average([value for group in values for value in group])
-        summary[f"{outcome}_interval"] = clustered_interval(values, average)
-    return summary
-
-
-def correlations(probes: Sequence[Row]) -> list[Row]:
-    """Each signal with each outcome, the other signal held fixed."""
-    rows: list[Row] = []
-    for signal, fixed in SIGNALS:
-        row: Row = {"part": "correlation", "signal": signal, "given": fixed, "n": len(probes)}
-        for outcome in OUTCOMES:
-            triples = [
-                [(each[signal], each[outcome], each[fixed]) for each in group]
-                for group in by_problem(probes)
-            ]
-            row[outcome] = _correlation([triple for group in triples for triple in group])
-            row[f"{outcome}_interval"] = clustered_interval(triples, _correlation)
-        rows.append(row)
-    return rows
-
-
-def _correlation(triples: Sequence[tuple[float, float, float]]) -> float | None:
-    """None where it is undefined, which JSON can hold."""
-    columns = list(zip(*triples, strict=True)) or [(), (), ()]
-    value = partial_spearman(*columns)
-    return None if math.isnan(value) else value
+    counts = {"n": len(rows), "problems": len(by_problem(rows))}
+    return {"part": "bin", "bin": name, **counts, **means(rows, OUTCOMES)}
 
 
 def present(result: Mapping[str, Any]) -> Presented:
