@@ -12,7 +12,9 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
 from archer.engine.step import Kind
-from archer.studies import confirm, mechanism, refresh, tail
+from archer.runs.statistics import not_worse
+from archer.studies import confirm, confirm_doubt, mechanism, refresh, tail
+from archer.studies.confirmation import MARGIN, TASKS
 from archer.studies.probed import correlations
 from archer.studies.refresh_rules import DIALS, RULES
 from archer.studies.registry import BEYOND, STUDIES, find_study
@@ -26,7 +28,7 @@ from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     found = tiny_workspace(tmp_path_factory.mktemp("beyond"))
-    for name in confirm.TASKS:
+    for name in TASKS:
         found._tasks[name] = type("Planned", (Tiny,), {"name": name})(Data())
     return found
 
@@ -43,7 +45,7 @@ def test_a_result_is_plain_and_presented_from_json_alone(name: str, workspace: W
     presented = study.present(result)
     assert result["n"] >= PROBLEMS
     assert all("n = " in table.title and table.rows for table in presented.tables)
-    if name in ("refresh", "tail", "confirm"):
+    if name in ("refresh", "tail", "confirm", "confirm-doubt"):
         assert result["n"] == PROBLEMS
         assert len(study.arms(workspace)) == len(result["rows"])
 
@@ -171,9 +173,9 @@ def planned(method: str, task: str, **changes: Any) -> dict[str, Any]:
 def verdict(**changes: Any) -> bool:
     """Of the first rule, when one of its rows is changed."""
     first, other = confirm.RULES
-    short, long = confirm.TASKS
+    short, long = TASKS
     rows = [planned(first, short, **changes), planned(first, long)]
-    rows += [planned(other, task) for task in confirm.TASKS]
+    rows += [planned(other, task) for task in TASKS]
     found = confirm.succeeded(rows)
     assert found[other] or changes
     return found[first]
@@ -190,7 +192,7 @@ def test_a_rule_succeeds_when_everything_holds_on_both_tasks() -> None:
 
 
 def test_half_of_the_plan_is_no_success_and_is_adjusted_for_the_whole() -> None:
-    rows = [planned(method, confirm.TASKS[0], not_worse_p=0.015) for method in confirm.RULES]
+    rows = [planned(method, TASKS[0], not_worse_p=0.015) for method in confirm.RULES]
     assert confirm.succeeded(rows) == dict.fromkeys(confirm.RULES, False)
     assert [row["not_worse_adjusted"] for row in confirm.judged(rows)] == [0.06, 0.06]
 
@@ -198,7 +200,48 @@ def test_half_of_the_plan_is_no_success_and_is_adjusted_for_the_whole() -> None:
 def test_the_plan_takes_all_problems_or_as_few_as_are_asked_for(tmp_path: Path) -> None:
     small = tiny_workspace(tmp_path)
     whole = replace(small, scale=FULL)
-    assert {each.problems for each in confirm.all_wanted(whole)} == {1000}
-    assert {each.problems for each in confirm.all_wanted(small)} == {PROBLEMS}
-    one = replace(small, task=confirm.TASKS[1])
-    assert {each.task for each in confirm.all_wanted(one)} == {confirm.TASKS[1]}
+    assert {each.problems for each in confirm.arms(whole)} == {1000}
+    assert {each.problems for each in confirm.arms(small)} == {PROBLEMS}
+    one = replace(small, task=TASKS[1])
+    assert {each.task for each in confirm.arms(one)} == {TASKS[1]}
+
+
+def doubted(method: str, task: str, chance: float, model: str = "pocket") -> dict[str, Any]:
+    return {"model": model, "method": method, "task": task, "not_worse_p": chance}
+
+
+def test_the_second_plan_asks_for_the_answers_of_the_tested_model_on_both_tasks() -> None:
+    """Four tests: the least p counts four times, the next three times."""
+    first, other = confirm_doubt.RULES
+    short, long = TASKS
+    rows = [
+        doubted(first, short, 0.012),
+        doubted(first, long, 0.001),
+        doubted(other, short, 0.024),
+        doubted(other, long, 0.03),
+        doubted(first, short, 1.0, "pocket-dream"),
+    ]
+    found = confirm_doubt.judged(rows, "pocket")
+    assert [row["not_worse_adjusted"] for row in found] == pytest.approx(
+        [0.036, 0.004, 0.048, 0.048]
+    )
+    assert confirm_doubt.succeeded(rows, "pocket") == {first: True, other: True}
+    rows[2] = doubted(other, short, 0.026)
+    assert confirm_doubt.succeeded(rows, "pocket") == {first: True, other: False}
+    assert confirm_doubt.succeeded(rows[:1], "pocket") == {first: False, other: False}
+
+
+def test_verdicts_are_kept_problem_by_problem(workspace: Workspace) -> None:
+    """Everything that is tested can be counted again from them, and another arm be paired with them later."""
+    rows = confirm_doubt.measure(workspace).rows
+    for row in rows:
+        (saber,) = (
+            each for each in rows if each["task"] == row["task"] and each["method"] == "saber"
+        )
+        pairs = list(zip(row["solved"], saber["solved"], strict=True))
+        won, lost = pairs.count(("1", "0")), pairs.count(("0", "1"))
+        assert len(pairs) == row["n"]
+        assert (won, lost) == (row["base_only"], row["base_only_other"])
+        assert row["not_worse_p"] == not_worse(won, lost, row["n"], MARGIN)
+        assert row["as_saber"].count("1") == row["same_completions"]
+    assert {row["as_saber"] for row in rows if row["method"] == "saber"} == {"1" * PROBLEMS}

@@ -9,6 +9,7 @@ from archer.studies import (
     cache_use,
     cases,
     confirm,
+    confirm_doubt,
     cross_domain,
     feedback,
     main,
@@ -45,7 +46,14 @@ ORDER = (
 STUDIES: dict[str, Study] = {each.name: each for each in ORDER}
 BEYOND: dict[str, Study] = {
     each.name: each
-    for each in (refresh.STUDY, mechanism.STUDY, tail.STUDY, confirm.STUDY, models.STUDY)
+    for each in (
+        refresh.STUDY,
+        mechanism.STUDY,
+        tail.STUDY,
+        confirm.STUDY,
+        confirm_doubt.STUDY,
+        models.STUDY,
+    )
 }
 """Studies that the paper does not have; they are no part of a reproduction."""
 ABOUT = {
@@ -67,6 +75,7 @@ ABOUT = {
     "mechanism": "Where cached decisions part from fresh ones, and whether surprise or distance tells it",
     "tail": "What it saves to let settled end marks rest",
     "confirm": "The chosen refresh rules on problems that did not choose them",
+    "confirm-doubt": "The same for taking back only what lost confidence, at a lower price",
     "models": "What each of the bundled models solves with LLaDA's own decoding",
 }
 """What each of them measures, in a phrase."""

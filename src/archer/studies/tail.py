@@ -63,18 +63,14 @@ def measure(workspace: Workspace) -> Measured:
         arms = {rule.name: workspace.arm(rule.method, task, few, **rule.settings) for rule in RULES}
         chosen = arms[SABER.name].keys[: min(TIMED, workspace.scale.timed)]
         arms = in_turn(workspace, arms, chosen)
-        eager = _operations(arms[SABER.name])
+        eager = arms[SABER.name].operations
         for rule in RULES:
             arm = arms[rule.name]
             row = described(arm, rule.label, workspace.model)
             row |= against(arm, arms[SABER.name], workspace.model)
-            row |= {"cost": _operations(arm) / eager, **_rested(watch(workspace, arm), row)}
+            row |= {"cost": arm.operations / eager, **_rested(watch(workspace, arm), row)}
             rows.append({"task": task, "rule": rule.name, **row})
     return Measured(rows[0]["n"], rows, {"tasks": list(sizes(workspace))})
-
-
-def _operations(arm: Arm) -> int:
-    return sum(arm.counted(key) for key in arm.keys)
 
 
 def watch(workspace: Workspace, arm: Arm) -> list[Watched]:

@@ -87,6 +87,11 @@ class Arm:
         return found
 
     @property
+    def operations(self) -> int:
+        """The same of all problems."""
+        return sum(self.counted(key) for key in self.keys)
+
+    @property
     def keys(self) -> list[str]:
         return self.run.keys
 
