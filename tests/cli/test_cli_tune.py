@@ -62,6 +62,16 @@ def test_a_search_leaves_tables_a_figure_and_a_preset_that_eval_takes(
     assert 100 * run["accuracy"] == pytest.approx(row["base"])
 
 
+def test_workers_find_what_one_process_finds(model: str, tmp_path: Path, capsys: Capture) -> None:
+    alone, _ = tuned(capsys, asked(model, tmp_path / "alone"))
+    together, _ = tuned(capsys, asked(model, tmp_path / "together", "tiny-test", "--workers", "2"))
+    for found in (alone, together):
+        for row in found["rows"]:
+            del row["seconds"]
+    assert together == alone
+    assert json.loads((tmp_path / "together" / "calibration.json").read_text())["workers"] == 2
+
+
 def test_the_same_folder_answers_other_goals_without_decoding(
     model: str, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -102,6 +112,7 @@ def test_a_share_of_a_task_without_a_dev_split_may_be_set_aside(
         (("tiny-test", "--budget", "nan"), "--budget takes minutes above 0"),
         (("tiny-test", "--problems", "0"), "--problems takes a number above 0"),
         (("tiny-test", "--problems", "2"), "more than 2 are needed"),
+        (("tiny-test", "--workers", "0"), "--workers takes a number above 0"),
         (("tiny-test", "--at-least", "0.7"), "must be in percent"),
         (("tiny-test", "--at-least", "70", "--at-most", "1"), "a cost, not both"),
         (("tiny-test", "--candidate", "nonsense"), "There is no method 'nonsense'"),

@@ -38,6 +38,16 @@ def test_only_the_bundled_model_has_companions(workspace: Workspace, tmp_path: P
     assert found.executor is None
 
 
+def test_a_companion_computes_as_the_model_does(workspace: Workspace) -> None:
+    model = load("pocket", device="cpu", dtype="float64", quantize="int8", threads=1, compiled=True)
+    found = companion(replace(workspace, model=model), SHIFTED)
+    assert found is not None
+    other = found.model
+    assert other.network.int8
+    assert other.network.dtype == model.network.dtype
+    assert (other.threads, other.compiled) == (1, True)
+
+
 def test_a_companion_gets_workers_of_its_own(workspace: Workspace, tmp_path: Path) -> None:
     asked: list[str] = []
     with processes(Source(BLIND, device="cpu", dtype="float32"), workspace.model, 2) as executor:

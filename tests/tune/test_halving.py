@@ -118,18 +118,29 @@ def test_rounds_halve_until_few_are_left(candidates: int, finalists: int) -> Non
     st.floats(1.0, 1e4),
     st.integers(1, 5),
     st.integers(0, 300),
+    st.integers(1, 9),
 )
 def test_a_round_fits_into_its_part_of_the_time(
-    seen: dict[str, Seen], run: float, seconds: float, left: int, unseen: int
+    seen: dict[str, Seen], run: float, seconds: float, left: int, unseen: int, workers: int
 ) -> None:
-    pace = Pace(dict.fromkeys(seen, 0.5), run)
+    """Nobody waits idle: every worker has a problem as long as there are enough."""
+    pace = Pace(dict.fromkeys(seen, 0.5), run, workers)
     new = problems(seen, pace, seconds, left, unseen)
-    assert min(1, unseen) <= new <= unseen
+    assert min(workers, unseen) <= new <= unseen
     taken = sum(pace.seconds(label, each, new) for label, each in seen.items())
-    assert new <= 1 or taken <= seconds / left * (1 + 1e-9)
+    assert new <= workers or taken <= seconds / left * (1 + 1e-9)
     more = sum(pace.seconds(label, each, new + 1) for label, each in seen.items())
-    assert new == unseen or new == 1 or more > seconds / left * (1 - 1e-9)
+    assert new in (unseen, workers) or more > seconds / left * (1 - 1e-9)
     assert problems(seen, pace, 2 * seconds, left, unseen) >= new
+
+
+@given(shown(), st.floats(0.0, 10.0), st.integers(1, 9), st.integers(0, 40))
+def test_workers_take_turns(seen: dict[str, Seen], run: float, workers: int, problems: int) -> None:
+    """As long as it takes to deal the problems out one by one and wait for the last."""
+    alone, together = (Pace(dict.fromkeys(seen, 0.5), run, each) for each in (1, workers))
+    turns = len(range(0, problems, workers))
+    for label, each in seen.items():
+        assert together.seconds(label, each, problems) == alone.seconds(label, each, turns)
 
 
 @given(shown(), st.floats(0.0, 10.0))

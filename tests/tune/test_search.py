@@ -14,6 +14,7 @@ from archer.errors import BadRequest
 from archer.methods import build
 from archer.model import Model
 from archer.preset_file import open_preset
+from archer.runs.executors.executor import Inline
 from archer.runs.faults import BadRun, RunBusy
 from archer.runs.files import read_json, replace_json
 from archer.runs.lock import Lock
@@ -128,6 +129,33 @@ def test_the_course_follows_from_the_records_alone(
         for label in tight.candidates
     }
     assert list(found.finalists) == survivors(before, FINALISTS, REFERENCE)
+
+
+class Several(Inline):
+    """As many as it says, one after the other."""
+
+    workers = 4
+
+
+def test_the_workers_of_the_calibration_decide_the_sizes_of_rounds(
+    whole: tuple[Search, Found, Heard], model: Model, tmp_path: Path
+) -> None:
+    """Four solve in two turns what one solves in eight; how many go on with it later plays no part."""
+    folder, heard = tmp_path / "first", Heard()
+    tight = tiny_search(model, folder, heard, minutes=(6 + 30.5) / 60)
+    workspace = replace(tight.workspace, executor=Several())
+    tight = replace(tight, workspace=workspace)
+    folder.mkdir()
+    (folder / ASKED).write_text(json.dumps(tight._asked()))
+    tight._calibrated(heard)
+    assert read_json(folder / CALIBRATION)["workers"] == 4
+    (folder / CALIBRATION).unlink()
+    calibrated(whole[0], 1.0, folder)
+    replace_json(folder / CALIBRATION, read_json(folder / CALIBRATION) | {"workers": 4})
+    found = tight.run(heard)
+    assert heard.rounds[1] == (1, 2, 6, 8)
+    alone = replace(tight, workspace=replace(workspace, executor=None, _arms={}))
+    assert alone.run(Heard()) == found
 
 
 def test_too_few_minutes_are_refused_with_a_number_that_is_enough(

@@ -15,6 +15,7 @@ from archer.cli.messages import complain
 from archer.cli.options import ModelOptions
 from archer.cli.output import write_json, write_line, write_table, write_text
 from archer.cli.whole import MaybeWhole
+from archer.cli.workers import WorkerOptions
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 NO_METHOD = 1
 PRESET = "preset.json"
 DEFAULT_MODEL = ModelOptions()
+DEFAULT_WORKERS = WorkerOptions()
 
 
 def tune(
     task: str,
     *,
     model: ModelOptions = DEFAULT_MODEL,
+    workers: WorkerOptions = DEFAULT_WORKERS,
     budget: float = 20.0,
     at_least: float | None = None,
     at_most: float | None = None,
@@ -84,10 +87,10 @@ def tune(
     share = parse_shard(shard)
     dev = dev_task(task, open_task(task, Data(data)), share)
     folder = out or Path("tune") / task
-    loaded = model.load()
-    with TuneProgress(Console(stderr=True, highlight=False), complain) as progress:
+    console = Console(stderr=True, highlight=False)
+    with workers.opened(model) as computing, TuneProgress(console, complain) as progress:
         workspace = Workspace(
-            loaded,
+            computing.model,
             folder,
             FULL,
             progress,
@@ -96,10 +99,12 @@ def tune(
             dev_task=dev,
             data=data,
             unsafe_no_sandbox=unsafe_no_sandbox,
+            executor=computing.executor,
+            device=computing.device,
         )
         opened = workspace.open()
-        length = opened.length
-        chosen = given(candidate, loaded, length) if candidate else usual(loaded, length)
+        suitable = (computing.model, opened.length)
+        chosen = given(candidate, *suitable) if candidate else usual(*suitable)
         keys = drawn_order(opened, share, problems)
         search = Search(workspace, dev, keys, {each.label: each for each in chosen}, budget)
         found = search.run(progress)

@@ -13,7 +13,7 @@ SHIFTED, BLIND = "pocket-dream", "pocket-blind"
 
 
 def companion(workspace: Workspace, name: str) -> Workspace | None:
-    """The same tasks with a model of the same training, its arms in a folder of their own.
+    """The same tasks with a model of the same training, computed alike, its arms in a folder of their own.
 
     None where the model of the workspace is another one: no comparison of equal training can be made then.
     """
@@ -21,7 +21,12 @@ def companion(workspace: Workspace, name: str) -> Workspace | None:
     if model.name != TRAINED:
         return None
     other = load(
-        name, device=model.network.device, dtype=model.network.dtype, threads=model.threads
+        name,
+        device=model.network.device,
+        dtype=model.network.dtype,
+        quantize="int8" if model.network.int8 else None,
+        threads=model.threads,
+        compiled=model.compiled,
     )
     executor = workspace.hire(other) if workspace.hire is not None else None
     return replace(workspace, model=other, out=workspace.out / name, executor=executor)

@@ -119,6 +119,8 @@ class Workspace:
     unsafe_no_sandbox: bool = False
     executor: Executor | None = None
     """Who completes the problems of arms; this process where nobody is named."""
+    device: str | None = None
+    """The kind of device of whoever computes, where the model is an outline."""
     hire: Callable[[Model], Executor] | None = None
     """The same for a study that also asks another model."""
     _tasks: dict[str, Task] = field(default_factory=dict)
@@ -161,6 +163,7 @@ class Workspace:
             method,
             {"length": opened.length} | settings,
             selection=Selection(limit=problems or self.scale.problems),
+            device=self.device,
         )
 
     def again(self, arm: Arm) -> RunRequest:

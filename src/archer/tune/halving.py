@@ -50,11 +50,13 @@ class Pace:
     """Of each candidate: small passes take longer than their operations say."""
     seconds_per_run: float
     """What every run takes besides decoding."""
+    workers: int = 1
+    """Problems that are solved side by side."""
 
-    def seconds(self, label: str, seen: Seen, problems: float) -> float:
+    def seconds(self, label: str, seen: Seen, problems: int) -> float:
         """What so many problems take, if they are like those seen so far."""
         each = seen.cost / len(seen.operations) * self.seconds_per_operation[label]
-        return problems * each + self.seconds_per_run
+        return math.ceil(problems / self.workers) * each + self.seconds_per_run
 
 
 def rounds(candidates: int, finalists: int = FINALISTS) -> list[int]:
@@ -106,13 +108,13 @@ def problems(
 ) -> int:
     """How many new problems those in `seen` solve next: as many as an equal part of the time allows.
 
-    At least one as long as there is one, at most those that nobody has seen.
+    At least one for each worker as long as there are any, at most those that nobody has seen.
     """
     runs = math.fsum(pace.seconds(label, each, 0) for label, each in seen.items())
     one = math.fsum(pace.seconds(label, each, 1) for label, each in seen.items()) - runs
     room = seconds / rounds_left - runs
-    fits = int(room / one) if one > 0 else unseen
-    return min(unseen, max(1, fits))
+    turns = int(room / one) if one > 0 else unseen
+    return min(unseen, max(1, turns) * pace.workers)
 
 
 def spent(rounds_done: Sequence[Mapping[str, Seen]], pace: Pace) -> float:

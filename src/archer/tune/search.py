@@ -187,7 +187,8 @@ class Search:
             started = time.monotonic()
             arms[label], new = self._arm(label, keys, progress)
             if new:
-                beside.append(time.monotonic() - started - arms[label].summary.seconds)
+                decoding = arms[label].summary.seconds / min(self._workers, len(keys))
+                beside.append(time.monotonic() - started - decoding)
         first = _round(arms, keys)
         if not path.exists():
             found = {
@@ -195,10 +196,18 @@ class Search:
                     label: first.seconds[label] / first.shown[label].cost for label in arms
                 },
                 "seconds_per_run": max(0.0, mean(beside)) if beside else 0.0,
+                "workers": self._workers,
             }
             replace_json(path, found)
         held = read_json(path)
-        return first, Pace(held["seconds_per_operation"], held["seconds_per_run"])
+        return first, Pace(
+            held["seconds_per_operation"], held["seconds_per_run"], held.get("workers", 1)
+        )
+
+    @property
+    def _workers(self) -> int:
+        executor = self.workspace.executor
+        return 1 if executor is None else executor.workers
 
     def _arm(self, label: str, keys: Sequence[str], progress: Progress) -> tuple[Arm, bool]:
         """A candidate on some problems, and whether anything had to be run for it."""

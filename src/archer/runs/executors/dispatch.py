@@ -110,13 +110,13 @@ class Dispatcher:
 
     def __init__(self, pool: WorkerPool, order: Order, workers: int) -> None:
         """`order` without expectations, which each run has of its own."""
-        self._pool, self._order, self._workers = pool, order, workers
+        self._pool, self._order, self.workers = pool, order, workers
         self._hired: dict[int, _Hired] = {}
         self._batch = 0
 
     @property
     def description(self) -> Mapping[str, Any]:
-        return {"kind": self._pool.kind, "workers": self._workers}
+        return {"kind": self._pool.kind, "workers": self.workers}
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +174,7 @@ class Dispatcher:
         if self._hired and (order != self._order or request.batch != self._batch):
             self.close()
         self._order, self._batch = order, request.batch
-        useful = min(self._workers, -(-problems // request.batch))
+        useful = min(self.workers, -(-problems // request.batch))
         for worker in range(1, useful + 1):
             if worker not in self._hired:
                 self._hired[worker] = _Hired()

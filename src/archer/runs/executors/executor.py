@@ -30,6 +30,11 @@ class Executor(Protocol):
     """Completes problems."""
 
     @property
+    def workers(self) -> int:
+        """How many of them work side by side."""
+        ...
+
+    @property
     def description(self) -> Mapping[str, Any]:
         """What the circumstances of a run say of it."""
         ...
@@ -52,6 +57,7 @@ class Executor(Protocol):
 class Inline:
     """Completes problems here, in order."""
 
+    workers = 1
     description: Mapping[str, Any] = {"kind": "inline"}
 
     def completions(
