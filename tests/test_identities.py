@@ -159,7 +159,7 @@ def test_pairs_that_cannot_work_say_so_before_any_pass() -> None:
         walk(NETS[False], "saber+dual", PROMPTS, length=LENGTH, block=4)
 
 
-@pytest.mark.parametrize("policy", ["archer:4", "age:3"])
+@pytest.mark.parametrize("policy", ["archer:4", "age:3", "late:0.5", "surprise:6"])
 def test_guidance_asks_twice_and_refreshes_together(policy: str) -> None:
     net = NETS[False]
     plain = walk(net, f"saber+{policy}", PROMPTS, length=LENGTH)
@@ -168,11 +168,14 @@ def test_guidance_asks_twice_and_refreshes_together(policy: str) -> None:
     first, kinds = guided[0], {call[0] for call in calls(guided)}
     assert [call.fed for call in first.calls] == [2 * (len(p) + LENGTH) for p in PROMPTS]
     assert Kind.CACHED in kinds
+    for step in guided:
+        assert all(call.fed % 2 == 0 for call in step.calls)
     for row, prompt in enumerate(PROMPTS):
         alone = walk(net, f"saber+{policy}", [prompt], length=LENGTH, guidance=1.5)
         assert texts(guided)[row] == texts(alone)[0]
         assert calls(guided, row) == calls(alone)
-    assert same("saber+archer:1", "saber", guidance=1.5)
+    for eager in ("archer:1", "late:0", "surprise:0"):
+        assert same(f"saber+{eager}", "saber", guidance=1.5)
 
 
 def test_guidance_mixes_the_logits_of_a_prompt_and_of_none() -> None:

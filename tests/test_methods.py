@@ -273,7 +273,8 @@ def test_the_settings_of_a_method_can_be_listed(name: str) -> None:
 
 def test_settings_say_what_they_do() -> None:
     assert settings("saber")["mu"].meaning.startswith("Re-mask divisor")
-    assert "radius=8" in repr(settings())
+    assert "nats=0.3" in repr(settings())
+    assert "radius=8" in repr(settings("archer"))
 
 
 @pytest.mark.parametrize("part", [*DECODERS.values(), *POLICIES.values(), COMMON])

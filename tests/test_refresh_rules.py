@@ -15,8 +15,6 @@ from pydantic import ValidationError
 from archer.engine.foresight import Foresight, kept_for
 from archer.engine.logits import RowLogits
 from archer.engine.step import Step
-from archer.errors import BadRequest
-from archer.methods import build
 from archer.policies.late import Late
 from archer.policies.surprise import MOST_NATS, Surprise
 from networks import backbone
@@ -70,15 +68,20 @@ def test_late_counts_tokens_against_masks(
     nats=st.sampled_from([0.0, 0.05, 0.3, 0.69, 0.7, 1.5, 3.0, MOST_NATS]),
     decoder=st.sampled_from(["saber", "no-rollback"]),
     shift=st.booleans(),
+    guidance=st.sampled_from([0.0, 1.5]),
 )
 def test_surprise_decides_as_if_whole_logits_were_kept(
-    prompt: list[int], length: int, nats: float, decoder: str, shift: bool
+    prompt: list[int], length: int, nats: float, decoder: str, shift: bool, guidance: float
 ) -> None:
-    """The few tokens that are kept and the bound for the others give the decision of all logits."""
+    """The few tokens that are kept and the bound for the others give the decision of all logits.
+
+    With guidance the row that has its prompt decides for the one without.
+    """
     anchor: list[int] | None = None
     chances: dict[int, torch.Tensor] = {}
     net = NETS[shift]
-    for step in walk(net, f"{decoder}+surprise:{nats}", [prompt], length=length):
+    method = f"{decoder}+surprise:{nats}"
+    for step in walk(net, method, [prompt], length=length, guidance=guidance):
         now = step.before.response[0].tolist()
         told = sum(
             -float(chances[at][now[at]]) for at in moved(step, anchor or now) if now[at] != net.mask
@@ -87,8 +90,10 @@ def test_surprise_decides_as_if_whole_logits_were_kept(
         if step.calls[0].kind == "reused":
             continue
         assert (step.calls[0].kind == "full") == full
+        whole = (1 + bool(guidance)) * (len(prompt) + length)
+        assert (step.calls[0].fed == whole) == full
         if full:
-            (row,) = step.logits.rows
+            row, *_ = step.logits.rows
             anchor = now
             chances = dict(zip(row.places, row.values.double().log_softmax(-1), strict=True))
 
@@ -164,12 +169,6 @@ def test_forgotten_anchors_refresh() -> None:
     memory = first.memory.clone()
     memory.forget()
     assert Surprise(6.0).recompute(second.canvas, memory).all()
-
-
-def test_guidance_is_refused_where_a_rule_reads_logits() -> None:
-    with pytest.raises(BadRequest, match="such as late"):
-        build("saber+surprise", {"guidance": 1.0})
-    assert build("saber+late", {"guidance": 1.0}).policy == Late()
 
 
 @pytest.mark.parametrize("value", [-0.1, math.inf, math.nan, "much", None])

@@ -5,7 +5,7 @@ Tables only.  `methods.build` turns a name and settings into parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -93,6 +93,12 @@ DECODERS: Mapping[str, Part] = {
     "saber": Part(
         Saber, "accept above a running bar, take back what gained least", {"rollback": True}, "n"
     ),
+    "saber-doubt": Part(
+        Saber,
+        "Saber that takes back only tokens that have lost confidence",
+        {"rollback": True, "doubt": 1.0, "doubt_by": "kept"},
+        "n",
+    ),
     "no-rollback": Part(
         Saber,
         "the control: Saber's acceptance, nothing taken back",
@@ -154,7 +160,11 @@ POLICIES: Mapping[str, Part] = {
 }
 
 METHODS: Mapping[str, tuple[str, str]] = {
-    "archer": ("saber+archer", "Saber with the prompt cached Archer's way"),
+    "archer-doubt": (
+        "saber-doubt+surprise",
+        "beyond the paper: takes back what it doubts, keeps the prompt until surprised",
+    ),
+    "archer": ("saber+archer", "the paper's Archer: Saber, the prompt kept within a radius"),
     "saber": ("saber+eager", "Saber as published: a full pass at every update"),
     "no-rollback": ("no-rollback+eager", "the control: Saber's acceptance, nothing taken back"),
     "llada-confidence": ("confidence+eager", "LLaDA's own decoding: a full pass at every update"),
@@ -166,9 +176,18 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "llada2": ("llada2+archer", "LLaDA2.0's own decoding, finished blocks kept"),
     "llada2-edit": ("llada2-edit+archer", "LLaDA2.1's own decoding, finished blocks kept"),
 }
-"""The rows of the paper's main table, and the control it lacks."""
-DEFAULT_METHOD = "archer"
-"""What decodes where nobody names a method: in Python, on the command line and by the server."""
+"""The rows of the paper's main table, the control it lacks, and our own method (docs/beyond.md)."""
+DEFAULT_METHOD, PAPER_METHOD = "archer-doubt", "archer"
+
+
+def default_method(preset: str | None = None, settings: Iterable[str] = ()) -> str:
+    """What decodes where nobody names a method: in Python, on the command line and by the server.
+
+    Who gives one of the `PRESETS` or a radius means the paper's method: the presets are the paper's, and our
+    default has no radius.
+    """
+    return PAPER_METHOD if preset is not None or "radius" in settings else DEFAULT_METHOD
+
 
 ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block", "least": "n"}
 """Names that users of transformers expect, and Saber's n where `n` counts samples."""

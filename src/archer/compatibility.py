@@ -109,8 +109,8 @@ def check_attention(method: Method, block: int | None) -> None:
     if not method.policy.block_causal:
         raise Incompatible(
             f"{method.name!r} has a cache that approximates full attention. This model attends "
-            "block-causally, where archer keeps every finished block and is exact. Choose archer, age or "
-            "eager."
+            "block-causally, where archer keeps every finished block and is exact. Choose archer, late, "
+            "surprise, age or eager."
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from archer import compatibility
-from archer.catalogue import ALIASES, COMMON, METHODS, PRESETS, Part, Shared
+from archer.catalogue import ALIASES, COMMON, DEFAULT_METHOD, METHODS, PRESETS, Part, Shared
 from archer.decoders.base import Decoder
 from archer.decoders.wrappers import EndOfText, Guided
 from archer.errors import BadRequest, meant
@@ -35,6 +35,8 @@ from archer.parts import (
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import Eager
 
+MOST_OWNERS = 3
+"""Named in a refusal."""
 RECOMMENDED = 0
 """The length of a method that names none: what the model recommends."""
 
@@ -101,7 +103,7 @@ def adopt(
     return dataclasses.replace(method, length=shared.length, settings=complete)
 
 
-def settings(method: str = "archer") -> Settings:
+def settings(method: str = DEFAULT_METHOD) -> Settings:
     """Every setting that a method takes, with its default, its range and its meaning."""
     decoder, policy, _ = _spelled(method)
     found = Settings()
@@ -119,8 +121,8 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     for key in chosen:
         if key not in accepted:
             raise BadRequest(
-                f"The method {name!r} does not use the setting {key!r}.{meant(key, accepted)} "
-                f"It takes: {', '.join(sorted(accepted))}."
+                f"The method {name!r} does not use the setting {key!r}."
+                f"{_owners(key) or meant(key, accepted)} It takes: {', '.join(sorted(accepted))}."
             )
     for key in given:
         if key in chosen:
@@ -132,13 +134,19 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     shared, rule, cache = parts
     rule.check(shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
-    if shared.guidance > 0 and cache.reads_logits:
-        raise BadRequest(
-            f"{policy_name!r} judges a row by its own logits, and with guidance a row is asked twice. "
-            "Use a cache that looks at tokens alone, such as late, or guidance = 0."
-        )
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
+
+
+def _owners(setting: str) -> str:
+    """Which decoders and caches a setting belongs to, as a sentence; nothing where there are none."""
+    owners = [
+        repr(name)
+        for table in (DECODERS, POLICIES)
+        for name, part in table.items()
+        if setting in names_of_settings(part)
+    ]
+    return f" That belongs to {', '.join(owners[:MOST_OWNERS])}." if owners else ""
 
 
 def in_full(name: str) -> str:

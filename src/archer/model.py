@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from archer import compatibility
-from archer.catalogue import ALIASES, DEFAULT_METHOD
+from archer.catalogue import ALIASES, default_method
 from archer.completion import Completion, Tally, add
 from archer.decoders.wrappers import seen_by
 from archer.devices import bf16_refusal, default_device, default_dtype
@@ -243,7 +243,7 @@ class Model:
     def generate(
         self,
         prompts: Prompts,
-        method: str | Method = DEFAULT_METHOD,
+        method: str | Method | None = None,
         *,
         n: int = 1,
         stop: str | Sequence[str] = (),
@@ -302,14 +302,12 @@ class Model:
         return compiled() if self.compiled else PLAIN
 
     def stream(
-        self, prompts: Prompts, method: str | Method = DEFAULT_METHOD, **options: Any
+        self, prompts: Prompts, method: str | Method | None = None, **options: Any
     ) -> Stream:
         """The same, update by update."""
         return Stream(self, self.request(prompts, method, **options))
 
-    def record(
-        self, prompts: Prompts, method: str | Method = DEFAULT_METHOD, **options: Any
-    ) -> Trace:
+    def record(self, prompts: Prompts, method: str | Method | None = None, **options: Any) -> Trace:
         """The same with every update kept; a notebook shows the player."""
         return record(self, self.request(prompts, method, **options))
 
@@ -355,7 +353,7 @@ class Model:
     def request(
         self,
         prompts: Prompts,
-        method: str | Method = DEFAULT_METHOD,
+        method: str | Method | None = None,
         *,
         seed: int = 0,
         chat: bool = True,
@@ -368,7 +366,8 @@ class Model:
 
         A prompt is a text, which a user says to the model; or messages with `role` and `content`, such as a
         system's and several turns; or token ids.  Several prompts are a list of these.
-        `method` is a name or a `Method` made of objects.  `keywords` are settings of the method: length,
+        `method` is a name or a `Method` made of objects; without it `archer-doubt` decodes, or `archer` where
+        a radius or one of the paper's presets is given.  `keywords` are settings of the method: length,
         block, steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.  `settings`
         are more of them under the names they are recorded by, whatever else a keyword of that name means:
         `n` counts samples, so Saber's n is `least=4` or `settings={"n": 4}`.
@@ -385,13 +384,15 @@ class Model:
         window.check(max(map(len, ids)), chosen.length)
         return Request(replace(chosen, decoder=decoder), tuple(map(tuple, ids)), seed)
 
-    def _method(self, method: str | Method, settings: dict[str, Any], preset: str | None) -> Method:
+    def _method(
+        self, method: str | Method | None, settings: dict[str, Any], preset: str | None
+    ) -> Method:
         if isinstance(method, Method):
             return adopt(method, settings, preset, self.folder.length)
         recommended = self.folder.length
         if recommended is not None and preset is None and not settings.keys() & LENGTHS:
             settings["length"] = recommended
-        return build(method, settings, preset)
+        return build(method or default_method(preset, settings), settings, preset)
 
     def encode(
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False

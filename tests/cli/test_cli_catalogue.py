@@ -10,7 +10,7 @@ import pytest
 
 import archer.doctor
 from archer import __version__
-from archer.catalogue import DECODERS, METHODS, POLICIES
+from archer.catalogue import DECODERS, DEFAULT_METHOD, METHODS, POLICIES
 from archer.cli import COMMANDS, main
 from archer.devices import Attempt, Bf16
 from archer.doctor import Report
@@ -95,11 +95,12 @@ def test_demo_solves_and_compares(capsys: Capture) -> None:
     """A real token is taken back and changed; scores are the published ones, times those of this machine."""
     assert main(["demo", "--problems", "1"]) == 0
     out = capsys.readouterr().out
-    assert "archer wrote ' num' at update" in out
-    assert out.count("return r") == 2
+    assert "saber wrote ')' at update" in out
+    assert "archer-doubt wrote ')' at update" in out
+    assert out.count("startswith('o')") == 2
     assert "just now, the mean of 1 problem, on this machine" in out
     for row in published()["methods"].values():
-        if row["arm"] in ("LLaDA-Confidence", "Saber", "Archer"):
+        if row["arm"] in ("LLaDA-Confidence", "Saber", "Archer", "Archer, doubt"):
             line = next(line for line in out.splitlines() if line.startswith(f"{row['arm']} "))
             assert f"{row['visible']['score']:.1f} % [{row['visible']['low']:.0f}, " in line
 
@@ -107,9 +108,10 @@ def test_demo_solves_and_compares(capsys: Capture) -> None:
 def test_the_demo_draws_two_methods_side_by_side() -> None:
     written = plain(in_terminal(["demo", "--problems", "1"]))
     assert any(
-        "saber · pocket" in line and "archer · pocket" in line for line in written.split("\n")
+        "saber · pocket" in line and f"{DEFAULT_METHOD} · pocket" in line
+        for line in written.split("\n")
     )
-    table = written[written.index("visible tests") :].split("\n")[1:4]
+    table = written[written.index("visible tests") :].split("\n")[1:5]
     assert all(re.search(r"% \[\d\d, \d\d\].*x$", row.rstrip()) for row in table), "a line each"
 
 

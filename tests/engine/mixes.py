@@ -120,7 +120,7 @@ BLOCK_CAUSAL = ("llada2", "llada2-edit", "saber", "threshold", "editing", "confi
 def draw_block_causal(draw: random.Random) -> Drawn:
     """A request whose columns see the blocks up to their own: blocks of 4, prompts that fill them or not."""
     decoder = draw.choice(BLOCK_CAUSAL)
-    cache_ = draw.choice(["archer", "archer", "eager", "age"])
+    cache_ = draw.choice(["archer", "archer", "surprise", "eager", "age"])
     settings: dict[str, Any] = {"length": draw.choice(LENGTHS)}
     if decoder in ("llada2", "llada2-edit"):
         settings |= {"block": 4, "threshold": draw.choice([0.1, 0.4])}

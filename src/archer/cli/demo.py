@@ -1,4 +1,4 @@
-"""`archer demo`: two methods solve a problem side by side, then what is known about three of them."""
+"""`archer demo`: two methods solve a problem side by side, then what is known about four of them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from archer.trace import Update
 
 EXAMPLE = """\
-Define a function to multiply num by 9 and return the result.
-assert work(-8) == -72
-assert work(-9) == -81
-assert work(-20) == -180
-def work(num):"""
+Write a python function to find the strings in data that start with 'o' joined by 'd'.
+assert compute(['tile', 'idea']) == ''
+assert compute(['bee', 'open']) == 'open'
+def compute(data):"""
 """A problem of the dev split in which a token is written, taken back and changed."""
-SIDE_BY_SIDE = ("saber", "archer")
-METHODS = ("llada-confidence", "saber", "archer")
+SIDE_BY_SIDE = ("saber", "archer-doubt")
+METHODS = ("llada-confidence", "saber", "archer", "archer-doubt")
 PROBLEMS = 3
 PAUSE = 0.08
 """Seconds per drawn update: the model is faster than the eye."""

@@ -85,7 +85,8 @@ class MethodOptions:
     """A decoder with its cache, and their settings.  `archer methods` explains them."""
 
     method: str | None = None
-    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: archer]."""
+    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: archer-doubt; with
+    --radius or a preset of the paper archer]."""
     preset: str | None = None
     """Settings under a name, such as paper, or a file from `archer tune`, which also names the method."""
     length: Annotated[
@@ -99,7 +100,7 @@ class MethodOptions:
     steps: MaybeWhole = None
     """Updates over the whole response [default: one per token]."""
     radius: float | None = None
-    """Changed tokens after which the prompt is recomputed, or inf [default: 8]."""
+    """Changed tokens after which the method archer recomputes the prompt, or inf [default: 8]."""
     threshold: float | None = None
     """Confidence that a token needs, for decoders with a fixed threshold."""
     temperature: float | None = None
@@ -129,11 +130,13 @@ class MethodOptions:
 
     def chosen(self) -> Chosen:
         """The same with a preset file read; what is given on the command line takes precedence."""
-        from archer.catalogue import DEFAULT_METHOD
+        from archer.catalogue import default_method
         from archer.preset_file import is_file, open_preset
 
         if self.preset is None or not is_file(self.preset):
-            return Chosen(self.method or DEFAULT_METHOD, self.settings(), self.preset)
+            given = self.settings()
+            method = self.method or default_method(self.preset, given)
+            return Chosen(method, given, self.preset)
         if self.method is not None:
             raise BadRequest(f"{self.preset} names its method: leave out --method {self.method}.")
         found = open_preset(Path(self.preset))

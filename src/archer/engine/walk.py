@@ -216,12 +216,17 @@ class Walk(Generic[State]):
             self._pending = pending.select(going)
 
     def _ask(self, state: State, canvas: Canvas, sound: Flags) -> Pending:
-        """Ask the policy; `sound` says of each row of the canvas, or of the state, that it may go on."""
+        """Ask the policy; `sound` says of each row of the canvas, or of the state, that it may go on.
+
+        The lanes of a row follow the first one, so they refresh together.
+        """
         memory = self.memory
+        lanes = canvas.rows // len(state.updates)
+        asked = self._loop.policy.recompute(canvas, memory)
         return Pending(
             canvas=canvas,
-            lanes=canvas.rows // len(state.updates),
-            asked=self._loop.policy.recompute(canvas, memory),
+            lanes=lanes,
+            asked=asked if lanes == 1 else asked[::lanes].repeat(lanes, axis=0),
             same=memory.same_question(canvas),
             distance=memory.distance(canvas),
             done=state.done,

@@ -15,6 +15,7 @@ from lm_eval.api.model import LM
 from tqdm import tqdm
 
 from archer import __version__
+from archer.catalogue import default_method
 from archer.errors import ArcherError, BadRequest
 from archer.integrations.generation_kwargs import Wanted, first_length, read_kwargs
 from archer.loading.chat_template import ChatTemplate
@@ -42,7 +43,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
     def __init__(
         self,
         pretrained: str | None = None,
-        method: str = "archer",
+        method: str | None = None,
         *,
         revision: str | None = None,
         device: str | None = None,
@@ -57,6 +58,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
             raise BadRequest("No model is named: --model_args pretrained=FOLDER_OR_HUB_ID.")
         length = first_length(settings)
         self._settings = settings if length is None else settings | {"length": length}
+        method = method or default_method(preset, settings)
         self._method, self._preset, self._seed = method, preset, seed
         self._batch_size = _positive(batch_size)
         self._complete = dict(build(method, self._settings, preset).settings)

@@ -27,9 +27,6 @@ class Policy:
 
     If not, a row that asks the same question under the same anchor may reuse the logits it has.
     """
-
-    reads_logits: ClassVar[bool] = False
-    """Whether the answer depends on logits of earlier passes, and not on tokens alone."""
     rebuilds: ClassVar[bool] = False
     """Whether all it keeps is a function of the anchor's tokens: one full pass on them makes it again."""
     features: ClassVar[int] = 0

@@ -16,19 +16,23 @@ from archer.engine.arrays import Flags
 from archer.engine.canvas import Canvas, Scope
 from archer.engine.memory import Memory
 from archer.policies.base import Policy
+from archer.policies.prompt_cache import prompt_kept
 
 
 @dataclass(frozen=True)
 class Late(Policy):
-    """Refresh the prompt when the response has moved `share` x masks left tokens from the anchor."""
+    """Refresh the prompt when the response has moved `share` x masks left tokens from the anchor.
+
+    Under block-causal attention the share has no effect: the distance is 0.
+    """
 
     answers = Scope.RESPONSE
     rebuilds = True
+    block_causal = True
 
     share: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
     """The radius as a share of the masks that are left; at least 1 token, so 0 is eager decoding."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         radius = np.maximum(1.0, self.share * memory.masks_left(canvas))
-        refresh: Flags = (memory.distance(canvas) >= radius) | ~memory.anchored
-        return canvas.revisable() | refresh[:, None]
+        return prompt_kept(canvas, memory, memory.distance(canvas) >= radius)

@@ -35,12 +35,23 @@ class Eager(Policy):
         return canvas.everything()
 
 
+def prompt_kept(canvas: Canvas, memory: Memory, old: Flags) -> Flags:
+    """[B, L]: the response, and everything in the rows whose prompt is too `old` (Bool[B]) or not there yet.
+
+    Under block-causal attention nothing that is kept ever grows old: the blocks before the first change are
+    exact, and only what they do not cover is computed.
+    """
+    refresh = old | ~memory.anchored
+    if canvas.attention_block is not None:
+        return memory.outdated(canvas) | (canvas.everything() & refresh[:, None])
+    return canvas.revisable() | refresh[:, None]
+
+
 @dataclass(frozen=True)
 class Archer(Policy):
     """Refresh the prompt when the response has moved `radius` tokens from the anchor, Eq. (5).
 
-    Under block-causal attention nothing that is kept ever grows old: the blocks before the first change are
-    exact, the radius has no effect, and the distance is 0.
+    Under block-causal attention the radius has no effect: the distance is 0.
     """
 
     answers = Scope.RESPONSE
@@ -53,10 +64,7 @@ class Archer(Policy):
     """K: 1 is eager decoding, inf never refreshes."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        refresh = (memory.distance(canvas) >= self.radius) | ~memory.anchored
-        if canvas.attention_block is not None:
-            return memory.outdated(canvas) | (canvas.everything() & refresh[:, None])
-        return canvas.revisable() | refresh[:, None]
+        return prompt_kept(canvas, memory, memory.distance(canvas) >= self.radius)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ expect moves it much.  What is counted is information: nats under the anchor's o
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from archer.engine.canvas import Canvas, Scope
 from archer.engine.foresight import kept_for
 from archer.engine.memory import Memory
 from archer.policies.base import Policy
+from archer.policies.prompt_cache import prompt_kept
 
 MOST_NATS = 6.0
 """Beyond it hundreds of tokens per column would have to be kept, and the prompt would never be refreshed."""
@@ -25,17 +27,20 @@ MOST_NATS = 6.0
 class Surprise(Policy):
     """Refresh the prompt when the tokens placed since the anchor carry `nats` under the anchor's logits.
 
-    Tokens that were taken back count nothing.
+    Tokens that were taken back count nothing.  Under block-causal attention the nats have no effect: a prompt
+    that sees no response is never surprised.
     """
 
     answers = Scope.RESPONSE
     rebuilds = True
-    reads_logits: ClassVar[bool] = True
+    block_causal = True
 
     nats: Annotated[float, Field(ge=0, le=MOST_NATS)] = 0.3
     """0 is eager decoding."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        told = memory.surprisal(canvas, kept_for(self.nats))
-        refresh = (told >= self.nats) | ~memory.anchored
-        return canvas.revisable() | refresh[:, None]
+        if canvas.attention_block is not None:
+            return prompt_kept(canvas, memory, np.zeros_like(memory.anchored))
+        return prompt_kept(
+            canvas, memory, memory.surprisal(canvas, kept_for(self.nats)) >= self.nats
+        )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archer.catalogue import DEFAULT_METHOD, METHODS
+from archer.catalogue import METHODS, default_method
 from archer.completion import Completion
 from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
@@ -151,7 +151,7 @@ class Serving:
         self.jobs: set[Job] = set()
         self._entering = 0
         self._prompts_entering = 0
-        self._preset = preset or Preset(DEFAULT_METHOD, {})
+        self._preset = preset
         self._encoder = Encoder(model.text)
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
@@ -180,7 +180,7 @@ class Serving:
         """Refuse an id that names another model, or a method that is none with any settings."""
         method = self.method(name)
         try:
-            build(method or DEFAULT_METHOD, {})
+            build(method or default_method(), {})
         except Incompatible:
             pass  # settings such as a block may change that
         except BadRequest as error:
@@ -251,7 +251,7 @@ class Serving:
                 raise Refusal(400, sentence, param=f"archer.settings.{field}")
             settings[field] = value
         method = named or own
-        if method is None and asked.extension.preset is None:
+        if method is None and asked.extension.preset is None and self._preset is not None:
             given = LENGTHS if settings.keys() & LENGTHS else settings.keys()
             kept = {
                 name: value for name, value in self._preset.settings.items() if name not in given
@@ -259,7 +259,7 @@ class Serving:
             method, settings = self._preset.method, {**kept, **settings}
         for name in LENGTHS & settings.keys():
             self._check_length(settings[name])
-        return method or DEFAULT_METHOD, settings
+        return method or default_method(asked.extension.preset, settings), settings
 
     def _requests(
         self, asked: Asked, method: str, settings: dict[str, Any], prompts: Sequence[Sequence[int]]

@@ -69,7 +69,7 @@ class Engine:
     def submit(
         self,
         prompt: Any,
-        method: Any = "archer",
+        method: Any = None,
         *,
         n: int = 1,
         stop: str | tuple[str, ...] | list[str] = (),

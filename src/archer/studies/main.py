@@ -27,17 +27,25 @@ METHODS = {
     "dllm-cache": "dLLM-Cache",
     ROLLBACK: "Saber",
     "archer": "Archer",
+    "archer-doubt": "Archer, doubt",
     "no-rollback": "No rollback",
     "no-rollback+archer": "No rollback + Archer's cache",
 }
-"""In the paper's order; the last two are controls that it does not have."""
+"""In the paper's order; it does not have the last three: our default, and two controls."""
 TAKES = {
     "archer": ("radius",),
     "no-rollback+archer": ("radius",),
     "dllm-cache": ("prompt_interval", "response_interval"),
 }
 """Settings of the paper that differ between benchmarks; all others are defaults, block and length equal."""
-PROMPT_CACHES = (REFERENCE, ROLLBACK, "archer", "no-rollback", "no-rollback+archer")
+PROMPT_CACHES = (
+    REFERENCE,
+    ROLLBACK,
+    "archer",
+    "archer-doubt",
+    "no-rollback",
+    "no-rollback+archer",
+)
 """Methods whose cached passes compute exactly the response, so that counts of passes give operations."""
 COUNTED = 2
 """Problems on which the operations of the other caches are counted."""
