@@ -25,7 +25,8 @@ from archer.planning.recording import Recording
 from archer.pocket import results
 from archer.report.figures import Labels, Series, lines, undominated
 from archer.report.tables import markdown_grid as _table
-from archer.studies import confirm, equal_training
+from archer.studies import confirm, confirm_doubt, equal_training
+from archer.studies.confirmation import SABER
 from archer.studies.refresh_rules import DIALS
 from archer.studies.registry import BEYOND, STUDIES
 
@@ -136,6 +137,7 @@ def parts() -> dict[str, str]:
             "tail", TAILS, ("identical", "solved", "resting"), ("identical", "longest")
         ),
         "confirmed": _confirmed(),
+        "doubted": _doubted(),
         "models": _models(),
         "training": _training(),
         "blind": _blind(),
@@ -312,7 +314,7 @@ def _confirmed() -> str:
     known = {(row["task"], row["method"]): row for row in rows}
     lines = []
     for row in confirm.judged(rows):
-        fixed, saber = (known[row["task"], each] for each in (confirm.FIXED, confirm.SABER))
+        fixed, saber = (known[row["task"], each] for each in (confirm.FIXED, SABER))
         low, high = row["answers_interval"]
         lines.append(
             (
@@ -328,6 +330,38 @@ def _confirmed() -> str:
         )
     head = ("rule", "task", "identical % (K = 8)", "p", "cost (K = 8)", "Pass@1 % (Saber)")
     return _table((*head, "difference", "p of 2 points lower"), lines)
+
+
+def _doubted() -> str:
+    """The second plan's tests; of the model that is told beside them, what was found without a test."""
+    if not (RESULTS / "confirm-doubt.json").exists():
+        return NOT_REPRODUCED
+    result = _result("confirm-doubt.json")
+    rows = result["rows"]
+    saber = {(row["model"], row["task"]): row for row in rows if row["method"] == SABER}
+    tested = confirm_doubt.judged(rows, result["settings"]["tested"])
+    others = [
+        row
+        for row in rows
+        if row["method"] != SABER and row["model"] != result["settings"]["tested"]
+    ]
+    lines = []
+    for row in (*tested, *others):
+        low, high = row["answers_interval"]
+        lines.append(
+            (
+                f"`{row['model']}`",
+                row["arm"],
+                row["task"],
+                f"{row['cost']:.3f}",
+                f"{row['base']:.1f} ({saber[row['model'], row['task']]['base']:.1f})",
+                f"{row['base_only']}/{row['base_only_other']}",
+                f"{row['answers']:+.1f} [{low:+.1f}, {high:+.1f}]",
+                _chance(row["not_worse_adjusted"]) if "not_worse_adjusted" in row else "",
+            )
+        )
+    head = ("model", "rule", "task", "cost", "Pass@1 % (Saber)", "won/lost", "difference")
+    return _table((*head, "p of 2 points lower"), lines)
 
 
 def _models() -> str:

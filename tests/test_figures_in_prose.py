@@ -108,7 +108,23 @@ def beyond() -> list[str]:
     fixed = row("refresh", task=DEV[0], rule="k8")
     sizes = [each["n"] for each in best]
     resting = [row("tail", task=task, rule="look-kept") for task in DEV]
+    planned = [
+        row("confirm-doubt", model="pocket", task=task, method=method)
+        for method in ("saber+surprise", "saber-tail+late")
+        for task in ("pocket-confirm", "pocket-confirm-long")
+    ]
+    apart = [
+        row("confirm-doubt", model="pocket-dream", task=task, method="saber+surprise")
+        for task in ("pocket-confirm", "pocket-confirm-long")
+    ]
+    assert all(each["answers"] > 0 for each in planned)
+    assert sum(each["answers_interval"][0] < 0 for each in planned) == 3
     return [
+        f"needs {planned[0]['cost']:.3f} of Saber's operations with short prompts and "
+        f"{planned[1]['cost']:.3f} with long ones, and is {planned[0]['speedup']:.2f} and "
+        f"{planned[1]['speedup']:.2f} times as fast",
+        f"The resting tail needs {planned[2]['cost']:.3f} and {planned[3]['cost']:.3f}",
+        f"needs {apart[0]['cost']:.3f} and {apart[1]['cost']:.3f} of Saber's operations",
         f"{by_distance['parted']:.3f} for the distance and {by_surprise['parted']:.3f} for the surprise",
         f"at {best[0]['cost']:.3f} and {best[1]['cost']:.3f} of eager Saber's operations",
         f"--problems {sizes[0]}`: {sizes[0]} short and {sizes[1]} long prompts, Saber",

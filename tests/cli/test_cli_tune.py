@@ -105,8 +105,8 @@ def test_a_share_of_a_task_without_a_dev_split_may_be_set_aside(
     ("arguments", "message"),
     [
         (("tiny-alone",), "tiny-alone has no dev split"),
-        (("tiny-sealed",), "kept for one confirmation"),
-        (("pocket-confirm-long",), "kept for one confirmation"),
+        (("tiny-sealed",), "kept for confirmations"),
+        (("pocket-confirm-long",), "kept for confirmations"),
         (("tiny-tset",), "Did you mean 'tiny-test'?"),
         (("tiny-test", "--budget", "0"), "--budget takes minutes above 0, not 0."),
         (("tiny-test", "--budget", "nan"), "--budget takes minutes above 0"),

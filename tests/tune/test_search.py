@@ -252,7 +252,7 @@ def test_a_test_split_is_never_searched_on() -> None:
     with pytest.raises(BadRequest, match="has no dev split, and what is chosen on its problems"):
         dev_task("tiny-alone", TinyAlone(data), None)
     for share in (None, (1, 4)):
-        with pytest.raises(BadRequest, match="is kept for one confirmation"):
+        with pytest.raises(BadRequest, match="is kept for confirmations"):
             dev_task("tiny-sealed", TinySealed(data), share)
 
 

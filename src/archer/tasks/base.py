@@ -69,7 +69,7 @@ class Task(ABC):
     dev: ClassVar[str | None] = None
     """The task of the same kind on which settings may be chosen; its own name where it is for that."""
     sealed: ClassVar[bool] = False
-    """Kept for one confirmation that was planned: nothing is chosen on it."""
+    """Kept for confirmations that are planned beforehand: nothing is chosen on it."""
 
     def __init__(self, data: Data) -> None:
         self.data = data

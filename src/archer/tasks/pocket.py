@@ -92,7 +92,7 @@ class PocketDevLong(PocketLong):
 
 
 class PocketConfirm(Pocket):
-    """A third set, for one confirmation that was planned beforehand."""
+    """A third set, for confirmations that are planned beforehand."""
 
     name = "pocket-confirm"
     split = "confirm"

@@ -99,7 +99,7 @@ def dev_task(name: str, task: Task, shard: tuple[int, int] | None) -> str:
         return task.dev
     if task.sealed:
         raise BadRequest(
-            f"{name} is kept for one confirmation; nothing is chosen on it. Search on another task."
+            f"{name} is kept for confirmations; nothing is chosen on it. Search on another task."
         )
     if shard is not None:
         return name
