@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from archer.catalogue import DEFAULT_METHOD
 from archer.completion import Completion
 from archer.engine.forward import Part
 from archer.engine.memory import Store
@@ -384,7 +385,7 @@ def test_a_listener_that_raises_ends_its_own_request(model: Model) -> None:
     sound = engine.submit(ids(2, 3), length=8)
     with pytest.raises(PassFailed, match="ValueError: no more"):
         faulty.result()
-    assert same(sound.result(), alone(model, ids(2, 3), "archer", length=8))
+    assert same(sound.result(), alone(model, ids(2, 3), DEFAULT_METHOD, length=8))
 
 
 class Held(Observer):
@@ -480,7 +481,7 @@ def test_a_listener_that_raises_when_it_is_told_of_an_end_harms_nobody(model: Mo
     faulty = engine.submit(ids(1, 3), length=8, listener=Faulty())
     sound = engine.submit(ids(2, 3), length=8)
     faulty.cancel()
-    assert same(sound.result(), alone(model, ids(2, 3), "archer", length=8))
+    assert same(sound.result(), alone(model, ids(2, 3), DEFAULT_METHOD, length=8))
     with pytest.raises(Cancelled):
         faulty.result()
 

@@ -23,6 +23,7 @@ from engine.mixes import Drawn, Record, draw_request, record
 from service.breaking import failing, failing_halfway
 
 REQUESTS = 6
+SEEDS = 8
 SHORTAGE = 0.03
 """How often a pass finds no memory, and how often one loses it on its way."""
 
@@ -79,7 +80,7 @@ def served(
             options = Options(n=request.samples, isolated=draw.random() < 0.1)
             asked = model.request(list(request.prompt), request.method, seed=request.seed)
             made.append((heard, engine.enqueue(asked, options, heard)))
-        if made and draw.random() < 0.03:
+        if made and draw.random() < 0.06:
             draw.choice(made)[1].cancel()
         engine.turn()
         if not waiting and all(handle.done for _, handle in made):
@@ -119,8 +120,8 @@ def mixed(model: Model, seeds: range, monkeypatch: pytest.MonkeyPatch) -> Counte
 def test_drawn_requests_of_an_engine_come_out_as_if_alone(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = mixed(model, range(4), monkeypatch)
-    assert ended.total() == 4 * REQUESTS
+    ended = mixed(model, range(SEEDS), monkeypatch)
+    assert ended.total() == SEEDS * REQUESTS
     assert ended["NoneType"] > 2 * REQUESTS
     assert ended["Cancelled"] > 0
 

@@ -75,7 +75,7 @@ def test_every_decoder_and_every_cache_makes_the_same_updates(two: Two) -> None:
             refreshed.add(policy)
     if two.whole.folder.architecture.attention_block:
         assert len(decoders) >= 6
-        assert policies == {"eager", "archer", "age"}
+        assert policies == {"eager", "archer", "late", "surprise", "age"}
     else:
         assert decoders >= DECODERS.keys() - {"wino", "llada2", "llada2-edit"}
         assert policies == set(POLICIES)
