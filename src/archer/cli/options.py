@@ -85,8 +85,7 @@ class MethodOptions:
     """A decoder with its cache, and their settings.  `archer methods` explains them."""
 
     method: str | None = None
-    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: archer-doubt; with
-    --radius or a preset of the paper archer]."""
+    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: archer-doubt]."""
     preset: str | None = None
     """Settings under a name, such as paper, or a file from `archer tune`, which also names the method."""
     length: Annotated[
@@ -100,7 +99,7 @@ class MethodOptions:
     steps: MaybeWhole = None
     """Updates over the whole response [default: one per token]."""
     radius: float | None = None
-    """Changed tokens after which the method archer recomputes the prompt, or inf [default: 8]."""
+    """Changed tokens after which the prompt is recomputed, or inf [default: 8]. Implies --method archer."""
     threshold: float | None = None
     """Confidence that a token needs, for decoders with a fixed threshold."""
     temperature: float | None = None
