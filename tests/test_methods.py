@@ -10,10 +10,20 @@ from typing import Any
 
 import pytest
 
-from archer.catalogue import ALIASES, COMMON, DECODERS, METHODS, POLICIES, PRESETS, Part
+from archer.catalogue import (
+    ALIASES,
+    COMMON,
+    DECODERS,
+    DEFAULT_METHOD,
+    METHODS,
+    POLICIES,
+    PRESETS,
+    Part,
+)
+from archer.cli import demo
 from archer.decoders.saber import Saber
 from archer.errors import BadRequest
-from archer.methods import Method, build, settings
+from archer.methods import Method, build, default_method, settings
 from archer.parts import described
 from archer.policies.prompt_cache import Age, Archer, Eager
 
@@ -117,6 +127,38 @@ def test_a_setting_that_is_not_used_is_refused_with_what_is(name: str, setting: 
     assert "length" in said
     for taken in said.rpartition("It takes: ")[2].removesuffix(".").split(", "):
         assert taken in build(name, {}).settings
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "owner"),
+    [
+        (DEFAULT_METHOD, "share", "'late'"),
+        ("saber", "radius", "'archer'"),
+        ("llada-confidence", "mu", "'saber', 'saber-doubt', 'saber-tail'"),
+    ],
+)
+def test_whose_setting_it_is_is_told(name: str, setting: str, owner: str) -> None:
+    assert f"{setting!r}. That belongs to {owner}. It takes: " in refusal(name, {setting: 1})
+
+
+def test_what_decodes_where_nobody_names_a_method() -> None:
+    """The confirmed method; the paper's where a radius or one of the paper's presets is given."""
+    assert default_method() == default_method(None, ["length", "n"]) == DEFAULT_METHOD
+    assert (
+        {default_method(name) for name in PRESETS}
+        == {default_method(None, ["radius"])}
+        == {"archer"}
+    )
+    for name in PRESETS:
+        assert build(default_method(name), {}, name).settings["radius"] == PRESETS[name]["radius"]
+    assert demo.SIDE_BY_SIDE[-1] == demo.METHODS[-1] == DEFAULT_METHOD
+
+
+def test_the_default_is_what_was_confirmed() -> None:
+    """Under its own name what the second plan in docs/log.md has as settings."""
+    named = build(DEFAULT_METHOD, {"length": 8})
+    planned = build("saber+surprise", {"length": 8, "nats": 0.3, "doubt": 1.0, "doubt_by": "kept"})
+    assert (named.decoder, named.policy) == (planned.decoder, planned.policy)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Tables only.  `methods.build` turns a name and settings into parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -178,16 +178,7 @@ METHODS: Mapping[str, tuple[str, str]] = {
 }
 """The rows of the paper's main table, the control it lacks, and our own method (docs/beyond.md)."""
 DEFAULT_METHOD, PAPER_METHOD = "archer-doubt", "archer"
-
-
-def default_method(preset: str | None = None, settings: Iterable[str] = ()) -> str:
-    """What decodes where nobody names a method: in Python, on the command line and by the server.
-
-    Who gives one of the `PRESETS` or a radius means the paper's method: the presets are the paper's, and our
-    default has no radius.
-    """
-    return PAPER_METHOD if preset is not None or "radius" in settings else DEFAULT_METHOD
-
+"""What decodes where nobody names a method, see `methods.default_method`."""
 
 ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block", "least": "n"}
 """Names that users of transformers expect, and Saber's n where `n` counts samples."""

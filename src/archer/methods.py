@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from pydantic import ValidationError
 
 from archer import compatibility
-from archer.catalogue import ALIASES, COMMON, DEFAULT_METHOD, METHODS, PRESETS, Part, Shared
+from archer.catalogue import (
+    ALIASES,
+    COMMON,
+    DEFAULT_METHOD,
+    METHODS,
+    PAPER_METHOD,
+    PRESETS,
+    Part,
+    Shared,
+)
 from archer.decoders.base import Decoder
 from archer.decoders.wrappers import EndOfText, Guided
 from archer.errors import BadRequest, meant
@@ -110,6 +119,15 @@ def settings(method: str = DEFAULT_METHOD) -> Settings:
     for part in (COMMON, DECODERS[decoder], POLICIES[policy]):
         found |= described(part)
     return found
+
+
+def default_method(preset: str | None = None, settings: Iterable[str] = ()) -> str:
+    """What decodes where nobody names a method: in Python, on the command line and by the server.
+
+    Who gives a named preset or a radius means the paper's method: the presets are the paper's, and our
+    default has no radius.
+    """
+    return PAPER_METHOD if preset is not None or "radius" in settings else DEFAULT_METHOD
 
 
 def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> Method:

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from archer import compatibility
-from archer.catalogue import ALIASES, default_method
+from archer.catalogue import ALIASES
 from archer.completion import Completion, Tally, add
 from archer.decoders.wrappers import seen_by
 from archer.devices import bf16_refusal, default_device, default_dtype
@@ -29,7 +29,7 @@ from archer.heap import keep_freed_memory
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import FETCHED, locate
 from archer.loading.text import Text, read_text
-from archer.methods import Method, adopt, build
+from archer.methods import Method, adopt, build, default_method
 from archer.recording import Trace, record
 from archer.requests import (
     Messages,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from archer.catalogue import DEFAULT_METHOD
 from archer.model import Model
 from archer.server.limits import Limits
 from archer.trace import End, Start, Update, updates
@@ -208,6 +209,29 @@ def test_completions_take_texts_and_ids_as_they_are(pocket: Model, client: Clien
     raw = client.post(TEXT, {"model": "pocket", "prompt": problem(1), "max_tokens": 8}).json
     assert raw["object"] == "text_completion"
     assert raw["choices"][0]["text"] == expected[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "method"),
+    [
+        ({}, DEFAULT_METHOD),
+        ({"settings": {"radius": 4}}, "archer:4"),
+        ({"preset": "paper"}, "archer"),
+    ],
+)
+def test_who_names_no_method_gets_the_default_and_with_a_radius_the_papers(
+    pocket: Model, client: Client, asked: dict[str, Any], method: str
+) -> None:
+    (done,) = pocket.generate(PROBLEM, method, length=SHORT)
+    reply = client.post(CHAT, chat(max_tokens=SHORT, archer=asked)).json
+    assert reply["choices"][0]["message"]["content"] == done.text
+    passes = [reply["usage"]["archer"][name] for name in ("full", "cached")]
+    assert passes == [done.full_passes, done.cached_passes]
+
+
+def test_the_page_proposes_the_default(client: Client) -> None:
+    page = client.get("/").body.decode()
+    assert f'<input id="first" list="methods" value="{DEFAULT_METHOD}"' in page
 
 
 def test_a_stream_of_settled_text_begins_at_once_and_adds_up(pocket: Model, client: Client) -> None:

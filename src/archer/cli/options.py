@@ -129,7 +129,7 @@ class MethodOptions:
 
     def chosen(self) -> Chosen:
         """The same with a preset file read; what is given on the command line takes precedence."""
-        from archer.catalogue import default_method
+        from archer.methods import default_method
         from archer.preset_file import is_file, open_preset
 
         if self.preset is None or not is_file(self.preset):

@@ -15,12 +15,11 @@ from lm_eval.api.model import LM
 from tqdm import tqdm
 
 from archer import __version__
-from archer.catalogue import default_method
 from archer.errors import ArcherError, BadRequest
 from archer.integrations.generation_kwargs import Wanted, first_length, read_kwargs
 from archer.loading.chat_template import ChatTemplate
 from archer.loading.text import Text
-from archer.methods import build
+from archer.methods import build, default_method
 from archer.model import Request, Stream, load
 
 NO_LIKELIHOOD = (

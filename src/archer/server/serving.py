@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archer.catalogue import METHODS, default_method
+from archer.catalogue import METHODS
 from archer.completion import Completion
 from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
-from archer.methods import build
+from archer.methods import build, default_method
 from archer.model import LENGTHS
 from archer.preset_file import Preset
 from archer.server.encoding import Encoder
