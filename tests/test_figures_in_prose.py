@@ -12,6 +12,8 @@ import pytest
 
 from archer.bench import report
 from archer.bench.shapes import SHAPES
+from archer.studies.confirm_doubt import judged
+from archer.studies.confirmation import TASKS
 from conftest import REPOSITORY
 
 Row = Mapping[str, Any]
@@ -50,10 +52,6 @@ def speed(method: str, task: str) -> str:
     return f"{main(method, task)['speedup']:.1f}"
 
 
-def gained() -> str:
-    return f"{main('archer')['speedup'] / main('saber')['speedup']:.1f}"
-
-
 def radius(name: str, split: str = "pocket") -> Row:
     return row("radius", radius=name, split=split)
 
@@ -81,13 +79,20 @@ def parameter_count() -> int:
     return shape.layers * layer + 2 * shape.vocabulary * shape.width + shape.width
 
 
+def faster(method: str, task: str) -> str:
+    """Than Saber."""
+    return f"{main(method, task)['speedup'] / main('saber', task)['speedup']:.1f}"
+
+
 def on_both_pages() -> list[str]:
-    long = "pocket-long"
+    long, ours = "pocket-long", "archer-doubt"
     return [
+        f"{score(ours)} and {score(ours, long)}, at {faster(ours, 'pocket')} and {faster(ours, long)} times "
+        "Saber's speed",
         f"{speed('archer', long)} times as fast as LLaDA's own decoding",
         "no significant difference between its score and Saber's "
         f"(p = {main('archer', long)['saber_base_p']:.2f})",
-        f"(p = {main('archer')['saber_base_p']:.3f}), at {gained()} times Saber's speed",
+        f"(p = {main('archer')['saber_base_p']:.3f}), at {faster('archer', 'pocket')} times Saber's speed",
         f"also reaches Archer's score ({score('archer', long)})",
         f"it is faster ({speed('fast-dllm-cache', long)} times)",
         f"solves {score('no-rollback')} instead of {score('saber')}",
@@ -97,12 +102,8 @@ def on_both_pages() -> list[str]:
 DEV = ("pocket-dev", "pocket-dev-long")
 
 
-def confirmed(method: str, task: str = "pocket-confirm") -> Row:
-    return row("confirm", method=method, task=task)
-
-
 def beyond() -> list[str]:
-    short, long = confirmed("archer"), confirmed("archer", "pocket-confirm-long")
+    short, long = (row("confirm", method="archer", task=task) for task in TASKS)
     by_distance, by_surprise = rows("mechanism", part="correlation")
     best = [row("refresh", task=task, rule="2-surprise3-kept") for task in DEV]
     fixed = row("refresh", task=DEV[0], rule="k8")
@@ -111,11 +112,11 @@ def beyond() -> list[str]:
     planned = [
         row("confirm-doubt", model="pocket", task=task, method=method)
         for method in ("saber+surprise", "saber-tail+late")
-        for task in ("pocket-confirm", "pocket-confirm-long")
+        for task in TASKS
     ]
     apart = [
         row("confirm-doubt", model="pocket-dream", task=task, method="saber+surprise")
-        for task in ("pocket-confirm", "pocket-confirm-long")
+        for task in TASKS
     ]
     assert all(each["answers"] > 0 for each in planned)
     assert sum(each["answers_interval"][0] < 0 for each in planned) == 3
@@ -139,13 +140,23 @@ def beyond() -> list[str]:
 
 
 def readme() -> list[str]:
-    solved = {
-        method: f"{confirmed(method)['base']:.1f} %" for method in ("saber", "saber+late", "archer")
+    planned = judged(result("confirm-doubt")["rows"], "pocket")
+    solved = [
+        f"{row('confirm-doubt', model='pocket', task=task, method=method)['base']:.1f} %"
+        for task in TASKS
+        for method in ("saber+surprise", "saber")
+    ]
+    chances = {
+        f"{each['not_worse_adjusted']:.4f}"
+        for each in planned
+        if each["method"] == "saber+surprise" and each["answers_hold"]
     }
+    (chance,) = chances
     return [
         *on_both_pages(),
-        f"On {confirmed('saber')['n']:,} further problems `saber+late` solves {solved['saber+late']} where "
-        f"Saber solves {solved['saber']} and Archer with K = 8 solves {solved['archer']}",
+        f"On {planned[0]['n']:,} further problems, in a test planned beforehand, it solves {solved[0]} where "
+        f"Saber solves {solved[1]}, and {solved[2]} where it solves {solved[3]} with long prompts",
+        f"(adjusted p {chance} for both)",
         f"while Saber is {speed('saber', 'pocket-long')} times as fast",
         f"it solves {score('archer')} where Saber solves {score('saber')}",
         f"The bundled model on {main('archer', 'pocket-long')['n']} problems with long prompts",

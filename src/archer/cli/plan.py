@@ -84,7 +84,7 @@ class WorkOptions:
     shape: str = "llada-8b"
     """Which model's passes: a shape that archer bench knows."""
     method: str = "archer"
-    """How many updates: archer, saber, llada-confidence, no-rollback, no-rollback+archer."""
+    """How many updates: archer, archer-doubt, saber, llada-confidence, no-rollback, no-rollback+archer."""
     radius: str | None = None
     """Radii to compare, such as 4,8,16,inf [default: the method's own]."""
     updates: float | None = None

@@ -130,5 +130,6 @@ def _by_radius(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _is_plain(method: str) -> bool:
     from archer.methods import build
     from archer.policies.prompt_cache import Archer, Eager
+    from archer.policies.surprise import Surprise
 
-    return type(build(method, {"length": LENGTH}).policy) in (Archer, Eager)
+    return type(build(method, {"length": LENGTH}).policy) in (Archer, Eager, Surprise)

@@ -156,7 +156,7 @@ def _table(result: Mapping[str, Any], task: str) -> Table:
             "p: exact McNemar against Saber on Pass@1. Intervals: 95 %, Wilson for scores, bootstrap over "
             "problems otherwise.",
             "The paper's columns are LLaDA-8B: on pocket those of MBPP, on pocket-long those of "
-            "LiveCodeBench. The last two rows are controls that it does not have.",
+            "LiveCodeBench. It does not have the last three rows: our default, and two controls.",
         ],
     )
 

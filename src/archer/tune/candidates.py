@@ -39,7 +39,7 @@ Part = tuple[str, Mapping[str, Any]]
 
 REVISING: Sequence[Part] = (
     ("saber", {}),
-    ("saber", {"doubt": 1.0, "doubt_by": "kept"}),
+    ("saber-doubt", {}),
     ("saber", {"doubt": 0.99}),
     ("wino", {}),
 )
