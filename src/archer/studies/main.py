@@ -1,4 +1,4 @@
-"""The main table: eight methods and the controls the paper lacks, on short and on long prompts."""
+"""The main table: the paper's eight methods, our default and two controls, on short and on long prompts."""
 
 from __future__ import annotations
 
