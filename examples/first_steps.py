@@ -9,7 +9,7 @@ assert solve([2]) == 0
 def solve(nums):"""
 
 model = archer.load("pocket")
-(done,) = model.generate(PROBLEM, method="archer", radius=8)
+(done,) = model.generate(PROBLEM)
 
 print(PROBLEM.splitlines()[-1] + done.text)
 print(f"\n{done.full_passes} full passes, {done.cached_passes} cached ones")

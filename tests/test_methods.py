@@ -134,7 +134,8 @@ def test_a_setting_that_is_not_used_is_refused_with_what_is(name: str, setting: 
     [
         (DEFAULT_METHOD, "share", "'late'"),
         ("saber", "radius", "'archer'"),
-        ("llada-confidence", "mu", "'saber', 'saber-doubt', 'saber-tail'"),
+        ("llada-confidence", "mu", "'saber', 'saber-doubt', 'saber-tail' and others"),
+        ("saber", "threshold", "'threshold', 'wino', 'llada2' and others"),
     ],
 )
 def test_whose_setting_it_is_is_told(name: str, setting: str, owner: str) -> None:
@@ -143,12 +144,10 @@ def test_whose_setting_it_is_is_told(name: str, setting: str, owner: str) -> Non
 
 def test_what_decodes_where_nobody_names_a_method() -> None:
     """The confirmed method; the paper's where a radius or one of the paper's presets is given."""
-    assert default_method() == default_method(None, ["length", "n"]) == DEFAULT_METHOD
-    assert (
-        {default_method(name) for name in PRESETS}
-        == {default_method(None, ["radius"])}
-        == {"archer"}
-    )
+    assert default_method() == default_method(None, {"length": 8, "n": 2}) == DEFAULT_METHOD
+    assert default_method(None, {"radius": None}) == DEFAULT_METHOD, "left unset"
+    assert default_method(None, {"radius": 4}) == "archer"
+    assert {default_method(name) for name in PRESETS} == {"archer"}
     for name in PRESETS:
         assert build(default_method(name), {}, name).settings["radius"] == PRESETS[name]["radius"]
     assert demo.SIDE_BY_SIDE[-1] == demo.METHODS[-1] == DEFAULT_METHOD

@@ -2,7 +2,7 @@
 
     import archer
     model = archer.load("GSAI-ML/LLaDA-8B-Instruct")
-    done = model.generate(["Write a haiku about rollback."], method="archer", radius=8)
+    done = model.generate(["Write a haiku about rollback."])
 
 Names are imported on first use, so that `import archer` does no work.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -121,13 +121,14 @@ def settings(method: str = DEFAULT_METHOD) -> Settings:
     return found
 
 
-def default_method(preset: str | None = None, settings: Iterable[str] = ()) -> str:
+def default_method(preset: str | None = None, settings: Mapping[str, Any] | None = None) -> str:
     """What decodes where nobody names a method: in Python, on the command line and by the server.
 
     Who gives a named preset or a radius means the paper's method: the presets are the paper's, and our
     default has no radius.
     """
-    return PAPER_METHOD if preset is not None or "radius" in settings else DEFAULT_METHOD
+    radius = (settings or {}).get("radius")
+    return DEFAULT_METHOD if preset is None and radius is None else PAPER_METHOD
 
 
 def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> Method:
@@ -164,7 +165,10 @@ def _owners(setting: str) -> str:
         for name, part in table.items()
         if setting in names_of_settings(part)
     ]
-    return f" That belongs to {', '.join(owners[:MOST_OWNERS])}." if owners else ""
+    if not owners:
+        return ""
+    more = " and others" if len(owners) > MOST_OWNERS else ""
+    return f" That belongs to {', '.join(owners[:MOST_OWNERS])}{more}."
 
 
 def in_full(name: str) -> str:

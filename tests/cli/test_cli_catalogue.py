@@ -100,8 +100,8 @@ def test_demo_solves_and_compares(capsys: Capture) -> None:
     assert out.count("startswith('o')") == 2
     assert "just now, the mean of 1 problem, on this machine" in out
     for row in published()["methods"].values():
-        if row["arm"] in ("LLaDA-Confidence", "Saber", "Archer", "Archer, doubt"):
-            line = next(line for line in out.splitlines() if line.startswith(f"{row['arm']} "))
+        if row["arm"] in ("LLaDA-Confidence", "Saber", "Archer", "archer-doubt"):
+            line = next(line for line in out.splitlines() if line.startswith(f"{row['arm']}  "))
             assert f"{row['visible']['score']:.1f} % [{row['visible']['low']:.0f}, " in line
 
 

@@ -14,11 +14,13 @@ from archer.cli.workers import processes
 from archer.model import Model, load
 from archer.runs.executors.executor import Executor
 from archer.runs.executors.source import Source
-from archer.studies import backbones, equal_training, models
+from archer.studies import backbones, confirm_doubt, equal_training, models
 from archer.studies.companions import BLIND, SHIFTED, companion
+from archer.studies.confirmation import TASKS
 from archer.studies.study import result_of
 from archer.studies.workspace import Workspace
-from studies.tiny_workspace import PROBLEMS, tiny_workspace
+from archer.tasks import Data
+from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,21 @@ def test_both_kinds_of_logits_have_scores(workspace: Workspace) -> None:
     ]
     assert all("base" in row and "speedup" in row for row in rows)
     assert "one training" in backbones.present(result).tables[0].notes[0]
+
+
+def test_the_second_plan_tests_one_model_and_tells_of_the_other(workspace: Workspace) -> None:
+    for name in TASKS:
+        workspace._tasks[name] = type("Planned", (Tiny,), {"name": name})(Data())
+    result = json.loads(json.dumps(result_of(confirm_doubt.STUDY, workspace)))
+    rows = result["rows"]
+    assert [row["model"] for row in rows] == ["pocket"] * 6 + [SHIFTED] * 6
+    found = confirm_doubt.judged(rows, result["settings"]["tested"])
+    assert {row["model"] for row in found} == {"pocket"}
+    assert len(found) == len(confirm_doubt.RULES) * len(TASKS)
+    tests, *told = confirm_doubt.present(result).tables
+    assert (len(tests.rows), len(told)) == (4, 4)
+    assert sum(SHIFTED in table.title for table in told) == 2
+    assert any("0" in row["as_saber"] for row in rows), "arms that never differ test nothing"
 
 
 def test_the_blind_model_is_compared_with_the_seeing_one(workspace: Workspace) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from archer.cli.tune import line_of
 from archer.errors import BadRequest
+from archer.methods import in_full
 from archer.model import Model, load
 from archer.studies import main
 from archer.studies.refresh_rules import RULES
@@ -46,6 +48,20 @@ def test_the_rules_of_main_and_refresh_are_among_them(model: Model) -> None:
         if method not in ("dkv-greedy", "dllm-cache", "no-rollback+archer"):
             settings = {"radius": 8} if method == "archer" else {}
             assert made(Candidate(method, settings)) in tried, method
+
+
+def test_where_prompt_caches_are_exact_one_of_them_is_tried(model: Model) -> None:
+    """Under block-causal attention they all compute the same."""
+    architecture = replace(model.folder.architecture, attention_block=32)
+    causal = Model("causal", replace(model.folder, architecture=architecture), model.network, None)
+    tried = [in_full(each.method) for each in usual(causal, LENGTH)]
+    for decoder in ("saber", "saber-doubt", "confidence"):
+        caches = [name.partition("+")[2] for name in tried if name.startswith(f"{decoder}+")]
+        doubts = 2 if decoder == "saber" else 1
+        assert sorted(caches) == sorted(
+            doubts * ["eager", "late" if decoder == "confidence" else "archer"]
+        )
+    assert {"llada2+archer", "llada2-edit+archer"} <= set(tried)
 
 
 def test_a_candidate_is_spelled_as_it_is_told(model: Model) -> None:

@@ -180,9 +180,7 @@ def _show(seconds: Mapping[str, float], problems: int) -> None:
     )
     write_line("A full pass computes prompt and response, a cached pass the response alone.")
     write_line("Archer is Saber with cached passes: faster, but it solves somewhat fewer problems.")
-    write_line(
-        "Archer, doubt (--method archer-doubt, the default) takes back only what has lost confidence."
-    )
+    write_line("archer-doubt, the default, takes back only tokens that have lost confidence.")
     write_line("Next: archer generate --help, archer eval pocket --limit 20, archer methods.")
 
 

@@ -87,7 +87,7 @@ class MethodOptions:
     method: str | None = None
     """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: archer-doubt]."""
     preset: str | None = None
-    """Settings under a name, such as paper, or a file from `archer tune`, which also names the method."""
+    """Settings under a name, such as paper (then archer decodes), or a file from `archer tune`."""
     length: Annotated[
         int | None, Parameter(converter=whole, name=("--length", "--max-new-tokens"))
     ] = None
@@ -99,7 +99,7 @@ class MethodOptions:
     steps: MaybeWhole = None
     """Updates over the whole response [default: one per token]."""
     radius: float | None = None
-    """Changed tokens after which the prompt is recomputed, or inf [default: 8]. Implies --method archer."""
+    """Changed tokens after which the prompt is recomputed, or inf [default: 8]; alone it means archer."""
     threshold: float | None = None
     """Confidence that a token needs, for decoders with a fixed threshold."""
     temperature: float | None = None

@@ -33,7 +33,10 @@ class Policy:
     """Tensors as wide as the hidden states that it keeps per layer, beside keys and values."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        """[B, L]: the columns the next pass computes.  Row i depends on row i alone."""
+        """[B, L]: the columns the next pass computes.  Row i depends on row i alone.
+
+        With guidance a row of the request is two of the canvas, and the answer for the first holds for both.
+        """
         raise NotImplementedError
 
     def inside_layers(self, memory: Memory) -> Ruled | None:

@@ -76,6 +76,15 @@ def operations_of(arm: Arm, model: Model) -> int:
     return total
 
 
+def counted(arm: Arm, other: Arm) -> Row:
+    """Cost and predicted speed by operations as they were made, where passes may leave columns out."""
+    return {
+        "operations": arm.operations / len(arm.keys),
+        "speedup_predicted": other.operations / arm.operations,
+        "cost": arm.operations / other.operations,
+    }
+
+
 def value(row: Row, name: str, paper: float | None = None) -> Value:
     """A cell of a number that a task may not have."""
     return cell({name: None, **row}, name, paper)

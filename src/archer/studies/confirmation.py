@@ -10,7 +10,7 @@ from typing import Any
 
 from archer.report.tables import Column, Table, Value
 from archer.runs.statistics import bootstrap, holm, mean, not_worse
-from archer.studies.arms import PERCENT, against, described, value
+from archer.studies.arms import PERCENT, against, counted, described, value
 from archer.studies.in_turn import in_turn
 from archer.studies.study import Row
 from archer.studies.workspace import FULL, Arm, Wanted, Workspace
@@ -63,7 +63,7 @@ def compared(arm: Arm, label: str, saber: Arm, workspace: Workspace) -> Row:
     return {
         **described(arm, label, workspace.model),
         **against(arm, saber, workspace.model),
-        "cost": arm.operations / saber.operations,
+        **counted(arm, saber),
         "identical": PERCENT * mean([float(each) for each in same]),
         "answers": mean(answers),
         "answers_interval": list(bootstrap(answers, mean)),

@@ -27,7 +27,7 @@ METHODS = {
     "dllm-cache": "dLLM-Cache",
     ROLLBACK: "Saber",
     "archer": "Archer",
-    "archer-doubt": "Archer, doubt",
+    "archer-doubt": "archer-doubt",
     "no-rollback": "No rollback",
     "no-rollback+archer": "No rollback + Archer's cache",
 }

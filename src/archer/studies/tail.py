@@ -11,7 +11,7 @@ import numpy as np
 from archer.decoders.saber_tail import SaberTail
 from archer.methods import build
 from archer.report.tables import Column, Table
-from archer.studies.arms import PERCENT, against, described, value
+from archer.studies.arms import PERCENT, against, counted, described, value
 from archer.studies.in_turn import in_turn
 from archer.studies.refresh import TIMED, arms_of, sizes
 from archer.studies.refresh_rules import SABER, Rule
@@ -63,12 +63,11 @@ def measure(workspace: Workspace) -> Measured:
         arms = {rule.name: workspace.arm(rule.method, task, few, **rule.settings) for rule in RULES}
         chosen = arms[SABER.name].keys[: min(TIMED, workspace.scale.timed)]
         arms = in_turn(workspace, arms, chosen)
-        eager = arms[SABER.name].operations
         for rule in RULES:
             arm = arms[rule.name]
             row = described(arm, rule.label, workspace.model)
             row |= against(arm, arms[SABER.name], workspace.model)
-            row |= {"cost": arm.operations / eager, **_rested(watch(workspace, arm), row)}
+            row |= counted(arm, arms[SABER.name]) | _rested(watch(workspace, arm), row)
             rows.append({"task": task, "rule": rule.name, **row})
     return Measured(rows[0]["n"], rows, {"tasks": list(sizes(workspace))})
 

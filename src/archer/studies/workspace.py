@@ -119,10 +119,10 @@ class Workspace:
     unsafe_no_sandbox: bool = False
     executor: Executor | None = None
     """Who completes the problems of arms; this process where nobody is named."""
-    device: str | None = None
-    """The kind of device of whoever computes, where the model is an outline."""
     hire: Callable[[Model], Executor] | None = None
     """The same for a study that also asks another model."""
+    device: str | None = None
+    """The kind of device of whoever computes, where the model is an outline."""
     _tasks: dict[str, Task] = field(default_factory=dict)
     _arms: dict[Path, Arm] = field(default_factory=dict)
 

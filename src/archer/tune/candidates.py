@@ -12,6 +12,9 @@ from archer.compatibility import check_attention
 from archer.errors import BadRequest
 from archer.methods import Method, build, in_full
 from archer.model import Model
+from archer.policies.late import Late
+from archer.policies.prompt_cache import Archer
+from archer.policies.surprise import Surprise
 
 REFERENCE = "saber"
 """Its operations are the unit of cost; it is always a candidate and takes part to the end."""
@@ -74,12 +77,17 @@ OTHERS: Sequence[Part] = (
 """Pairs of their own; of these and of all others only what goes with the model is tried."""
 
 
+ALIKE_WHERE_EXACT = (Archer, Late, Surprise)
+"""They differ in when they refresh the prompt, and under block-causal attention none of them has to."""
+
+
 def usual(model: Model, length: int) -> list[Candidate]:
     """Everything in the tables that goes with the model and with responses of this length."""
     found: dict[str, Candidate] = {}
+    exact = model.folder.architecture.attention_block is not None
     for each in _all():
         try:
-            key = _key(checked(each, model, length))
+            key = _key(checked(each, model, length), exact)
         except BadRequest:
             continue
         found.setdefault(key, each)
@@ -132,10 +140,16 @@ def _value(text: str) -> Any:
         return text
 
 
-def _key(method: Method) -> str:
-    """The same for two spellings of one method."""
-    settings = {name: _number(value) for name, value in method.settings.items()}
-    return json.dumps([in_full(method.name), settings], sort_keys=True)
+def _key(method: Method, exact: bool = False) -> str:
+    """The same for two spellings of one method; `exact`: the model is one on which prompt caches are."""
+    name, settings = in_full(method.name), dict(method.settings)
+    if exact and isinstance(method.policy, ALIKE_WHERE_EXACT):
+        name = name.partition("+")[0]
+        settings = {
+            key: value for key, value in settings.items() if not hasattr(method.policy, key)
+        }
+    numbers = {key: _number(value) for key, value in settings.items()}
+    return json.dumps([name, numbers], sort_keys=True)
 
 
 def _number(value: Any) -> Any:
