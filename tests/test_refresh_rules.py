@@ -129,7 +129,7 @@ def test_what_is_kept_is_true_and_the_bound_is_a_bound(
 ) -> None:
     mask = 2
     row = RowLogits(torch.tensor(logits), tuple(range(len(logits))))
-    seen = Foresight.of(row, mask, kept, made=1)
+    (seen,) = Foresight.of([(1, row)], mask, kept)
     chances = -row.values.double().log_softmax(-1).numpy()
     assert (seen.tokens != mask).all()
     for token in {0, 1, 3, 4, 5}:
@@ -154,7 +154,8 @@ def test_the_usual_limits_need_one_token_per_column() -> None:
 
 def test_columns_that_the_anchor_did_not_read_are_unforeseen() -> None:
     row = RowLogits(torch.zeros(2, 6), (0, 3))
-    nats = Foresight.of(row, 5, 1, made=1).of_tokens(np.zeros(4, dtype=np.int64))
+    (seen,) = Foresight.of([(1, row)], 5, 1)
+    nats = seen.of_tokens(np.zeros(4, dtype=np.int64))
     assert np.isinf(nats).tolist() == [False, True, True, False]
 
 

@@ -45,7 +45,7 @@ FILLS = [
 """Nothing is ever taken back: settled is what is placed."""
 BY_BLOCK = ["wino", "editing"]
 """The current block is revised: settled are the blocks before it."""
-AT_ITS_END = ["saber", "saber-tail", "saber-dream", "remdm", "remdm-sampling"]
+AT_ITS_END = ["saber", "saber-doubt", "saber-tail", "saber-dream", "remdm", "remdm-sampling"]
 """Everything may be revised, up to the end or close to it."""
 AS_RELEASED = ["llada2", "llada2-edit"]
 """Their blocks count from the first token of the prompt; a row may end with masks behind its end of text."""
@@ -193,7 +193,9 @@ def test_a_rule_that_revises_its_block_settles_those_before(name: str) -> None:
     assert {int(flags[0].sum()) for flags in settled} == {0, 4, 8}
 
 
-@pytest.mark.parametrize("name", ["saber", "saber-tail", "saber-dream", "remdm-sampling"])
+@pytest.mark.parametrize(
+    "name", ["saber", "saber-doubt", "saber-tail", "saber-dream", "remdm-sampling"]
+)
 def test_a_rule_that_revises_everything_settles_nothing_before_its_last_update(name: str) -> None:
     decoder, seen = states(name, block=4 if name == "saber" else None)
     assert len(seen) > 3

@@ -141,7 +141,8 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
         if key not in accepted:
             raise BadRequest(
                 f"The method {name!r} does not use the setting {key!r}."
-                f"{_owners(key) or meant(key, accepted)} It takes: {', '.join(sorted(accepted))}."
+                f"{_owners(key) or meant(key, accepted) or meant(key, _all_settings())} "
+                f"It takes: {', '.join(sorted(accepted))}."
             )
     for key in given:
         if key in chosen:
@@ -155,6 +156,12 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
+
+
+def _all_settings() -> set[str]:
+    """Of any decoder or cache."""
+    parts = (*DECODERS.values(), *POLICIES.values())
+    return set().union(*(names_of_settings(part) for part in parts))
 
 
 def _owners(setting: str) -> str:

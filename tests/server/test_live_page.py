@@ -299,7 +299,7 @@ def test_nothing_sticks_out(show: Open, size: tuple[int, int], scheme: str) -> N
     assert at.evaluate(sticking) <= 0
     fill(at, prompt=PROBLEM, length="24")
     at.get_by_role("button", name="Run").click()
-    at.locator(".player.live").wait_for()
+    at.locator(".player").first.wait_for()
     assert at.evaluate(sticking) <= 0
     at.get_by_text("Done.", exact=True).wait_for(timeout=60_000)
     assert at.evaluate(sticking) <= 0

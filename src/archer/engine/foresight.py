@@ -10,10 +10,12 @@ whether some nats are reached, with a limit of at most log(k + 1), is therefore 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from archer.engine.arrays import Ints, Reals
 from archer.engine.logits import Logits, RowLogits
@@ -39,20 +41,14 @@ class Foresight:
     """[n, k]: minus the logarithm of their probability."""
 
     @classmethod
-    def of(cls, row: RowLogits, mask: int, kept: int, made: int) -> Foresight:
-        """Of the logits that a pass returned for a row."""
-        (peaks,) = Logits([row], 0, mask).peaks
-        mass = peaks.rest.double().log1p() + peaks.top.double()
-        if kept == 1:
-            tokens, logits = peaks.tokens[:, None], peaks.best[:, None]
-        else:
-            logits, tokens = row.likeliest(kept + 1)
-            order = (tokens == mask).to(torch.int8).argsort(dim=1, stable=True)
-            order = order[:, : tokens.shape[1] - 1]
-            tokens, logits = tokens.gather(1, order), logits.gather(1, order)
-        nats = (mass[:, None] - logits.double()).clamp(min=0.0)
-        found, surprisals = to_host(tokens.contiguous(), nats.contiguous())
-        return cls(made, np.array(row.places, dtype=np.int64), found.copy(), surprisals.copy())
+    def of(cls, passes: Sequence[tuple[int, RowLogits]], mask: int, kept: int) -> list[Foresight]:
+        """Of the logits that rows were given, each with which of its passes it was; the host waits once."""
+        pairs = [_likeliest(row, mask, kept) for _, row in passes]
+        arrays = to_host(*(tensor for pair in pairs for tensor in pair))
+        return [
+            cls(made, np.array(row.places, dtype=np.int64), tokens.copy(), nats.copy())
+            for (made, row), tokens, nats in zip(passes, arrays[::2], arrays[1::2], strict=True)
+        ]
 
     def of_tokens(self, placed: Ints) -> Reals:
         """[G] tokens -> [G] nats of each; the bound for one that was not kept, inf where nothing was read."""
@@ -63,3 +59,18 @@ class Foresight:
         nats = np.full(placed.shape, np.inf)
         nats[places] = np.where(same.any(axis=1), np.where(same, kept, 0.0).sum(axis=1), others)
         return nats
+
+
+def _likeliest(row: RowLogits, mask: int, kept: int) -> tuple[Tensor, Tensor]:
+    """[n, k] each: the likeliest tokens of every column that was read, and their nats."""
+    (peaks,) = Logits([row], 0, mask).peaks
+    mass = peaks.rest.double().log1p() + peaks.top.double()
+    if kept == 1:
+        tokens, logits = peaks.tokens[:, None], peaks.best[:, None]
+    else:
+        logits, tokens = row.likeliest(kept + 1)
+        order = (tokens == mask).to(torch.int8).argsort(dim=1, stable=True)
+        order = order[:, : tokens.shape[1] - 1]
+        tokens, logits = tokens.gather(1, order), logits.gather(1, order)
+    nats = (mass[:, None] - logits.double()).clamp(min=0.0)
+    return tokens.contiguous(), nats.contiguous()

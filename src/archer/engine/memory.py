@@ -177,14 +177,16 @@ class Memory:
 
     def _foresee(self, mask: int, kept: int) -> None:
         """Take down what anchors expected while their logits are at hand: until the next pass."""
-        held = self.foreseen or (None,) * len(self.slots)
-        found = []
-        for row, (expected, logits) in enumerate(zip(held, self.logits, strict=True)):
+        found = list(self.foreseen or (None,) * len(self.slots))
+        new: dict[int, tuple[int, RowLogits]] = {}
+        for row, (expected, logits) in enumerate(zip(found, self.logits, strict=True)):
             made = self._anchor_pass(row)
             stale = expected is None or expected.made != made
             if stale and logits is not None and self.anchored[row] and self.age[row] == 0:
-                expected = Foresight.of(logits, mask, kept, made)
-            found.append(expected)
+                new[row] = made, logits
+        if new:
+            for row, expected in zip(new, Foresight.of([*new.values()], mask, kept), strict=True):
+                found[row] = expected
         self.foreseen = tuple(found)
 
     def _anchor_pass(self, row: int) -> int:
