@@ -85,6 +85,15 @@ def test_saber_equals_the_slow_rule(case: tuple[Saber, int, int, bool]) -> None:
     assert oracle.done
 
 
+def test_a_token_that_was_never_sure_has_lost_nothing() -> None:
+    """Placed with a confidence of 0, as end ids are with eos=confidence, or not placed yet."""
+    decoder = Saber(doubt=1.0, doubt_by="kept")
+    sure = np.array([[0.0, 0.5, 0.4, 0.6, 0.2]])
+    accepted_at = np.array([[0.0, 0.0, 0.5, 0.5, np.nan]])
+    found = decoder._doubted(sure, None, accepted_at)
+    assert found.tolist() == [[False, False, True, False, False]]
+
+
 @given(
     saber_cases(),
     st.sampled_from([0.1, 0.5, 0.9, 0.99, 1.0]),

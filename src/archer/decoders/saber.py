@@ -170,7 +170,7 @@ class Saber:
             return np.ones_like(sure, dtype=np.bool_)
         sign = sure
         if self.doubt_by == "kept":
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", divide="ignore"):
                 sign = sure / accepted_at
         elif self.doubt_by != "confidence":
             assert signs is not None
