@@ -161,8 +161,11 @@ class Memory:
         """[B]: nats that the tokens placed since the anchor carry under the anchor's own logits.
 
         Of a token that is not among the `kept` likeliest of its column the least that it can carry is
-        counted.  0 where nothing was placed, inf where it is not known what the anchor expected.
+        counted.  0 where nothing was placed, inf where it is not known what the anchor expected.  Always 0
+        under block-causal attention, as the distance.
         """
+        if canvas.attention_block is not None:
+            return np.zeros(canvas.rows)
         self._foresee(canvas.mask, kept)
         placed, before = canvas.placed(), self.anchor[:, canvas.response]
         new = (placed != before) & (placed != canvas.mask)

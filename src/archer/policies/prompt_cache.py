@@ -41,10 +41,9 @@ def prompt_kept(canvas: Canvas, memory: Memory, old: Flags) -> Flags:
     Under block-causal attention nothing that is kept ever grows old: the blocks before the first change are
     exact, and only what they do not cover is computed.
     """
-    refresh = old | ~memory.anchored
     if canvas.attention_block is not None:
-        return memory.outdated(canvas) | (canvas.everything() & refresh[:, None])
-    return canvas.revisable() | refresh[:, None]
+        return memory.outdated(canvas) | (canvas.everything() & ~memory.anchored[:, None])
+    return canvas.revisable() | (old | ~memory.anchored)[:, None]
 
 
 @dataclass(frozen=True)

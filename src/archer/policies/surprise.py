@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
@@ -39,8 +38,6 @@ class Surprise(Policy):
     """0 is eager decoding."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        if canvas.attention_block is not None:
-            return prompt_kept(canvas, memory, np.zeros_like(memory.anchored))
         return prompt_kept(
             canvas, memory, memory.surprisal(canvas, kept_for(self.nats)) >= self.nats
         )

@@ -21,6 +21,7 @@ from archer.studies.confirmation import (
     all_wanted,
     answers_of,
     compared,
+    outcome,
     run,
     scores,
     tasks,
@@ -115,10 +116,7 @@ def present(result: Mapping[str, Any]) -> Presented:
             ),
             _tests(judged(rows)),
         ],
-        notes=[
-            f"{ARMS[method][0]}: {'success' if good else 'no success'} as the plan defines it."
-            for method, good in succeeded(rows).items()
-        ],
+        notes=outcome(ARMS, succeeded(rows)),
     )
 
 

@@ -20,6 +20,7 @@ from archer.studies.confirmation import (
     all_wanted,
     answers_of,
     compared,
+    outcome,
     run,
     scores,
     tasks,
@@ -94,13 +95,7 @@ def present(result: Mapping[str, Any]) -> Presented:
         for task in result["settings"]["tasks"]:
             own = [row for row in rows if (row["model"], row["task"]) == (model, task)]
             tables.append(scores(f"Second confirmation on {task} with {model}", own))
-    return Presented(
-        tables,
-        notes=[
-            f"{ARMS[method][0]}: {'success' if good else 'no success'} as the plan defines it."
-            for method, good in succeeded(rows, tested).items()
-        ],
-    )
+    return Presented(tables, notes=outcome(ARMS, succeeded(rows, tested)))
 
 
 def _tests(rows: Sequence[Row]) -> Table:

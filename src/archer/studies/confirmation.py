@@ -59,15 +59,14 @@ def compared(arm: Arm, label: str, saber: Arm, workspace: Workspace) -> Row:
         PERCENT * (float(mine) - float(saber.passed(key)))
         for mine, key in zip(passed, arm.keys, strict=True)
     ]
-    won, lost = sum(each > 0 for each in answers), sum(each < 0 for each in answers)
+    row = described(arm, label, workspace.model) | against(arm, saber, workspace.model)
     return {
-        **described(arm, label, workspace.model),
-        **against(arm, saber, workspace.model),
+        **row,
         **counted(arm, saber),
-        "identical": PERCENT * mean([float(each) for each in same]),
+        "identical": PERCENT * row["same_completions"] / row["n"],
         "answers": mean(answers),
         "answers_interval": list(bootstrap(answers, mean)),
-        "not_worse_p": not_worse(won, lost, len(answers), MARGIN),
+        "not_worse_p": not_worse(row["base_only"], row["base_only_other"], row["n"], MARGIN),
         "solved": digits(passed),
         "as_saber": digits(same),
     }
@@ -82,6 +81,14 @@ def adjusted(rows: Sequence[Row], name: str, tests: int) -> list[float]:
     """Holm's p values of the planned tests; one that was not made counts as p = 1."""
     chances = [row[name] for row in rows]
     return holm([*chances, *[1.0] * (tests - len(chances))])[: len(chances)]
+
+
+def outcome(arms: Arms, succeeded: Mapping[str, bool]) -> list[str]:
+    """Of each rule a sentence."""
+    return [
+        f"{arms[method][0]}: {'success' if good else 'no success'} as the plan defines it."
+        for method, good in succeeded.items()
+    ]
 
 
 def scores(title: str, rows: Sequence[Row]) -> Table:
