@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from archer.bench import report
-from archer.catalogue import DECODERS, METHODS, POLICIES
 from archer.cli.bench.judge import TITLES
-from archer.compatibility import matrix
-from archer.engine.canvas import Scope
 from archer.loading.architectures import ARCHITECTURES
+from archer.methods.catalogue import DECODERS, METHODS, POLICIES
+from archer.methods.compatibility import matrix
+from archer.pages.figures import Labels, Series, lines, undominated
+from archer.pages.tables import markdown_grid as _table
+from archer.passes.canvas import Scope
 from archer.planning import pace, shown
 from archer.planning.check import compared
 from archer.planning.recording import Recording
 from archer.pocket import results
-from archer.report.figures import Labels, Series, lines, undominated
-from archer.report.tables import markdown_grid as _table
-from archer.studies import confirm, confirm_doubt, equal_training
-from archer.studies.confirmation import SABER
-from archer.studies.refresh_rules import DIALS
-from archer.studies.registry import BEYOND, STUDIES
+from archer_studies import confirm, confirm_doubt, equal_training
+from archer_studies.confirmation import SABER
+from archer_studies.refresh_rules import DIALS
+from archer_studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -13,9 +13,9 @@ from playwright.sync_api import sync_playwright
 
 import archer
 from archer.cli.demo import EXAMPLE
-from archer.report.page import Player, Section, page
-from archer.report.player import player_data
-from archer.studies.trajectories import tell
+from archer.pages.page import Player, Section, page
+from archer.pages.player import player_data
+from archer_studies.trajectories import tell
 
 TARGET = Path(__file__).parent / "images" / "player.png"
 WIDTH, HEIGHT = 1180, 780

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import archer
 from archer.decoders.base import Decision, DecodeState, blank, kept, leading, one_block
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Logits
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Logits
 from archer.policies.prompt_cache import Archer
 
 

@@ -11,13 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archer.completion import Completion
-    from archer.engine.step import Step
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
-    from archer.methods import Method, settings
+    from archer.methods.build import Method, settings
+    from archer.methods.presets import read_preset
     from archer.model import Model, Stream, load
-    from archer.preset_file import read_preset
-    from archer.recording import Trace
+    from archer.results.completion import Completion
+    from archer.results.notebook import Trace
+    from archer.results.step import Step
 
 __version__ = "0.1.0"
 
@@ -42,16 +42,16 @@ _HOME = {
     "ArcherError": "errors",
     "BadModel": "errors",
     "BadRequest": "errors",
-    "Completion": "completion",
+    "Completion": "results.completion",
     "Incompatible": "errors",
-    "Method": "methods",
+    "Method": "methods.build",
     "Model": "model",
-    "Step": "engine.step",
+    "Step": "results.step",
     "Stream": "model",
-    "Trace": "recording",
+    "Trace": "results.notebook",
     "load": "model",
-    "read_preset": "preset_file",
-    "settings": "methods",
+    "read_preset": "methods.presets",
+    "settings": "methods.build",
 }
 
 

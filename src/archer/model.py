@@ -14,24 +14,24 @@ from typing import Any, cast
 import torch
 from tokenizers import Tokenizer
 
-from archer import compatibility
-from archer.catalogue import ALIASES
-from archer.completion import Completion, Tally, add
 from archer.decoders.wrappers import seen_by
-from archer.devices import bf16_refusal, default_device, default_dtype
-from archer.engine.canvas import Prompt
+from archer.engine.engine import Engine
+from archer.engine.generate import generate
 from archer.engine.loop import Loop
-from archer.engine.network import Transformer
-from archer.engine.pieces import PLAIN, Pieces, compiled
-from archer.engine.step import Step
 from archer.errors import ArcherError, BadRequest, meant
-from archer.heap import keep_freed_memory
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.hub import FETCHED, locate
-from archer.loading.text import Text, read_text
-from archer.methods import Method, adopt, build, default_method
-from archer.recording import Trace, record
-from archer.requests import (
+from archer.loading.text.text import Text, read_text
+from archer.machine.devices import bf16_refusal, default_device, default_dtype
+from archer.machine.heap import keep_freed_memory
+from archer.machine.threads import check_threads, computing, fitting, fitting_shard
+from archer.methods import compatibility
+from archer.methods.build import Method, adopt, build, default_method
+from archer.methods.catalogue import ALIASES
+from archer.network.network import Transformer
+from archer.network.pieces import PLAIN, Pieces, compiled
+from archer.passes.canvas import Prompt
+from archer.request import (
     Messages,
     OnePrompt,
     Prompts,
@@ -42,11 +42,11 @@ from archer.requests import (
     is_chat,
     joined,
 )
-from archer.service.engine import Engine
-from archer.service.generate import generate
-from archer.settled_text import as_stops
-from archer.threads import check_threads, computing, fitting, fitting_shard
-from archer.trace import Origin
+from archer.results.completion import Completion, Tally, add
+from archer.results.notebook import Trace, record
+from archer.results.settled_text import as_stops
+from archer.results.step import Step
+from archer.results.trace import Origin
 
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 DTYPES = {

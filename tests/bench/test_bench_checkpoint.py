@@ -10,8 +10,8 @@ import torch
 
 from archer.bench.checkpoint import config_of, write_checkpoint
 from archer.bench.load import measure_load
-from archer.bench.shapes import SHAPES, Published, Room, open_subject
 from archer.bench.weights import BLOCK, drawn
+from archer.costs.shapes import SHAPES, Published, Room, open_subject
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import read_folder
 from archer.model import load

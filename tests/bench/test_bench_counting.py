@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from archer.bench import cost
 from archer.bench.alternatives import Alternatives
-from archer.bench.counting import Counts, count_passes
-from archer.bench.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
-from archer.bench.shapes import SHAPES, Published
 from archer.bench.step import NEVER
-from archer.engine.network import Shape, Transformer
-from archer.engine.operations import operations
-from archer.engine.work import Work
-from networks import MIXTURES, mixture
-from subjects import tiny
+from archer.costs.counting import Counts, count_passes
+from archer.costs.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
+from archer.costs.shapes import SHAPES, Published
+from archer.network.network import Shape, Transformer
+from archer.passes.operations import operations
+from archer.passes.work import Work
+from support.networks import MIXTURES, mixture
+from support.subjects import tiny
 
 lengths = st.integers(1, 40)
 

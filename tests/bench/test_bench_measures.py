@@ -11,18 +11,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer import processor
 from archer.bench.batch import batch
-from archer.bench.counting import count_passes
 from archer.bench.decode import REFERENCES, decode
 from archer.bench.machine import machine
 from archer.bench.repeating import WARM_UP, interleaved, spread, whole_numbers
-from archer.bench.roofline import kv_numbers
-from archer.bench.shapes import Subject
 from archer.bench.step import Row, measure
+from archer.costs.counting import count_passes
+from archer.costs.roofline import kv_numbers
+from archer.costs.shapes import Subject
 from archer.errors import ArcherError, BadRequest
-from archer.methods import build
-from subjects import tiny
+from archer.machine import processor
+from archer.methods.build import build
+from support.subjects import tiny
 
 P, G = 12, 8
 

@@ -9,9 +9,9 @@ import torch
 
 from archer.bench import report
 from archer.bench.profiling import KINDS, OTHER, OUTSIDE, shares
-from archer.engine.network import Transformer
 from archer.errors import BadRequest
-from subjects import tiny
+from archer.network.network import Transformer
+from support.subjects import tiny
 
 
 @pytest.mark.parametrize("shift", [False, True])

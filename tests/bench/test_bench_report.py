@@ -13,8 +13,8 @@ from archer.bench.decode import decode
 from archer.bench.load import Loaded
 from archer.bench.machine import machine
 from archer.bench.step import PAPER, measure
-from archer.methods import build
-from subjects import tiny
+from archer.methods.build import build
+from support.subjects import tiny
 
 FACTS = {
     "shape": "tiny",

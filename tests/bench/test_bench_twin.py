@@ -12,16 +12,16 @@ from archer.bench.alternatives import Alternatives, Sample
 from archer.bench.layer_timing import Parts, TimedNetwork
 from archer.bench.library import check_library, library_pass, library_twin
 from archer.bench.recorded_state import half_placed
-from archer.bench.shapes import Subject, first_layers
 from archer.bench.step import NEVER
 from archer.bench.twin import naive_pass
+from archer.costs.shapes import Subject, first_layers
 from archer.decoders.saber import Saber
-from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
-from archer.engine.work import Work
 from archer.errors import BadRequest
+from archer.passes.canvas import Prompt
+from archer.passes.work import Work
 from archer.policies.prompt_cache import Age
-from subjects import tiny
+from support.subjects import tiny
 
 P, G = 11, 6
 

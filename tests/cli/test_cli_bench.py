@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from archer.bench.experts import some_layer, ways
-from archer.bench.shapes import SHAPES, published
 from archer.cli import main
 from archer.cli.bench import COMMANDS
-from archer.engine.experts import mixed, send
+from archer.costs.shapes import SHAPES, published
+from archer.network.experts import mixed, send
 from conftest import REPOSITORY
-from folders import make_llada
+from support.folders import make_llada
 
 Capture = pytest.CaptureFixture[str]
 FACTS = {"cpu", "cores", "threads", "device", "dtype", "torch"}

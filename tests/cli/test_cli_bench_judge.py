@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from archer.bench import judge as measure
+from archer.bench.judge import Speed, Spread
 from archer.cli import main
-from archer.judge import measure
-from archer.judge.measure import Speed, Spread
 
 Capture = pytest.CaptureFixture[str]
 

@@ -8,16 +8,16 @@ import sys
 
 import pytest
 
-import archer.doctor
+import archer.checks.doctor
 from archer import __version__
-from archer.catalogue import DECODERS, DEFAULT_METHOD, METHODS, POLICIES
+from archer.checks.doctor import Report
 from archer.cli import COMMANDS, main
-from archer.devices import Attempt, Bf16
-from archer.doctor import Report
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
+from archer.machine.devices import Attempt, Bf16
+from archer.methods.catalogue import DECODERS, DEFAULT_METHOD, METHODS, POLICIES
 from archer.pocket.results import published
-from terminals import in_terminal, plain
+from support.terminals import in_terminal, plain
 
 Capture = pytest.CaptureFixture[str]
 
@@ -63,7 +63,7 @@ def test_models_as_json(capsys: Capture) -> None:
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     bf16 = Bf16(Attempt("killed", "by SIGILL"))
     report = Report("3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, "B: x")
-    monkeypatch.setattr(archer.doctor, "examine", lambda: report)
+    monkeypatch.setattr(archer.checks.doctor, "examine", lambda: report)
     assert main(["doctor"]) == 0
     *facts, blank, remedy = capsys.readouterr().out.splitlines()
     assert facts[0] == "python       3.11"
@@ -82,7 +82,7 @@ def test_what_doctor_says_of_the_judge_stays_in_its_column(
 ) -> None:
     walls, bf16 = "A: " + "wall " * 20, Bf16(Attempt("ok"))
     report = Report("3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, walls)
-    monkeypatch.setattr(archer.doctor, "examine", lambda: report)
+    monkeypatch.setattr(archer.checks.doctor, "examine", lambda: report)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["doctor"]) == 0

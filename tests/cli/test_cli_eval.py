@@ -14,8 +14,8 @@ from archer.runs import verdicts
 from archer.runs.folder import JOURNAL
 from archer.tasks import TASKS
 from conftest import shared
-from folders import make_llada
 from runs.toy import results, untimed
+from support.folders import make_llada
 
 Capture = pytest.CaptureFixture[str]
 PROBLEMS = 20
@@ -128,7 +128,7 @@ def test_an_unjudged_completion_makes_the_exit_code_1(
 def test_progress_is_told_where_there_is_no_terminal(
     model: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archer.view.run_progress.BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("archer.terminal.run_progress.BETWEEN_LINES", 0.0)
     asked = (
         "mbpp",
         "--model",

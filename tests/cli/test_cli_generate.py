@@ -16,8 +16,8 @@ import archer.model
 from archer.cli import main
 from archer.cli.options import MethodOptions
 from archer.model import Model
-from archer.trace import End, Start, Update, read, states
-from folders import VOCABULARY, make_dream, make_llada
+from archer.results.trace import End, Start, Update, read, states
+from support.folders import VOCABULARY, make_dream, make_llada
 
 LLADA_MASK = 258
 
@@ -406,9 +406,9 @@ def test_a_dumb_terminal_gets_plain_text(ids_model: str, monkeypatch: pytest.Mon
 def hostile(text_model: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A model that writes a terminal escape."""
     monkeypatch.setattr(
-        "archer.loading.text.Text.decode", lambda self, ids: "\x1b]0;owned\x07\x9b31m"
+        "archer.loading.text.text.Text.decode", lambda self, ids: "\x1b]0;owned\x07\x9b31m"
     )
-    monkeypatch.setattr("archer.loading.text.Text.piece", lambda self, id: "\x1b]0;owned\x07")
+    monkeypatch.setattr("archer.loading.text.text.Text.piece", lambda self, id: "\x1b]0;owned\x07")
     return text_model
 
 

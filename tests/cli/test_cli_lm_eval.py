@@ -10,7 +10,7 @@ import pytest
 
 import archer
 from archer.cli import main
-from folders import make_llada
+from support.folders import make_llada
 
 Capture = pytest.CaptureFixture[str]
 

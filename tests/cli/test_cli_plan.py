@@ -10,7 +10,7 @@ import pytest
 
 from archer.cli import main
 from conftest import REPOSITORY
-from folders import make_llada
+from support.folders import make_llada
 
 Capture = pytest.CaptureFixture[str]
 RESULTS = REPOSITORY / "docs" / "results"
@@ -95,7 +95,7 @@ def test_one_request_is_a_demand(capsys: Capture, tmp_path: Path) -> None:
 def test_what_cannot_be_drawn_is_said_before_the_simulation(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("archer.report.figures.can_draw", lambda: False)
+    monkeypatch.setattr("archer.pages.figures.can_draw", lambda: False)
     monkeypatch.setattr("archer.planning.plan.simulate", None)
     assert main(["plan", "--figure", str(tmp_path / "plan.svg")]) == 2
     assert "matplotlib" in capsys.readouterr().err

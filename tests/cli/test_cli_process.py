@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from folders import make_llada
-from terminals import heed_interrupts
+from support.folders import make_llada
+from support.terminals import heed_interrupts
 
 SCRIPT = "import sys; from archer.cli import main; sys.exit(main())"
 COMMAND = [sys.executable, "-c", SCRIPT]

@@ -176,7 +176,7 @@ def test_nan_logits_exit_1(
         model.network.embedding.data.fill_(math.nan)
         return model
 
-    monkeypatch.setattr("archer.replay.load", poison)
+    monkeypatch.setattr("archer.checks.replay.load", poison)
     file = write(tmp_path / "a.jsonl", golden("llada-tiny-a.archer_saber"))
     assert main(["replay", file, "--checkpoints", checkpoints()]) == 1
     assert "The full pass of update 1 returned NaN" in capsys.readouterr().err

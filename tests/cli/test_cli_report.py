@@ -11,12 +11,12 @@ import pytest
 
 from archer.cli import main
 from archer.model import Model
+from archer.runs import report as runs_report
 from archer.runs.comparison import open_run
 from archer.runs.evaluation import evaluate
 from archer.runs.folder import Recorded
+from archer.runs.report import runs_page
 from archer.runs.selection import Selection
-from archer.studies import runs_report
-from archer.studies.runs_report import runs_page
 from runs.toy import Quiet, toy_model, toy_request
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")

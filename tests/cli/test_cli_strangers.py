@@ -20,11 +20,11 @@ from cyclopts import App
 from archer.cli import TERMINATED, app, main, output
 from archer.cli.whole import whole
 from archer.judge import Verdict
-from archer.report.tables import Column, Table
+from archer.pages.tables import Column, Table
 from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY
 from archer.tasks import grading
 from archer.tasks.report import Report, Row
-from archer.view.glyphs import one_line
+from archer.terminal.glyphs import one_line
 from runs.test_comparison import write_run
 from runs.test_records import SUMMARY as HELD
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from archer.catalogue import DEFAULT_METHOD
 from archer.cli import COMMANDS, app, main
 from archer.cli.output import allotted
-from archer.studies.registry import ABOUT
+from archer.methods.catalogue import DEFAULT_METHOD
 from archer.tasks import TASKS, registry
-from terminals import environment, in_terminal, plain, several_in_terminal
+from archer_studies.registry import ABOUT
+from support.terminals import environment, in_terminal, plain, several_in_terminal
 
 Capture = pytest.CaptureFixture[str]
 PROBLEM = """\

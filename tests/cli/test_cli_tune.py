@@ -11,7 +11,7 @@ import pytest
 
 from archer.cli import main
 from archer.tasks import TASKS
-from folders import make_llada
+from support.folders import make_llada
 from tune.tiny import METHODS, TinyAlone, TinyDozen, TinySealed, TinyTest
 
 Capture = pytest.CaptureFixture[str]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from archer.cli import main
-from archer.trace import Writer
-from folders import make_llada
-from recorded import Events, ended, simulate, start
+from archer.results.trace import Writer
+from support.folders import make_llada
+from support.recorded import Events, ended, simulate, start
 
 Capture = pytest.CaptureFixture[str]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from archer.catalogue import DECODERS, POLICIES
 from archer.engine.batch import Batch
-from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
-from archer.engine.step import Step
-from archer.methods import Method, build
-from networks import Backbone, mixture, random_network, shape
+from archer.methods.build import Method, build
+from archer.methods.catalogue import DECODERS, POLICIES
+from archer.passes.canvas import Prompt
+from archer.results.step import Step
+from support.networks import Backbone, mixture, random_network, shape
 
 PROMPTS = ([3, 1, 4], [1, 5, 9, 2, 6, 5], [3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4], [6], [3, 1, 4, 1])
 LENGTHS = (4, 6, 8, 12)

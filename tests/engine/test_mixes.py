@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archer.engine.batch import Batch
-from archer.engine.forward import Answer, Part, run
-from archer.engine.transfer import packed
-from archer.methods import build
+from archer.methods.build import build
+from archer.passes.forward import Answer, Part, run
+from archer.passes.transfer import packed
 from engine.mixes import (
     REBUILT,
     Drawn,

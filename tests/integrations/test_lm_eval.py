@@ -17,7 +17,7 @@ import torch
 import archer
 from archer.errors import ArcherError, BadRequest
 from archer.model import Model
-from folders import make_llada
+from support.folders import make_llada
 
 pytest.importorskip("lm_eval", reason="the lm-evaluation-harness is not installed")
 

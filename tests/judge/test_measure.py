@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from archer import processor
+from archer.bench import judge as measure
+from archer.bench.judge import Spread, describe_machine
 from archer.errors import BadRequest
-from archer.judge import Verdict, measure
-from archer.judge.measure import Spread, describe_machine
+from archer.judge import Verdict
 from archer.judge.run import Bench
 from archer.judge.tiers import open_bench
 from archer.judge.zygote_process import WARM_CHILDREN, ZygoteProcess
+from archer.machine import processor
 
 
 @pytest.fixture(scope="module")

@@ -174,7 +174,7 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-OWN = ("archer.judge", "archer.errors", "archer.processor", "archer.signals")
+OWN = ("archer.judge", "archer.errors", "archer.machine.processor", "archer.machine.signals")
 """The last three import the standard library alone, too."""
 
 

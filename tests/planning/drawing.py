@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from archer.planning.pass_times import Fitted
+from archer.costs.pass_times import Fitted
+from archer.costs.workload import Share, Trajectory, even
 from archer.planning.simulation import SimulatedRequest
-from archer.planning.trajectory import Share, Trajectory, even
 from archer.planning.ways import ByEngine, InBatches, Way, oldest_first, shortest_first
 
 COSTS = Fitted(per_turn=2**-6, per_row=2**-8, per_column=2**-12, per_pair=2**-20, per_scored=2**-14)

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from archer.engine.step import Step
+from archer.costs.workload import Share, recorded
+from archer.engine.engine import Engine
+from archer.engine.listener import Listener
 from archer.model import Model, Request, Stream, load
 from archer.planning import simulation
 from archer.planning.simulation import Arrivals, simulate
-from archer.planning.trajectory import Share, recorded
 from archer.planning.ways import UNBOUNDED, ByEngine, Turn
-from archer.service.engine import Engine
-from archer.service.listener import Listener
-from folders import make_llada
+from archer.results.step import Step
 from planning.drawing import COSTS
+from support.folders import make_llada
 
 METHODS = ("archer", "saber", "llada-confidence", "fast-dllm-cache", "saber+age:3")
 Told = list[tuple[float, tuple[int, ...]]]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.bench.counting import count_passes
-from archer.bench.roofline import DEVICES, Device, floors, weights_held, weights_read
-from archer.bench.shapes import SHAPES
-from archer.engine.network import Shape
+from archer.costs.counting import count_passes
+from archer.costs.pass_times import Fitted, Losses, Roofline, Timed, share_operations
+from archer.costs.roofline import DEVICES, Device, floors, weights_held, weights_read
+from archer.costs.shapes import SHAPES
+from archer.costs.workload import Share, even
 from archer.errors import BadRequest
-from archer.planning.pass_times import Fitted, Losses, Roofline, Timed, share_operations
-from archer.planning.trajectory import Share, even
-from networks import MIXTURES, shape
+from archer.network.network import Shape
+from support.networks import MIXTURES, shape
 
 NOTHING_LOST = Losses(efficiency=1.0, per_pass=0.0, per_row=0.0)
 shares = st.lists(

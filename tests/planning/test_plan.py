@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.bench.roofline import DEVICES, Device
-from archer.bench.shapes import SHAPES
+from archer.costs.pass_times import Roofline, Timed
+from archer.costs.roofline import DEVICES, Device
+from archer.costs.shapes import SHAPES
+from archer.costs.workload import even
 from archer.errors import BadRequest
 from archer.planning import pace as paces
 from archer.planning.check import compared
 from archer.planning.demand import Demand, Wanted, drawn, read_demand, repeated, sizes, small
 from archer.planning.pace import Pace, pace, refreshed
-from archer.planning.pass_times import Roofline, Timed
 from archer.planning.plan import (
     LEADS,
     Coming,
@@ -33,7 +34,6 @@ from archer.planning.plan import (
 )
 from archer.planning.recording import Recording, Run, read_recording, read_timed
 from archer.planning.simulation import Arrivals, Outcome, SimulatedRequest, simulate
-from archer.planning.trajectory import even
 from archer.planning.ways import ByEngine
 from conftest import REPOSITORY
 from planning.drawing import COSTS

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archer.costs.workload import Share, Trajectory, even
 from archer.planning.simulation import Arrivals, Clients, Outcome, SimulatedRequest, alone, simulate
-from archer.planning.trajectory import Share, Trajectory, even
 from archer.planning.ways import Asked, ByEngine, InBatches, Turn, Way
 from planning.drawing import COSTS, requests, trajectories, ways
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from archer.cli import main
-from archer.records import COUNTS
 from archer.runs.comparison import compare, open_run
 from archer.runs.conclusions import about_time, conclusion
 from archer.runs.faults import BadRun
 from archer.runs.folder import JOURNAL, MANIFEST
+from archer.runs.records import COUNTS
 
 Record = dict[str, Any]
 

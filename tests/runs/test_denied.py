@@ -12,8 +12,8 @@ import pytest
 
 from archer.cli import main
 from archer.errors import ArcherError
+from archer.files import replace_json
 from archer.runs.faults import DiskFault
-from archer.runs.files import replace_json
 from archer.runs.folder import RunFolder
 from conftest import let_everybody_through
 from runs.test_comparison import write_run

@@ -18,7 +18,7 @@ import torch
 from archer.errors import ArcherError, BadRequest
 from archer.judge import Verdict
 from archer.model import Model
-from archer.report.trajectory import trajectories
+from archer.pages.trajectory import trajectories
 from archer.runs import decoding, evaluation, verdicts
 from archer.runs.evaluation import evaluate, run_folders
 from archer.runs.faults import BadRun, DiskFault, RunBusy

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from archer.errors import ArcherError, BadModel
+from archer.loading.source import Source
 from archer.model import Model, load, outline
-from archer.records import COUNTS, SampleLine
 from archer.runs import evaluation, verdicts
 from archer.runs.evaluation import evaluate
 from archer.runs.executors import processes as processes_module
@@ -36,16 +36,16 @@ from archer.runs.executors.dispatch import (
     WorkersLost,
 )
 from archer.runs.executors.processes import Processes
-from archer.runs.executors.source import Source
 from archer.runs.executors.worker import Item, Order, OtherModel, Worker
 from archer.runs.faults import RunBusy
 from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY, TRACES, Recorded
 from archer.runs.lock import Lock
 from archer.runs.manifest import model_identity
+from archer.runs.records import COUNTS, SampleLine
 from archer.runs.verdicts import Grader
 from archer.tasks import Data
 from archer.tasks.base import Sample, user
-from archer.view.run_progress import RunProgress
+from archer.terminal.run_progress import RunProgress
 from runs.toy import Quiet, Toy, results, toy_model, toy_request, untimed
 
 
@@ -472,7 +472,7 @@ def test_progress_tells_the_rows_of_each_worker() -> None:
     shown = RunProgress("toy", Console(file=StringIO()), said.append)
     shown.begun(20, Recorded({}, {}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("archer.view.run_progress.BETWEEN_LINES", 0.0)
+        patch.setattr("archer.terminal.run_progress.BETWEEN_LINES", 0.0)
         for worker in (1, 2, 2):
             shown.sampled(SampleLine(id=1, **RECORD), worker)
         assert "by worker: 1 2" in said[-1]

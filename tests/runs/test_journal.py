@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archer.files import read_json, replace_json
 from archer.runs.faults import BadRun, DiskFault, RunBusy
-from archer.runs.files import read_json, replace_json
 from archer.runs.journal import Journal, read_records
 from archer.runs.lock import Lock
 

@@ -15,15 +15,15 @@ import pytest
 
 from archer.cli import main
 from archer.errors import BadRequest
+from archer.loading.source import Source
 from archer.model import Model, outline
-from archer.records import SampleLine
 from archer.runs.evaluation import evaluate
 from archer.runs.executors.dispatch import Dispatcher
 from archer.runs.executors.on_ray import Actor, RayPool
-from archer.runs.executors.source import Source
 from archer.runs.executors.worker import Item, Order
 from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY
 from archer.runs.manifest import model_identity
+from archer.runs.records import SampleLine
 from runs.clusters import CORES, cluster, pids
 from runs.toy import Quiet, Toy, results, toy_model, toy_request, untimed
 

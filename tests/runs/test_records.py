@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from archer.judge import Verdict
-from archer.records import GradeLine, SampleLine, Score, Summary
 from archer.runs.faults import BadRun
 from archer.runs.folder import read_summary
 from archer.runs.reading import as_line
+from archer.runs.records import GradeLine, SampleLine, Score, Summary
 from archer.runs.shown import lines
 from archer.tasks.report import Row
 

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
 from archer.model import Model, load
-from archer.records import GradeLine, SampleLine
 from archer.runs.folder import JOURNAL, Recorded
 from archer.runs.manifest import RunRequest
+from archer.runs.records import GradeLine, SampleLine
 from archer.runs.selection import Selection
 from archer.tasks import CodeTask, Data, Reference, Sample, Suite, Variant
 from archer.tasks.base import user
 from archer.tasks.sources import DataFile
-from folders import make_llada
+from support.folders import make_llada
 
 SETTINGS: Mapping[str, Any] = {"length": 6, "temperature": 1.0}
 TIMED = ("seconds", "check")

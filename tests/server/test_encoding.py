@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from archer.engine.engine import Engine
 from archer.errors import BadRequest
-from archer.loading.text import Text
+from archer.loading.text.text import Text
 from archer.model import Model
 from archer.server import encoding
 from archer.server.encoding import Encoder
 from archer.server.fields import Chat
-from archer.service.engine import Engine
 from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, on_a_loop, serving, until
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archer.model import Model
-from archer.report.page import Player, Section, page
-from archer.report.player import player_data
-from archer.report.trajectory import rows
+from archer.pages.page import Player, Section, page
+from archer.pages.player import player_data
+from archer.pages.trajectory import rows
+from archer.results.trace import End, Speller, start, updates
 from archer.server.page import page as live_page
-from archer.trace import End, Speller, start, updates
 from server.running import PROBLEM, SLOW, Client, serving, until
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import asyncio
 import threading
 
 from archer.model import Model
+from archer.results.trace import states, updates
 from archer.server.outbox import Delta, Moment, Outbox, Skipped
 from archer.server.watching import Watch
-from archer.trace import states, updates
 from server.running import PROBLEM, on_a_loop
 
 
@@ -57,7 +57,7 @@ async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket
         str(number % 10) for number in range(len(steps))
     )
     events = [event for step in steps for event in updates(step)]
-    from archer.trace import start
+    from archer.results.trace import start
 
     replayed = list(states(start(pocket, stream.request), events))
     assert list(first.response) == replayed[first.update - 1]

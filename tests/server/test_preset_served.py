@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from archer.cli import main
-from archer.methods import build
+from archer.methods.build import build
+from archer.methods.presets import Preset
 from archer.model import Model
-from archer.preset_file import Preset
 from server.running import CHAT, PROBLEM, Client, chat, serving
 
 PRESET = Preset.of(build("factor+dual", {"length": 32}), {})

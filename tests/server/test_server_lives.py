@@ -14,14 +14,14 @@ import pytest
 import torch
 
 import archer
-from archer.engine import forward
+from archer.engine.handle import Handle
+from archer.engine.job import Job
 from archer.errors import ArcherError
 from archer.model import Model
+from archer.passes import forward
 from archer.server import lifecycle
 from archer.server.encoding import Encoder
 from archer.server.limits import Limits
-from archer.service.handle import Handle
-from archer.service.job import Job
 from server.running import CHAT, PROBLEM, TEXT, Client, bytes_for, chat, serving, slow, until
 
 Leaving = Callable[[Client], socket.socket]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from archer.catalogue import DEFAULT_METHOD
+from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model
+from archer.results.trace import End, Start, Update, updates
 from archer.server.limits import Limits
-from archer.trace import End, Start, Update, updates
 from server.running import CHAT, PROBLEM, TEXT, Client, chat, serving
 
 SHORT = 16

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from archer.engine.engine import Engine
+from archer.engine.listener import PassRecord
 from archer.errors import ArcherError, BadRequest, PassFailed
 from archer.model import Model, load
 from archer.server import lifecycle
 from archer.server.app import State
 from archer.server.lifecycle import Server, Setup, open_serving
-from archer.service.engine import Engine
-from archer.service.listener import PassRecord
-from folders import make_llada
 from server.running import CHAT, PATIENCE, Client, slow, until
+from support.folders import make_llada
 
 
 def threads() -> set[str]:

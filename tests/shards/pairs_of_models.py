@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from archer.engine.group import Traffic
-from archer.engine.shard import Shard
-from archer.methods import Method
+from archer.methods.build import Method
 from archer.model import Model, load
+from archer.network.group import Traffic
+from archer.network.shard import Shard
 from engine.mixes import record
-from folders import make_dream, make_llada, make_llada2, make_llada_moe
-from networks import Backbone
+from support.folders import make_dream, make_llada, make_llada2, make_llada_moe
+from support.networks import Backbone
 
 Made = TypeVar("Made")
 

@@ -19,11 +19,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from archer.engine.group import Group
-from archer.engine.network import Transformer
 from archer.errors import ShardLost
 from archer.loading.checkpoint import load_network, read_folder
 from archer.model import Model, load
+from archer.network.group import Group
+from archer.network.network import Transformer
 from archer.shards import start
 from archer.shards.agreement import agree, digests
 from archer.shards.leader import Leader

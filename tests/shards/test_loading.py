@@ -12,17 +12,17 @@ from torch import Tensor
 
 import archer
 from archer.bench.checkpoint import config_of, write_checkpoint
-from archer.bench.shapes import SHAPES
-from archer.engine.int8 import scales
-from archer.engine.network import Shape
-from archer.engine.shard import Shard, check, possible, shape_of
+from archer.costs.shapes import SHAPES
 from archer.errors import BadRequest
 from archer.loading.checkpoint import load_network, read_folder
+from archer.network.int8 import scales
+from archer.network.network import Shape
+from archer.network.shard import Shard, check, possible, shape_of
 from conftest import REPOSITORY
-from folders import llada_config, llada_tensors, write_folder
-from networks import MIXTURES, shape
-from peaks import peak_of_loading
 from shards.pairs_of_models import FOLDERS
+from support.folders import llada_config, llada_tensors, write_folder
+from support.networks import MIXTURES, shape
+from support.peaks import peak_of_loading
 
 CPU = torch.device("cpu")
 

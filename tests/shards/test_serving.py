@@ -17,7 +17,7 @@ from archer.model import Model, load
 from archer.server.lifecycle import Server, Setup
 from archer.shards.leader import Leader
 from archer.shards.processes import Processes
-from folders import make_llada
+from support.folders import make_llada
 
 WITHIN = 10.0
 

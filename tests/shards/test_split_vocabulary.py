@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from archer.engine import noise, split_vocabulary
-from archer.engine.peaks import (
+from archer.network.shard import Shard
+from archer.passes import noise, split_vocabulary
+from archer.passes.reduction import (
     Peaks,
     entropy_of,
     gumbel_argmax,
@@ -21,8 +22,7 @@ from archer.engine.peaks import (
     peaks_of,
     second_best,
 )
-from archer.engine.shard import Shard
-from archer.engine.split_vocabulary import Words
+from archer.passes.split_vocabulary import Words
 from shards.pairs_of_models import Threads
 
 DIGEST = torch.zeros(4, dtype=torch.float64)

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from archer.catalogue import DECODERS, POLICIES
-from archer.engine.group import Group
-from archer.engine.memory import Memory
-from archer.engine.step import Kind
 from archer.errors import BadRequest
-from archer.methods import Method, build
+from archer.methods.build import Method, build
+from archer.methods.catalogue import DECODERS, POLICIES
 from archer.model import Model
+from archer.network.group import Group
+from archer.passes.memory import Memory
 from archer.policies.dllm import DllmCache
+from archer.results.step import Kind
 from archer.shards.leader import Leader
 from archer.shards.orders import order
 from archer.shards.start import Place, network_of

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from archer.model import Model, load
-from archer.studies.workspace import Scale, Workspace
+from archer.runs.workspace import Scale, Workspace
 from archer.tasks import Data
-from folders import (
+from runs.toy import Quiet, Toy
+from support.folders import (
     LLADA_MARKERS,
     LLADA_TEMPLATE,
     byte_tokenizer,
@@ -17,7 +18,6 @@ from folders import (
     write_folder,
     write_json,
 )
-from runs.toy import Quiet, Toy
 
 
 class Short(Toy):

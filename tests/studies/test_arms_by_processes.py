@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from archer.cli.workers import processes
-from archer.runs.executors.source import Source
+from archer.loading.source import Source
 from runs.toy import untimed
 from studies.tiny_workspace import tiny_workspace
 

@@ -12,17 +12,17 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
-from archer.engine.step import Kind
+from archer.results.step import Kind
 from archer.runs.statistics import not_worse
-from archer.studies import confirm, confirm_doubt, mechanism, refresh, tail
-from archer.studies.confirmation import MARGIN, TASKS
-from archer.studies.probed import correlations
-from archer.studies.refresh_rules import DIALS, RULES
-from archer.studies.registry import BEYOND, STUDIES, find_study
-from archer.studies.shadow_passes import walk
-from archer.studies.study import result_of
-from archer.studies.workspace import FULL, Workspace
+from archer.runs.workspace import FULL, Workspace
 from archer.tasks import Data
+from archer_studies import confirm, confirm_doubt, mechanism, refresh, tail
+from archer_studies.confirmation import MARGIN, TASKS
+from archer_studies.probed import correlations
+from archer_studies.refresh_rules import DIALS, RULES
+from archer_studies.registry import BEYOND, STUDIES, find_study
+from archer_studies.shadow_passes import walk
+from archer_studies.study import result_of
 from conftest import REPOSITORY
 from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
 

@@ -11,15 +11,15 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
 from archer.cli.workers import processes
+from archer.loading.source import Source
 from archer.model import Model, load
 from archer.runs.executors.executor import Executor
-from archer.runs.executors.source import Source
-from archer.studies import backbones, confirm_doubt, equal_training, models
-from archer.studies.companions import BLIND, SHIFTED, companion
-from archer.studies.confirmation import TASKS
-from archer.studies.study import result_of
-from archer.studies.workspace import Workspace
+from archer.runs.workspace import Workspace
 from archer.tasks import Data
+from archer_studies import backbones, confirm_doubt, equal_training, models
+from archer_studies.companions import BLIND, SHIFTED, companion
+from archer_studies.confirmation import TASKS
+from archer_studies.study import result_of
 from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archer.studies.conclusions import conclusions
+from archer_studies.conclusions import conclusions
 
 
 def row(

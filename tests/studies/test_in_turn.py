@@ -9,9 +9,9 @@ import pytest
 
 from archer.errors import ArcherError
 from archer.runs.folder import Recorded
-from archer.studies.arms import against, described
-from archer.studies.in_turn import in_turn
-from archer.studies.workspace import Workspace
+from archer.runs.workspace import Workspace
+from archer_studies.arms import against, described
+from archer_studies.in_turn import in_turn
 from studies.tiny_workspace import tiny_workspace
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.studies.clusters import average, by_problem, cell, clustered_interval
-from archer.studies.rank_correlation import partial_spearman, pearson, ranks
+from archer_studies.clusters import average, by_problem, cell, clustered_interval
+from archer_studies.rank_correlation import partial_spearman, pearson, ranks
 
 Triples = list[tuple[int, int, int]]
 TRIPLES = st.lists(st.tuples(*(st.integers(0, 6),) * 3), min_size=4, max_size=30)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from archer.decoders.saber import Saber, SaberState
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Prompt
-from archer.engine.logits import Logits
 from archer.errors import BadRequest
-from archer.studies.margin import log_odds, saber_margin, turning
-from reading import greedy
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Prompt
+from archer.passes.logits import Logits
+from archer_studies.margin import log_odds, saber_margin, turning
+from support.reading import greedy
 
 LENGTH, VOCABULARY, MASK = 7, 6, 5
 EDGE = 1e-6

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from archer.decoders.saber import Saber, SaberState
-from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
-from archer.engine.memory import Memory
-from archer.engine.step import Step
 from archer.model import Model, load
+from archer.passes.canvas import Prompt
+from archer.passes.memory import Memory
 from archer.policies.prompt_cache import Archer, Eager
-from archer.studies.relaxed import along
-from folders import make_dream, make_llada
+from archer.results.step import Step
+from archer_studies.relaxed import along
+from support.folders import make_dream, make_llada
 
 PROMPT = [3, 9, 27, 81, 5]
 LENGTH, POSITION, TOKEN = 6, 2, 200

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from archer.studies import bounds, feedback, theory, validity
-from archer.studies.probed import correlations
-from archer.studies.study import Row
+from archer_studies import bounds, feedback, theory, validity
+from archer_studies.probed import correlations
+from archer_studies.study import Row
 
 
 def test_exclusive_passes_are_counted_by_hand() -> None:

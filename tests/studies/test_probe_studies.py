@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from archer.engine.step import Kind
 from archer.errors import ArcherError
+from archer.results.step import Kind
 from archer.runs.verdicts import Grader
-from archer.studies import feedback, theory, validity
-from archer.studies.branches import Branch, Event, branch, find_event
-from archer.studies.registry import STUDIES
-from archer.studies.shadow_passes import divergence, loop_of, require_unchanged, walk
-from archer.studies.study import Row, Study, result_of
-from archer.studies.workspace import Arm, Workspace
+from archer.runs.workspace import Arm, Workspace
+from archer_studies import feedback, theory, validity
+from archer_studies.branches import Branch, Event, branch, find_event
+from archer_studies.registry import STUDIES
+from archer_studies.shadow_passes import divergence, loop_of, require_unchanged, walk
+from archer_studies.study import Row, Study, result_of
 from studies.probing import make_workspace
 
 PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.completion import Completion, Seconds
-from archer.report.trajectory import Trajectory
-from archer.studies.age import nearest_age, parted, versus
-from archer.studies.arms import published, value
-from archer.studies.cache_use import use
-from archer.studies.cases import alternating, exclusive
-from archer.studies.cross_domain import domain_of
-from archer.studies.main import settings_of
-from archer.studies.overall import overall, performance, problems_of, speedup
-from archer.studies.prompt_length import averaged, ratio_of_medians, timed
-from archer.studies.radius import selected
-from archer.studies.response_length import tiled
-from archer.studies.rollback import activity, revisions
-from archer.studies.trajectories import Told, first_divergence, revised_between, taken_back
+from archer.pages.trajectory import Trajectory
+from archer.results.completion import Completion, Seconds
+from archer.results.trace import Placed, Start, Update
 from archer.tasks import Sample
-from archer.trace import Placed, Start, Update
+from archer_studies.age import nearest_age, parted, versus
+from archer_studies.arms import published, value
+from archer_studies.cache_use import use
+from archer_studies.cases import alternating, exclusive
+from archer_studies.cross_domain import domain_of
+from archer_studies.main import settings_of
+from archer_studies.overall import overall, performance, problems_of, speedup
+from archer_studies.prompt_length import averaged, ratio_of_medians, timed
+from archer_studies.radius import selected
+from archer_studies.response_length import tiled
+from archer_studies.rollback import activity, revisions
+from archer_studies.trajectories import Told, first_divergence, revised_between, taken_back
 from studies.tiny_workspace import made_arm
 
 MASK = 9

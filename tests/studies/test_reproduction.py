@@ -11,10 +11,10 @@ import pytest
 
 from archer.cli import main
 from archer.errors import ArcherError
-from archer.runs.files import replace_json
-from archer.studies import registry, reproduction
-from archer.studies.output import files_of
-from archer.studies.study import Measured, Presented, Study
+from archer.files import replace_json
+from archer_studies import registry, reproduction
+from archer_studies.output import files_of
+from archer_studies.study import Measured, Presented, Study
 from studies.tiny_workspace import tiny_workspace
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")

@@ -14,10 +14,10 @@ import pytest
 from archer.cli import main
 from archer.errors import ArcherError
 from archer.runs.executors.dispatch import WorkersLost
-from archer.studies import side_by_side
-from archer.studies.registry import STUDIES
-from archer.studies.study import Measured, Presented, Study
-from archer.studies.workspace import Wanted, Workspace
+from archer.runs.workspace import Wanted, Workspace
+from archer_studies import side_by_side
+from archer_studies.registry import STUDIES
+from archer_studies.study import Measured, Presented, Study
 from studies.tiny_workspace import PROBLEMS, tiny_workspace
 
 

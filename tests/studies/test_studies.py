@@ -12,12 +12,12 @@ import pytest
 
 from archer.errors import ArcherError, BadRequest
 from archer.runs.folder import Recorded
-from archer.studies import main
-from archer.studies.output import section_of
-from archer.studies.registry import STUDIES, find_study
-from archer.studies.study import result_of
-from archer.studies.trajectories import retell
-from archer.studies.workspace import Workspace
+from archer.runs.workspace import Workspace
+from archer_studies import main
+from archer_studies.output import section_of
+from archer_studies.registry import STUDIES, find_study
+from archer_studies.study import result_of
+from archer_studies.trajectories import retell
 from studies.tiny_workspace import PROBLEMS, Hopeless, tiny_workspace
 
 OURS = (

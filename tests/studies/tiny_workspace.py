@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 from archer.judge import Verdict
 from archer.model import load
-from archer.records import GradeLine, RecordedOutcome, SampleLine, Spent, SuiteVerdict
 from archer.runs.comparison import Run
 from archer.runs.folder import Recorded
+from archer.runs.records import GradeLine, RecordedOutcome, SampleLine, Spent, SuiteVerdict
 from archer.runs.summary import costs
-from archer.studies.workspace import Arm, Scale, Workspace
+from archer.runs.workspace import Arm, Scale, Workspace
 from archer.tasks import Data, Reference, Sample
 from archer.tasks.base import AnswerTask, Variant, user
 from archer.tasks.sources import DataFile
-from folders import make_llada
 from runs.toy import Quiet
+from support.folders import make_llada
 
 FAMILIES = ("numbers", "string", "choice")
 PROBLEMS = 3

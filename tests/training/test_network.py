@@ -9,9 +9,9 @@ from torch.nn import functional as F
 
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wrappers import seen_by
-from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
-from archer.engine.network import Transformer
+from archer.network.network import Transformer
+from archer.passes.canvas import Prompt
 from archer.pocket.tokenizer import MASK, build, token_id, vocabulary
 from archer.policies.prompt_cache import Eager
 from pocket_training import objective

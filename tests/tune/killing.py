@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
+from archer.files import read_json, replace_json
 from archer.model import Model
-from archer.runs.files import read_json, replace_json
 from archer.tune.choice import Goal
 from archer.tune.result import result_of
 from archer.tune.search import CALIBRATION

@@ -9,11 +9,11 @@ import pytest
 
 from archer.cli.tune import line_of
 from archer.errors import BadRequest
-from archer.methods import in_full
+from archer.methods.build import in_full
 from archer.model import Model, load
-from archer.studies import main
-from archer.studies.refresh_rules import RULES
 from archer.tune.candidates import REFERENCE, Candidate, given, parsed, usual
+from archer_studies import main
+from archer_studies.refresh_rules import RULES
 from tune.tiny import tiny_model
 
 LENGTH = 64

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.errors import BadRequest
-from archer.report.figures import undominated
+from archer.pages.figures import undominated
 from archer.tune.choice import Goal, apart, as_good, choose, discordant, frontier
 from archer.tune.halving import Seen
 from tune.test_halving import shown

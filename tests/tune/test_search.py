@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from archer.errors import BadRequest
-from archer.methods import build
+from archer.files import read_json, replace_json
+from archer.methods.build import build
+from archer.methods.presets import open_preset
 from archer.model import Model
-from archer.preset_file import open_preset
 from archer.runs.executors.executor import Inline
 from archer.runs.faults import BadRun, RunBusy
-from archer.runs.files import read_json, replace_json
 from archer.runs.lock import Lock
-from archer.studies.trajectories import tell
 from archer.tasks import Data
 from archer.tune.candidates import REFERENCE
 from archer.tune.choice import Goal
 from archer.tune.halving import CALIBRATED, rounds, survivors
 from archer.tune.result import present, preset_of, result_of
 from archer.tune.search import ASKED, CALIBRATION, Found, Search, dev_task, drawn_order
+from archer_studies.trajectories import tell
 from tune.tiny import (
     FINALISTS,
     METHODS,

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 from archer.model import Model, load
 from archer.runs.folder import Recorded
-from archer.studies.workspace import Workspace
+from archer.runs.workspace import Workspace
 from archer.tasks import Data, Sample
 from archer.tasks.base import user
 from archer.tune.candidates import Candidate, given
 from archer.tune.search import Search, drawn_order
-from folders import make_llada
 from runs.toy import Quiet
 from studies.tiny_workspace import TINY, Tiny
+from support.folders import make_llada
 
 METHODS = ("archer:4", "saber+late:0.5", "factor+dual", "no-rollback", "saber+late:0.5,doubt=0.5")
 FINALISTS = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archer.engine.network import Shape
+from archer.network.network import Shape
 from pocket_training.checkpoint import Progress
 from pocket_training.variants import Variant
 

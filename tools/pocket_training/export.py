@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from archer.engine.network import Transformer
 from archer.errors import BadRequest
 from archer.loading.architecture import Architecture
 from archer.loading.checkpoint import named_tensors
+from archer.network.network import Transformer
 from archer.pocket import tokenizer as vocabulary
 from pocket_training import checkpoint
 from pocket_training.card import card

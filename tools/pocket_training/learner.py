@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from archer.engine.network import Transformer
 from archer.errors import ArcherError
+from archer.network.network import Transformer
 from pocket_training.network import first_weights, hidden_states
 from pocket_training.objective import Masked, loss
 from pocket_training.optimiser import Optimiser

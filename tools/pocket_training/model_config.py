@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from archer.engine.network import Shape
 from archer.loading.architecture import Architecture
+from archer.network.network import Shape
 
 
 def model_config(architecture: Architecture, shape: Shape, end: int, mask: int) -> dict[str, Any]:

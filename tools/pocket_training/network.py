@@ -12,9 +12,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from archer.engine import differentiable
-from archer.engine.differentiable import fused_attention
-from archer.engine.network import Shape, Transformer
+from archer.network import differentiable
+from archer.network.differentiable import fused_attention
+from archer.network.network import Shape, Transformer
 
 
 def first_weights(shape: Shape, pieces: Sequence[str], seed: int) -> Transformer:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.engine.network import Transformer
+from archer.network.network import Transformer
 from pocket_training.network import hidden_states
 from pocket_training.samples import Batch
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from archer.engine.network import Shape
 from archer.errors import BadRequest
 from archer.loading.architecture import Architecture
 from archer.loading.families.dream import DREAM
 from archer.loading.families.llada import LLADA, PROMPT_BLIND
+from archer.network.network import Shape
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from tokenizers import Tokenizer
 
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wrappers import seen_by
-from archer.engine.canvas import Prompt
 from archer.engine.loop import Loop
-from archer.engine.network import Transformer
 from archer.judge import FunctionCheck, Judge
 from archer.loading.architecture import Architecture
 from archer.loading.families.llada import LLADA
+from archer.network.network import Transformer
+from archer.passes.canvas import Prompt
 from archer.pocket import prompts
 from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import END, MASK, token_id

@@ -17,14 +17,14 @@ from torch import Tensor
 from archer.bench.layer_timing import Parts, TimedNetwork
 from archer.bench.library import library_pass
 from archer.bench.recorded_state import half_placed
-from archer.bench.shapes import Subject
 from archer.bench.twin import Past, naive_layers, naive_pass
+from archer.costs.shapes import Subject
 from archer.decoders.saber import Saber, SaberState
-from archer.engine.logits import Logits, RowLogits
 from archer.engine.loop import Loop
-from archer.engine.memory import Memory
-from archer.engine.timing import Clock
-from archer.engine.work import Work
+from archer.passes.logits import Logits, RowLogits
+from archer.passes.memory import Memory
+from archer.passes.timing import Clock
+from archer.passes.work import Work
 from archer.policies.prompt_cache import Age
 
 

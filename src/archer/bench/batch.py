@@ -15,9 +15,9 @@ from typing import Any
 
 from archer.bench.recorded_state import some_prompt
 from archer.bench.repeating import interleaved, spread
-from archer.bench.shapes import Subject
+from archer.costs.shapes import Subject
 from archer.engine.loop import Loop
-from archer.methods import Method
+from archer.methods.build import Method
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from archer.bench.shapes import Published
 from archer.bench.weights import drawn
+from archer.costs.shapes import Published
 from archer.errors import BadRequest
 from archer.loading.checkpoint import CONFIG, slots_of
 from archer.loading.model_config import config_for, parse_config
-from archer.loading.shards import INDEX, SINGLE
 from archer.loading.slices import Slot
+from archer.loading.weight_files import INDEX, SINGLE
 
 SHARD = 1 << 30
 """Numbers per file, unless a single tensor has more."""

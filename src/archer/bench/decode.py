@@ -19,13 +19,13 @@ from typing import Any
 from archer.bench import cost
 from archer.bench.recorded_state import some_prompt
 from archer.bench.repeating import spread
-from archer.bench.shapes import Subject
+from archer.costs.shapes import Subject
 from archer.engine.loop import Loop
-from archer.engine.operations import operations
-from archer.engine.step import Kind, Step
-from archer.engine.work import Work
 from archer.errors import ArcherError
-from archer.methods import Method
+from archer.methods.build import Method
+from archer.passes.operations import operations
+from archer.passes.work import Work
+from archer.results.step import Kind, Step
 
 REFERENCES = ("saber", "llada-confidence")
 """Methods over which speedups are told."""

@@ -15,7 +15,7 @@ from archer.bench.repeating import check_counts, interleaved, spread
 from archer.errors import BadRequest
 from archer.loading.checkpoint import read_folder
 from archer.loading.hub import locate
-from archer.loading.text import Text, read_text
+from archer.loading.text.text import Text, read_text
 
 PROMPT = "Write a function to count the numbers in nums that are greater than 5.\ndef solve(nums):"
 

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from archer.bench.repeating import interleaved, spread
-from archer.bench.shapes import published
 from archer.bench.weights import drawn
-from archer.engine import experts
-from archer.engine.experts import Sent, Stack
-from archer.engine.network import Layer
-from archer.engine.timing import Clock
+from archer.costs.shapes import published
 from archer.errors import BadRequest
+from archer.network import experts
+from archer.network.experts import Sent, Stack
+from archer.network.network import Layer
+from archer.passes.timing import Clock
 
 
 @dataclass(frozen=True)

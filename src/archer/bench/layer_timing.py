@@ -8,8 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from archer.engine.network import Layer, Transformer
-from archer.engine.timing import Clock
+from archer.network.network import Layer, Transformer
+from archer.passes.timing import Clock
 
 
 @dataclass(frozen=True)

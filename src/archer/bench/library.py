@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from archer.bench.twin import block_causal
-from archer.engine.experts import Experts
-from archer.engine.network import Layer, Shape, Transformer
-from archer.engine.router import Router
 from archer.errors import BadRequest
+from archer.network.experts import Experts
+from archer.network.network import Layer, Shape, Transformer
+from archer.network.router import Router
 
 
 def check_library() -> None:

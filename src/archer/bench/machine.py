@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from archer.processor import processor_name
+from archer.machine.processor import processor_name
 
 
 def machine(device: torch.device, dtype: torch.dtype) -> dict[str, Any]:

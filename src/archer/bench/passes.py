@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 
-from archer.engine.step import Step
-from archer.methods import build
+from archer.costs.pass_times import Timed
+from archer.costs.workload import Share
+from archer.engine.engine import Engine
+from archer.engine.listener import Listener
+from archer.methods.build import build
 from archer.model import Model, Request
-from archer.planning.pass_times import Timed
-from archer.planning.trajectory import Share
 from archer.planning.ways import UNBOUNDED
-from archer.service.engine import Engine
-from archer.service.listener import Listener
+from archer.results.step import Step
 
 FULL, CACHED, MASKS = "saber", "saber+archer:inf", "llada-confidence"
 """A full pass at every update; a cached one from the second update on; a full one that scores masks alone."""

@@ -16,8 +16,8 @@ from typing import Any
 from torch.autograd.profiler import profile
 
 from archer.bench.alternatives import Alternatives
-from archer.bench.shapes import Subject
 from archer.bench.step import NEVER
+from archer.costs.shapes import Subject
 from archer.errors import BadRequest
 
 OUTSIDE = "outside operations"

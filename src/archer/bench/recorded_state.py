@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.bench.shapes import Subject
+from archer.costs.shapes import Subject
 from archer.decoders.saber import Saber, SaberState
-from archer.engine.canvas import Prompt
+from archer.passes.canvas import Prompt
 
 
 def some_ids(subject: Subject, count: int, seed: int) -> Tensor:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from archer.bench.counting import count_passes
-from archer.bench.roofline import DEVICES, floors
-from archer.bench.shapes import SHAPES
 from archer.bench.step import PAPER, PAPER_SETTING
-from archer.engine.operations import operations
-from archer.engine.work import Work
+from archer.costs.counting import count_passes
+from archer.costs.roofline import DEVICES, floors
+from archer.costs.shapes import SHAPES
+from archer.passes.operations import operations
+from archer.passes.work import Work
 
 Found = Mapping[str, Any]
 Table = list[Sequence[str]]

@@ -27,12 +27,12 @@ from typing import IO, Any
 
 from archer.bench.passes import Mixes, passes
 from archer.bench.traffic import PATIENCE, Load, percentile
-from archer.engine.knee import measured_budget
+from archer.costs.pass_times import Timed
+from archer.costs.workload import Trajectory, recorded
+from archer.engine.budget import measured_budget
 from archer.errors import ArcherError
 from archer.model import Model, Request, Stream
-from archer.planning.pass_times import Timed
 from archer.planning.recording import Recording, Run, clients_named
-from archer.planning.trajectory import Trajectory, recorded
 
 ROUTE = "/v1/completions"
 ENTRY = "from archer.cli import main; raise SystemExit(main())"

@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any
 
 from archer.bench.alternatives import Alternatives, Sample
-from archer.bench.counting import Counts, count_passes
 from archer.bench.library import library_twin
 from archer.bench.repeating import interleaved, spread
-from archer.bench.shapes import Subject
-from archer.engine.operations import operations
+from archer.costs.counting import Counts, count_passes
+from archer.costs.shapes import Subject
+from archer.passes.operations import operations
 
 PAPER = {128: 1.30, 256: 1.59, 512: 2.07, 1024: 3.15, 2048: 4.62}
 """Speedup of a cached step that the paper measured on LLaDA-8B with a response of 256, by prompt length."""

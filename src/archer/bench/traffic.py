@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from time import process_time
 from typing import Any
 
-from archer.methods import build
+from archer.engine.engine import Engine
+from archer.engine.handle import Handle
+from archer.methods.build import build
 from archer.model import Model, Request, Stream
-from archer.service.engine import Engine
-from archer.service.handle import Handle
 
 TOGETHER = 8
 """Rows of a fixed batch at the most."""

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.engine.network import Layer, Transformer, rotate
-from archer.engine.work import Work
+from archer.network.network import Layer, Transformer, rotate
+from archer.passes.work import Work
 
 
 class Past(NamedTuple):

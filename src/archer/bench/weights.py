@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from archer.engine.network import Transformer
+from archer.network.network import Transformer
 
 BLOCK = 4_000_037
 """Numbers drawn at most per parameter; prime, so that no two rows of a matrix are alike."""

@@ -26,9 +26,9 @@ def methods(name: str | None = None, *, matrix: bool = False, json: bool = False
     json
         Print one JSON object instead of lines.
     """
-    from archer.compatibility import matrix as pairs
-    from archer.method_list import method_list, usable
-    from archer.parts import DECODERS, POLICIES
+    from archer.methods.compatibility import matrix as pairs
+    from archer.methods.listing import method_list, usable
+    from archer.methods.settings import DECODERS, POLICIES
 
     if name is not None:
         return _settings_of(name, json=json)
@@ -67,7 +67,7 @@ def tasks(*, json: bool = False) -> int:
     json
         Print one JSON object instead of a table.
     """
-    from archer.method_list import usable
+    from archer.methods.listing import usable
     from archer.tasks import ALL_TASKS, Data
     from archer.tasks.registry import ABOUT
 
@@ -129,8 +129,8 @@ def models(*, json: bool = False) -> int:
 
 
 def _settings_of(name: str, *, json: bool) -> int:
-    from archer.catalogue import METHODS
-    from archer.methods import settings
+    from archer.methods.build import settings
+    from archer.methods.catalogue import METHODS
 
     found = settings(name)
     if json:
@@ -150,7 +150,7 @@ def _settings_of(name: str, *, json: bool) -> int:
 
 def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:
     """Grids in a terminal, as many as it takes to break no word; Markdown in a pipe."""
-    from archer.report.tables import markdown_grid
+    from archer.pages.tables import markdown_grid
 
     names = ("decoder", *table)
     columns = [

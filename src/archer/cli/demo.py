@@ -16,9 +16,9 @@ from archer.cli.whole import Whole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
-    from archer.completion import Completion
     from archer.model import Model
-    from archer.trace import Update
+    from archer.results.completion import Completion
+    from archer.results.trace import Update
 
 EXAMPLE = """\
 Write a python function to find the strings in data that start with 'o' joined by 'd'.
@@ -76,7 +76,7 @@ class Side:
         self.stream = self.model.stream(EXAMPLE, self.method)
 
     def advance(self) -> None:
-        from archer.trace import updates
+        from archer.results.trace import updates
 
         step = next(self.stream, None)
         if step is None:
@@ -134,7 +134,7 @@ def _race(sides: Sequence[Side]) -> Iterator[Side]:
 
 def _watched(sides: Sequence[Side], console: Console) -> Iterator[Side]:
     from archer.cli.running import view_of
-    from archer.view.terminal import Beside, Screen
+    from archer.terminal.live import Beside, Screen
 
     views = [view_of(side.model, side.request) for side in sides]
     with Screen(Beside(*views), console) as screen:

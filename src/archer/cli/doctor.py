@@ -41,7 +41,7 @@ def doctor(
         Print one JSON object instead of lines.
     """
     if selftest:
-        from archer.selftest import STEP_SHAPE, Plan
+        from archer.checks.selftest import STEP_SHAPE, Plan
 
         plan = Plan(device, dtype, compile, shape or STEP_SHAPE)
         return _selftest(plan, output or ATTACHED, json=json)
@@ -49,7 +49,7 @@ def doctor(
     for name, value in (asked | {"shape": shape, "output": output}).items():
         if value is not None:
             raise BadRequest(f"--{name} is an option of the self-test: add --selftest to it.")
-    from archer.doctor import examine
+    from archer.checks.doctor import examine
 
     report = examine()
     if json:
@@ -67,12 +67,12 @@ def doctor(
 
 def _selftest(plan: object, output: Path, *, json: bool) -> int:
     from archer.bench.machine import machine
-    from archer.bench.shapes import published
+    from archer.checks.selftest import Plan, as_dict, verdict
+    from archer.checks.selftest import selftest as checks
+    from archer.costs.shapes import published
+    from archer.files import check_target, replace_json
     from archer.model import place
     from archer.runs.faults import DiskFault
-    from archer.runs.files import check_target, replace_json
-    from archer.selftest import Plan, as_dict, verdict
-    from archer.selftest import selftest as checks
 
     assert isinstance(plan, Plan)
     where = place(plan.device, plan.dtype)

@@ -128,7 +128,7 @@ def _run(
 ) -> dict[str, Outcome]:
     from archer.runs.evaluation import evaluate as run
     from archer.runs.manifest import RunRequest
-    from archer.view.run_progress import RunProgress
+    from archer.terminal.run_progress import RunProgress
 
     console = Console(stderr=True, highlight=False)
     done = {}
@@ -162,7 +162,7 @@ def _default_folder(names: list[str], method: str) -> Path:
 
 
 def _write_all(out: Path, summaries: dict[str, dict[str, Any]]) -> None:
-    from archer.runs.files import replace_json
+    from archer.files import replace_json
 
     complete = all(each["complete"] for each in summaries.values())
     replace_json(out / "summary.json", {"complete": complete, "tasks": summaries})

@@ -15,12 +15,12 @@ from archer.cli.options import MethodOptions, ModelOptions, OutputOptions, Promp
 from archer.cli.output import write_json, write_text
 from archer.cli.prompts import Entry, gather
 from archer.loading.hub import BUNDLED
-from archer.view.glyphs import QUIET, printable
-from archer.view.terminal import summary
+from archer.terminal.glyphs import QUIET, printable
+from archer.terminal.live import summary
 
 if TYPE_CHECKING:
-    from archer.completion import Completion
     from archer.model import Request
+    from archer.results.completion import Completion
 
 FAILED = 1
 DEFAULT_PROMPT = PromptOptions()
@@ -47,7 +47,7 @@ def generate(
     chosen = method.chosen()
     chosen.build()
     from archer.cli.running import run
-    from archer.trace import Writer
+    from archer.results.trace import Writer
 
     with ExitStack() as stack:
         if output.quiet:
@@ -95,7 +95,7 @@ def _console(output: OutputOptions) -> Console | None:
 
 
 def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[str, Any]:
-    from archer.trace import plain
+    from archer.results.trace import plain
 
     return {
         "model": model,

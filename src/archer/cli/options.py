@@ -17,7 +17,7 @@ from archer.cli.whole import MaybeWhole, Whole, whole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
-    from archer.methods import Method
+    from archer.methods.build import Method
     from archer.model import Model
 
 
@@ -74,7 +74,7 @@ class Chosen:
 
     def build(self) -> Method:
         """The method; refuses whatever can be refused without a model."""
-        from archer.methods import build
+        from archer.methods.build import build
 
         return build(self.method, self.settings, self.preset)
 
@@ -129,8 +129,8 @@ class MethodOptions:
 
     def chosen(self) -> Chosen:
         """The same with a preset file read; what is given on the command line takes precedence."""
-        from archer.methods import default_method
-        from archer.preset_file import is_file, open_preset
+        from archer.methods.build import default_method
+        from archer.methods.presets import is_file, open_preset
 
         if self.preset is None or not is_file(self.preset):
             given = self.settings()
@@ -186,7 +186,7 @@ def use_threads(count: int) -> None:
 
 def check_threads(count: int) -> None:
     """Refuse a number of threads that would end the process."""
-    from archer import threads
+    from archer.machine import threads
 
     threads.check_threads(count, "--threads")
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.cells import cell_len
 
-from archer.view.glyphs import one_line, printable
+from archer.terminal.glyphs import one_line, printable
 
 if TYPE_CHECKING:
-    from archer.report.tables import Table
+    from archer.pages.tables import Table
 
 NARROWEST = 20
 UNBROKEN = 10_000

@@ -132,9 +132,9 @@ class CardOptions:
     """Milliseconds for the decisions about a row."""
 
     def servers(self, work: WorkOptions) -> list[Server]:
-        from archer.bench.roofline import BYTES, kv_numbers, weights_held
-        from archer.bench.shapes import published
-        from archer.planning.pass_times import Fitted, Losses, Roofline
+        from archer.costs.pass_times import Fitted, Losses, Roofline
+        from archer.costs.roofline import BYTES, kv_numbers, weights_held
+        from archer.costs.shapes import published
         from archer.planning.plan import Server
         from archer.planning.recording import read_timed
 
@@ -229,7 +229,7 @@ def plan(
 def _settings(demand: DemandOptions, work: WorkOptions, on: CardOptions) -> list[Setting]:
     """Every card, radius and budget; refuses whatever can be refused before anything is simulated."""
     from archer.bench.repeating import check_counts, whole_numbers
-    from archer.bench.shapes import Room, published
+    from archer.costs.shapes import Room, published
     from archer.planning.demand import MOST_REQUESTS
     from archer.planning.plan import Setting
 
@@ -318,7 +318,7 @@ def _check(path: Path, within: float, *, json: bool) -> int:
 
 def _can_draw(path: Path) -> None:
     """Refuses before minutes of simulation, not after."""
-    from archer.report.figures import REMEDY, can_draw
+    from archer.pages.figures import REMEDY, can_draw
 
     if not can_draw():
         raise BadRequest(REMEDY)
@@ -327,7 +327,7 @@ def _can_draw(path: Path) -> None:
 
 
 def _draw(found: Sequence[Found], path: Path) -> None:
-    from archer.report.figures import Labels, Series, lines
+    from archer.pages.figures import Labels, Series, lines
 
     series = [
         Series(
@@ -342,7 +342,7 @@ def _draw(found: Sequence[Found], path: Path) -> None:
 
 
 def _cards(spelled: str) -> list[Any]:
-    from archer.bench.roofline import DEVICES
+    from archer.costs.roofline import DEVICES
 
     names = [part.strip() for part in spelled.split(",")]
     if names == ["all"]:

@@ -12,7 +12,7 @@ from archer.cli.output import write_json, write_line
 from archer.cli.whole import Whole
 
 if TYPE_CHECKING:
-    from archer.replay import Case, Mismatch
+    from archer.checks.replay import Case, Mismatch
 
 DIFFERENT = 1
 
@@ -39,7 +39,7 @@ def replay(
     threads
         CPU threads; recorded checkpoints are tiny, and more than one thread slows them down.
     """
-    from archer import replay as engine
+    from archer.checks import replay as engine
 
     use_threads(threads)
     cases = engine.read_cases(traces)

@@ -25,10 +25,10 @@ def report(
     output
         The page.
     """
+    from archer.files import is_there, replace_file
     from archer.runs.comparison import open_run
-    from archer.runs.files import is_there, replace_file
     from archer.runs.folder import MANIFEST
-    from archer.studies.runs_report import runs_page
+    from archer.runs.report import runs_page
 
     if not runs:
         raise BadRequest("Give at least one run folder; `archer eval` makes one.")

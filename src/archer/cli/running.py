@@ -9,12 +9,12 @@ from typing import Any
 
 from rich.console import Console
 
-from archer.completion import Completion
-from archer.engine.step import Step
 from archer.model import Model, Request, Stream
-from archer.trace import Writer, recorded, updates
-from archer.view.glyphs import Look
-from archer.view.terminal import Screen, View
+from archer.results.completion import Completion
+from archer.results.step import Step
+from archer.results.trace import Writer, recorded, updates
+from archer.terminal.glyphs import Look
+from archer.terminal.live import Screen, View
 
 Listener = Callable[[Step[Any]], None]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cyclopts import Parameter
 
+from archer.cli.extras import SERVE, require
 from archer.cli.options import ModelOptions
 from archer.cli.whole import MaybeWhole, Whole
 from archer.errors import BadRequest
-from archer.extras import SERVE, require
 
 if TYPE_CHECKING:
-    from archer.preset_file import Preset
+    from archer.methods.presets import Preset
 
 DEFAULT_MODEL = ModelOptions()
 MOST = 1e9
@@ -121,7 +121,7 @@ def _end_here(code: int) -> NoReturn:
 
 
 def _preset(path: Path, longest: int) -> Preset:
-    from archer.preset_file import open_preset
+    from archer.methods.presets import open_preset
 
     found = open_preset(path)
     length = found.settings.get("length", 0)

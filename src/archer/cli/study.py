@@ -22,8 +22,8 @@ from archer.errors import BadRequest
 if TYPE_CHECKING:
     from archer.model import Model
     from archer.runs.executors.executor import Executor
-    from archer.studies.workspace import Workspace
-    from archer.view.run_progress import RunProgress
+    from archer.runs.workspace import Workspace
+    from archer.terminal.run_progress import RunProgress
 
 FAILED = 1
 DEFAULT_MODEL = ModelOptions()
@@ -47,7 +47,7 @@ class StudyOptions:
 
     def workspace(self, out: Path, model: ModelOptions, listener: RunProgress) -> Workspace:
         """Everything the studies share; whatever can be refused is refused first."""
-        from archer.studies.workspace import FULL, QUICK, Workspace
+        from archer.runs.workspace import FULL, QUICK, Workspace
         from archer.tasks import open_task
 
         open_task(self.task)
@@ -107,10 +107,10 @@ def study(
     json
         Print the result as one JSON object.
     """
-    from archer.report.figures import REMEDY, can_draw
-    from archer.studies.output import write_result
-    from archer.studies.registry import find_study
-    from archer.studies.study import result_of
+    from archer.pages.figures import REMEDY, can_draw
+    from archer_studies.output import write_result
+    from archer_studies.registry import find_study
+    from archer_studies.study import result_of
 
     if name is None:
         return _list(json=json)
@@ -142,7 +142,7 @@ def study(
 
 
 def _list(*, json: bool) -> int:
-    from archer.studies.registry import ABOUT, BEYOND
+    from archer_studies.registry import ABOUT, BEYOND
 
     if json:
         write_json(ABOUT)
@@ -157,7 +157,7 @@ def _list(*, json: bool) -> int:
 
 
 def _listener(*, bars: bool = True) -> RunProgress:
-    from archer.view.run_progress import RunProgress
+    from archer.terminal.run_progress import RunProgress
 
     console = Console(stderr=True, highlight=False, force_terminal=None if bars else False)
     return RunProgress("arm", console, complain)
@@ -180,9 +180,9 @@ def reproduce(
         Processes that work side by side, each with a model of its own and a share of the threads.
     """
     from archer.judge.judge import usable_cores
-    from archer.studies.registry import STUDIES
-    from archer.studies.reproduction import reproduce as reproduced
-    from archer.studies.side_by_side import reproduce_together
+    from archer_studies.registry import STUDIES
+    from archer_studies.reproduction import reproduce as reproduced
+    from archer_studies.side_by_side import reproduce_together
 
     check_workers(workers)
     asked = ["archer", "reproduce", *spelled(model), *spelled(options), "--out", str(out)]

@@ -71,13 +71,13 @@ def tune(
         Run programs even if this machine cannot confine them.
     """
     from archer.runs.selection import parse_shard
-    from archer.studies.workspace import FULL, Workspace
+    from archer.runs.workspace import FULL, Workspace
     from archer.tasks import Data, open_task
+    from archer.terminal.tune_progress import TuneProgress
     from archer.tune.candidates import given, usual
     from archer.tune.choice import Goal
     from archer.tune.result import preset_of, result_of
     from archer.tune.search import Search, dev_task, drawn_order
-    from archer.view.tune_progress import TuneProgress
 
     goal = Goal(at_least, at_most)
     if not 0 < budget < math.inf:
@@ -136,9 +136,9 @@ def _report_on(task: str, dev: str, share: tuple[int, int] | None) -> str | None
 
 
 def _keep(folder: Path, result: Mapping[str, Any], preset: Mapping[str, Any] | None) -> None:
-    from archer.runs.files import replace_json
-    from archer.studies.output import write_files
+    from archer.files import replace_json
     from archer.tune.result import NAME, present
+    from archer_studies.output import write_files
 
     replace_json(folder / f"{NAME}.json", result)
     write_files(folder, NAME, present(result))
@@ -149,7 +149,7 @@ def _keep(folder: Path, result: Mapping[str, Any], preset: Mapping[str, Any] | N
 
 
 def _show(folder: Path, result: Mapping[str, Any], report_on: str | None) -> None:
-    from archer.report.figures import REMEDY, can_draw
+    from archer.pages.figures import REMEDY, can_draw
     from archer.tune.result import present
 
     table, *_ = present(result).tables

@@ -13,7 +13,7 @@ from archer.cli.output import write_line
 from archer.errors import BadRequest, reason_of
 
 if TYPE_CHECKING:
-    from archer.report.trajectory import Trajectory
+    from archer.pages.trajectory import Trajectory
 
 UNOPENED = 1
 
@@ -57,9 +57,9 @@ def view(
 
 def _page(traces: list[Path]) -> str:
     """A player per prompt, the first one open."""
-    from archer.report.page import Player, Section, page
-    from archer.report.player import player_data
-    from archer.report.trajectory import check_pair, trajectories
+    from archer.pages.page import Player, Section, page
+    from archer.pages.player import player_data
+    from archer.pages.trajectory import check_pair, trajectories
 
     runs = [trajectories(path) for path in traces]
     if len({len(rows) for rows in runs}) > 1:

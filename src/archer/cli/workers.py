@@ -14,10 +14,10 @@ from archer.cli.whole import MaybeWhole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
+    from archer.loading.source import Source
     from archer.model import Model
     from archer.runs.executors.dispatch import Dispatcher
     from archer.runs.executors.executor import Executor
-    from archer.runs.executors.source import Source
 
 
 MOST_WORKERS = 512
@@ -77,10 +77,10 @@ def check_workers(workers: int | None) -> None:
 def processes(source: Source, model: Model, workers: int) -> Dispatcher:
     """Processes on this machine, each with its share of the processor; `model` may be an outline."""
     from archer.judge.judge import usable_cores
+    from archer.machine.threads import fitting
     from archer.runs.executors.dispatch import Dispatcher
     from archer.runs.executors.processes import Processes
     from archer.runs.executors.worker import Order
-    from archer.threads import fitting
 
     share = min(max(1, usable_cores() // workers), fitting(model.folder.parameters))
     own = replace(source.pinned(model), threads=source.threads or share)
@@ -89,12 +89,12 @@ def processes(source: Source, model: Model, workers: int) -> Dispatcher:
 
 @contextmanager
 def _on_ray(address: str, workers: int | None, source: Source) -> Iterator[Computing]:
-    from archer.devices import default_device
     from archer.judge.judge import usable_cores
+    from archer.machine.devices import default_device
+    from archer.machine.threads import fitting
     from archer.runs.executors.dispatch import Dispatcher
     from archer.runs.executors.on_ray import LOCAL, RayPool, require_ray
     from archer.runs.executors.worker import Order
-    from archer.threads import fitting
 
     require_ray()
     source.outline()  # what is wrong with the model is said before a cluster is started
@@ -119,7 +119,7 @@ def _on_ray(address: str, workers: int | None, source: Source) -> Iterator[Compu
 def source_of(model: ModelOptions) -> Source:
     """The model's options for workers."""
     from archer.cli.options import check_threads
-    from archer.runs.executors.source import Source
+    from archer.loading.source import Source
 
     if model.shards > 1:
         raise BadRequest(

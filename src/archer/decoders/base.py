@@ -16,11 +16,11 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 import torch
 
-from archer.engine import noise
-from archer.engine.arrays import Flags, Ints, Reals
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Candidates, Logits
 from archer.errors import BadRequest
+from archer.passes import noise
+from archer.passes.arrays import Flags, Ints, Reals
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Candidates, Logits
 
 HOST = torch.device("cpu")
 

@@ -25,9 +25,9 @@ from archer.decoders.base import (
     one_block,
 )
 from archer.decoders.nucleus import drawn, truncated
-from archer.engine.arrays import Flags, Reals
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Logits
+from archer.passes.arrays import Flags, Reals
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, leading, whole_block
 from archer.decoders.blocks import BlockState
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Logits
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import Decision, DecodeState, blank, grow, kept, leading
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
-from archer.engine.arrays import Flags, Ints
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Candidates, Logits
 from archer.errors import BadRequest
+from archer.passes.arrays import Flags, Ints
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Candidates, Logits
 
 
 @plain_dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from archer.decoders.base import DecodeState
-from archer.engine.logits import Answers, Logits
+from archer.passes.logits import Answers, Logits
 
 
 def truncated(

@@ -13,8 +13,8 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import DecodeState, whole_block
 from archer.decoders.scheduled import Scheduled, share_of
-from archer.engine.arrays import Flags
 from archer.errors import BadRequest
+from archer.passes.arrays import Flags
 
 
 @dataclass(frozen=True)

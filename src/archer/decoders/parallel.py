@@ -13,9 +13,9 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, kept, leading, whole_block
 from archer.decoders.blocks import BlockState
-from archer.engine.arrays import Flags, Ints
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Answers, Candidates, Logits
+from archer.passes.arrays import Flags, Ints
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Answers, Candidates, Logits
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from archer.decoders.base import (
     one_block,
     trailing,
 )
-from archer.engine.arrays import Flags, Ints
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Logits
+from archer.passes.arrays import Flags, Ints
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)

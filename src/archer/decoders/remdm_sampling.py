@@ -24,9 +24,9 @@ from archer.decoders.base import (
     kept,
     one_block,
 )
-from archer.engine.arrays import Flags, Reals
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Logits
+from archer.passes.arrays import Flags, Reals
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Logits
 
 LAST_TIME = 1e-5
 LEAST_WEIGHT = 1e-300

@@ -28,10 +28,10 @@ from archer.decoders.base import (
     trailing,
     whole_block,
 )
-from archer.engine.arrays import Flags, Ints, Reals
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Candidates, Logits
 from archer.errors import BadRequest
+from archer.passes.arrays import Flags, Ints, Reals
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Candidates, Logits
 
 Number = TypeVar("Number", bound=np.generic)
 

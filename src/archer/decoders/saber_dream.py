@@ -24,9 +24,9 @@ from archer.decoders.base import (
     one_block,
     trailing,
 )
-from archer.engine.arrays import Flags, Reals
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Logits
+from archer.passes.arrays import Flags, Reals
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Logits
 
 EPS = 1e-3
 """Where Dream's time ends."""

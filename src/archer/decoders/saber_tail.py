@@ -20,10 +20,10 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, grow
 from archer.decoders.saber import Saber, SaberState
-from archer.engine.arrays import Flags, Ints, Reals
-from archer.engine.canvas import Canvas, Prompt
-from archer.engine.logits import Logits
 from archer.errors import BadRequest
+from archer.passes.arrays import Flags, Ints, Reals
+from archer.passes.canvas import Canvas, Prompt
+from archer.passes.logits import Logits
 
 
 @plain_dataclass(frozen=True)

@@ -14,10 +14,10 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, DecodeState, blank, ended, kept, leading, whole_block
 from archer.decoders.scores import Score, scored
-from archer.engine.arrays import Flags, Ints
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Logits
 from archer.errors import BadRequest
+from archer.passes.arrays import Flags, Ints
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Literal
 
 from archer.decoders.base import DecodeState, chance
-from archer.engine.arrays import Reals
-from archer.engine.logits import Answers, Candidates, Logits
+from archer.passes.arrays import Reals
+from archer.passes.logits import Answers, Candidates, Logits
 
 Score = Literal["confidence", "entropy", "margin", "random"]
 

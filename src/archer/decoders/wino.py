@@ -19,9 +19,9 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, grow, leading, trailing, whole_block
 from archer.decoders.blocks import BlockState
-from archer.engine.arrays import Flags, Ints, Reals
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Candidates, Logits
+from archer.passes.arrays import Flags, Ints, Reals
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Candidates, Logits
 
 FEWEST, MOST, SHARE = 5, 20, 0.7
 """At most clamp(SHARE * masks, FEWEST, MOST) positions are accepted per update."""

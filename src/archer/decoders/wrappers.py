@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from archer.decoders.base import Decision, Decoder, DecodeState
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas, Prompt, Scope
-from archer.engine.logits import Answers, Logits, RowLogits, Rows
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.logits import Answers, Logits, RowLogits, Rows
 
 
 @dataclass(frozen=True)

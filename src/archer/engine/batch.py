@@ -12,15 +12,15 @@ from typing import Any, Generic
 
 import torch
 
-from archer.engine.forward import Answer, Part, run
-from archer.engine.network import Transformer
-from archer.engine.pieces import PLAIN, Pieces
 from archer.engine.schedule import Tag
-from archer.engine.step import Step
-from archer.engine.timing import Interval
 from archer.engine.walk import Walk
-from archer.engine.work import Work
 from archer.errors import ShardLost
+from archer.network.network import Transformer
+from archer.network.pieces import PLAIN, Pieces
+from archer.passes.forward import Answer, Part, run
+from archer.passes.timing import Interval
+from archer.passes.work import Work
+from archer.results.step import Step
 
 MOST_REUSED = 8
 """Updates without a pass that a walk makes in one turn at the most."""

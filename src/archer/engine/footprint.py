@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import torch
 
-from archer.engine.available import available
-from archer.engine.canvas import Canvas
-from archer.engine.memory import Store
-from archer.engine.network import Transformer
+from archer.machine.available import available
+from archer.network.network import Transformer
+from archer.passes.canvas import Canvas
+from archer.passes.memory import Store
 from archer.policies.base import Policy
 
 SHARE = 0.5

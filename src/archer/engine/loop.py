@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Generic
 
 from archer.decoders.base import Decoder, State
-from archer.engine import layout, pieces
-from archer.engine.forward import run
-from archer.engine.memory import Memory
-from archer.engine.network import Transformer
-from archer.engine.step import Step
 from archer.engine.walk import Walk
+from archer.network import pieces
+from archer.network.network import Transformer
+from archer.passes import layout
+from archer.passes.forward import run
+from archer.passes.memory import Memory
 from archer.policies.base import Policy
+from archer.results.step import Step
 
 
 class Loop(Generic[State]):

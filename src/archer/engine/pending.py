@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from archer.decoders.base import DecodeState
-from archer.engine import layout
-from archer.engine.arrays import Flags, Ints
-from archer.engine.canvas import Canvas
 from archer.errors import Incompatible, Stuck
+from archer.passes import layout
+from archer.passes.arrays import Flags, Ints
+from archer.passes.canvas import Canvas
 
 
 @dataclass(frozen=True)

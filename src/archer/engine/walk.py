@@ -19,18 +19,18 @@ import numpy as np
 import torch
 
 from archer.decoders.base import State
-from archer.engine import layout
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas
 from archer.engine.footprint import empty_store
-from archer.engine.forward import Answer, Part
-from archer.engine.logits import Logits, RowLogits
-from archer.engine.memory import Memory
 from archer.engine.pending import Pending, refuse_endless, refuse_impossible
-from archer.engine.step import Call, Kind, Step
-from archer.engine.timing import Clock
-from archer.engine.work import Work
 from archer.errors import NonFinite
+from archer.passes import layout
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas
+from archer.passes.forward import Answer, Part
+from archer.passes.logits import Logits, RowLogits
+from archer.passes.memory import Memory
+from archer.passes.timing import Clock
+from archer.passes.work import Work
+from archer.results.step import Call, Kind, Step
 
 if TYPE_CHECKING:
     from archer.engine.loop import Loop

@@ -17,9 +17,9 @@ from tqdm import tqdm
 from archer import __version__
 from archer.errors import ArcherError, BadRequest
 from archer.integrations.generation_kwargs import Wanted, first_length, read_kwargs
-from archer.loading.chat_template import ChatTemplate
-from archer.loading.text import Text
-from archer.methods import build, default_method
+from archer.loading.text.chat_template import ChatTemplate
+from archer.loading.text.text import Text
+from archer.methods.build import build, default_method
 from archer.model import Request, Stream, load
 
 NO_LIKELIHOOD = (

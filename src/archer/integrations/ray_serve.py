@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from ray import serve
 from ray.serve import Application
 
+from archer.loading.source import Source
+from archer.machine.threads import MOST_THREADS
 from archer.model import DTYPES, SPELLINGS
-from archer.runs.executors.source import Source
 from archer.server.access import read_keys
 from archer.server.hosted import Hosted
 from archer.server.lifecycle import Setup
 from archer.server.limits import CONNECTIONS, Limits
-from archer.threads import MOST_THREADS
 
 HEALTH_SECONDS = 5.0
 """Between two looks at a replica; a dead process is noticed at once, this finds an engine that has ended."""

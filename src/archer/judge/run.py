@@ -14,7 +14,7 @@ from archer.judge.inside import wire
 from archer.judge.seatbelt import resident_bytes
 from archer.judge.watch import Watch
 from archer.judge.zygote_process import ZygoteProcess
-from archer.signals import signal_name
+from archer.machine.signals import signal_name
 
 LOOK_SECONDS: Final = 0.1
 LONGEST_WAIT: Final = 3600.0

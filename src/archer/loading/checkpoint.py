@@ -14,15 +14,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from archer.engine.network import Shape, Transformer
-from archer.engine.shard import Shard, shape_of
 from archer.errors import BadModel
 from archer.loading.architecture import Architecture, In, Part, Placement
 from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
-from archer.loading.shards import Stored, read_tensors
 from archer.loading.slices import Slice, Slot, slices_of
+from archer.loading.weight_files import Stored, read_tensors
 from archer.loading.weights import Copy, nothing, stream
+from archer.network.network import Shape, Transformer
+from archer.network.shard import Shard, shape_of
 
 CONFIG = "config.json"
 GENERATION = "generation_config.json"

@@ -7,12 +7,12 @@ refused; the defaults that other libraries would fill in are those of a differen
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from archer.engine.experts import Experts
-from archer.engine.network import Shape
 from archer.errors import BadModel
 from archer.loading.architecture import Architecture
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.model_files import Json, kind_of
+from archer.network.experts import Experts
+from archer.network.network import Shape
 
 LARGEST_LAYERS = 1 << 10
 LARGEST_SIZE = 1 << 24

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from archer.engine.shape import Shape
-from archer.engine.shard import Shard
+from archer.network.shape import Shape
+from archer.network.shard import Shard
 
 WIDE = frozenset(("out", "down"))
 """Parameters that are cut by columns: each shard has the inputs that it makes itself."""

@@ -17,9 +17,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from archer.engine.int8 import LARGEST, quantised, scales
 from archer.errors import BadModel
 from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
+from archer.network.int8 import LARGEST, quantised, scales
 
 DTYPES = {
     "F64": torch.float64,

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from archer.bench.traffic import percentile
-from archer.planning.pass_times import Fitted
+from archer.costs.pass_times import Fitted
 from archer.planning.recording import Recording, Run
 from archer.planning.simulation import (
     Arrivals,

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from archer.costs.workload import MOST_UPDATES, Trajectory, even
 from archer.errors import BadRequest
 from archer.planning.pace import Pace
-from archer.planning.trajectory import MOST_UPDATES, Trajectory, even
 
 RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 CHOICE = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*")

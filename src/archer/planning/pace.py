@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
+from archer.costs.workload import Trajectory, even
 from archer.errors import BadRequest
-from archer.planning.trajectory import Trajectory, even
 
 FILE = "paces.json"
 TASK = "pocket"
@@ -128,7 +128,7 @@ def _by_radius(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _is_plain(method: str) -> bool:
-    from archer.methods import build
+    from archer.methods.build import build
     from archer.policies.prompt_cache import Archer, Eager
     from archer.policies.surprise import Surprise
 

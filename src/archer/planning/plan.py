@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from archer.costs.pass_times import PassTimes
 from archer.engine.footprint import SHARE
 from archer.errors import BadRequest
 from archer.planning.demand import Demand, small
 from archer.planning.pace import Pace
-from archer.planning.pass_times import PassTimes
 from archer.planning.simulation import (
     Answered,
     Arrivals,

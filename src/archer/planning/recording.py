@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from archer.costs.pass_times import Fitted, Timed
+from archer.costs.workload import Trajectory
 from archer.errors import BadRequest
-from archer.planning.pass_times import Fitted, Timed
-from archer.planning.trajectory import Trajectory
 
 
 def clients_named(count: int) -> str:

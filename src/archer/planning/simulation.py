@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from archer.bench.traffic import PATIENCE, percentile
-from archer.planning.pass_times import PassTimes
-from archer.planning.trajectory import Trajectory
+from archer.costs.pass_times import PassTimes
+from archer.costs.workload import Trajectory
 from archer.planning.ways import Asked, Way
 
 

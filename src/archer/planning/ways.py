@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archer.bench.traffic import TOGETHER
+from archer.costs.workload import Share, Trajectory
 from archer.engine.batch import MOST_REUSED
 from archer.engine.schedule import Application, Offer, Room, admit, choose
-from archer.planning.trajectory import Share, Trajectory
 
 UNBOUNDED = sys.maxsize
 """Columns or bytes that are never reached."""

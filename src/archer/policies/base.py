@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas, Scope
-from archer.engine.layer_rule import Ruled
-from archer.engine.memory import Memory
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Scope
+from archer.passes.layer_rule import Ruled
+from archer.passes.memory import Memory
 
 
 class Policy:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas, Scope
-from archer.engine.memory import Memory
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Scope
+from archer.passes.memory import Memory
 from archer.policies.base import Policy
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.engine.arrays import Flags, Ints
-from archer.engine.canvas import Canvas, Scope
-from archer.engine.memory import Memory
+from archer.passes.arrays import Flags, Ints
+from archer.passes.canvas import Canvas, Scope
+from archer.passes.memory import Memory
 from archer.policies.base import Policy
 
 

@@ -16,10 +16,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas, Scope
-from archer.engine.layer_rule import LayerPieces, Local, RowInPass, Ruled
-from archer.engine.memory import Memory
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Scope
+from archer.passes.layer_rule import LayerPieces, Local, RowInPass, Ruled
+from archer.passes.memory import Memory
 from archer.policies.base import Policy
 
 

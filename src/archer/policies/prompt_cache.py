@@ -11,9 +11,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas, Scope
-from archer.engine.memory import Memory
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Scope
+from archer.passes.memory import Memory
 from archer.policies.base import Policy
 
 

@@ -11,10 +11,10 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas, Scope
-from archer.engine.foresight import kept_for
-from archer.engine.memory import Memory
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Scope
+from archer.passes.foresight import kept_for
+from archer.passes.memory import Memory
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import prompt_kept
 

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from archer.completion import Completion
-from archer.engine.operations import operations
-from archer.engine.step import Step
-from archer.engine.work import Work
+from archer.engine.engine import Engine
+from archer.engine.handle import Handle
+from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest
 from archer.model import Model, Request, Stream
-from archer.records import SampleLine
+from archer.passes.operations import operations
+from archer.passes.work import Work
+from archer.results.completion import Completion
+from archer.results.step import Step
+from archer.results.trace import Speller, Writer, start, updates
 from archer.runs.manifest import RunRequest, digest
-from archer.service.engine import Engine
-from archer.service.handle import Handle
-from archer.service.listener import Listener
+from archer.runs.records import SampleLine
 from archer.tasks.base import Sample
-from archer.trace import Speller, Writer, start, updates
 
 WARM_UP = 2
 """Updates that are run and thrown away before the first one is timed."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from archer.errors import ArcherError
-from archer.records import GradeLine, SampleLine, Summary
 from archer.runs.decoding import encode, shown_prompt
 from archer.runs.executors.executor import Executor, Inline
 from archer.runs.folder import Recorded, RunFolder
 from archer.runs.harness import harness_lines
 from archer.runs.journal import Journal
 from archer.runs.manifest import RunRequest, circumstances, identity
+from archer.runs.records import GradeLine, SampleLine, Summary
 from archer.runs.summary import summarise
 from archer.runs.verdicts import Grader, open_grader
 from archer.tasks.base import VARIANTS, CodeTask, Sample, Task

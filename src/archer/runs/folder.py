@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archer.records import GradeLine, SampleLine, Summary
+from archer.files import is_there, read_json, replace_file, replace_json
 from archer.runs.faults import BadRun, DiskFault
-from archer.runs.files import is_there, read_json, replace_file, replace_json
 from archer.runs.journal import Journal, read_records
 from archer.runs.lock import Lock
 from archer.runs.manifest import differences
 from archer.runs.reading import REMEDY, as_held, as_line, as_manifest, shown
+from archer.runs.records import GradeLine, SampleLine, Summary
 
 MANIFEST, JOURNAL, SUMMARY = "manifest.json", "journal.jsonl", "summary.json"
 SAMPLES = "samples.jsonl"

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from archer.errors import reason_of
+from archer.files import OWN, own_file, read_file, sync_folder
 from archer.runs.faults import BadRun, DiskFault
-from archer.runs.files import OWN, own_file, read_file, sync_folder
 
 Record = dict[str, Any]
 

@@ -6,8 +6,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from archer.files import OWN
 from archer.runs.faults import DiskFault, RunBusy
-from archer.runs.files import OWN
 
 NAME = "lock"
 

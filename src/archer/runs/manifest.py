@@ -20,11 +20,11 @@ from typing import Any
 
 from archer import __version__
 from archer.errors import BadRequest
-from archer.methods import build
+from archer.methods.build import build
 from archer.model import Model
+from archer.results.trace import plain
 from archer.runs.selection import Selection
 from archer.tasks.base import CodeTask, Sample, Task
-from archer.trace import plain
 
 VERSION = 1
 PACKAGES = ("torch", "tokenizers", "safetensors", "math-verify")

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from archer.records import GradeLine, Held, Manifest, SampleLine
 from archer.runs.faults import BadRun
+from archer.runs.records import GradeLine, Held, Manifest, SampleLine
 
 Kind = TypeVar("Kind", bound=Held)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archer.records import Summary
+from archer.runs.records import Summary
 
 
 def lines(summary: Summary) -> Iterator[str]:

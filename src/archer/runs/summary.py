@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from archer.records import COUNTS, Costs, GradeLine, SampleLine, Score, Summary
 from archer.runs.folder import Recorded
+from archer.runs.records import COUNTS, Costs, GradeLine, SampleLine, Score, Summary
 from archer.runs.statistics import mean, wilson
 from archer.tasks.base import AnswerTask, Sample, Task
 from archer.tasks.grading import extracted_or_nothing

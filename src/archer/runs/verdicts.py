@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archer.judge import Judge
-from archer.records import GradeLine, SuiteVerdict
+from archer.runs.records import GradeLine, SuiteVerdict
 from archer.tasks.base import AnswerTask, CodeTask, Sample, Suite, Task
 from archer.tasks.grading import OneCompletion, grade_answer, judged, plan
 from archer.tasks.reader import open_readers

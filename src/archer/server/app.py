@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from archer import __version__
-from archer.method_list import method_list, usable
-from archer.parts import DECODERS, POLICIES
+from archer.methods.listing import method_list, usable
+from archer.methods.settings import DECODERS, POLICIES
 from archer.server.access import owner_of, refused
 from archer.server.body import read_object
 from archer.server.fields import (

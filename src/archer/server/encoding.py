@@ -19,7 +19,7 @@ from archer.errors import ArcherError
 from archer.server.fields import Chat, Prompt
 
 if TYPE_CHECKING:
-    from archer.loading.text import Text
+    from archer.loading.text.text import Text
     from archer.model import Request
 
 COLLECTED = 0.002

@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from archer.engine.engine import Engine
+from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest
-from archer.preset_file import Preset
+from archer.methods.presets import Preset
 from archer.server import limits as bounds
 from archer.server.access import LOOPBACK, Access, check_binding
 from archer.server.app import State, create_app
 from archer.server.limits import Limits
 from archer.server.serving import Serving
-from archer.service.engine import Engine
-from archer.service.listener import Listener
 
 if TYPE_CHECKING:
-    from archer.completion import Completion
-    from archer.engine.step import Step
     from archer.model import Model
+    from archer.results.completion import Completion
+    from archer.results.step import Step
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH_SECONDS = 2.0

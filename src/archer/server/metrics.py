@@ -19,13 +19,13 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from archer.engine.listener import Observer, PassRecord
 from archer.errors import ArcherError, Cancelled, Closing, Expired, NonFinite
 from archer.server.refusals import RowFailed
-from archer.service.listener import Observer, PassRecord
 
 if TYPE_CHECKING:
-    from archer.completion import Completion
-    from archer.service.turns import Status
+    from archer.engine.turns import Status
+    from archer.results.completion import Completion
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 PASS_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

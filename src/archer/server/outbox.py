@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from archer.completion import Completion
 from archer.decoders.base import Decision
-from archer.engine.step import Call, Step
 from archer.errors import ArcherError
+from archer.results.completion import Completion
+from archer.results.step import Call, Step
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from archer.report import embed, player
-from archer.report.page import POLICY, Player, Section
-from archer.report.page import page as report_page
+from archer.pages import embed, player
+from archer.pages.page import POLICY, Player, Section
+from archer.pages.page import page as report_page
 
 HEADERS: Mapping[str, str] = {
     "content-security-policy": (

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archer.completion import Completion
     from archer.model import Model
+    from archer.results.completion import Completion
 
 NEVER = -9999.0
 """OpenAI's number for the logarithm of a probability of 0."""

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archer.catalogue import METHODS
-from archer.completion import Completion
-from archer.engine.step import Step
+from archer.engine.job import Options
+from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
-from archer.methods import build, default_method
+from archer.methods.build import build, default_method
+from archer.methods.catalogue import METHODS
+from archer.methods.presets import Preset
 from archer.model import LENGTHS
-from archer.preset_file import Preset
+from archer.results.completion import Completion
+from archer.results.step import Step
 from archer.server.encoding import Encoder
 from archer.server.fields import Asked, Chat, Prompt
 from archer.server.limits import Limits
@@ -23,13 +25,11 @@ from archer.server.outbox import Delta, Failed, Finished, Moment, Outbox
 from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
 from archer.server.watching import Watch, all_rows
-from archer.service.job import Options
-from archer.service.listener import Listener
 
 if TYPE_CHECKING:
+    from archer.engine.engine import Engine
+    from archer.engine.handle import Handle
     from archer.model import Model, Request
-    from archer.service.engine import Engine
-    from archer.service.handle import Handle
 
 NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
 """Options of `Model.request` itself, which have fields of their own or none."""

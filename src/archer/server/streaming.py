@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from archer.completion import Completion
+from archer.results.completion import Completion
 from archer.server.outbox import Delta, Failed, Finished, Item, Moment, Skipped
 from archer.server.replies import error_line, logprobs, usage
 from archer.server.serving import Job, Serving

@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from archer.results.trace import Speller, plain_updates, start
 from archer.server.outbox import Moment, Skipped
-from archer.trace import Speller, plain_updates, start
 
 if TYPE_CHECKING:
-    from archer.completion import Completion
     from archer.model import Model, Request
+    from archer.results.completion import Completion
 
 STABLE = 8
 """Updates without a change after which a position counts as stable.  It may change all the same."""

@@ -9,7 +9,7 @@ import threading
 
 from archer.errors import ArcherError, ShardLost
 from archer.shards.start import Task, follow_task
-from archer.view.glyphs import one_line
+from archer.terminal.glyphs import one_line
 
 ENDED = 1
 LIFELINE = 0

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 import torch
 
 from archer import __version__
-from archer.engine.group import Group
 from archer.errors import ShardLost
 from archer.loading.checkpoint import Folder
-from archer.loading.shards import Stored
+from archer.loading.weight_files import Stored
+from archer.network.group import Group
 
 SOME = 64
 """Tensors of which weights are read."""

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 
 from archer.engine.footprint import empty_store
-from archer.engine.forward import Inputs, compute
-from archer.engine.group import Group
-from archer.engine.layout import Plans
-from archer.engine.network import Transformer
+from archer.machine.threads import computing
+from archer.network.group import Group
+from archer.network.network import Transformer
+from archer.passes.forward import Inputs, compute
+from archer.passes.layout import Plans
 from archer.shards.message import Message
 from archer.shards.one_shard import OneShard
 from archer.shards.orders import PASS, Kept, parts_of
 from archer.shards.pass_logits import PassLogits
-from archer.threads import computing
 
 
 class Follower(OneShard):

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from archer.engine.forward import Part
-from archer.engine.group import Group
-from archer.engine.memory import Store
-from archer.engine.peaks import Peaks
 from archer.errors import ArcherError, ShardLost
+from archer.network.group import Group
+from archer.passes.forward import Part
+from archer.passes.memory import Store
+from archer.passes.reduction import Peaks
 from archer.shards.message import Message
 from archer.shards.one_shard import OneShard
 from archer.shards.orders import order

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from archer.engine import split_vocabulary
-from archer.engine.group import Group
-from archer.engine.network import Transformer
-from archer.engine.split_vocabulary import Words
 from archer.errors import ShardLost
+from archer.network.group import Group
+from archer.network.network import Transformer
+from archer.passes import split_vocabulary
+from archer.passes.split_vocabulary import Words
 from archer.shards.pass_logits import PassLogits
 
 BITS = 48

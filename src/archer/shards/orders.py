@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archer.engine.arrays import Flags
-from archer.engine.canvas import Canvas
-from archer.engine.forward import Part
-from archer.engine.layer_rule import RowRule
-from archer.engine.layout import Frame, Plans, RowGroup
-from archer.engine.memory import Memory, Store
 from archer.errors import BadRequest
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas
+from archer.passes.forward import Part
+from archer.passes.layer_rule import RowRule
+from archer.passes.layout import Frame, Plans, RowGroup
+from archer.passes.memory import Memory, Store
 from archer.policies.dllm import DllmRule
 from archer.shards.message import Message
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archer.engine import split_vocabulary
-from archer.engine.peaks import Peaks
-from archer.engine.split_vocabulary import Words
+from archer.passes import split_vocabulary
+from archer.passes.reduction import Peaks
+from archer.passes.split_vocabulary import Words
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from archer.signals import signal_name
+from archer.machine.signals import signal_name
 
 log = logging.getLogger(__name__)
 NAMED_WITHIN = 2.0

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import distributed as dist
 
-from archer.engine.group import Group
-from archer.engine.network import Transformer
-from archer.engine.shard import Shard, check
 from archer.errors import BadRequest, ShardLost
 from archer.loading.checkpoint import Folder, load_network, read_folder
 from archer.loading.weights import nothing
+from archer.network.group import Group
+from archer.network.network import Transformer
+from archer.network.shard import Shard, check
 from archer.shards.agreement import agree
 from archer.shards.follower import Follower
 from archer.shards.leader import Leader, Others

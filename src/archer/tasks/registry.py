@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archer.errors import BadRequest, meant
-from archer.extensions import Extended
+from archer.methods.extensions import Extended
 from archer.tasks.base import Task
 from archer.tasks.finqa import FinQA
 from archer.tasks.humaneval import HumanEval, HumanEvalET

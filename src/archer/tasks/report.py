@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archer.judge import Verdict
-from archer.records import SuiteVerdict
+from archer.runs.records import SuiteVerdict
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import Any
 
-from archer.compatibility import check_attention
 from archer.errors import BadRequest
-from archer.methods import Method, build, in_full
+from archer.methods.build import Method, build, in_full
+from archer.methods.compatibility import check_attention
 from archer.model import Model
 from archer.policies.late import Late
 from archer.policies.prompt_cache import Archer

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.preset_file import Preset
-from archer.report.figures import Labels, Series
-from archer.report.figures import frontier as drawn
-from archer.report.tables import Column, Table, Value
+from archer.methods.presets import Preset
+from archer.pages.figures import Labels, Series
+from archer.pages.figures import frontier as drawn
+from archer.pages.tables import Column, Table, Value
 from archer.runs.statistics import wilson
-from archer.studies.study import Presented, Row
 from archer.tune.candidates import REFERENCE
 from archer.tune.choice import PERCENT, Choice, Goal, apart, choose, discordant, frontier
 from archer.tune.search import Found, Search
+from archer_studies.study import Presented, Row
 
 NAME = "tune"
 MOST_DRAWN = 11

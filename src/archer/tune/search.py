@@ -19,16 +19,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from archer.errors import BadRequest
+from archer.files import read_json, replace_json
+from archer.results.trace import plain
 from archer.runs.evaluation import Listener
 from archer.runs.faults import BadRun, DiskFault
-from archer.runs.files import read_json, replace_json
 from archer.runs.lock import Lock
 from archer.runs.manifest import differences, digest
 from archer.runs.selection import Selection
 from archer.runs.statistics import mean
-from archer.studies.workspace import Arm, Workspace
+from archer.runs.workspace import Arm, Workspace
 from archer.tasks.base import Task
-from archer.trace import plain
 from archer.tune.candidates import REFERENCE, Candidate
 from archer.tune.halving import (
     CALIBRATED,

@@ -41,7 +41,7 @@ def batch(
     """
     from archer.bench import batch as bench
     from archer.bench.repeating import check_counts, whole_numbers
-    from archer.methods import build
+    from archer.methods.build import build
 
     numbers = whole_numbers(sizes, "--sizes")
     check_counts(repeats=repeats)

@@ -32,7 +32,7 @@ def checkpoint(
     """
     from archer.bench.checkpoint import config_of, write_checkpoint
     from archer.bench.repeating import check_counts
-    from archer.bench.shapes import published
+    from archer.costs.shapes import published
     from archer.model import DTYPES
 
     known = published(shape)

@@ -49,7 +49,7 @@ def decode(
     """
     from archer.bench import decode as bench
     from archer.bench.repeating import check_counts
-    from archer.methods import build
+    from archer.methods.build import build
 
     check_counts(prompts=prompts, repeats=repeats)
     chosen = [build(name.strip(), {"length": response}) for name in methods.split(",")]

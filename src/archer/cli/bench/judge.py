@@ -8,7 +8,7 @@ from archer.cli.output import write_json, write_line
 from archer.cli.whole import Whole
 
 if TYPE_CHECKING:
-    from archer.judge.measure import Speed
+    from archer.bench.judge import Speed
 
 TITLES: Final = {
     "first": "first answer",
@@ -31,7 +31,7 @@ def judge(*, samples: Whole = 100, programs: Whole = 300, json: bool = False) ->
     json
         Print one JSON object instead of a table.
     """
-    from archer.judge.measure import measure
+    from archer.bench.judge import measure
 
     speed = measure(samples, programs)
     write_json(speed.as_dict()) if json else _show(speed)

@@ -11,7 +11,7 @@ from archer.cli.options import use_threads
 from archer.cli.whole import MaybeWhole
 
 if TYPE_CHECKING:
-    from archer.bench.shapes import Subject
+    from archer.costs.shapes import Subject
 
 
 @Parameter(name="*", group="Subject")
@@ -31,7 +31,7 @@ class SubjectOptions:
     """CPU threads; as many as there are cores."""
 
     def open(self, default: str, prompt: int, response: int) -> Subject:
-        from archer.bench.shapes import Room, open_subject
+        from archer.costs.shapes import Room, open_subject
 
         if self.threads is not None:
             use_threads(self.threads)

@@ -48,7 +48,7 @@ def passes(
     from archer.bench.passes import Mixes
     from archer.bench.passes import passes as measure
     from archer.bench.repeating import check_counts, whole_numbers
-    from archer.planning.pass_times import MOST_COSTS, Fitted
+    from archer.costs.pass_times import MOST_COSTS, Fitted
 
     check_counts(mixes=mixes, repeats=repeats)
     if mixes < MOST_COSTS:

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from archer.cli.bench.tables import Table, write_machine
+from archer.cli.extras import SERVE, require
 from archer.cli.options import use_threads
 from archer.cli.output import write_json, write_line
 from archer.cli.whole import Whole
 from archer.errors import BadRequest
-from archer.extras import SERVE, require
-from archer.runs.files import check_target
+from archer.files import check_target
 
 COLUMNS = ("load", "requests", "p50 s", "p99 s", "per s", "in time per s", "over alone", "cpu s")
 LOADS = "0.8"
@@ -57,8 +57,8 @@ def serve(
     from archer.bench.repeating import check_counts, whole_numbers
     from archer.bench.serve import Plan, serve_bench
     from archer.bench.traffic import Load
+    from archer.costs.pass_times import MOST_COSTS
     from archer.model import load
-    from archer.planning.pass_times import MOST_COSTS
 
     require("The bench of the server", SERVE, "serve")
     if figure is not None:
@@ -100,7 +100,7 @@ def serve(
 
 def _check_figure(path: Path) -> None:
     """Refuse before minutes of measurement what could not be kept after them."""
-    from archer.report.figures import REMEDY, can_draw
+    from archer.pages.figures import REMEDY, can_draw
 
     if not can_draw():
         raise BadRequest(REMEDY)
@@ -108,7 +108,7 @@ def _check_figure(path: Path) -> None:
 
 
 def _drawn(rows: Any) -> str:
-    from archer.report.figures import Labels, Series, lines
+    from archer.pages.figures import Labels, Series, lines
 
     names = [row.load for row in rows]
     series = [

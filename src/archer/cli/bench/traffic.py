@@ -59,7 +59,7 @@ def traffic(
     from archer.bench.repeating import check_counts, whole_numbers
     from archer.bench.traffic import Load
     from archer.bench.traffic import traffic as measure
-    from archer.methods import build
+    from archer.methods.build import build
 
     check_counts(requests=requests, repeats=repeats)
     bounds = whole_numbers(prompts, "--prompts")

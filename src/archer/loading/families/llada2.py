@@ -1,6 +1,5 @@
 """LLaDA2: block-causal attention, grouped experts, one shared by all rows."""
 
-from archer.engine.router import Router
 from archer.loading.architecture import (
     Architecture,
     ExpertKeys,
@@ -11,6 +10,7 @@ from archer.loading.architecture import (
     Placement,
 )
 from archer.loading.families.ling import LING
+from archer.network.router import Router
 
 LLADA2 = Architecture(
     name="LLaDA2MoeModelLM",

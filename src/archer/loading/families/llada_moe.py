@@ -1,8 +1,8 @@
 """LLaDA-MoE: experts chosen by a softmax in every layer."""
 
-from archer.engine.router import Router
 from archer.loading.architecture import Architecture, ExpertKeys, Keys, KnownModel, Part, Placement
 from archer.loading.families.ling import LING
+from archer.network.router import Router
 
 LLADA_MOE = Architecture(
     name="LLaDAMoEModelLM",

@@ -15,14 +15,14 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from archer.errors import ArcherError
-from archer.records import SampleLine
+from archer.files import replace_file
+from archer.results.trace import plain
 from archer.runs.decoding import Prompts
 from archer.runs.executors.executor import Completed, Tell
 from archer.runs.executors.worker import Item, Order
-from archer.runs.files import replace_file
 from archer.runs.manifest import RunRequest, model_identity
+from archer.runs.records import SampleLine
 from archer.tasks.base import Sample
-from archer.trace import plain
 
 AHEAD = 1
 """Problems that wait at a worker, so that it never waits for the driver."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from archer.records import SampleLine
 from archer.runs.decoding import Prompts, decode
 from archer.runs.manifest import RunRequest
+from archer.runs.records import SampleLine
 from archer.tasks.base import Sample
 
 Tell = Callable[[str], None]

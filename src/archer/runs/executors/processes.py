@@ -19,9 +19,9 @@ from typing import IO, Any
 
 import torch
 
+from archer.machine.signals import signal_name
 from archer.runs.executors.dispatch import Done, Lost, News, Ready, Refused
 from archer.runs.executors.worker import Item, Order
-from archer.signals import signal_name
 
 COMMAND = (sys.executable, "-P", "-m", "archer.runs.executors.process")
 # -P keeps the working directory off the import path: a stray torch.py there must not run.

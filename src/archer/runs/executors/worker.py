@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from archer.engine.engine import Engine
 from archer.errors import ArcherError
+from archer.loading.source import Source
 from archer.model import Model, Request
 from archer.runs.decoding import Counted, Traced, ask, record_of, warm_up
-from archer.runs.executors.source import Source
 from archer.runs.manifest import differences, model_identity
-from archer.service.engine import Engine
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Is this installation right: doctor, self-test, replay of recorded trajectories."""

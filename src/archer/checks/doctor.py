@@ -1,0 +1,96 @@
+"""What this machine offers: devices, versions, bfloat16, and how programs would be judged."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from archer.judge import describe_tier
+from archer.machine.devices import (
+    ISA_SETTING,
+    PROBE_COMMAND,
+    PROBE_SECONDS,
+    Bf16,
+    default_device,
+    default_dtype,
+    probe_bf16,
+)
+
+CORE_PACKAGES = (
+    "archer-dlm",
+    "torch",
+    "numpy",
+    "safetensors",
+    "tokenizers",
+    "jinja2",
+    "huggingface-hub",
+    "pydantic",
+    "cyclopts",
+    "rich",
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `examine` found. `device` and `dtype` are what a model is loaded with by default.
+
+    `judge` is the tier in which programs would be judged here and the layers that hold, or why not.
+    """
+
+    python: str
+    platform: str
+    devices: tuple[str, ...]
+    device: str
+    dtype: str
+    threads: int
+    versions: Mapping[str, str]
+    bf16: Bf16
+    judge: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The findings as plain JSON values."""
+        bf16 = {**asdict(self.bf16), "refusal": self.bf16.refusal}
+        return {**asdict(self), "devices": list(self.devices), "bf16": bf16}
+
+    def facts(self) -> dict[str, str]:
+        """The findings by name, as text for people."""
+        facts = {
+            "python": self.python,
+            "platform": self.platform,
+            "devices": ", ".join(self.devices),
+            "default": f"{self.dtype} on {self.device}",
+            "threads": str(self.threads),
+            **self.versions,
+            "judge": self.judge,
+            "bf16 on cpu": str(self.bf16.as_is),
+        }
+        if self.bf16.with_variable is not None:
+            facts["bf16 capped"] = f"{self.bf16.with_variable} ({ISA_SETTING})"
+        return facts
+
+
+def examine(command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS) -> Report:
+    """Look at this machine. Takes a few seconds: bfloat16 and a sandbox are tried in processes."""
+    device = default_device()
+    accelerators = 0 if device == "cpu" else torch.accelerator.device_count()
+    return Report(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        devices=("cpu", *(f"{device}:{index}" for index in range(accelerators))),
+        device=device,
+        dtype=str(default_dtype(device)).removeprefix("torch."),
+        threads=torch.get_num_threads(),
+        versions={name: _installed_version(name) for name in CORE_PACKAGES},
+        bf16=probe_bf16(command, seconds),
+        judge=describe_tier(),
+    )
+
+
+def _installed_version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed"

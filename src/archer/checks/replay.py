@@ -1,0 +1,218 @@
+"""Re-running recorded trajectories and comparing every recorded field.
+
+A recorded case names a checkpoint, a published method with its settings, and what happened at every update.
+The table below maps the recorded names to ours.  Nothing here is tolerant but the acceptance threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from archer.errors import BadModel, BadRequest, BadTrace
+from archer.methods.build import build
+from archer.model import Model, load
+from archer.results.step import Kind, Step
+from archer.results.trace import read_lines
+
+THRESHOLD_TOLERANCE = 1e-4
+
+METHODS = {
+    "confidence": "confidence+eager",
+    "saber": "saber+eager",
+    "wino": "wino+eager",
+    "archer_saber": "saber+archer",
+    "archer_confidence": "confidence+archer",
+    "dkv_decode": "confidence+dkv-decode",
+    "dkv_greedy": "fixed-order+dkv-greedy",
+    "dllm_cache": "confidence+dllm-cache",
+    "fastdllm_prefix": "confidence+prefix",
+    "fastdllm_dual": "confidence+dual",
+    "llada2": "llada2+eager",
+    "llada2_edit": "llada2-edit+eager",
+}
+"""Recorded method -> ours."""
+
+RULES = {"threshold": "threshold", "factor": "factor"}
+"""A recorded setting that means another selection rule than the schedule -> our decoder."""
+
+SETTINGS = {
+    "gen_length": "length",
+    "block_length": "block",
+    "accept_threshold": "threshold",
+    "verify_threshold": "verify",
+}
+"""Recorded setting -> ours, where the names differ."""
+
+
+class Case(BaseModel):
+    """One recorded trajectory."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    checkpoint: str
+    method: str
+    settings: dict[str, Any]
+    prompt: list[int]
+    response: list[int]
+    updates: int
+    nfe: int
+    states: list[list[int]]
+    fed: list[int]
+    full: list[bool] | None = None
+    distance: list[int] | None = None
+    accepted: list[list[int]] | None = None
+    remasked: list[list[int]] | None = None
+    replaced: list[list[int]] | None = None
+    returned: list[int] | None = None
+    tau: list[float] | None = None
+    order: list[list[int]] | None = None
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first update at which a field differs; None for fields without updates."""
+
+    id: str
+    field: str
+    update: int | None
+
+
+@dataclass
+class Outcome:
+    """What a replay found."""
+
+    total: int = 0
+    identical: int = 0
+    unsupported: int = 0
+    mismatches: list[Mismatch] = field(default_factory=list)
+
+
+def read_cases(paths: Sequence[Path]) -> list[Case]:
+    """All cases of the given files and folders; refuses anything that is not one."""
+    cases = []
+    for path in _files(paths):
+        for number, line in enumerate(read_lines(path), start=1):
+            try:
+                cases.append(Case.model_validate_json(line))
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                where = ".".join(map(str, first["loc"])) or "the line"
+                raise BadTrace(
+                    f"Line {number} of {str(path)!r} is not a recorded trajectory: "
+                    f"{where}: {first['msg']}."
+                ) from error
+    if not cases:
+        raise BadTrace("There is no recorded trajectory in the given files.")
+    return cases
+
+
+def replay(
+    cases: Sequence[Case], checkpoints: Path, *, skip_unsupported: bool = False
+) -> Iterator[tuple[Case, list[Mismatch] | None]]:
+    """Each case with its mismatches, or with None where its method is not built."""
+    fetch: Callable[[str], Model] = cache(lambda name: _checkpoint(checkpoints, name))
+    for case in cases:
+        if case.method not in METHODS:
+            if not skip_unsupported:
+                yield case, None
+            continue
+        yield case, compare(case, list(_run(fetch(case.checkpoint), case)))
+
+
+def summarise(results: Iterator[tuple[Case, list[Mismatch] | None]]) -> Outcome:
+    outcome = Outcome()
+    for _, mismatches in results:
+        outcome.total += 1
+        if mismatches is None:
+            outcome.unsupported += 1
+        elif mismatches:
+            outcome.mismatches.extend(mismatches)
+        else:
+            outcome.identical += 1
+    return outcome
+
+
+def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
+    """Every recorded field against what the steps did."""
+    happened: dict[str, Any] = {
+        "states": [step.after.response[0].tolist() for step in steps],
+        "fed": [step.calls[0].fed for step in steps],
+        "full": [step.calls[0].kind is Kind.FULL for step in steps],
+        "distance": [step.calls[0].distance for step in steps],
+        "accepted": [_positions(step.decision.accepted[0].tolist()) for step in steps],
+        "remasked": [_positions(step.decision.remasked[0].tolist()) for step in steps],
+        "replaced": [_positions(step.decision.replaced[0].tolist()) for step in steps],
+        "tau": [step.decision.threshold[0].item() for step in steps],
+    }
+    whole = {"response": happened["states"][-1], "updates": len(steps), "nfe": len(steps)}
+    if case.returned is not None:
+        whole["returned"] = steps[-1].after.result(0).tolist()
+    found = [
+        Mismatch(case.id, name, None)
+        for name, value in whole.items()
+        if value != getattr(case, name)
+    ]
+    for name, values in happened.items():
+        recorded = getattr(case, name)
+        if recorded is None:
+            continue
+        update = _first_difference(recorded, values, THRESHOLD_TOLERANCE if name == "tau" else 0)
+        if update is not None:
+            found.append(Mismatch(case.id, name, update))
+    return found
+
+
+def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
+    settings = {SETTINGS.get(name, name): value for name, value in case.settings.items()}
+    if case.order is not None:
+        settings["order"] = case.order
+    decoder, policy = METHODS[case.method].split("+")
+    if decoder == "confidence":
+        decoder = next((ours for name, ours in RULES.items() if name in case.settings), decoder)
+    method = f"{decoder}+{policy}"
+    try:
+        build(method, settings)
+        for step in model.stream(case.prompt, method, settings=settings):
+            for error in step.errors.values():
+                raise error
+            yield step
+    except BadRequest as error:
+        raise BadTrace(f"The recorded case {case.id!r} cannot be run: {error}") from error
+
+
+def _first_difference(
+    recorded: Sequence[Any], happened: Sequence[Any], tolerance: float
+) -> int | None:
+    """The update (from 1) at which two sequences part; the shorter one's end counts."""
+    for update, (left, right) in enumerate(zip(recorded, happened, strict=False), start=1):
+        same = abs(left - right) <= tolerance if tolerance else left == right
+        if not same:
+            return update
+    return None if len(recorded) == len(happened) else min(len(recorded), len(happened)) + 1
+
+
+def _positions(chosen: Sequence[bool]) -> list[int]:
+    return [at for at, yes in enumerate(chosen) if yes]
+
+
+def _checkpoint(root: Path, name: str) -> Model:
+    if Path(name).name != name or not (root / name).is_dir():
+        raise BadModel(
+            f"There is no checkpoint {name!r} in {str(root)!r}. Name the folder that holds them."
+        )
+    return load(root / name, device="cpu", dtype="float32")
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(path.glob("*.jsonl"))
+        else:
+            yield path

@@ -1,0 +1,1 @@
+"""What a pass costs, counted: operations, bytes, rooflines, published shapes. Pure."""

@@ -1,0 +1,99 @@
+"""Passes that are run for the count of their operations alone.
+
+Axes: P prompt columns, G response columns.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from archer.bench.twin import naive_pass
+from archer.engine.footprint import empty_store
+from archer.network.network import Shape, Transformer
+from archer.passes import layout
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Prompt
+from archer.passes.forward import Part, run
+from archer.passes.memory import Memory
+from archer.passes.operations import operations
+from archer.passes.work import Work
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Operations of the three passes that are compared."""
+
+    full: int
+    """Prompt and response, with the last layer and the head on the response alone."""
+    cached: int
+    """The response alone."""
+    naive: int
+    """Prompt and response, with every layer and the head on every row."""
+
+
+@functools.cache
+def count_passes(
+    shape: Shape, shift: bool, prompt: int, response: int, attention_block: int | None = None
+) -> Counts:
+    """Run each pass without data, on the meta device, and count it.
+
+    All layers between the dense ones at the front of a mixture and the last count the same, so the smallest
+    depths with none and with one of these tell what any depth counts.
+    """
+    dense = 0 if shape.experts is None else shape.experts.dense_layers
+    few = min(dense + 1, shape.layers)
+    least, more = (
+        _count(replace(shape, layers=layers), shift, prompt, response, attention_block)
+        for layers in (few, few + 1)
+    )
+    return Counts(
+        *(
+            first + (shape.layers - few) * (second - first)
+            for first, second in zip(least, more, strict=True)
+        )
+    )
+
+
+def _count(
+    shape: Shape, shift: bool, prompt: int, response: int, attention_block: int | None
+) -> tuple[int, ...]:
+    """Operations of the full, the cached and the naive pass."""
+    dtype = None if shape.experts is None else torch.bfloat16  # the grouped product takes no other
+    network = Transformer(shape, device=torch.device("meta"), dtype=dtype)
+    canvas = _canvas(prompt, response, attention_block)
+    full = _counted(network, canvas, canvas.everything(), shift)
+    cached = _counted(network, canvas, canvas.revisable(), shift)
+    tokens = torch.zeros(prompt + response, dtype=torch.long, device=network.device)
+    _, naive = naive_pass(network, tokens, attention_block=attention_block)
+    return tuple(operations(work, shape) for work in (full, cached, naive))
+
+
+def _canvas(prompt: int, response: int, attention_block: int | None) -> Canvas:
+    """One row of which the whole response is read."""
+    tokens = np.zeros((1, response), dtype=np.int64)
+    return Canvas.plain(
+        Prompt.of([[0] * prompt], mask=1, attention_block=attention_block),
+        tokens,
+        np.array([[0, response]]),
+        np.ones(tokens.shape, dtype=np.bool_),
+    )
+
+
+def _counted(network: Transformer, canvas: Canvas, asked: Flags, shift: bool) -> Work:
+    reads = np.zeros_like(asked)
+    reads[:, canvas.response] = True
+    frame = layout.Frame(
+        canvas.starts,
+        (0,),
+        canvas.response.start,
+        running=(0,),
+        attention_block=canvas.attention_block,
+    )
+    plan = layout.plan(asked, reads, frame, shift=shift, device=network.device)
+    memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
+    (answer,) = run(network, [Part(canvas, plan, memory)])
+    return answer.work

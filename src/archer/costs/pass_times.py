@@ -1,0 +1,187 @@
+"""How long a pass takes: by the roofline of a card that is not here, or fitted to passes that were timed.
+
+Whatever a pass computes, its time depends on the shares in it and on nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from archer.costs.roofline import BYTES, Device, kv_numbers, weights_read
+from archer.costs.workload import Share, Trajectory
+from archer.errors import BadRequest
+from archer.network.network import Shape
+from archer.passes.operations import operations
+from archer.passes.work import Work
+
+
+class PassTimes(Protocol):
+    """Seconds of one turn: the pass, and the decisions about its rows."""
+
+    def seconds(self, shares: Sequence[Share]) -> float: ...
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What a card loses against its data sheet; assumptions, not measurements."""
+
+    efficiency: float = 0.5
+    """Part of the vendor's figures that a pass reaches."""
+    per_pass: float = 1e-3
+    """Seconds around every pass."""
+    per_row: float = 3e-4
+    """Seconds that the host spends on the decisions about a row."""
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The longer of arithmetic and memory traffic of all shares together, less what is lost."""
+
+    card: Device
+    shape: Shape
+    losses: Losses = Losses()
+    _known: dict[Share, tuple[int, int]] = field(default_factory=dict, init=False, compare=False)
+
+    def seconds(self, shares: Sequence[Share]) -> float:
+        arithmetic = numbers = 0
+        for share in shares:
+            if share.columns:
+                computed, read = self._known.get(share) or self._counted(share)
+                arithmetic += computed
+                numbers += read
+        lost = self.losses
+        control = lost.per_row * len(shares)
+        if not arithmetic:
+            return control
+        traffic = (self._weights + numbers) * BYTES / self.card.bandwidth
+        least = max(arithmetic / self.card.flops, traffic)
+        return least / lost.efficiency + lost.per_pass + control
+
+    @functools.cached_property
+    def _weights(self) -> int:
+        return weights_read(self.shape)
+
+    def _counted(self, share: Share) -> tuple[int, int]:
+        """Operations of a share, and numbers that it reads beside the weights."""
+        self._known[share] = (
+            share_operations(self.shape, share),
+            kv_numbers(self.shape, share.keys),
+        )
+        return self._known[share]
+
+
+def share_operations(shape: Shape, share: Share) -> int:
+    """Multiplications and additions of one share; equal to what the engine's counters count."""
+    layers, columns = shape.layers, share.columns
+    mixed = (layers - 1) * columns + share.scored
+    routed = 0
+    if shape.experts is not None:
+        routed = (layers - 1 - shape.dense_layers) * columns + share.scored
+    work = Work(
+        keys=layers * columns,
+        values=layers * columns,
+        mixed=mixed,
+        pairs=mixed * share.keys,
+        scored=share.scored,
+        routed=routed,
+    )
+    return operations(work, shape)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One turn that was timed."""
+
+    shares: tuple[Share, ...]
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        cells = [[share.columns, share.keys, share.scored] for share in self.shares]
+        return {"shares": cells, "seconds": self.seconds}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Timed:
+        return cls(tuple(Share(*cells) for cells in found["shares"]), found["seconds"])
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Seconds as a sum of costs: of a turn, a row, a column, a query-key pair, a scored column."""
+
+    per_turn: float
+    per_row: float
+    per_column: float
+    per_pair: float
+    per_scored: float
+    error: float = 0.0
+    """Median distance from what was timed, as a part of it."""
+
+    def seconds(self, shares: Sequence[Share]) -> float:
+        total = self.per_turn
+        for share in shares:
+            total += self.per_row + share.columns * (self.per_column + self.per_pair * share.keys)
+            total += self.per_scored * share.scored
+        return total
+
+    def slower(self, by: float) -> Fitted:
+        """The costs on a machine that takes `by` times as long for everything."""
+        turn, row, column = by * self.per_turn, by * self.per_row, by * self.per_column
+        return Fitted(turn, row, column, by * self.per_pair, by * self.per_scored, self.error)
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+    @classmethod
+    def to(cls, timed: Sequence[Timed], alone: Iterable[tuple[Trajectory, float]] = ()) -> Fitted:
+        """The costs that come nearest to what was timed, in relative terms; none of them below zero.
+
+        `alone` are whole trajectories with their seconds, one row in every turn: over many turns the noise of
+        a machine cancels.  With five costs every set of those that are not zero can be tried.
+        """
+        if len(timed) < MOST_COSTS:
+            raise BadRequest(
+                f"Pass times are fitted to at least {MOST_COSTS} timed passes, and here are {len(timed)}."
+            )
+        seen = [(_features(each.shares), each.seconds) for each in timed]
+        seen += [(_features_alone(each), seconds) for each, seconds in alone]
+        seconds = np.array([taken for _, taken in seen])
+        features = np.array([each for each, _ in seen])
+        relative, ones = features / seconds[:, None], np.ones(len(seen))
+        best, least = np.zeros(MOST_COSTS), np.inf
+        for size in range(1, MOST_COSTS + 1):
+            for kept in itertools.combinations(range(MOST_COSTS), size):
+                costs = np.zeros(MOST_COSTS)
+                costs[list(kept)] = np.linalg.lstsq(relative[:, kept], ones, rcond=None)[0]
+                missed = float(((relative @ costs - 1.0) ** 2).sum())
+                if (costs >= 0).all() and missed < least:
+                    best, least = costs, missed
+        error = statistics.median(np.abs(relative @ best - 1.0).tolist())
+        turn, row, column, pair, scored = best.tolist()
+        return cls(turn, row, column, pair, scored, error)
+
+
+MOST_COSTS = 5
+
+
+def _features_alone(trajectory: Trajectory) -> list[float]:
+    """Of all its turns together."""
+    turns = np.array([_features((share,)) for share in trajectory.shares])
+    together: list[float] = turns.sum(axis=0).tolist()
+    return together
+
+
+def _features(shares: Sequence[Share]) -> list[float]:
+    return [
+        1.0,
+        len(shares),
+        sum(share.columns for share in shares),
+        sum(share.columns * share.keys for share in shares),
+        sum(share.scored for share in shares),
+    ]

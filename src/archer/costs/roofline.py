@@ -1,0 +1,104 @@
+"""The least time of a step on a device that is not here: the longer of its arithmetic and its memory traffic.
+
+Nothing here is measured.  A real step takes longer: no kernel reaches either figure, and launching, norms,
+softmax and the decoder cost something too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from archer.costs.counting import count_passes
+from archer.network.network import Shape
+
+Limit = Literal["compute", "bandwidth"]
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the vendor states for dense 16-bit arithmetic."""
+
+    name: str
+    flops: float
+    bandwidth: float
+    memory: float = math.inf
+    """Bytes."""
+
+
+DEVICES = (
+    Device("RTX 4090", 165e12, 1.01e12, 24e9),
+    Device("L40S", 362e12, 0.864e12, 48e9),
+    Device("A100 80GB", 312e12, 2.04e12, 80e9),
+    Device("H100 SXM", 989e12, 3.35e12, 80e9),
+    Device("H200", 989e12, 4.8e12, 141e9),
+    Device("B200", 2250e12, 8.0e12, 180e9),
+)
+NAMES = {
+    "RTX 4090": r"RTX 4090",
+    "L40S": r"L40S",
+    "A100 80GB": r"A100(-SXM\d?-80GB|-PCIE-80GB| 80GB PCIe)",
+    "H100 SXM": r"H100( 80GB HBM3|-SXM\S*| SXM\S*)",
+    "H200": r"H200( SXM\S*)?",
+    "B200": r"B200",
+}
+"""How drivers call these cards, after the maker's name; near relations are other cards."""
+BYTES = 2
+"""Per number, in a 16-bit format."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least seconds of a pass, and what sets them."""
+
+    seconds: float
+    limit: Limit
+
+
+def named(driver: str) -> Device | None:
+    """The card that a driver calls so; None for one that is not listed."""
+    bare = re.sub(r"^(NVIDIA |GeForce )*", "", driver)
+    return next((each for each in DEVICES if re.fullmatch(NAMES[each.name], bare)), None)
+
+
+def weights_read(shape: Shape) -> int:
+    """Numbers that every pass reads: all layers and the head; of the embedding only a few rows.
+
+    Of experts all count: the columns of one response nearly always reach every one of them.
+    """
+    heads, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    inner = shape.dense_layers * 3 * shape.inner
+    if (experts := shape.experts) is not None:
+        each = experts.count + 3 * (experts.count * experts.inner + experts.shared)
+        inner += (shape.layers - shape.dense_layers) * each
+    attention = shape.layers * (2 * heads + 2 * keys)
+    return shape.width * (attention + inner + shape.vocabulary)
+
+
+def weights_held(shape: Shape) -> int:
+    """Numbers in memory: those that are read, and the embedding; norms and biases are nothing beside them."""
+    return weights_read(shape) + shape.width * shape.vocabulary
+
+
+def kv_numbers(shape: Shape, columns: int) -> int:
+    """Numbers in the keys and values of so many columns."""
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * columns
+
+
+def floor(device: Device, operations: float, numbers: float) -> Floor:
+    compute, traffic = operations / device.flops, numbers * BYTES / device.bandwidth
+    return Floor(max(compute, traffic), "compute" if compute >= traffic else "bandwidth")
+
+
+def floors(
+    device: Device, shape: Shape, shift: bool, prompt: int, response: int, rows: int = 1
+) -> tuple[Floor, Floor]:
+    """Full and cached pass over a batch of `rows`: weights are read once for all, K/V for each."""
+    counts = count_passes(shape, shift, prompt, response)
+    numbers = weights_read(shape) + rows * kv_numbers(shape, prompt + response)
+    return (
+        floor(device, rows * counts.full, numbers),
+        floor(device, rows * counts.cached, numbers),
+    )

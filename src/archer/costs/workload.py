@@ -1,0 +1,112 @@
+"""What a request will ask of the engine, update by update: columns to compute, and how near the end it is.
+
+P prompt columns, G response columns, M updates, R of them with a full pass.
+
+A trajectory is recorded from a real request, or drawn up from M and R.  It knows no tokens and no time.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from archer.errors import BadRequest
+from archer.results.step import Step
+
+MOST_UPDATES = 1 << 16
+"""Of a trajectory that is drawn up."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """One request's share of a pass."""
+
+    columns: int
+    """Computed."""
+    keys: int
+    """Columns that each of them attends to."""
+    scored: int
+    """Columns that reach the vocabulary head."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One response from its first to its last update."""
+
+    prompt: int
+    length: int
+    shares: tuple[Share, ...]
+    """One per update; an update that reuses its logits computes 0 columns."""
+    masks: tuple[int, ...]
+    """Left before each update."""
+
+    @property
+    def updates(self) -> int:
+        return len(self.shares)
+
+    @property
+    def columns(self) -> int:
+        """Computed from first to last."""
+        return sum(share.columns for share in self.shares)
+
+    def left(self, made: int, computed: int) -> float:
+        """Columns still to do after `made` updates, guessed as `Walk.columns_left` guesses."""
+        masks = self.masks[made]
+        placed = self.length - masks
+        each = computed / placed if placed and computed else self.shares[made].columns
+        return float(max(masks, 1) * each)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "prompt": self.prompt,
+            "length": self.length,
+            "columns": [share.columns for share in self.shares],
+            "scored": [share.scored for share in self.shares],
+            "masks": list(self.masks),
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Trajectory:
+        """What `as_dict` made."""
+        prompt, length = found["prompt"], found["length"]
+        shares = tuple(
+            Share(columns, prompt + length if columns else 0, scored)
+            for columns, scored in zip(found["columns"], found["scored"], strict=True)
+        )
+        return cls(prompt, length, shares, tuple(found["masks"]))
+
+
+def recorded(prompt: int, length: int, steps: Iterable[Step[Any]]) -> Trajectory:
+    """The trajectory of a request of one row, from its steps; runs them."""
+    shares, masks = [], []
+    for step in steps:
+        (call,) = step.calls
+        keys = step.canvas.columns if call.fed else 0
+        shares.append(Share(call.fed, keys, step.work.scored))
+        masks.append(int(step.before.masked.sum()))
+    return Trajectory(prompt, length, tuple(shares), tuple(masks))
+
+
+@functools.lru_cache(maxsize=4096)
+def even(prompt: int, length: int, updates: int, full: int, extra: int = 0) -> Trajectory:
+    """M updates that place equally many tokens each; R of them, evenly spread from the first on, are full.
+
+    `extra` columns are computed beside the response in a cached pass: 1 where logits are shifted.
+    """
+    if not 1 <= full <= updates:
+        raise BadRequest(
+            f"Of {updates} updates at least 1 and at most all have a full pass, not {full}."
+        )
+    if updates > MOST_UPDATES:
+        raise BadRequest(
+            f"A response of {length} tokens would make {updates} updates, and at most {MOST_UPDATES} are "
+            "simulated. Ask for shorter responses, or for fewer updates per token."
+        )
+    keys = prompt + length
+    whole = Share(keys, keys, length)
+    cached = Share(min(length + extra, keys), keys, length)
+    shares = tuple(whole if index * full % updates < full else cached for index in range(updates))
+    masks = tuple(length - length * index // updates for index in range(updates))
+    return Trajectory(prompt, length, shares, masks)

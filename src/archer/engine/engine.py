@@ -1,0 +1,260 @@
+"""The engine: takes requests at any time, and makes turns in which those that run share a pass.
+
+What a turn does is in `turns`; here are the doors and the thread.  Clocks are read to choose who is served;
+what a request's next update is depends on nothing but the request.  Without a thread of its own whoever waits
+for a result makes the turns; `start` gives it one.  It knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Self
+
+from archer.engine.budget import DEFAULT_BUDGET, measured_budget
+from archer.engine.footprint import default_limit, readable
+from archer.engine.handle import Handle
+from archer.engine.job import Job, Options, Priority
+from archer.engine.listener import Listener, Observer
+from archer.engine.turns import Status, Turns, stopped_by
+from archer.errors import ArcherError, BadRequest, Closing, Overloaded
+from archer.machine.threads import computing
+from archer.results.settled_text import as_stops
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
+
+IDLE = 0.05
+"""Seconds between two looks at requests whose readers are behind."""
+
+
+class Engine:
+    """Many requests on one model; see `submit`."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        budget: int | None = None,
+        memory: int | None = None,
+        waiting: int | None = None,
+        per_owner: int | None = None,
+        observer: Observer | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`budget`: columns of a pass; `memory`: bytes that requests may hold; `waiting`: most that queue.
+
+        Without a budget one is measured when the engine gets a thread.  Without `memory` it is half of what
+        is free now.  `per_owner` bounds the rows that run on one owner's behalf.
+        """
+        self.model = model
+        self.budget = DEFAULT_BUDGET if budget is None else _positive("budget", budget)
+        self._measures = budget is None
+        self._ceiling = default_limit(model.network) if memory is None else memory
+        self._most_waiting = waiting
+        self._per_owner = per_owner
+        self._clock = clock
+        self._inbox: deque[Job] = deque()
+        self._turns = Turns(model, observer or Observer(), self._ceiling, per_owner)
+        self._turning = threading.Lock()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._cutting = False
+        self._lost: ArcherError | None = None
+        self._when_lost: Callable[[ArcherError], None] | None = None
+
+    def submit(
+        self,
+        prompt: Any,
+        method: Any = None,
+        *,
+        n: int = 1,
+        stop: str | tuple[str, ...] | list[str] = (),
+        ends_early: bool = False,
+        priority: Priority = "interactive",
+        isolated: bool = False,
+        timeout: float | None = None,
+        queue_timeout: float | None = None,
+        owner: Hashable = None,
+        listener: Listener | None = None,
+        **options: Any,
+    ) -> Handle:
+        """One prompt with its own method, settings, length and seed; options as for `Model.request`.
+
+        Everything that can be known is refused here.  The text never depends on what else is running.
+        """
+        request = self.model.request(prompt, method, **options)
+        return self.enqueue(
+            request,
+            Options(
+                n=n,
+                stop=as_stops(stop),
+                ends_early=ends_early,
+                priority=priority,
+                isolated=isolated,
+                timeout=timeout,
+                queue_timeout=queue_timeout,
+                owner=owner,
+            ),
+            listener,
+        )
+
+    def check(self, request: Request, options: Options | None = None) -> None:
+        """Refuse what `enqueue` would, whatever is running."""
+        self._job(request, options or Options(), Listener())
+
+    def enqueue(
+        self, request: Request, options: Options | None = None, listener: Listener | None = None
+    ) -> Handle:
+        """The same for a request that is checked already.  Never waits for a pass."""
+        job = self._job(request, options or Options(), listener or Listener())
+        with self._changed:
+            if self._closing:
+                raise Closing("The engine is closing and takes no more requests.")
+            queued = len(self._inbox) + len(self._turns.waiting)
+            if self._most_waiting is not None and queued >= self._most_waiting:
+                raise Overloaded(queued, self.seconds_queued)
+            self._inbox.append(job)
+            self._changed.notify_all()
+        return Handle(job, self._work_until)
+
+    def _job(self, request: Request, options: Options, listener: Listener) -> Job:
+        if len(request.prompts) != 1:
+            raise BadRequest(
+                f"A request to the engine is one prompt, not {len(request.prompts)}. "
+                "Submit each by itself."
+            )
+        now = self._clock() if options.since is None else options.since
+        job = Job.of(self.model, request, options, listener, now)
+        owned = self._per_owner is not None and options.owner is not None
+        if owned and job.rows > (self._per_owner or 0):
+            raise BadRequest(
+                f"n = {options.n} asks for {job.rows} responses that are decoded together, and "
+                f"{self._per_owner} may run at once on your behalf. Choose a smaller n."
+            )
+        if job.bytes > self._ceiling:
+            raise BadRequest(
+                f"This request needs {readable(job.bytes)} for keys and values, and requests may hold "
+                f"{readable(self._ceiling)} in all. Shorten prompt or length, or ask for fewer samples."
+            )
+        return job
+
+    def start(self) -> None:
+        """Make turns on a thread of its own from now on."""
+        if self._thread is not None:
+            return
+        if self._measures:
+            with computing(self.model.threads):
+                self.budget = measured_budget(self.model.network)
+        self._thread = threading.Thread(target=self._run, name="archer-engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def close(self, drain: float = 0.0) -> None:
+        """Take nothing new, finish what runs within `drain` seconds, cancel the rest."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._work_until(lambda: not self._busy, drain)
+        self._cutting = True  # also what no list holds at this moment, because a turn is moving it
+        self._work_until(lambda: not self._busy, None)
+        if self._thread is not None:
+            with self._changed:
+                self._changed.notify_all()
+            self._thread.join()
+            self._thread = None
+
+    def when_lost(self, call: Callable[[ArcherError], None]) -> None:
+        """Call this with the error by which the thread ends; on that thread, or at once if it has ended."""
+        with self._changed:
+            self._when_lost = call
+            lost = self._lost
+        if lost is not None:
+            call(lost)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(drain=0.0 if kind is not None else float("inf"))
+
+    def status(self) -> Status:
+        return self._turns.status(list(self._inbox))
+
+    @property
+    def seconds_queued(self) -> float:
+        """How long what there is will take, at the pace so far; at least 1."""
+        now = self.status()
+        rate = now.columns_per_second
+        return max(1.0, now.queued_columns / rate) if rate else 1.0
+
+    def turn(self) -> bool:
+        """One turn; whether there was anything to do."""
+        with self._turning:
+            now = self._clock()
+            with self._changed:
+                self._turns.waiting.extend(self._inbox)
+                self._inbox.clear()
+            made = self._turns.make(now, self.budget, cutting=self._cutting, closing=self._closing)
+        with self._changed:
+            self._changed.notify_all()
+        return made
+
+    @property
+    def _busy(self) -> bool:
+        """Asked on any thread: a job is in the next of these before it leaves the one before."""
+        return bool(self._inbox) or self._turns.busy
+
+    def _work_until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
+        """Make turns, or wait for the thread that does, until something is true."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not reached():
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            if self._thread is None:
+                if not self.turn() and not reached():
+                    time.sleep(IDLE)
+            else:
+                with self._changed:
+                    self._changed.wait(IDLE if left is None else min(IDLE, left))
+        return True
+
+    def _run(self) -> None:
+        while self._busy or not self._closing:
+            try:
+                turned = self.turn()
+            except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for an answer
+                self._end_all(stopped_by(error))
+                return
+            if not turned:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._inbox or self._closing, IDLE)
+
+    def _end_all(self, error: ArcherError) -> None:
+        """Nothing can be computed any more: nothing is taken on, and everything that runs has failed."""
+        with self._changed:
+            self._closing = True
+            self._lost = error
+            tell = self._when_lost
+        for job in (*self._inbox, *self._turns.waiting, *self._turns.running):
+            self._turns.end(job, error)
+        self._inbox.clear()
+        with self._changed:
+            self._changed.notify_all()
+        if tell is not None:
+            tell(error)
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise BadRequest(f"{name} must be at least 1, not {value}.")
+    return value

@@ -1,0 +1,110 @@
+"""Many prompts to the end, in bounded memory: what `Model.generate` does."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archer.engine.engine import Engine
+from archer.engine.handle import Handle
+from archer.engine.job import Options
+from archer.errors import BadRequest
+from archer.results.completion import Completion
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
+
+TOGETHER = 8
+"""Samples of one prompt that run as one request at the most."""
+AHEAD = 2
+"""By default so many times the columns of a pass are kept at work."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Samples of one prompt that are asked for at once, and where they belong in the results."""
+
+    request: Request
+    first: int
+    places: tuple[int, ...]
+    rows: int
+    """1 where nothing is drawn: all samples are the same then."""
+
+    @property
+    def kind(self) -> tuple[int, int]:
+        """Pieces of one kind hold equally much memory."""
+        (prompt,) = self.request.prompts
+        return len(prompt), self.rows
+
+    def options(self, stop: tuple[str, ...]) -> Options:
+        return Options(n=len(self.places), stop=stop, first=self.first)
+
+
+def generate(
+    model: Model,
+    request: Request,
+    *,
+    n: int = 1,
+    stop: tuple[str, ...] = (),
+    batch: int | None = None,
+    memory: int | None = None,
+    progress: bool = False,
+) -> list[Completion]:
+    """`n` completions for each prompt of the request, in order; at most `batch` rows run at a time."""
+    if batch is not None and batch < 1:
+        raise BadRequest(f"batch counts rows that are decoded together: at least 1, not {batch}.")
+    if n < 1:
+        raise BadRequest(f"n counts samples: it must be at least 1, not {n}.")
+    engine = Engine(model, memory=memory)
+    rows = batch or max(1, AHEAD * engine.budget // request.method.length)
+    pieces = deque(_pieces(request, n, rows))
+    for piece in {piece.kind: piece for piece in pieces}.values():
+        engine.check(piece.request, piece.options(stop))
+    done: dict[int, Completion] = {}
+    running: deque[tuple[_Piece, Handle]] = deque()
+    with _bar(n * len(request.prompts), progress) as made:
+        while pieces or running:
+            while pieces and (not running or _rows(running) + pieces[0].rows <= rows):
+                piece = pieces.popleft()
+                running.append((piece, engine.enqueue(piece.request, piece.options(stop))))
+            engine.turn()
+            for piece, handle in [each for each in running if each[1].done]:
+                running.remove((piece, handle))
+                done.update(zip(piece.places, handle.results(), strict=True))
+                made(len(piece.places))
+    return [done[place] for place in range(n * len(request.prompts))]
+
+
+def _rows(running: Sequence[tuple[_Piece, Handle]]) -> int:
+    return sum(piece.rows for piece, _ in running)
+
+
+def _pieces(request: Request, n: int, most: int) -> Iterator[_Piece]:
+    """Equal prompts together, each sample with the number it has among them; at most `most` rows each."""
+    draws = request.method.decoder.draws
+    places: dict[tuple[int, ...], list[int]] = {}
+    for at, prompt in enumerate(request.prompts):
+        places.setdefault(prompt, []).extend(range(at * n, (at + 1) * n))
+    for prompt, own in places.items():
+        together = min(TOGETHER, most) if draws else len(own)
+        for first in range(0, len(own), together):
+            some = tuple(own[first : first + together])
+            yield _Piece(request.only(prompt), first, some, len(some) if draws else 1)
+
+
+@contextmanager
+def _bar(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    """What to call with the number of completions that have been made."""
+    if not shown:
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda count: progress.advance(task, count)

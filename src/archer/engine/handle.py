@@ -1,0 +1,83 @@
+"""What whoever submitted a request holds of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from archer.engine.job import Job
+from archer.results.completion import Completion
+from archer.results.step import Step
+
+if TYPE_CHECKING:
+    from archer.model import Request
+
+
+class Handle:
+    """A submitted request: wait for it, watch it, or cancel it; from any thread."""
+
+    def __init__(self, job: Job, wait: Callable[[Callable[[], bool], float | None], bool]) -> None:
+        """`wait` lets the engine work until something is true; False where the time is up before."""
+        self._job = job
+        self._wait = wait
+
+    @property
+    def request(self) -> Request:
+        return self._job.request
+
+    @property
+    def done(self) -> bool:
+        return self._job.ended.is_set()
+
+    def result(self, timeout: float | None = None) -> Completion:
+        """The completion of a request for one sample."""
+        return self.results(timeout)[0]
+
+    def results(self, timeout: float | None = None) -> list[Completion]:
+        """One completion per sample; raises the error that ended the request, or TimeoutError.
+
+        From now on it goes on to its end whether or not somebody reads its steps.
+        """
+        self._job.awaited = True
+        if not self._wait(self._job.ended.is_set, timeout):
+            raise TimeoutError(f"The request has not ended within {timeout:g} s; it goes on.")
+        if self._job.error is not None:
+            raise self._job.error
+        assert self._job.completions is not None
+        return self._job.completions
+
+    def cancel(self) -> None:
+        """End it at the next turn, wherever it is; a request that has ended stays as it is."""
+        self._job.cancelled = True
+
+    def __iter__(self) -> Iterator[Step[Any]]:
+        """Its steps from now on.  A request whose reader stops stands still after a few of them.
+
+        Not if its result is waited for or the engine closes: then the steps wait here, the later ones without
+        logits, which are as wide as the vocabulary.
+
+        There is one reader at a time: another one takes over, and the first ends where it is.
+        """
+        unread: deque[Step[Any]] = deque()
+        self._job.unread = unread
+        try:
+            while True:
+                self._wait(
+                    lambda: bool(unread) or self.done or self._job.unread is not unread, None
+                )
+                if unread:
+                    yield unread.popleft()
+                elif self._job.unread is not unread:
+                    return
+                elif self._job.error is not None:
+                    raise self._job.error
+                else:
+                    return
+        finally:
+            if self._job.unread is unread:
+                self._job.unread = None
+
+    def __repr__(self) -> str:
+        state = "ended" if self.done else "running" if self._job.walk is not None else "waiting"
+        return f"<Handle of a request for {self.request.method.name!r}, {state}>"

@@ -1,0 +1,227 @@
+"""One request inside an engine: what was asked, how far it is, and who listens.
+
+Axes: n samples; samples of a method that leaves nothing to chance are one row.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from archer.decoders.base import DecodeState
+from archer.engine.footprint import kept_bytes
+from archer.engine.listener import Listener
+from archer.engine.loop import Loop
+from archer.engine.schedule import Application, Offer
+from archer.engine.walk import Walk
+from archer.errors import ArcherError, BadRequest
+from archer.results.completion import Completion, Tally, add
+from archer.results.settled_text import SettledText
+from archer.results.step import Step
+from archer.results.trace import Origin
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
+
+Priority = Literal["interactive", "batch"]
+PRIORITIES: dict[Priority, int] = {"interactive": 0, "batch": 1}
+MOST_UNREAD = 8
+"""Steps that wait for a reader; a request whose reader is behind takes no turn unless its end is awaited."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a request wants of the engine, beside its text."""
+
+    n: int = 1
+    """Samples."""
+    stop: tuple[str, ...] = ()
+    """Strings at which the text is cut."""
+    ends_early: bool = False
+    """Stop decoding once the visible text is final; what comes after the end is then never written."""
+    priority: Priority = "interactive"
+    isolated: bool = False
+    """Passes of its own: bit for bit what it would get alone."""
+    timeout: float | None = None
+    """Seconds from submission to the end."""
+    queue_timeout: float | None = None
+    """Seconds from submission to the first pass."""
+    since: float | None = None
+    """When it was asked for, by the engine's clock, where that was before its submission."""
+    owner: Hashable = None
+    first: int = 0
+    """Number of the first sample, for samples that go on where another request left off."""
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise BadRequest(f"n counts samples: it must be at least 1, not {self.n}.")
+        if self.priority not in PRIORITIES:
+            raise BadRequest(
+                f"There is no priority {self.priority!r}. Choose {' or '.join(PRIORITIES)}."
+            )
+        for name in ("timeout", "queue_timeout"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise BadRequest(f"{name} must be a number of seconds above 0, not {value!r}.")
+
+
+@dataclass(eq=False)
+class Job:
+    """A request on its way.
+
+    Its handle sets `cancelled`, `awaited` and `unread` on any thread; all else belongs to the turns.
+    """
+
+    model: Model
+    request: Request
+    options: Options
+    listener: Listener
+    submitted: float
+    loop: Loop[Any]
+    start: DecodeState
+    bytes: int
+    left: float
+    """Columns still to compute; before anything is known, one pass over everything per token."""
+    walk: Walk[Any] | None = None
+    tallies: dict[int, Tally] = field(default_factory=dict)
+    texts: dict[int, SettledText] = field(default_factory=dict)
+    passed_over: int = 0
+    cancelled: bool = False
+    unread: deque[Step[Any]] | None = None
+    """Steps for a reader, where there is one."""
+    awaited: bool = False
+    """Somebody waits for its end and for no step."""
+    completions: list[Completion] | None = None
+    error: ArcherError | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(
+        cls, model: Model, request: Request, options: Options, listener: Listener, now: float
+    ) -> Job:
+        """Make everything that needs no device; refuses stop strings without a tokenizer."""
+        (prompt,) = request.prompts
+        method = request.method
+        if options.stop and model.text is None:
+            raise BadRequest(f"{model.name!r} has no tokenizer, so it knows no stop strings.")
+        rows = options.n if method.decoder.draws else 1
+        laid = model.prompt([prompt] * rows, request.seed, options.first)
+        start = method.decoder.start(laid, method.length)
+        canvas = method.decoder.canvas(start)
+        job = cls(
+            model=model,
+            request=request,
+            options=options,
+            listener=listener,
+            submitted=now,
+            loop=model.loop(method),
+            start=start,
+            bytes=kept_bytes(model.network, method.policy, canvas),
+            left=float(canvas.rows * canvas.columns * method.length),
+        )
+        job.tallies = {row: Tally() for row in range(rows)}
+        if model.text is not None and (job.ends_early or listener.hears_text):
+            job.texts = {row: SettledText(model.text, options.stop) for row in range(rows)}
+        return job
+
+    @property
+    def rows(self) -> int:
+        return len(self.tallies)
+
+    @property
+    def ends_early(self) -> bool:
+        return bool(self.options.stop) or self.options.ends_early
+
+    def application(self, now: float) -> Application[Job]:
+        if self.walk is not None:
+            self.left = self.walk.columns_left
+        return Application(
+            tag=self,
+            waited=now - self.submitted,
+            left=self.left,
+            priority=PRIORITIES[self.options.priority],
+            passed_over=self.passed_over,
+            bytes=self.bytes,
+            rows=self.rows,
+            owner=self.options.owner,
+        )
+
+    def offer(self, now: float) -> Offer[Job]:
+        assert self.walk is not None
+        self.left = self.walk.columns_left
+        return Offer(
+            tag=self,
+            waited=now - self.submitted,
+            left=self.left,
+            priority=PRIORITIES[self.options.priority],
+            passed_over=self.passed_over,
+            columns=self.walk.next_columns,
+            isolated=self.options.isolated,
+        )
+
+    @property
+    def reader_is_behind(self) -> bool:
+        unread = self.unread  # once: its reader may go away meanwhile
+        return unread is not None and not self.awaited and len(unread) >= MOST_UNREAD
+
+    def take(self, step: Step[Any]) -> None:
+        """Fold a step in and tell whoever listens."""
+        add(self.tallies, step)
+        self.listener.stepped(step)
+        if self.texts:
+            settled, wanted = self.loop.decoder.settled(step.after), step.after.wanted
+            for index, row in enumerate(step.rows):
+                response = step.after.response[index, :wanted]
+                new = self.texts[row].feed(response, settled[index, :wanted])
+                if new and self.listener.hears_text:
+                    for sample in self._samples_of(row):
+                        self.listener.settled(sample, new)
+        unread = self.unread
+        if unread is not None:
+            room = len(unread) < MOST_UNREAD
+            rows = [row.apart() for row in step.logits.rows] if room else []
+            unread.append(step.with_rows(rows))
+
+    @property
+    def over(self) -> bool:
+        """Every sample has ended, or nothing of its text can change any more."""
+        assert self.walk is not None
+        if self.walk.done or not self.texts or not self.ends_early:
+            return self.walk.done
+        return all(self.texts[row].stopped for row in self.walk.rows)
+
+    def finish(self) -> None:
+        """Make the completions and hand them out."""
+        (prompt,) = self.request.prompts
+        origin = Origin.of(self.model, self.request)
+        made = [
+            replace(self._completion(row, len(prompt)), origin=origin) for row in range(self.rows)
+        ]
+        self.completions = [made[row] for row in range(self.rows) for _ in self._samples_of(row)]
+        self._close()
+        self.ended.set()
+        self.listener.finished(self.completions)
+
+    def fail(self, error: ArcherError) -> None:
+        self.error = error
+        self._close()
+        self.ended.set()
+        self.listener.failed(error)
+
+    def _close(self) -> None:
+        """Let go of memory."""
+        self.walk = None
+
+    def _samples_of(self, row: int) -> Sequence[int]:
+        """Samples that a row stands for."""
+        return range(self.options.n) if self.rows == 1 else (row,)
+
+    def _completion(self, row: int, prompt_tokens: int) -> Completion:
+        tally, text = self.tallies[row], self.texts.get(row)
+        if text is None or not text.stopped or not self.ends_early or tally.error is not None:
+            return self.model.completion(tally, prompt_tokens)
+        whole = tally.complete(prompt_tokens, ())
+        return replace(whole.first(text.tokens), text=text.text, finish_reason="stop")

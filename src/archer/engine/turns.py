@@ -1,0 +1,256 @@
+"""What one turn does with an engine's requests: who is dropped, admitted and chosen, and what came of it.
+
+It knows no thread and no lock: one caller at a time, who also says what time it is.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archer.engine.batch import Batch, Turn, out_of_memory
+from archer.engine.job import Job
+from archer.engine.listener import Observer, PassRecord
+from archer.engine.schedule import Offer, Room, admit, choose
+from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed
+from archer.machine.threads import computing
+from archer.results.step import Step
+
+if TYPE_CHECKING:
+    from archer.model import Model
+
+RECENT = 0.9
+"""Weight of the past in the average of columns per second."""
+RECOVERY = 1024
+"""Turns in which a limit that a shortage of memory made smaller grows back, if nothing else happens."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What an engine is doing."""
+
+    waiting: int
+    """Requests."""
+    running: int
+    """Requests."""
+    rows: int
+    bytes_used: int
+    bytes_limit: int
+    queued_columns: float
+    """Columns that waiting and running requests are still to compute, as far as one can tell."""
+    columns_per_second: float
+
+
+class Turns:
+    """The requests that wait for memory and those that have some."""
+
+    def __init__(
+        self, model: Model, observer: Observer, ceiling: int, per_owner: int | None = None
+    ) -> None:
+        """`ceiling`: bytes that requests may hold; `per_owner`: rows that run on one owner's behalf."""
+        self.waiting: list[Job] = []
+        self._ceiling = ceiling
+        self._limit = ceiling
+        """The same, smaller for a while after a shortage of memory."""
+        self._rate = 0.0
+        self._model = model
+        self._observer = observer
+        self._per_owner = per_owner
+        self._batch: Batch[Job] = Batch(model.network, model.pieces)
+
+    @property
+    def running(self) -> list[Job]:
+        return list(self._batch.walks)
+
+    @property
+    def busy(self) -> bool:
+        """Asked on any thread: a job joins the one before it leaves the other."""
+        return bool(self.waiting or self._batch.walks)
+
+    def status(self, submitted: Sequence[Job]) -> Status:
+        """Asked on any thread; `submitted` are requests that no turn has seen yet."""
+        waiting, running = [*submitted, *self.waiting], self.running
+        return Status(
+            waiting=len(waiting),
+            running=len(running),
+            rows=sum(job.rows for job in running),
+            bytes_used=sum(job.bytes for job in running),
+            bytes_limit=self._limit,
+            queued_columns=sum(job.left for job in (*waiting, *running)),
+            columns_per_second=self._rate,
+        )
+
+    def make(self, now: float, budget: int, *, cutting: bool, closing: bool) -> bool:
+        """One turn of `budget` columns; whether there was anything to do.
+
+        `cutting` cancels everything; when `closing`, nobody waits for readers that are behind.
+        """
+        self._drop_ended(now, cutting)
+        self._admit(now)
+        offers = self._offers(now, closing)
+        chosen = choose(offers, budget)
+        if chosen:
+            self._observer.skipped(sum(o.tag.rows for o in offers) - sum(j.rows for j in chosen))
+            for offer in offers:
+                offer.tag.passed_over += 1
+            for job in chosen:
+                job.passed_over = 0
+            self._update(chosen)
+        return bool(chosen)
+
+    def _update(self, chosen: Sequence[Job]) -> None:
+        """One pass and what comes of it.
+
+        If that is broken off, updates may be half made or untold: nobody goes on from there.
+        """
+        try:
+            with computing(self._model.threads):
+                made = self._batch.turn(chosen, self._make_room)
+            self._hand_out(made)
+        except BaseException as error:
+            for job in chosen:
+                self.end(job, stopped_by(error))
+            raise
+
+    def _drop_ended(self, now: float, cutting: bool) -> None:
+        for job in (*self.waiting, *self.running):
+            options, waited = job.options, now - job.submitted
+            error: ArcherError | None = None
+            if job.cancelled or cutting:
+                error = Cancelled("The request was cancelled.")
+            elif options.timeout is not None and waited > options.timeout:
+                error = Expired("running", options.timeout)
+            elif job.walk is None and options.queue_timeout and waited > options.queue_timeout:
+                error = Expired("queue", options.queue_timeout)
+            if error is not None:
+                self.end(job, error)
+
+    def _admit(self, now: float) -> None:
+        running = self._batch.walks
+        used = sum(job.bytes for job in running)
+        grown = self._limit + max(1, self._ceiling // RECOVERY)
+        self._limit = min(self._ceiling, grown) if running else self._ceiling
+        owners: Counter[Hashable] = Counter()
+        for job in running:
+            owners[job.options.owner] += job.rows
+        applications = [job.application(now) for job in self.waiting]
+        admitted = admit(applications, Room(self._limit - used, dict(owners), self._per_owner))
+        for job in self.waiting:
+            job.passed_over += bool(admitted)
+        for job in admitted:
+            if not self._begin(job):
+                self._limit = sum(job.bytes for job in running)
+                return
+            job.passed_over = 0
+            if job in self.waiting:
+                self.waiting.remove(job)
+
+    def _begin(self, job: Job) -> bool:
+        """Give it memory; False where there is none and others run that will give theirs back."""
+        begun = job.walk is not None
+        try:
+            job.walk = job.walk or job.loop.walk(job.start)
+            self._batch.add(job, job.walk)
+            if not begun:
+                job.listener.admitted()
+        except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
+            if out_of_memory(error) and job.walk is None and self._batch.walks:
+                return False
+            self.end(job, _as_archer_error(error))
+        return True
+
+    def _offers(self, now: float, closing: bool) -> list[Offer[Job]]:
+        offers = []
+        for job in self.running:
+            if job.reader_is_behind and not closing:
+                continue
+            try:
+                offers.append(job.offer(now))
+            except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
+                self.end(job, _as_archer_error(error))
+        return offers
+
+    def _make_room(self) -> bool:
+        """Swap out the youngest request that can be rebuilt; it waits for memory again."""
+        running = self._batch.walks
+        able = [job for job, walk in running.items() if walk.can_swap_out]
+        if len(running) < 2 or not able:
+            return False
+        youngest = max(able, key=lambda job: job.submitted)
+        self.waiting.append(youngest)
+        self._batch.drop(youngest).swap_out()
+        self._limit = sum(job.bytes for job in running)
+        return True
+
+    def _hand_out(self, made: Turn[Job]) -> None:
+        kinds = Counter(call.kind for _, step in made.steps for call in step.calls)
+        columns = sum(columns for _, columns in made.intervals)
+        seconds = sum(interval.seconds for interval, _ in made.intervals)
+        if seconds:
+            rate = columns / seconds
+            self._rate = rate if not self._rate else RECENT * self._rate + (1 - RECENT) * rate
+        # before anybody hears of an end, so that whoever has an answer finds it counted
+        self._observer.passed(PassRecord(seconds, columns, sum(kinds.values()), kinds))
+        steps: dict[Job, list[Step[Any]]] = {}
+        for job, step in made.steps:
+            steps.setdefault(job, []).append(step)
+        for job, own in steps.items():
+            try:
+                for step in own:
+                    job.take(step)
+                if job.over:
+                    self._leave(job)
+                    job.finish()
+            except Exception as error:  # noqa: BLE001 - a listener must not end other requests
+                self.end(job, _as_archer_error(error))
+        for job, failure in made.failed.items():
+            self.end(job, _as_archer_error(failure))
+
+    def end(self, job: Job, error: ArcherError) -> None:
+        """End a request by an error, wherever it is; one that has ended stays as it is."""
+        if job in self._batch.walks:
+            self._batch.drop(job)
+        if job in self.waiting:
+            self.waiting.remove(job)
+        if not job.ended.is_set():
+            with suppress(Exception):  # it has ended; a listener that raises has heard of it
+                job.fail(error)
+
+    def _leave(self, job: Job) -> None:
+        """Out of the batch, or out of the queue if memory ran out in the very turn that ended it."""
+        if job in self._batch.walks:
+            self._batch.drop(job)
+        else:
+            self.waiting.remove(job)
+
+
+def stopped_by(error: BaseException) -> ArcherError:
+    """What requests are told of it: the place and not the message, which may hold anything."""
+    if isinstance(error, ArcherError):
+        return error
+    if not isinstance(error, Exception):
+        return Cancelled(
+            f"The request was cancelled: its pass was broken off by {type(error).__name__}."
+        )
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    made = PassFailed(
+        f"The engine stopped by an error that nobody foresaw, {type(error).__name__} in "
+        f"{Path(place.filename).name} line {place.lineno}. Start it again."
+    )
+    made.__cause__ = error
+    return made
+
+
+def _as_archer_error(error: Exception) -> ArcherError:
+    if isinstance(error, ArcherError):
+        return error
+    if out_of_memory(error):
+        return OutOfMemory(
+            "There is not enough memory for this request. Shorten prompt or length, or ask for fewer samples."
+        )
+    return PassFailed(f"The request failed inside a pass: {type(error).__name__}: {error}")

@@ -1,0 +1,228 @@
+"""Text <-> token ids for one model: prompts in, responses out, single tokens for display."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+
+from archer.errors import BadModel, BadRequest
+from archer.loading.checkpoint import Folder
+from archer.loading.model_files import one_line, some_of
+from archer.loading.text.chat_template import REMEDY, ChatTemplate, Message, read_template
+from archer.loading.text.tokenizer_files import (
+    LARGEST_ID,
+    is_panic,
+    read_tokenizer,
+    read_tokenizer_config,
+    token_names,
+)
+from archer.loading.text.unsure_end import UnsureEnd, is_byte, unsure_end
+
+Chat = str | Sequence[Mapping[str, object]]
+"""One prompt of a chat model: the user's text, or messages with `role` and `content`."""
+LONGEST_WORD = 256
+"""Characters of a word that WordPiece may take apart; the time for that grows with their third power."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text codec of a model folder. It never adds tokens that the prompt does not spell."""
+
+    where: str
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    added: Mapping[str, int]
+    """Tokens that are more than pieces of text: markers of turns, of masks, of the end."""
+    end_ids: frozenset[int]
+    """Ids after which a response is over."""
+    mask: int
+
+    def encode_chat(self, chat: Chat, *, allow_special: bool = False) -> list[int]:
+        """One prompt by the folder's chat template."""
+        return self.encode_chats([chat], allow_special=allow_special)[0]
+
+    def encode_chats(
+        self,
+        chats: Sequence[Chat],
+        *,
+        prefixes: Sequence[str] | None = None,
+        allow_special: bool = False,
+    ) -> list[list[int]]:
+        """Many prompts at the price of one rendering.
+
+        `prefixes` open the answers: each follows its rendered chat and is encoded together with it.
+        """
+        begun = [""] * len(chats) if prefixes is None else prefixes
+        if self.template is None:
+            raise BadRequest(f"{self.where} has no chat template; {REMEDY}.")
+        conversations = [_messages(chat) for chat in chats]
+        for message in (message for each in conversations for message in each):
+            self._check_spelling(message["role"], allow_special)
+            self._check_spelling(message["content"], allow_special)
+        for prefix in begun:
+            self._check_spelling(prefix, allow_special)
+        rendered = self.template.render(conversations)
+        return [self._ids(text + prefix) for text, prefix in zip(rendered, begun, strict=True)]
+
+    def encode_raw(self, text: str, *, allow_special: bool = False) -> list[int]:
+        """The text as it stands, without template and without a begin-of-text token."""
+        if not text:
+            raise BadRequest("The prompt is empty; give some text.")
+        self._check_spelling(text, allow_special)
+        return self._ids(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of a response; special tokens, masks and ids without a token leave no trace."""
+        with self._guarded():
+            return self.tokenizer.decode(self._known(ids), skip_special_tokens=True)
+
+    def decode_whole(self, ids: Iterable[int]) -> str:
+        """The text with its special tokens spelled out, such as a prompt with the marks of its turns."""
+        with self._guarded():
+            return self.tokenizer.decode(list(ids), skip_special_tokens=False)
+
+    def decode_certain(self, ids: Iterable[int]) -> str:
+        """The beginning of `decode(ids)` that stays whatever ids follow these."""
+        known = self._known(ids)
+        match self._unsure_end:
+            case UnsureEnd.EVERYTHING:
+                return ""
+            case UnsureEnd.BYTES:
+                while known and self._may_join_bytes(known[-1]):
+                    known.pop()
+            case _:
+                pass
+        with self._guarded():
+            text = self.tokenizer.decode(known, skip_special_tokens=True)
+        whole = self._unsure_end is not UnsureEnd.CHARACTER
+        return text if whole else text.removesuffix("\N{REPLACEMENT CHARACTER}")
+
+    def piece(self, id: int) -> str:
+        """How one id looks: its text, a marker's name, or escaped bytes if it is no whole text."""
+        token = self._token(id)
+        if token is None:
+            return f"<{id}>"
+        if token in self.added:
+            return token
+        text = self.decode_whole([id])
+        alphabet = _byte_alphabet()
+        if "\N{REPLACEMENT CHARACTER}" in text and set(token) <= alphabet.keys():
+            text = bytes(alphabet[c] for c in token).decode("utf-8", "backslashreplace")
+        return "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in text)
+
+    def spelled_specials(self, text: str) -> list[str]:
+        """Added tokens that the text spells out, or that it would be encoded to."""
+        found = set(self._ids(text))
+        return [token for token, id in self.added.items() if token in text or id in found]
+
+    def _check_spelling(self, text: str, allow_special: bool) -> None:
+        spelled = self.spelled_specials(text)
+        if spelled and not allow_special:
+            raise BadRequest(
+                f"The prompt spells the special token {some_of(spelled)}, which the model would "
+                "take for the real one; change the text, or allow it (allow_special=True)."
+            )
+
+    def _ids(self, text: str) -> list[int]:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise BadRequest("The prompt is not valid Unicode text.") from error
+        if len(text) > LONGEST_WORD and isinstance(self.tokenizer.model, WordPiece):
+            self._check_words(text)
+        with self._guarded():
+            return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _check_words(self, text: str) -> None:
+        """Refuse a word for which a search for its pieces, from each letter to each other, takes minutes."""
+        normalizer, splitter = self.tokenizer.normalizer, self.tokenizer.pre_tokenizer
+        with self._guarded():
+            plain = text if normalizer is None else normalizer.normalize_str(text)
+            words = (
+                [plain] if splitter is None else [w for w, _ in splitter.pre_tokenize_str(plain)]
+            )
+        longest = max(map(len, words), default=0)
+        if longest > LONGEST_WORD:
+            raise BadRequest(
+                f"The prompt has a word of {longest} characters; the tokenizer of {self.where} takes "
+                f"words of at most {LONGEST_WORD}. Put spaces into it."
+            )
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Whatever the library that tokenizes raises, its panics too, becomes an error like others."""
+        try:
+            yield
+        except BaseException as error:
+            if not (isinstance(error, Exception) or is_panic(error)):
+                raise
+            reason = one_line(error)
+            raise BadModel(
+                f"The tokenizer of {self.where} fails on this text: {reason}. Take it from the "
+                "model's original repository."
+            ) from error
+
+    @cached_property
+    def _unsure_end(self) -> UnsureEnd:
+        return unsure_end(self.tokenizer)
+
+    def _may_join_bytes(self, id: int) -> bool:
+        """A byte token, or one that may leave no trace between two of them."""
+        token = self._token(id)
+        return token is None or token in self.added or is_byte(token)
+
+    def _known(self, ids: Iterable[int]) -> list[int]:
+        return [id for id in ids if self._token(id) is not None and id != self.mask]
+
+    def _token(self, id: int) -> str | None:
+        return self.tokenizer.id_to_token(id) if 0 <= id < LARGEST_ID else None
+
+
+def read_text(folder: Folder) -> Text | None:
+    """The codec of the folder; None where it has no tokenizer and takes token ids only."""
+    tokenizer = read_tokenizer(folder.path, folder.architecture, folder.shape.vocabulary)
+    if tokenizer is None:
+        return None
+    config = read_tokenizer_config(folder.path)
+    ends = map(tokenizer.token_to_id, folder.architecture.turn_ends)
+    added = {each.content: id for id, each in tokenizer.get_added_tokens_decoder().items()}
+    return Text(
+        where=str(folder.path),
+        tokenizer=tokenizer,
+        template=read_template(folder.path, config, token_names(folder.path, config)),
+        added=added,
+        end_ids=frozenset(folder.eos) | {id for id in ends if id is not None},
+        mask=folder.mask,
+    )
+
+
+def _messages(chat: Chat) -> list[Message]:
+    messages = [{"role": "user", "content": chat}] if isinstance(chat, str) else chat
+    checked: list[Message] = []
+    for message in messages:
+        match message:
+            case {"role": str(role), "content": str(content), **rest} if not rest:
+                checked.append({"role": role, "content": content})
+            case _:
+                raise BadRequest(
+                    "A chat message must have a role and a content, both text, and no more."
+                )
+    if not any(message["content"].strip() for message in checked):
+        raise BadRequest("The prompt is empty; give some text.")
+    return checked
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+@cache
+def _byte_alphabet() -> dict[str, int]:
+    """Byte-level tokenizers write each byte as a letter: printable ones as they are."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in printable]
+    alphabet = {chr(byte): byte for byte in printable}
+    return alphabet | {chr(0x100 + place): byte for place, byte in enumerate(others)}

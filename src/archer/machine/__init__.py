@@ -1,0 +1,1 @@
+"""What this machine has: devices, threads, memory, signals."""

@@ -1,0 +1,142 @@
+"""Which device and dtype to compute with, and whether bfloat16 can be trusted on this processor.
+
+Some machines advertise matrix instructions and then refuse them: the first bfloat16 product ends
+the process with SIGILL, which no `try` can catch. So the trial runs in a child process. Nothing
+here changes the environment or a setting of torch.
+"""
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from archer.machine.signals import signal_name
+
+ISA_VARIABLE = "ONEDNN_MAX_CPU_ISA"
+ISA_VALUE = "AVX512_CORE_BF16"
+ISA_SETTING = f"{ISA_VARIABLE}={ISA_VALUE}"
+
+WRONG_RESULT_CODE = 3
+PROBE_SECONDS = 60.0
+PROBE_SCRIPT = f"""
+import sys, torch
+from torch.nn.functional import linear, scaled_dot_product_attention as attention
+
+def draw(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+def close(operation, *inputs):
+    low = [x.bfloat16() for x in inputs]
+    exact = operation(*[x.float() for x in low])
+    error = operation(*low).float() - exact
+    return bool(error.abs().max() <= 0.02 * exact.abs().max())
+
+good = all(
+    close(torch.matmul, draw(rows, 128), draw(128, 64))
+    and close(linear, draw(rows, 128), draw(64, 128), draw(64))
+    and close(attention, draw(1, 2, rows, 64), draw(1, 2, 96, 64), draw(1, 2, 96, 64))
+    for rows in (1, 64)
+)
+sys.exit(0 if good else {WRONG_RESULT_CODE})
+"""
+# -P keeps the working directory off the import path: a stray torch.py there must not run.
+PROBE_COMMAND = (sys.executable, "-P", "-c", PROBE_SCRIPT)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How one child process ended; `detail` names the signal, the exit code or the time limit."""
+
+    outcome: Literal["ok", "killed", "wrong result", "timed out", "failed"]
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == "ok"
+
+    def __str__(self) -> str:
+        return f"{self.outcome} {self.detail}".rstrip()
+
+
+@dataclass(frozen=True)
+class Bf16:
+    """The verdict on bfloat16 on the processor.
+
+    `as_is` was tried in the present environment, `with_variable` with the instruction set capped;
+    the latter is None where it was not needed or would not have helped.
+    """
+
+    as_is: Attempt
+    with_variable: Attempt | None = None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why bfloat16 must not be used on this processor and what to do; None where it is safe."""
+        if self.as_is.ok:
+            return None
+        cause = f"bfloat16 is not safe on this processor: a trial computation ended as {self.as_is}"
+        if self.with_variable is not None and self.with_variable.ok:
+            return f"{cause}. Set {ISA_SETTING} before Python starts, or use float32."
+        return f"{cause}. Use float32."
+
+
+def default_device() -> str:
+    """The type of the accelerator torch sees ("cuda", "mps", ...), else "cpu"."""
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is None or not torch.accelerator.is_available():
+        return "cpu"
+    return accelerator.type
+
+
+def default_dtype(device_type: str) -> torch.dtype:
+    """bfloat16 on an accelerator; float32 on a processor, where bfloat16 may be unsafe."""
+    return torch.float32 if device_type == "cpu" else torch.bfloat16
+
+
+@functools.cache
+def bf16_refusal(device_type: str) -> str | None:
+    """None where bfloat16 work may start on this type of device, else the sentence to refuse with.
+
+    Only a processor is tried, once per process, in the environment as it is at that moment.
+    """
+    return probe_bf16().refusal if device_type == "cpu" else None
+
+
+def probe_bf16(command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS) -> Bf16:
+    """Try bfloat16 in a child process and, where that goes wrong, once more with the remedy."""
+    as_is = _attempt(command, seconds, os.environ)
+    if as_is.outcome in ("ok", "timed out"):
+        return Bf16(as_is)
+    return Bf16(as_is, _attempt(command, seconds, {**os.environ, ISA_VARIABLE: ISA_VALUE}))
+
+
+def _attempt(command: Sequence[str], seconds: float, environment: Mapping[str, str]) -> Attempt:
+    try:
+        child = subprocess.run(
+            command,
+            env=environment,
+            timeout=seconds,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Attempt("timed out", f"after {seconds:g} s")
+    except OSError as error:
+        return Attempt("failed", f"to start ({error})")
+    if child.returncode < 0:
+        return Attempt("killed", f"by {signal_name(-child.returncode)}")
+    if child.returncode == WRONG_RESULT_CODE:
+        return Attempt("wrong result")
+    if child.returncode:
+        last_words = child.stderr.strip().rpartition("\n")[2] or "no message"
+        return Attempt("failed", f"with exit code {child.returncode} ({last_words})")
+    return Attempt("ok")

@@ -1,0 +1,283 @@
+"""Building a method from its name and settings.
+
+A method is spelled `decoder`, `decoder+policy` or `decoder+policy:value`, or has a name of its own in the
+catalogue, which takes a value as well: `archer:11`.  Other packages may add decoders and policies.  A setting
+that a method does not use is refused, never ignored; so is a pair that cannot work.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from pydantic import ValidationError
+
+from archer.decoders.base import Decoder
+from archer.decoders.wrappers import EndOfText, Guided
+from archer.errors import BadRequest, meant
+from archer.methods import compatibility
+from archer.methods.catalogue import (
+    ALIASES,
+    COMMON,
+    DEFAULT_METHOD,
+    METHODS,
+    PAPER_METHOD,
+    PRESETS,
+    Part,
+    Shared,
+)
+from archer.methods.settings import (
+    DECODER_VERBS,
+    DECODERS,
+    POLICIES,
+    POLICY_VERBS,
+    TRUE_OR_FALSE,
+    Settings,
+    allowed,
+    described,
+    missing,
+    names_of_settings,
+)
+from archer.policies.base import Policy
+from archer.policies.prompt_cache import Eager
+
+MOST_OWNERS = 3
+"""Named in a refusal."""
+RECOMMENDED = 0
+"""The length of a method that names none: what the model recommends."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A decoder and a policy with all their settings.
+
+    Goes wherever a method's name goes: `model.generate(prompt, Method(MyDecoder(), Archer(radius=8)))`.
+    """
+
+    decoder: Decoder[Any]
+    policy: Policy = field(default_factory=Eager)
+    length: int = RECOMMENDED
+    name: str = ""
+    """Made of the names of the two classes where none is given."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Every setting it takes, given and defaulted, as plain data: `build` makes the same of them."""
+
+    def __post_init__(self) -> None:
+        parts = (self.decoder, self.policy)
+        if not self.name:
+            object.__setattr__(self, "name", "+".join(_kebab(type(part)) for part in parts))
+        if not self.settings:
+            own = {k: v for part in parts if _has_fields(part) for k, v in _values(part).items()}
+            length = {"length": self.length} if self.length != RECOMMENDED else {}
+            object.__setattr__(self, "settings", length | own)
+
+
+def adopt(
+    method: Method,
+    settings: Mapping[str, Any],
+    preset: str | None = None,
+    recommended: int | None = None,
+) -> Method:
+    """A method that the user put together, checked as `build` checks named ones; only `length` may be new.
+
+    Where neither says a length, it is the `recommended` one, as for named methods.
+    """
+    wanted = _canonical(settings)
+    usual = recommended or Shared.length
+    length = wanted.pop("length", method.length if method.length != RECOMMENDED else usual)
+    if wanted or preset is not None:
+        what = "a preset" if preset is not None else f"the setting {next(iter(wanted))!r}"
+        raise BadRequest(
+            f"The method {method.name!r} is given with its settings already; it cannot be given {what} "
+            "as well. Give settings to its decoder and its policy, or give its name."
+        )
+    for part, verbs, what in (
+        (method.decoder, DECODER_VERBS, "decoder"),
+        (method.policy, POLICY_VERBS, "policy"),
+    ):
+        absent = missing(part, verbs)
+        if absent or isinstance(part, type):
+            reason = f"has no {', '.join(absent)}" if absent else "is a class: make one of it"
+            raise BadRequest(f"The {what} of the method {method.name!r} {reason}.")
+    shared = _make(COMMON, {"length": length})
+    names = (_kebab(type(method.decoder)), _kebab(type(method.policy)))
+    method.decoder.check(shared.length)
+    compatibility.check(method.decoder, method.policy, names, shared.length)
+    if shared.length == method.length:
+        return method
+    complete = {"length": shared.length, **method.settings} | {"length": shared.length}
+    return dataclasses.replace(method, length=shared.length, settings=complete)
+
+
+def settings(method: str = DEFAULT_METHOD) -> Settings:
+    """Every setting that a method takes, with its default, its range and its meaning."""
+    decoder, policy, _ = _spelled(method)
+    found = Settings()
+    for part in (COMMON, DECODERS[decoder], POLICIES[policy]):
+        found |= described(part)
+    return found
+
+
+def default_method(preset: str | None = None, settings: Mapping[str, Any] | None = None) -> str:
+    """What decodes where nobody names a method: in Python, on the command line and by the server.
+
+    Who gives a named preset or a radius means the paper's method: the presets are the paper's, and our
+    default has no radius.
+    """
+    radius = (settings or {}).get("radius")
+    return DEFAULT_METHOD if preset is None and radius is None else PAPER_METHOD
+
+
+def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> Method:
+    """Look `name` up and make its parts; refuses unknown names, unused settings and values out of range."""
+    decoder_name, policy_name, given = _spelled(name)
+    decoder, policy = DECODERS[decoder_name], POLICIES[policy_name]
+    accepted = set().union(*(names_of_settings(part) for part in (COMMON, decoder, policy)))
+    chosen = _canonical(settings)
+    for key in chosen:
+        if key not in accepted:
+            raise BadRequest(
+                f"The method {name!r} does not use the setting {key!r}."
+                f"{_owners(key) or meant(key, accepted) or meant(key, _all_settings())} "
+                f"It takes: {', '.join(sorted(accepted))}."
+            )
+    for key in given:
+        if key in chosen:
+            raise BadRequest(
+                f"{key!r} is given twice, in the method's name {name!r} and as a setting."
+            )
+    wanted = {k: v for k, v in _preset(preset).items() if k in accepted} | chosen | given
+    parts = [_make(part, wanted) for part in (COMMON, decoder, policy)]
+    shared, rule, cache = parts
+    rule.check(shared.length)
+    compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
+    complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
+    return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
+
+
+def _all_settings() -> set[str]:
+    """Of any decoder or cache."""
+    parts = (*DECODERS.values(), *POLICIES.values())
+    return set().union(*(names_of_settings(part) for part in parts))
+
+
+def _owners(setting: str) -> str:
+    """Which decoders and caches a setting belongs to, as a sentence; nothing where there are none."""
+    owners = [
+        repr(name)
+        for table in (DECODERS, POLICIES)
+        for name, part in table.items()
+        if setting in names_of_settings(part)
+    ]
+    if not owners:
+        return ""
+    more = " and others" if len(owners) > MOST_OWNERS else ""
+    return f" That belongs to {', '.join(owners[:MOST_OWNERS])}{more}."
+
+
+def in_full(name: str) -> str:
+    """A method's name as decoder+cache, without values: `archer:11` -> `saber+archer`."""
+    decoder, policy, _ = _spelled(name)
+    return f"{decoder}+{policy}"
+
+
+def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
+    if shared.eos != "none":
+        decoder = EndOfText(decoder, shared.eos)
+    return Guided(decoder, shared.guidance) if shared.guidance > 0 else decoder
+
+
+def _spelled(name: str) -> tuple[str, str, dict[str, Any]]:
+    """Decoder name, policy name, and settings given as `part:value`."""
+    named, colon, value = name.partition(":")
+    by_name = named in METHODS and "+" not in name
+    parts = METHODS[named][0].split("+") if by_name else name.split("+")
+    if by_name and colon:
+        parts[0 if POLICIES[parts[1]].main is None else 1] += colon + value
+    if len(parts) == 1:
+        parts.append("eager")
+    if len(parts) > 2:
+        raise BadRequest(f"{name!r} has more than a decoder and a cache: write decoder+cache.")
+    given: dict[str, Any] = {}
+    names = []
+    for part, table, what in zip(
+        parts, (DECODERS, POLICIES), ("decoder", "cache policy"), strict=True
+    ):
+        bare, colon, value = part.partition(":")
+        if bare not in table:
+            raise BadRequest(_unknown(name, bare, table, what))
+        names.append(bare)
+        if colon:
+            main = table[bare].main
+            if main is None or not value:
+                raise BadRequest(f"{part!r} means nothing: {bare!r} takes {_main(table[bare])}.")
+            given[main] = value
+    return names[0], names[1], given
+
+
+def _main(part: Part) -> str:
+    return "no value" if part.main is None else f"its {part.main} after the colon"
+
+
+def _unknown(name: str, part: str, table: Mapping[str, Part], what: str) -> str:
+    hint = meant(part, table if "+" in name else (*METHODS, *table))
+    return (
+        f"There is no method {name!r}: {part!r} is not a {what}.{hint} "
+        f"Methods: {', '.join(METHODS)}; or decoder+policy with decoders {', '.join(DECODERS)} "
+        f"and policies {', '.join(POLICIES)}."
+    )
+
+
+def _canonical(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate aliases and drop what was left unset."""
+    chosen: dict[str, Any] = {}
+    for key, value in settings.items():
+        target = ALIASES.get(key, key)
+        if value is None:
+            continue
+        if target in chosen:
+            alias = next(name for name, meant in ALIASES.items() if meant == target)
+            raise BadRequest(f"{alias!r} and {target!r} are the same setting; give one of them.")
+        chosen[target] = value
+    return chosen
+
+
+def _preset(name: str | None) -> Mapping[str, Any]:
+    if name is None:
+        return {}
+    if name not in PRESETS:
+        raise BadRequest(
+            f"There is no preset {name!r}.{meant(name, PRESETS)} Presets: {', '.join(PRESETS)}."
+        )
+    return PRESETS[name]
+
+
+def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
+    own = names_of_settings(part)
+    for name, value in wanted.items():
+        if name in own and isinstance(value, bool) and allowed(part, name) != TRUE_OR_FALSE:
+            raise BadRequest(f"{name} must be {allowed(part, name)}, not {value}.")
+    try:
+        return part.make(**{k: v for k, v in wanted.items() if k in own}, **part.fixed)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        raise BadRequest(
+            f"{name} must be {allowed(part, name)}, not {first['input']!r}."
+        ) from error
+
+
+def _kebab(made: type) -> str:
+    """BlockArcher -> block-archer."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", made.__name__).lower()
+
+
+def _has_fields(part: object) -> bool:
+    return dataclasses.is_dataclass(part)
+
+
+def _values(part: Any) -> dict[str, Any]:
+    return {item.name: getattr(part, item.name) for item in fields(part)}

@@ -1,0 +1,136 @@
+"""Which decoder goes with which cache, told from what the two declare.
+
+A decoder reads the logits of some columns; a policy always answers some.  A rollback decoder reads what it
+has placed, and a cache that froze it has no answer: the paper's Proposition 1 as a check before any pass.
+Which models a pair goes with is told from the decoder's question and from whether the cache knows what a
+column sees under block-causal attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from archer.decoders.base import Decoder
+from archer.errors import Incompatible
+from archer.methods.catalogue import Part
+from archer.passes.canvas import Prompt, Scope
+from archer.policies.base import Policy
+
+if TYPE_CHECKING:
+    from archer.methods.build import Method
+
+READS = {
+    Scope.MASKS: "reads only the masks of the current block",
+    Scope.BLOCK: "also reads the logits of tokens it has placed in the current block, to revise them",
+    Scope.RESPONSE: "also reads the logits of tokens it has placed, in earlier blocks too, to revise them",
+}
+
+
+SOME_LENGTH = 64
+"""A response for which every decoder's default settings are valid."""
+
+
+class Verdict(StrEnum):
+    """How well two parts go together."""
+
+    YES = "yes"
+    ONE_BLOCK = "one block"
+    """Only when the response is decoded as one block."""
+    NO = "no"
+
+
+def verdict(reads: Scope, answers: Scope) -> Verdict:
+    if reads <= answers:
+        return Verdict.YES
+    if reads is Scope.RESPONSE and answers is Scope.BLOCK:
+        return Verdict.ONE_BLOCK
+    return Verdict.NO
+
+
+class Attention(StrEnum):
+    """Which models a decoder is for."""
+
+    ANY = "any"
+    FULL = "full attention"
+    BLOCK_CAUSAL = "block-causal attention"
+
+
+def attention_of(decoder: Decoder[Any], length: int) -> Attention:
+    """Told from its first question: does it say what a column sees, or add columns after the response."""
+    canvas = decoder.canvas(decoder.start(Prompt.of([[0]], mask=1), length))
+    if canvas.attention_block is not None:
+        return Attention.BLOCK_CAUSAL
+    return Attention.FULL if canvas.columns > canvas.response.stop else Attention.ANY
+
+
+def matrix(
+    decoders: Mapping[str, Part], policies: Mapping[str, Part], *, block_causal: bool = False
+) -> dict[str, dict[str, Verdict]]:
+    """Every pair, with the parts' default settings, on models with full or with block-causal attention.
+
+    Decoders that are for the other kind only are left out, or refused everywhere where the table says why.
+    """
+    caches: dict[str, Policy] = {name: part.make(**part.fixed) for name, part in policies.items()}
+    table = {}
+    for name, part in decoders.items():
+        decoder: Decoder[Any] = part.make(**part.fixed)
+        kind = attention_of(decoder, SOME_LENGTH)
+        if not block_causal and kind is Attention.BLOCK_CAUSAL:
+            continue
+        row = {key: verdict(decoder.reads, cache.answers) for key, cache in caches.items()}
+        if block_causal:
+            row = {
+                key: found if caches[key].block_causal and kind != Attention.FULL else Verdict.NO
+                for key, found in row.items()
+            }
+        table[name] = row
+    return table
+
+
+def check_attention(method: Method, block: int | None) -> None:
+    """Refuse a method that does not go with the model's attention: full, or in blocks of `block`."""
+    kind = attention_of(method.decoder, method.length)
+    if block is None:
+        if kind is Attention.BLOCK_CAUSAL:
+            raise Incompatible(
+                f"{method.name!r} is made for block-causal attention, in which a column sees nothing "
+                "after its block; this model sees the whole response from everywhere. Use it with a "
+                "LLaDA2 model, or choose another decoder here, such as saber."
+            )
+        return
+    if kind is Attention.FULL:
+        raise Incompatible(
+            f"{method.name!r} asks about extra columns after the response, at positions inside it; in a "
+            "model with block-causal attention a column there would belong to no block. Choose another "
+            "decoder, such as llada2-edit."
+        )
+    if not method.policy.block_causal:
+        raise Incompatible(
+            f"{method.name!r} has a cache that approximates full attention. This model attends "
+            "block-causally, where archer keeps every finished block and is exact. Choose archer, late, "
+            "surprise, age or eager."
+        )
+
+
+def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length: int) -> None:
+    """Refuse a pair that cannot work at this length, naming both sides and why."""
+    found = verdict(decoder.reads, policy.answers)
+    if found is Verdict.YES or (found is Verdict.ONE_BLOCK and _is_one_block(decoder, length)):
+        return
+    remedy = "Use a cache that recomputes the whole response: "
+    remedy += "eager, archer, late, surprise, age or dllm-cache"
+    if found is Verdict.ONE_BLOCK:
+        remedy += ", or decode the response as one block"
+    raise Incompatible(
+        f"{names[0]!r} does not go with {names[1]!r}: {names[0]!r} {READS[decoder.reads]}, but "
+        f"{names[1]!r} does not recompute them, because {policy.why}. {remedy}."
+    )
+
+
+def _is_one_block(decoder: Decoder[Any], length: int) -> bool:
+    state = decoder.start(Prompt.of([[0]], mask=1), length)
+    canvas = decoder.canvas(state)
+    whole = [canvas.response.start, canvas.response.stop]
+    return bool((canvas.block == whole).all())

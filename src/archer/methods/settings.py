@@ -1,0 +1,142 @@
+"""The parts of methods by name, Archer's own and those of other packages, and what their settings are."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, fields
+from typing import Any
+
+import pydantic
+from pydantic.dataclasses import is_pydantic_dataclass
+
+from archer.methods import catalogue
+from archer.methods.catalogue import Part
+from archer.methods.extensions import Extended
+
+DECODER_VERBS = ("reads", "draws", "check", "start", "limit", "settled", "canvas", "step")
+TRUE_OR_FALSE = "true or false"
+POLICY_VERBS = ("answers", "recompute", "inside_layers")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a method: what it is if nothing is said, what it may be, and what it does."""
+
+    name: str
+    default: Any
+    allowed: str
+    meaning: str
+
+    @property
+    def shown_default(self) -> str:
+        return "auto" if self.default is None else f"{self.default}"
+
+
+class Settings(dict[str, Setting]):
+    """The settings of a method by name; as text a line each."""
+
+    def __repr__(self) -> str:
+        rows = [(f"{each.name}={each.shown_default}", each) for each in self.values()]
+        width = max((len(shown) for shown, _ in rows), default=0) + 2
+        return "\n".join(
+            f"{shown:<{width}}{each.allowed}{'. ' if each.meaning else ''}{each.meaning}"
+            for shown, each in rows
+        )
+
+
+def described(part: Part) -> Settings:
+    """The settings of one part that its name leaves open."""
+    meanings = _meanings(part.make)
+    return Settings(
+        (
+            item.name,
+            Setting(item.name, item.default, allowed(part, item.name), meanings.get(item.name, "")),
+        )
+        for item in fields(part.make)
+        if item.name not in part.fixed
+    )
+
+
+def names_of_settings(part: Part) -> set[str]:
+    declared: tuple[Field[Any], ...] = fields(part.make)
+    return {item.name for item in declared} - set(part.fixed)
+
+
+def allowed(part: Part, name: str) -> str:
+    """What a setting may be, in words, from its declaration."""
+    schema = pydantic.TypeAdapter(part.make).json_schema()["properties"][name]
+    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
+    return " or ".join(_in_words(kind) for kind in kinds)
+
+
+def _in_words(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return "one of " + ", ".join(schema["enum"])
+    words = {"integer": "a whole number", "number": "a number", "boolean": TRUE_OR_FALSE}
+    bounds = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+    }
+    limits = [f"{word} {schema[key]:g}" for key, word in bounds.items() if key in schema]
+    kind = schema.get("description") or words.get(
+        schema.get("type", ""), "a list of lists of numbers"
+    )
+    return ", ".join([kind, *limits])
+
+
+def missing(part: object, verbs: Iterable[str]) -> list[str]:
+    return [verb for verb in verbs if not hasattr(part, verb)]
+
+
+def _adopter(verbs: tuple[str, ...]) -> Callable[[object], Part]:
+    """Makes a row of the catalogue of a class, or takes one as it is."""
+
+    def adopted(found: object) -> Part:
+        part = found if isinstance(found, Part) else None
+        make = found if part is None else part.make
+        if not isinstance(make, type) or not is_pydantic_dataclass(make):
+            raise TypeError("it must be a pydantic dataclass, or a Part with one")
+        absent = missing(make, verbs)
+        if absent:
+            raise TypeError(f"it has no {', '.join(absent)}")
+        return part or Part(make, _first_line(make), {}, getattr(make, "main", None))
+
+    return adopted
+
+
+def _first_line(made: type) -> str:
+    return (inspect.getdoc(made) or made.__name__).partition("\n")[0].rstrip(".")
+
+
+def _meanings(made: type) -> dict[str, str]:
+    """The sentence under each field, from the source of the class and of those it inherits from."""
+    return {k: v for base in reversed(made.__mro__) for k, v in _own_meanings(base).items()}
+
+
+def _own_meanings(made: type) -> dict[str, str]:
+    """Of the fields that a class declares itself; nothing where there is no source."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(made)))
+    except (OSError, SyntaxError, TypeError):
+        return {}
+    (definition,) = tree.body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for above, below in itertools.pairwise(definition.body):
+        match above, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                value=ast.Constant(value=str(said))
+            ):
+                found[name] = " ".join(said.split())
+    return found
+
+
+DECODERS = Extended(catalogue.DECODERS, "archer.decoders", _adopter(DECODER_VERBS))
+POLICIES = Extended(catalogue.POLICIES, "archer.policies", _adopter(POLICY_VERBS))
+"""The names of the catalogue, and those of other packages."""

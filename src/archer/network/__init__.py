@@ -1,0 +1,1 @@
+"""Weights to numbers: knows no column, no request."""

@@ -1,0 +1,183 @@
+"""A mixture of experts: where a token row is sent, and the products of the experts that got rows.
+
+Axes: N token rows, d width, E experts, k experts per row, f inner width of an expert.
+
+Rows are sorted by expert, so that each expert makes one product for all of its rows and an expert without
+rows makes none.  That is a loop over the experts, each of which adds to its rows before the next one begins,
+or, on cards that have it, torch's grouped product, which leaves the number of rows per expert on the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from archer.network.int8 import product
+from archer.network.router import Router
+
+TOGETHER = 4
+"""Rows of an expert are filled up to a multiple of this: processors take fewer rows through other code, and
+what a row becomes must not depend on which others were sent to the same expert."""
+GROUPED_DTYPE, GROUPED_SINCE = torch.bfloat16, (8, 0)
+"""What torch's grouped product takes, and the compute capability it needs."""
+TINY = 1e-20
+"""Added to the sum that the released LLaDA2 divides its weights by."""
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The mixture of a network: its sizes, and how rows are sent."""
+
+    count: int
+    active: int
+    """Experts per row."""
+    inner: int
+    """Inner width of each."""
+    shared: int
+    """Inner width of the expert that every row goes through; 0 where there is none."""
+    dense_layers: int
+    """Layers at the front with an ordinary feed-forward."""
+    router: Router
+    groups: int = 1
+    kept_groups: int = 1
+    scale: float = 1.0
+    """What the weights of a row add up to with grouped sigmoids."""
+    first: int = 0
+    """The first expert whose weights are here."""
+    held: int | None = None
+    """How many are here, where the others are with other shards; None means all."""
+
+    @property
+    def here(self) -> int:
+        """How many experts have their weights here."""
+        return self.count if self.held is None else self.held
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Where each row goes, and how much of each answer it takes."""
+
+    experts: Tensor
+    """Long[N, k]"""
+    weights: Tensor
+    """[N, k], at least float32"""
+    away: Tensor | None = None
+    """Bool[N, k]: sent to an expert of another shard; None where all experts are here."""
+
+    def to(self, experts: Experts) -> Sent:
+        """The same, experts counted from the first that is here; those away get the number past them."""
+        if experts.held is None:
+            return self
+        away = (self.experts < experts.first) | (self.experts >= experts.first + experts.held)
+        own = (self.experts - experts.first).masked_fill(away, experts.held)
+        return Sent(own, self.weights, away)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The weights of all experts of a layer."""
+
+    gate_up: Tensor
+    """[E, 2 f, d]"""
+    down: Tensor
+    """[E, d, f]"""
+    gate_up_scale: Tensor | None = None
+    """[E, 2 f, g] where the weights are Int8"""
+    down_scale: Tensor | None = None
+    """[E, d, g'] where the weights are Int8"""
+
+    def answer(self, expert: int, rows: Tensor) -> Tensor:
+        """[n, d] -> [n, d]: one expert's SwiGLU."""
+        scales = (self.gate_up_scale, self.down_scale)
+        wide, narrow = (None if scale is None else scale[expert] for scale in scales)
+        gate, up = product(rows, self.gate_up[expert], wide).chunk(2, dim=-1)
+        return product(F.silu(gate) * up, self.down[expert], narrow)
+
+
+def send(normed: Tensor, router: Tensor, bias: Tensor | None, experts: Experts) -> Sent:
+    """[N, d] -> experts and weights of each row.  A near tie at the last place makes this discontinuous."""
+    if experts.router is Router.SOFTMAX:
+        scores = _wide(F.linear(normed, router)).softmax(dim=-1)
+        weights, chosen = scores.topk(experts.active, dim=-1)
+        return Sent(chosen, weights).to(experts)
+    scores = F.linear(_wide(normed), _wide(router)).sigmoid()
+    ranked = scores if bias is None else scores + bias
+    chosen = _in_best_groups(ranked, experts).topk(experts.active, dim=-1).indices
+    weights = scores.gather(-1, chosen)
+    if experts.active > 1:
+        weights = weights / (weights.sum(dim=-1, keepdim=True) + TINY)
+    return Sent(chosen, weights * experts.scale).to(experts)
+
+
+def mixed(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
+    """[N, d] -> [N, d]: the weighted answers of each row's experts, summed in at least float32."""
+    way = grouped if can_group(normed, stack) else in_turn
+    return way(normed, sent, stack).to(normed.dtype)
+
+
+def can_group(normed: Tensor, stack: Stack) -> bool:
+    """Whether torch's grouped product serves here; where there is no data nothing else can."""
+    if stack.gate_up_scale is not None:
+        return False
+    if normed.is_cuda and normed.dtype == GROUPED_DTYPE:
+        return torch.cuda.get_device_capability(normed.device) >= GROUPED_SINCE
+    return normed.is_meta
+
+
+def _in_best_groups(ranked: Tensor, experts: Experts) -> Tensor:
+    """[N, E]: minus infinity outside the groups whose two best experts have the largest sum."""
+    groups = ranked.unflatten(-1, (experts.groups, -1))
+    best = groups.topk(2, dim=-1).values.sum(dim=-1).topk(experts.kept_groups, dim=-1).indices
+    left_out = torch.ones_like(groups[..., 0], dtype=torch.bool).scatter_(-1, best, False)
+    kept: Tensor = groups.masked_fill(left_out[..., None], -torch.inf)
+    return kept.flatten(-2)
+
+
+def in_turn(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
+    """[N, d] -> [N, d], one expert after the other; the host learns who got how many rows.
+
+    What fills an expert's rows up are rows of the experts that follow, whose answers are dropped.
+    """
+    chosen, held = sent.experts.flatten(), len(stack.gate_up)
+    order = chosen.argsort(stable=True)
+    rows = F.pad(_row_of(order, sent), (0, TOGETHER - 1))
+    weights = sent.weights.flatten()[order, None]
+    summed = torch.zeros_like(normed, dtype=weights.dtype)
+    first = 0
+    for expert, count in enumerate(chosen.bincount(minlength=held)[:held].tolist()):
+        if count:
+            last = first + count
+            taken = normed.index_select(0, rows[first : last + -count % TOGETHER])
+            answers = _wide(stack.answer(expert, taken)[:count])
+            summed.index_add_(0, rows[first:last], answers * weights[first:last])
+            first = last
+    return summed
+
+
+def grouped(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
+    """The same by torch's grouped product."""
+    chosen = sent.experts.flatten()
+    order = chosen.argsort(stable=True)
+    taken = normed[_row_of(order, sent)]
+    experts = torch.arange(len(stack.gate_up), device=normed.device)
+    ends = torch.searchsorted(chosen[order], experts, right=True).int()
+    gate, up = F.grouped_mm(taken, stack.gate_up.mT, offs=ends).chunk(2, dim=-1)
+    made = F.grouped_mm(F.silu(gate) * up, stack.down.mT, offs=ends)
+    answers = torch.empty_like(made).index_copy_(0, order, made)
+    answers = answers.view(*sent.experts.shape, normed.shape[1])
+    if sent.away is not None:
+        answers = answers.masked_fill(sent.away[..., None], 0.0)
+    summed: Tensor = (_wide(answers) * sent.weights[..., None]).sum(dim=1)
+    return summed
+
+
+def _row_of(order: Tensor, sent: Sent) -> Tensor:
+    """Long[N * k] -> the same: the row that each place of the flattened choice belongs to."""
+    return order.div(sent.experts.shape[1], rounding_mode="floor")
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()

@@ -1,0 +1,239 @@
+"""Figures on matplotlib: readable in grey and by colour-blind people, the same bytes every time.
+
+Every series has a marker, a line style or a hatching of its own besides its colour.  Matplotlib comes
+with the extra `report` and is imported when a figure is drawn; without it a figure is a sentence.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from archer.pages import embed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+REMEDY = "Figures need matplotlib. Install the extra: pip install 'archer-dlm[report]'."
+INK = "#222324"
+"""Text and axes; becomes the colour of the text where a figure stands in a page."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
+LINES = ("-", "--", "-.", ":")
+HATCHES = ("", "///", "\\\\\\", "xx", "--", "||", "++")
+INCHES = (6.4, 3.8)
+LEGEND_WIDTH, LEGEND_SIGN = 76, 7
+"""Letters that fit beside each other, and how many of them a sign takes."""
+DODGE = 0.07
+"""Shift between series over the same word, so that their whiskers stand beside each other."""
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "archer",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10.0,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.8,
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers under one name, with intervals or without; `x` may be words, which are set evenly."""
+
+    label: str
+    x: Sequence[float] | Sequence[str]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is written around a figure."""
+
+    title: str
+    x: str
+    y: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A finished figure."""
+
+    title: str
+    svg: str
+    """Empty where matplotlib is missing, and so is `png`."""
+    png: bytes = field(repr=False)
+
+    def html(self, name: str) -> str:
+        """For a page in which `name` is not used otherwise; in its ink, on its paper."""
+        if not self.svg:
+            caption = f"<figcaption>{embed.text(self.title)}</figcaption>"
+            return f'<figure class="plot">\n{caption}\n<p>{embed.text(REMEDY)}</p></figure>\n'
+        picture = self.svg[self.svg.index("<svg") :].replace(INK, "currentColor")
+        picture = re.sub(r"<metadata>.*?</metadata>", "", picture, flags=re.DOTALL)
+        used = set(re.findall(r"#([\w-]+)[\")]", picture))
+        picture = re.sub(
+            r' id="([^"]+)"',
+            lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "",
+            picture,
+        )
+        picture = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", picture)
+        title = embed.text(self.title)
+        picture = picture.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+        return f'<figure class="plot">\n<figcaption>{title}</figcaption>\n{picture}</figure>\n'
+
+
+def lines(series: Sequence[Series], labels: Labels) -> Figure:
+    """Lines with markers; intervals as whiskers."""
+    if not can_draw():
+        return Figure(labels.title, "", b"")
+    with _drawing(labels) as (drawing, axes):
+        words = _words(series)
+        for number, each in enumerate(series):
+            shift = (number - (len(series) - 1) / 2) * DODGE
+            places = [words.index(str(x)) + shift for x in each.x] if words else each.x
+            _plot(axes, each, places, number, linestyle=_pick(LINES, number))
+        if words:
+            axes.set_xticks(range(len(words)), words)
+        _legend(drawing, axes)
+        return _finished(drawing, labels)
+
+
+def frontier(points: Sequence[Series], labels: Labels) -> Figure:
+    """Cost to the right, quality upwards; a line joins the points that no other beats in both."""
+    if not can_draw():
+        return Figure(labels.title, "", b"")
+    with _drawing(labels) as (drawing, axes):
+        pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
+        best = undominated(pairs)
+        if len(best) > 1:
+            x, y = zip(*best, strict=True)
+            axes.step(
+                x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost"
+            )
+        for number, each in enumerate(points):
+            _plot(axes, each, each.x, number, linestyle="", markersize=7)
+        _legend(drawing, axes)
+        return _finished(drawing, labels)
+
+
+def bars(series: Sequence[Series], labels: Labels) -> Figure:
+    """Bars in groups, a group per word of `x`; intervals as whiskers."""
+    if not can_draw():
+        return Figure(labels.title, "", b"")
+    with _drawing(labels) as (drawing, axes):
+        words = _words(series)
+        wide = 0.8 / len(series)
+        for number, each in enumerate(series):
+            shift = (number - (len(series) - 1) / 2) * wide
+            axes.bar(
+                [words.index(str(x)) + shift for x in each.x],
+                each.y,
+                wide,
+                yerr=_errors(each),
+                label=each.label,
+                color=_pick(COLOURS, number),
+                hatch=_pick(HATCHES, number),
+                edgecolor="white",
+                ecolor=INK,
+                capsize=3,
+            )
+        axes.set_xticks(range(len(words)), words)
+        axes.grid(visible=False, axis="x")
+        _legend(drawing, axes)
+        return _finished(drawing, labels)
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed; nothing is imported."""
+    try:
+        return find_spec("matplotlib") is not None
+    except ValueError:  # a module that was put where it is by hand
+        return False
+
+
+def undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Cost and quality of the points that no other beats in both, by cost."""
+
+    def beaten(cost: float, quality: float) -> bool:
+        return any((x, y) != (cost, quality) and x <= cost and y >= quality for x, y in points)
+
+    return sorted({point for point in points if not beaten(*point)})
+
+
+@contextmanager
+def _drawing(labels: Labels) -> Iterator[tuple[Drawing, Axes]]:
+    from matplotlib import style
+    from matplotlib.figure import Figure as Drawing
+
+    with style.context(["default", STYLE]):
+        drawing = Drawing(figsize=INCHES, layout="constrained")
+        axes = drawing.add_subplot()
+        axes.set(xlabel=labels.x, ylabel=labels.y)
+        yield drawing, axes
+
+
+def _plot(axes: Axes, series: Series, x: Sequence[Any], number: int, **style: Any) -> None:
+    """One series in the colour and with the marker of its number."""
+    axes.errorbar(
+        x,
+        series.y,
+        yerr=_errors(series),
+        label=series.label,
+        color=_pick(COLOURS, number),
+        marker=_pick(MARKERS, number),
+        elinewidth=1,
+        capsize=3,
+        **style,
+    )
+
+
+def _finished(drawing: Drawing, labels: Labels) -> Figure:
+    svg, png = io.StringIO(), io.BytesIO()
+    drawing.savefig(svg, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    drawing.savefig(png, format="png", dpi=160, metadata={"Software": None})
+    return Figure(labels.title, svg.getvalue(), png.getvalue())
+
+
+def _legend(drawing: Drawing, axes: Axes) -> None:
+    """Above the figure, where it hides nothing, in as many columns as fit."""
+    handles, names = axes.get_legend_handles_labels()
+    if len(names) > 1:
+        columns = LEGEND_WIDTH // (max(map(len, names)) + LEGEND_SIGN)
+        drawing.legend(handles, names, loc="outside upper left", ncols=max(1, columns))
+
+
+def _words(series: Sequence[Series]) -> list[str]:
+    """The words on the x axis in the order of their first use; none where x is a number."""
+    found = [x for each in series for x in each.x if isinstance(x, str)]
+    return list(dict.fromkeys(found))
+
+
+def _errors(series: Series) -> list[list[float]] | None:
+    """Lengths of the whiskers below and above."""
+    if not series.low:
+        return None
+    below = [y - low for y, low in zip(series.y, series.low, strict=True)]
+    above = [high - y for y, high in zip(series.y, series.high, strict=True)]
+    return [below, above]
+
+
+def _pick(styles: Sequence[str], number: int) -> str:
+    return styles[number % len(styles)]

@@ -1,0 +1,92 @@
+"""A page in one file: sections of paragraphs, tables, figures and players, without any network.
+
+It knows nothing of studies or runs: whoever has results says what stands where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from archer.pages import embed, player
+from archer.pages.figures import Figure
+from archer.pages.tables import Table
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+"""What the browser may load: nothing but what is in the file."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """One run or two, by their `player_data`; `opened` when the page is."""
+
+    title: str
+    runs: Sequence[dict[str, Any]]
+    opened: bool = False
+
+
+Part = str | Table | Figure | Player
+"""A text is a paragraph."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parts under a heading."""
+
+    title: str
+    parts: Sequence[Part]
+    folded: bool = False
+    """Whether it is closed until somebody opens it, or follows a link to it."""
+
+
+def page(
+    title: str, sections: Sequence[Section], *, lead: str = "", message: Sequence[str] = ()
+) -> str:
+    """The whole page: its message first, then a list of sections, unless closed ones are one."""
+    numbered = list(enumerate(sections, start=1))
+    contents = "".join(
+        f'<li><a href="#section-{number}">{embed.text(section.title)}</a></li>'
+        for number, section in numbered
+    )
+    listed = len(sections) > 1 and not all(section.folded for section in sections)
+    nav = f'<nav aria-label="Sections"><ol>{contents}</ol></nav>\n' if listed else ""
+    opening = "".join(f'<p class="message">{embed.text(each)}</p>\n' for each in message)
+    opening += f'<p class="lead">{embed.text(lead)}</p>\n' if lead else ""
+    body = "".join(_section(number, section) for number, section in numbered)
+    plays = any(isinstance(part, Player) for section in sections for part in section.parts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{embed.text(title)}</title>\n"
+        f"<style>\n{embed.asset('page.css')}{player.style() if plays else ''}</style>\n</head>\n"
+        f"<body>\n<header>\n<h1>{embed.text(title)}</h1>\n{opening}{nav}</header>\n"
+        f"<main>\n{body}</main>\n"
+        + (f"<script>\n{player.script()}</script>\n" if plays else "")
+        + "</body>\n</html>\n"
+    )
+
+
+def _section(number: int, section: Section) -> str:
+    heading = f"<h2>{embed.text(section.title)}</h2>\n" if section.title else ""
+    parts = "".join(_part(part, f"{number}-{place}") for place, part in enumerate(section.parts))
+    if section.folded:
+        return (
+            f'<section>\n<details class="folded">\n<summary>{heading}</summary>\n'
+            f'<div id="section-{number}">{parts}</div>\n</details>\n</section>\n'
+        )
+    return f'<section id="section-{number}">\n{heading}{parts}</section>\n'
+
+
+def _part(part: Part, name: str) -> str:
+    match part:
+        case Table():
+            return part.html()
+        case Figure():
+            return part.html(f"figure-{name}")
+        case Player():
+            return player.player_html(part.runs, part.title, opened=part.opened)
+        case _:
+            return f"<p>{embed.text(part)}</p>\n"

@@ -1,0 +1,300 @@
+"""One pass: compute the chosen columns, write their keys and values in place, attend to the whole store.
+
+Axes: B rows, L columns, N token rows computed in this pass, d width, H / KV heads, D head size, V vocabulary.
+
+Many requests may share a pass: each brings its part, with a canvas, a memory and a store of its own.  The N
+token rows of all parts are packed one after the other, so no padding is computed and every product with the
+weights is made once.  Attention runs over views of each part's store; neighbouring rows that compute the same
+columns share one call.  Nothing is concatenated or rotated again.
+
+This file does not decide what to compute (a policy does) and looks at no token's meaning (a decoder does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from archer.network.attention import View, attend
+from archer.network.network import Angles, Transformer
+from archer.network.pieces import PLAIN, Pieces
+from archer.passes.canvas import Canvas
+from archer.passes.layer_rule import RowRule
+from archer.passes.layout import Layout, RowGroup, columns_of, kept_rows
+from archer.passes.memory import Memory
+from archer.passes.row_logits import Reduced, RowLogits, SplitLogits
+from archer.passes.ruled import ruled
+from archer.passes.timing import Clock, Interval
+from archer.passes.work import Work
+
+
+@dataclass(frozen=True)
+class Part:
+    """One request's share of a pass: what it asks, which columns it computes, and where they are kept."""
+
+    canvas: Canvas
+    layout: Layout
+    memory: Memory
+    rule: RowRule | None = None
+    """Chooses rows inside each layer; None where the columns say it all."""
+
+    @property
+    def columns(self) -> int:
+        """What it costs: columns computed."""
+        return sum(self.layout.fed)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a pass returns to one part."""
+
+    rows: dict[int, RowLogits]
+    """By row of its canvas."""
+    work: Work
+    interval: Interval
+    """The whole pass, not this part's share of it."""
+    columns: int
+    """Computed in the whole pass."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part and where it stands among the packed rows of a pass."""
+
+    part: Part
+    computed: slice
+    scored: slice
+    visible: Tensor | None
+    """Bool[B, L, L], query by key; None means dense."""
+    work: Work
+
+    def groups(self, scored: bool) -> Iterator[tuple[RowGroup, slice]]:
+        """Its groups of rows, each with its packed rows in the whole pass."""
+        layout = self.part.layout
+        first = (self.scored if scored else self.computed).start
+        for group in layout.scored if scored else layout.computed:
+            yield group, slice(first + group.packed.start, first + group.packed.stop)
+
+    def views(self, layer: int, group: RowGroup, packed: slice) -> Iterator[tuple[View, slice]]:
+        """What the rows of a group see in one layer, each with its packed rows in the whole pass.
+
+        Block-causal attention takes no mask: each block of queries has its own last key column.
+        """
+        if not group.sights:
+            yield self._view(layer, group, self.part.canvas.columns, group.each), packed
+        for sight in group.sights:
+            each = sight.queries.stop - sight.queries.start
+            first = packed.start + sight.queries.start
+            span = slice(first, first + group.rows * each)
+            yield self._view(layer, group, sight.stop, each), span
+
+    def _view(self, layer: int, group: RowGroup, stop: int, each: int) -> View:
+        """The keys up to column `stop`, for `each` queries per row."""
+        store = self.part.memory.store
+        seen = None
+        if self.visible is not None:
+            rows = slice(group.row, group.row + group.rows)
+            seen = self.visible[rows][:, group.columns, group.start :]
+        return View(
+            keys=store.keys[layer, group.slots, :, group.start : stop],
+            values=store.values[layer, group.slots, :, group.start : stop],
+            queries=group.rows * each,
+            visible=seen,
+        )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The state of one pass: whose rows stand where, what they see, and how much was computed."""
+
+    shares: tuple[Share, ...]
+    angles: Angles
+    kept: slice | Tensor | None
+    """Where the scored rows are among the computed ones; None when all of them are scored."""
+    last: int
+    """Index of the last layer, which only has to return the rows that are scored."""
+    dense_layers: int
+    """Layers before those with experts."""
+    pieces: Pieces
+
+    def keep(self, packed: Tensor) -> Tensor:
+        """[N, ...] -> the rows that are scored."""
+        return packed if self.kept is None else packed[self.kept]
+
+    def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
+        """Put keys (rotated) and values [N, KV, D] of every computed column into the stores."""
+        for share in self.shares:
+            store = share.part.memory.store
+            for group, packed in share.groups(scored=False):
+                share.work.keys += packed.stop - packed.start
+                share.work.values += packed.stop - packed.start
+                for made, kept in ((keys, store.keys[layer]), (values, store.values[layer])):
+                    heads = made[packed].unflatten(0, (group.rows, group.each)).transpose(1, 2)
+                    kept[group.slots, :, group.columns] = heads
+
+    def attend(self, layer: int, queries: Tensor, *, scored: bool) -> Tensor:
+        """[N', H, D] rotated queries -> [N', H, D], Eq. (3): each sees its own row's whole store."""
+        views, spans = [], []
+        for share in self.shares:
+            for group, packed in share.groups(scored):
+                for view, span in share.views(layer, group, packed):
+                    rows = span.stop - span.start
+                    share.work.mixed += rows
+                    share.work.routed += rows if layer >= self.dense_layers else 0
+                    share.work.pairs += rows * view.keys.shape[2]
+                    views.append(view)
+                    spans.append(span)
+        return attend(queries, views, spans)
+
+
+def dense(index: int, network: Transformer, hidden: Tensor, at: Pass) -> Tensor:
+    """The ordinary layer; the last one skips queries and feed-forward of rows nobody scores."""
+    layer = network.layer(index)
+    kept = at.kept if index == at.last else None
+    if kept is None:
+        queries, keys, values = at.pieces.enter(layer, hidden, at.angles)
+    else:
+        queries, keys, values = at.pieces.enter_last(layer, hidden, at.angles, kept)
+        hidden = hidden[kept]
+    at.write(index, keys, values)
+    attended = at.attend(index, queries, scored=kept is not None)
+    return at.pieces.leave(layer, hidden, attended)
+
+
+@torch.inference_mode()
+def run(network: Transformer, parts: Sequence[Part], pieces: Pieces = PLAIN) -> list[Answer]:
+    """Compute the columns of every part; returns each part's logits and what it took.
+
+    Parts under a layer rule run by themselves, all others in one packed pass, with one reduction over the
+    vocabulary for all of them.  `pieces` is the arithmetic of a layer, plain or compiled.
+    """
+    together = [part for part in parts if part.rule is None]
+    answers = {id(part): answer for part, answer in _timed(network, together, pieces)}
+    for part in parts:
+        if part.rule is not None:
+            answers.update((id(each), answer) for each, answer in _timed(network, [part], pieces))
+    return [answers[id(part)] for part in parts]
+
+
+def _timed(
+    network: Transformer, parts: Sequence[Part], pieces: Pieces
+) -> Iterator[tuple[Part, Answer]]:
+    if not parts:
+        return
+    clock = Clock(network.device)
+    started = clock.mark()
+    columns = sum(part.columns for part in parts)
+    shares, logits_of = _computed(network, parts, pieces)
+    interval = Interval(clock, started, clock.mark())
+    reduced = None
+    if len(parts) > 1:
+        every = RowLogits(logits_of(slice(0, shares[-1].scored.stop)), ())
+        reduced = Reduced.of(every.peaks(parts[0].canvas.mask))
+    for share in shares:
+        share.work.scored += share.scored.stop - share.scored.start
+        rows, taken = {}, share.scored.start
+        for row, places in share.part.layout.answers:
+            read = slice(taken, taken := taken + len(places))
+            rows[row] = RowLogits(logits_of(read), places, reduced and reduced[read])
+        yield share.part, Answer(rows, share.work, interval, columns)
+
+
+def _computed(
+    network: Transformer, parts: Sequence[Part], pieces: Pieces
+) -> tuple[tuple[Share, ...], Callable[[slice], Tensor | SplitLogits]]:
+    """Make a pass, alone or with the other shards; its shares and the logits of any rows of it."""
+    if not any(part.columns for part in parts):
+        nothing = network.head.new_empty((0, network.shape.vocabulary))
+        return _shares(parts, network.device), nothing.__getitem__
+    inputs = Inputs.of(parts, network.device)
+    if (shards := network.all_shards) is None:
+        return inputs.shares, compute(network, inputs, pieces).__getitem__
+    return inputs.shares, shards.make_pass(parts, lambda: compute(network, inputs, pieces))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that a pass is given, laid out on the host and moved to the device before it starts."""
+
+    shares: tuple[Share, ...]
+    tokens: Tensor
+    """Long[N]"""
+    positions: Tensor
+    """Long[N]"""
+    kept: slice | Tensor | None
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], device: torch.device) -> Inputs:
+        shares = _shares(parts, device)
+        tokens, positions = _tokens(parts, device)
+        return cls(shares, tokens, positions, _kept(shares, device))
+
+
+def compute(network: Transformer, inputs: Inputs, pieces: Pieces = PLAIN) -> Tensor:
+    """The device's part of a pass: logits [N', V] of all scored rows.
+
+    Nothing here is read by the host, and what is written stays where it is: with the layout fixed, the work
+    can be recorded once and replayed with other tokens.
+    """
+    hidden = network.embed(inputs.tokens)
+    at = Pass(
+        shares=inputs.shares,
+        angles=network.angles(inputs.positions),
+        kept=inputs.kept,
+        last=network.shape.layers - 1,
+        dense_layers=network.shape.dense_layers,
+        pieces=pieces,
+    )
+    rule = inputs.shares[0].part.rule
+    for index in range(network.shape.layers):
+        if rule is None:
+            hidden = dense(index, network, hidden, at)
+        else:
+            hidden = ruled(index, network, hidden, at, rule)
+    return pieces.score(network, hidden)
+
+
+def _shares(parts: Sequence[Part], device: torch.device) -> tuple[Share, ...]:
+    shares = []
+    computed = scored = 0
+    for part in parts:
+        seen = part.canvas.visible
+        shares.append(
+            Share(
+                part=part,
+                computed=slice(computed, computed := computed + part.columns),
+                scored=slice(scored, scored := scored + len(part.layout.places)),
+                visible=None if seen is None else torch.from_numpy(seen).to(device),
+                work=Work(),
+            )
+        )
+    return tuple(shares)
+
+
+def _tokens(parts: Sequence[Part], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Tokens and positions, Long[N] each."""
+    tokens = [
+        columns_of(part.canvas.tokens, group) for part in parts for group in part.layout.computed
+    ]
+    positions = [_positions(part, device) for part in parts]
+    packed = positions[0] if len(positions) == 1 else torch.cat(positions)
+    return torch.from_numpy(np.concatenate(tokens)).to(device), packed
+
+
+def _positions(part: Part, device: torch.device) -> Tensor:
+    own = part.canvas.positions
+    if own is None:
+        return part.layout.positions
+    repeated = [columns_of(own, group) for group in part.layout.computed]
+    return torch.from_numpy(np.concatenate(repeated)).to(device)
+
+
+def _kept(shares: Sequence[Share], device: torch.device) -> slice | Tensor | None:
+    if len(shares) == 1:
+        return shares[0].part.layout.kept
+    places = [share.computed.start + share.part.layout.places for share in shares]
+    return kept_rows(np.concatenate(places), shares[-1].computed.stop, device)

@@ -1,0 +1,248 @@
+"""From "these columns" to spans: the host-side plan of one pass.
+
+A policy answers with a mask over columns.  This file adds what the backbone's logit alignment needs, drops
+columns that do not exist, and lowers each row to a span where it can and to an index where it must.
+It touches no weights and no logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from archer.passes.arrays import Flags, Ints
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Some of a row's queries and how far they see, under block-causal attention."""
+
+    queries: slice
+    """Counted among the columns that the row computes."""
+    stop: int
+    """One past the last key column."""
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Neighbouring rows that compute the same columns, packed one after the other."""
+
+    row: int
+    """First of the rows, counted among the running ones."""
+    rows: int
+    slots: slice
+    """Where they live in the store."""
+    start: int
+    """First existing column, the same for all of them."""
+    columns: slice | Tensor
+    """The columns: a span, or Long[each] where they have gaps."""
+    picked: slice | Ints
+    """The same columns for the host."""
+    each: int
+    """How many columns per row."""
+    packed: slice
+    """Their rows in the packed [N, ...] tensors."""
+    sights: tuple[Sight, ...] = ()
+    """Queries by attention block, several for a single row only; none where every query sees every column."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Everything a pass needs to know about columns, decided before any tensor is touched."""
+
+    computed: tuple[RowGroup, ...]
+    scored: tuple[RowGroup, ...]
+    """The same for the rows that reach the vocabulary head; packed among themselves."""
+    kept: slice | Tensor | None
+    """Where the scored rows are among the computed ones; None when all of them are scored."""
+    places: Ints
+    """The same for the host, without exceptions."""
+    answers: tuple[tuple[int, tuple[int, ...]], ...]
+    """(row, answer columns counted from the response) in packed order."""
+    fed: tuple[int, ...]
+    """Columns computed per running row; 0 for rows that did not run."""
+    full: tuple[bool, ...]
+    """Whether a row was asked for every column it has."""
+    boundary: int
+    """First column that belongs to the response's side: with shifted logits, the last one of the prompt."""
+    positions: Tensor
+    """Long[N]: column minus start, of every computed column."""
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _Want:
+    """One row's columns, as a sorted array."""
+
+    row: int
+    slot: int
+    start: int
+    columns: Ints
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a plan needs to know besides the columns."""
+
+    starts: tuple[int, ...]
+    """First existing column of each row."""
+    slots: tuple[int, ...]
+    """Where each row lives in the store."""
+    response: int
+    """First column of the response."""
+    running: tuple[int, ...]
+    """Rows that take part in the pass."""
+    full: tuple[bool, ...] | None = None
+    """Which rows are refreshed entirely, where that cannot be told from what is asked."""
+    attention_block: int | None = None
+    """Columns per block under block-causal attention."""
+
+
+def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
+    """Lay out a pass.
+
+    asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
+    neighbour of every asked response column is computed with it: also the last prompt column, every time.
+    """
+    starts, slots, response = frame.starts, frame.slots, frame.response
+    needed = asked.copy()
+    if shift:
+        needed[:, response - 1 : -1] |= asked[:, response:]
+    computed, scored, answers = [], [], []
+    fed, whole = [0] * len(starts), [False] * len(starts)
+    for row in frame.running:
+        start = starts[row]
+        columns = start + np.flatnonzero(needed[row, start:])
+        read = np.flatnonzero(reads[row])
+        computed.append(_Want(row, slots[row], start, columns))
+        scored.append(_Want(row, slots[row], start, read - int(shift)))
+        answers.append((row, tuple((read - response).tolist())))
+        fed[row] = len(columns)
+        whole[row] = bool(asked[row, start:].all()) if frame.full is None else frame.full[row]
+    positions = [each.columns - each.start for each in computed]
+    places = _places(computed, scored)
+    return Layout(
+        computed=_groups(computed, device, frame.attention_block, asked.shape[1]),
+        scored=_groups(scored, device, frame.attention_block, asked.shape[1]),
+        kept=kept_rows(places, sum(fed), device),
+        places=places,
+        answers=tuple(answers),
+        fed=tuple(fed),
+        full=tuple(whole),
+        boundary=response - int(shift),
+        positions=torch.from_numpy(np.concatenate([_NONE, *positions])).to(device),
+    )
+
+
+class Plans:
+    """Plans of earlier passes: most passes ask for the columns of the one before."""
+
+    MOST = 8
+
+    def __init__(self, shift: bool, device: torch.device) -> None:
+        self._shift = shift
+        self._device = device
+        self._made: dict[Hashable, Layout] = {}
+
+    def plan(self, asked: Flags, reads: Flags, frame: Frame) -> Layout:
+        """What `plan` makes of it, now or before."""
+        key = asked.shape, asked.tobytes(), reads.tobytes(), frame
+        if key not in self._made:
+            if len(self._made) == self.MOST:
+                self._made.clear()
+            self._made[key] = plan(asked, reads, frame, shift=self._shift, device=self._device)
+        return self._made[key]
+
+
+def unanswered(asked: Flags, reads: Flags) -> Flags:
+    """Bool[B]: rows whose decoder reads a column that the policy leaves out."""
+    return np.asarray((reads & ~asked).any(axis=1))
+
+
+def columns_of(values: Ints, group: RowGroup) -> Ints:
+    """[B, L] -> [N of this group], row after row."""
+    return values[group.row : group.row + group.rows, group.picked].reshape(-1)
+
+
+def _groups(
+    wants: Sequence[_Want], device: torch.device, attention_block: int | None, all_columns: int
+) -> tuple[RowGroup, ...]:
+    """Pack the rows in order, joining neighbours that want the same span."""
+    groups: list[RowGroup] = []
+    packed = 0
+    for want in wants:
+        each = len(want.columns)
+        if each == 0:
+            continue
+        picked = _span(want.columns)
+        sights = _sights(want, attention_block, all_columns)
+        previous = groups[-1] if groups else None
+        if (
+            previous is not None
+            and len(sights) < 2
+            and isinstance(picked, slice)
+            and isinstance(previous.picked, slice)
+            and previous.picked == picked
+            and previous.start == want.start
+            and previous.slots.stop == want.slot
+            and previous.row + previous.rows == want.row
+        ):
+            packed -= previous.rows * previous.each
+            groups.pop()
+            first, rows = previous, previous.rows + 1
+            slots = slice(first.slots.start, want.slot + 1)
+            row = first.row
+        else:
+            row, rows, slots = want.row, 1, slice(want.slot, want.slot + 1)
+        span = slice(packed, packed + rows * each)
+        columns = _on(device, picked)
+        groups.append(RowGroup(row, rows, slots, want.start, columns, picked, each, span, sights))
+        packed = span.stop
+    return tuple(groups)
+
+
+def _sights(want: _Want, attention_block: int | None, columns: int) -> tuple[Sight, ...]:
+    """One per block that the row computes columns of."""
+    if attention_block is None:
+        return ()
+    blocks, firsts = np.unique((want.columns - want.start) // attention_block, return_index=True)
+    bounds = [*firsts.tolist(), len(want.columns)]
+    return tuple(
+        Sight(
+            slice(bounds[at], bounds[at + 1]),
+            min(columns, want.start + (block + 1) * attention_block),
+        )
+        for at, block in enumerate(blocks.tolist())
+    )
+
+
+def _span(columns: Ints) -> slice | Ints:
+    """A span where there are no gaps."""
+    first, last = int(columns[0]), int(columns[-1])
+    return slice(first, last + 1) if last - first + 1 == len(columns) else columns
+
+
+def _on(device: torch.device, columns: slice | Ints) -> slice | Tensor:
+    return columns if isinstance(columns, slice) else torch.from_numpy(columns).to(device)
+
+
+def _places(computed: Sequence[_Want], scored: Sequence[_Want]) -> Ints:
+    """Where the scored columns stand in the packed computed ones."""
+    places, packed = [_NONE], 0
+    for whole, part in zip(computed, scored, strict=True):
+        places.append(packed + np.searchsorted(whole.columns, part.columns))
+        packed += len(whole.columns)
+    return np.concatenate(places)
+
+
+def kept_rows(places: Ints, computed: int, device: torch.device) -> slice | Tensor | None:
+    """The rows at `places` of `computed` packed ones: None for all of them, a span where they are one."""
+    if len(places) == computed:
+        return None
+    return _on(device, _span(places)) if len(places) else slice(0, 0)

@@ -1,0 +1,194 @@
+"""What a pass returns, and all that a decoder may ask of it.
+
+Axes: B rows, A answer columns (response, then scratch), n columns read in one row, V vocabulary.
+
+Confidence is float64: 1 / (1 + s), s the sum of exp(z_v - z_max) over the other tokens.  In float32
+it would saturate at 1.0 and ties, not the rule, would pick the tokens to take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from archer.passes.arrays import Flags, Ints, Reals
+from archer.passes.reduction import Peaks
+from archer.passes.row_logits import RowLogits as RowLogits
+from archer.passes.transfer import to_host
+
+Rows = tuple[Tensor, ...]
+"""For each row one tensor [n]: a number for every column that was read."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The token a decoder would place in each column, and what its probability is made of."""
+
+    tokens: Rows
+    """Long[n]: never the mask id."""
+    logits: Rows
+    """Float[n]: their logits."""
+    peaks: tuple[Peaks, ...]
+    """The distributions that these belong to."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The same on the host, where decoders decide."""
+
+    tokens: Ints
+    """[B, A]: never the mask id; 0 where nothing is known."""
+    confidence: Reals
+    """[B, A]: softmax probability of that token over the whole vocabulary; NaN where unknown."""
+
+
+class Logits:
+    """Logits of the columns that were read, row by row; the only thing a decoder learns from the model.
+
+    What is as wide as the vocabulary is worked out where the logits are; `read` brings the few numbers that
+    are left of it to the host, in one transfer, and finishes them there.
+    """
+
+    def __init__(self, rows: Sequence[RowLogits], answers: int, mask: int) -> None:
+        self.rows = tuple(rows)
+        self.answers = answers
+        self.mask = mask
+        self._source = self
+        self._sound: Flags | None = None
+
+    @classmethod
+    def dense(cls, values: Tensor, mask: int) -> Logits:
+        """From [B, A, V] with every column known: hand-made logits, or a shadow pass."""
+        answers = values.shape[1]
+        return cls([RowLogits(row, tuple(range(answers))) for row in values], answers, mask)
+
+    def changed(self, rows: Sequence[RowLogits]) -> Logits:
+        """Other logits made of these; whether they are sound is still said of these.
+
+        A reduction that a row was given belongs to what it was made of and is dropped.
+        """
+        plain = [RowLogits(row.scores, row.places) for row in rows]
+        made = Logits(plain, self.answers, self.mask)
+        made._source = self._source
+        return made
+
+    def read(self, best: Answers, *more: Rows) -> tuple[Candidates, tuple[NDArray[Any], ...]]:
+        """Answers and any other numbers on the host, [B, A] each; 0 or NaN where nothing is known."""
+        made_of = best.logits, [p.top for p in best.peaks], [p.rest for p in best.peaks]
+        tokens, *parts = self._source._fetch(best.tokens, *made_of, *more)
+        sure = list(map(_probability, *parts[:3]))
+        found = Candidates(self._placed(tokens), self._placed(sure))
+        return found, tuple(map(self._placed, parts[3:]))
+
+    @property
+    def sound(self) -> Flags:
+        """[B]: no NaN and no +inf among the row's logits, and not everything -inf; comes with a read."""
+        if self._source._sound is None:
+            self._source._fetch()
+        assert self._source._sound is not None
+        return self._source._sound
+
+    def _fetch(self, *wanted: Sequence[Tensor]) -> list[list[NDArray[Any]]]:
+        """Each of `wanted` on the host, row by row, and with it whether the logits are sound."""
+        own = [(p.best, p.top, p.rest) for p in self.peaks]
+        arrays = iter(self._on_host([*chain(*own, *wanted)]))
+        self._sound = np.array([_sound(*islice(arrays, 3)) for _ in own])
+        return [list(islice(arrays, len(each))) for each in wanted]
+
+    def _on_host(self, tensors: Sequence[Tensor]) -> list[NDArray[Any]]:
+        """Fetch what has not been fetched yet."""
+        known = {
+            id(tensor): array
+            for row in self.rows
+            if row.reduced is not None
+            for tensor, array in zip(row.reduced.peaks.tensors, row.reduced.fetched, strict=True)
+        }
+        missing = [tensor for tensor in tensors if id(tensor) not in known]
+        found = iter(to_host(*missing) if missing else ())
+        return [known[id(tensor)] if id(tensor) in known else next(found) for tensor in tensors]
+
+    def select(self, rows: Sequence[int]) -> Logits:
+        return Logits([self.rows[row] for row in rows], self.answers, self.mask)
+
+    @cached_property
+    def peaks(self) -> tuple[Peaks, ...]:
+        """One reduction per row, made once however many ask."""
+        return tuple(row.peaks(self.mask) for row in self.rows)
+
+    @cached_property
+    def greedy(self) -> Answers:
+        """The most likely token of each column."""
+        return Answers(
+            tuple(p.tokens for p in self.peaks), tuple(p.best for p in self.peaks), self.peaks
+        )
+
+    def sampled(self, temperature: float, keys: Sequence[int], updates: Sequence[int]) -> Answers:
+        """Tokens drawn at `temperature`, with their untempered probability; greedy at 0, drawing nothing."""
+        if temperature == 0:
+            return self.greedy
+        asked = zip(self.rows, keys, updates, strict=True)
+        return self.answering(
+            tuple(row.drawn(temperature, key, update, self.mask) for row, key, update in asked)
+        )
+
+    def answering(self, tokens: Rows) -> Answers:
+        """These tokens, as likely as they are here."""
+        found = [row.logit_of(each) for row, each in zip(self.rows, tokens, strict=True)]
+        return Answers(tokens, tuple(found), self.peaks)
+
+    def at(self, tokens: Ints) -> Rows:
+        """[B, A] -> Long[n] per row: of given tokens those of the columns that were read."""
+        placed = torch.from_numpy(tokens).to(self.rows[0].device)
+        return tuple(placed[index, row.columns] for index, row in enumerate(self.rows))
+
+    def probability(self, tokens: Rows) -> Rows:
+        """Float64[n]: probability of the given token at each column."""
+        answers = self.answering(tokens)
+        return tuple(p.probability(z) for p, z in zip(self.peaks, answers.logits, strict=True))
+
+    @cached_property
+    def entropy(self) -> Rows:
+        """Float64[n]: entropy of each distribution in nats."""
+        return tuple(row.entropy(peaks) for row, peaks in self._pairs())
+
+    @cached_property
+    def margin(self) -> Rows:
+        """Float64[n]: lead of the best candidate over the next, as probabilities."""
+        return tuple(
+            peaks.probability(peaks.best) - peaks.probability(row.second_best(peaks, self.mask))
+            for row, peaks in self._pairs()
+        )
+
+    def _pairs(self) -> Iterator[tuple[RowLogits, Peaks]]:
+        return zip(self.rows, self.peaks, strict=True)
+
+    def _placed(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """[n] per row -> [B, A]"""
+        if len(parts) == 1 and len(parts[0]) == self.answers:
+            return parts[0][None]
+        kind = parts[0].dtype
+        placed = np.full((len(parts), self.answers), 0 if kind == np.int64 else np.nan, kind)
+        for index, (row, part) in enumerate(zip(self.rows, parts, strict=True)):
+            placed[index, list(row.places)] = part
+        return placed
+
+
+def _probability(logit: Reals, top: Reals, rest: Reals) -> Reals:
+    """`Peaks.probability` on the host."""
+    with np.errstate(invalid="ignore"):
+        below = np.subtract(logit, top, dtype=np.float64)
+    return np.asarray(np.exp(below) / np.add(1.0, rest, dtype=np.float64))
+
+
+def _sound(best: Reals, top: Reals, rest: Reals) -> bool:
+    """No NaN and no infinity among [n] each."""
+    highest, most = top.max(initial=0.0), rest.max(initial=0.0)
+    return bool(highest < np.inf and most < np.inf and best.min(initial=0.0) > -np.inf)

@@ -1,0 +1,280 @@
+"""All that survives from pass to pass: the K/V store and what a policy may remember of each row.
+
+Axes: S slots (rows at the start of a generation), B rows still running, L columns, KV heads, D head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from archer.passes.arrays import Flags, Ints, Reals
+from archer.passes.canvas import Canvas
+from archer.passes.foresight import Foresight
+from archer.passes.logits import RowLogits
+
+
+class Mirror(Protocol):
+    """Keeps the stores of other shards as this one."""
+
+    def copied(self, target: Store, source: Store, slots: tuple[int, int] | None) -> None: ...
+
+
+@dataclass(frozen=True)
+class Store:
+    """Keys (after rotation) and values of every column, preallocated and written in place."""
+
+    keys: Tensor
+    """[layers, S, KV, L, D]"""
+    values: Tensor
+    """[layers, S, KV, L, D]"""
+    mirror: Mirror | None = None
+    """Told of copies, where other shards hold the other heads; passes they make themselves."""
+
+    @classmethod
+    def empty(
+        cls,
+        layers: int,
+        slots: int,
+        kv_heads: int,
+        columns: int,
+        head_dim: int,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> Store:
+        size = (layers, slots, kv_heads, columns, head_dim)
+        return cls(
+            keys=torch.empty(size, device=device, dtype=dtype),
+            values=torch.empty(size, device=device, dtype=dtype),
+        )
+
+    def narrowed(self) -> Store:
+        """One without a column, which takes no memory."""
+        return Store(self.keys[:, :, :, :0].clone(), self.values[:, :, :, :0].clone())
+
+    def clone(self) -> Store:
+        made = Store(self.keys.clone(), self.values.clone(), self.mirror)
+        if self.mirror is not None:
+            self.mirror.copied(made, self, None)
+        return made
+
+    def take(self, other: Store, slots: tuple[int, int] | None = None) -> None:
+        """Copy keys and values: of all slots, or into the first of `slots` what is in the second."""
+        for own, theirs in ((self.keys, other.keys), (self.values, other.values)):
+            if slots is None:
+                own.copy_(theirs)
+            else:
+                own[:, slots[0]] = theirs[:, slots[1]]
+        if self.mirror is not None:
+            self.mirror.copied(self, other, slots)
+
+
+@dataclass
+class Memory:
+    """The live memory of a generation.  `clone` what you keep: the loop goes on writing into it."""
+
+    store: Store
+    slots: tuple[int, ...]
+    """Where in the store each running row lives; finished rows leave their slot unused."""
+    seen: Ints
+    """[B, L]: tokens at the last pass."""
+    anchor: Ints
+    """[B, L]: tokens at the last pass that computed every column."""
+    anchored: Flags
+    """[B]: False before the first such pass and after `forget`."""
+    age: Ints
+    """[B]: passes since the anchor."""
+    passes: tuple[int, ...]
+    """Passes so far, per row."""
+    block: Ints
+    """[B, 2]: the block at the last pass."""
+    block_passes: Ints
+    """[B]: passes made in that block."""
+    reached: Ints
+    """[B]: one past the last column that the last pass could see; what lies behind was never computed."""
+    logits: tuple[RowLogits | None, ...]
+    """What each row's last pass returned, for a row that asks the same question again."""
+    features: dict[str, Tensor] = field(default_factory=dict)
+    """Named per-layer features of rules that keep some, by slot of the store; empty otherwise."""
+    foreseen: tuple[Foresight | None, ...] = ()
+    """What each row's anchor expected, for rules that ask; made when they first ask, empty otherwise."""
+
+    @classmethod
+    def blank(cls, store: Store, canvas: Canvas) -> Memory:
+        """Nothing seen yet: the first pass computes everything."""
+        nothing = np.full_like(canvas.tokens, -1)
+        zeros = np.zeros(canvas.rows, dtype=np.int64)
+        return cls(
+            store=store,
+            slots=tuple(range(canvas.rows)),
+            seen=nothing,
+            anchor=nothing,
+            anchored=zeros.astype(np.bool_),
+            age=zeros,
+            passes=(0,) * canvas.rows,
+            block=np.full_like(canvas.block, -1),
+            block_passes=zeros,
+            reached=zeros,
+            logits=(None,) * canvas.rows,
+        )
+
+    def distance(self, canvas: Canvas) -> Ints:
+        """[B]: response tokens that differ from the anchor, Eq. (4); 0 where there is no anchor.
+
+        Always 0 under block-causal attention: no column of a complete prompt block sees the response.
+        """
+        if canvas.attention_block is not None:
+            return np.zeros_like(self.age)
+        moved = canvas.placed() != self.anchor[:, canvas.response]
+        distance: Ints = moved.sum(axis=1) * self.anchored
+        return distance
+
+    def made_of(self, canvas: Canvas) -> Ints:
+        """[B, L]: the tokens from which a full pass makes again what a prompt cache keeps."""
+        return self.anchor if canvas.attention_block is None else self.seen
+
+    def outdated(self, canvas: Canvas) -> Flags:
+        """[B, L]: under block-causal attention, what the store does not hold as a full pass would compute it.
+
+        From the block of the first column that has changed since the last pass, was never computed or is
+        read.  All earlier blocks are exact, because they see nothing behind them.
+        """
+        columns = np.arange(canvas.columns)
+        unseen = (canvas.tokens != self.seen) | (columns >= self.reached[:, None])
+        missing = (unseen | canvas.reads) & (columns >= np.array(canvas.starts)[:, None])
+        first = canvas.block_starts(missing.argmax(axis=1))
+        return (columns >= first[:, None]) & canvas.everything()
+
+    def masks_left(self, canvas: Canvas) -> Ints:
+        """[B]: response columns with nothing placed."""
+        left: Ints = (canvas.placed() == canvas.mask).sum(axis=1)
+        return left
+
+    def surprisal(self, canvas: Canvas, kept: int) -> Reals:
+        """[B]: nats that the tokens placed since the anchor carry under the anchor's own logits.
+
+        Of a token that is not among the `kept` likeliest of its column the least that it can carry is
+        counted.  0 where nothing was placed, inf where it is not known what the anchor expected.  Always 0
+        under block-causal attention, as the distance.
+        """
+        if canvas.attention_block is not None:
+            return np.zeros(canvas.rows)
+        self._foresee(canvas.mask, kept)
+        placed, before = canvas.placed(), self.anchor[:, canvas.response]
+        new = (placed != before) & (placed != canvas.mask)
+        total = np.zeros(canvas.rows)
+        for row in np.flatnonzero(new.any(axis=1)).tolist():
+            expected = self.foreseen[row]
+            if expected is None or expected.made != self._anchor_pass(row):
+                total[row] = np.inf
+            else:
+                total[row] = expected.of_tokens(placed[row])[new[row]].sum()
+        return total
+
+    def _foresee(self, mask: int, kept: int) -> None:
+        """Take down what anchors expected while their logits are at hand: until the next pass."""
+        found = list(self.foreseen or (None,) * len(self.slots))
+        new: dict[int, tuple[int, RowLogits]] = {}
+        for row, (expected, logits) in enumerate(zip(found, self.logits, strict=True)):
+            made = self._anchor_pass(row)
+            stale = expected is None or expected.made != made
+            if stale and logits is not None and self.anchored[row] and self.age[row] == 0:
+                new[row] = made, logits
+        if new:
+            for row, expected in zip(new, Foresight.of([*new.values()], mask, kept), strict=True):
+                found[row] = expected
+        self.foreseen = tuple(found)
+
+    def _anchor_pass(self, row: int) -> int:
+        """Which of the row's passes made its anchor."""
+        return self.passes[row] - int(self.age[row])
+
+    def same_question(self, canvas: Canvas) -> Flags:
+        """[B]: nothing the model would see has changed since the row's last pass."""
+        same: Flags = (canvas.tokens == self.seen).all(axis=1) & self.anchored
+        return same
+
+    def in_new_block(self, canvas: Canvas) -> Flags:
+        """[B]: the row has moved to another block since its last pass."""
+        moved: Flags = (canvas.block != self.block).any(axis=1)
+        return moved
+
+    def note(self, canvas: Canvas, ran: Sequence[bool], full: Sequence[bool]) -> None:
+        """Record a pass over the rows that `ran`, of which the `full` ones computed every column."""
+        self.passes = tuple(made + now for made, now in zip(self.passes, ran, strict=True))
+        in_block = self.block_passes + 1
+        if canvas.block.tobytes() != self.block.tobytes():
+            in_block = np.where(self.in_new_block(canvas), 1, in_block)
+        self.block_passes = _where(ran, in_block, self.block_passes)
+        self.block = _where(ran, canvas.block, self.block)
+        self.seen = _where(ran, canvas.tokens, self.seen)
+        self.reached = _where(ran, canvas.horizon(), self.reached)
+        self.age = _where(ran, self.age + 1, self.age)
+        if any(full):
+            self.anchor = _where(full, canvas.tokens, self.anchor)
+            self.anchored = _where(full, np.ones_like(self.anchored), self.anchored)
+            self.age = _where(full, np.zeros_like(self.age), self.age)
+
+    def copy_rows(self, twins: Mapping[int, int]) -> None:
+        """Give rows the keys, values and features of others."""
+        for row, like in twins.items():
+            slots = self.slots[row], self.slots[like]
+            self.store.take(self.store, slots)
+            for feature in self.features.values():
+                feature[slots[0]] = feature[slots[1]]
+
+    def without_store(self) -> Memory:
+        """The same without keys and values, which can be made again from the anchor."""
+        return replace(self, store=self.store.narrowed())
+
+    def with_store(self, store: Store) -> Memory:
+        """The same with a new store, a slot for each row."""
+        return replace(self, store=store, slots=tuple(range(len(self.slots))))
+
+    def forget(self) -> None:
+        """Drop the anchor of every row: a policy that needs one makes its next pass a full one."""
+        self.anchored = np.zeros_like(self.anchored)
+        self.logits = (None,) * len(self.slots)
+
+    def select(self, rows: Sequence[int]) -> Memory:
+        """The same store, fewer rows; no keys or values are moved."""
+        chosen = list(rows)
+        return replace(
+            self,
+            slots=tuple(self.slots[row] for row in rows),
+            seen=self.seen[chosen],
+            anchor=self.anchor[chosen],
+            anchored=self.anchored[chosen],
+            age=self.age[chosen],
+            passes=tuple(self.passes[row] for row in rows),
+            block=self.block[chosen],
+            block_passes=self.block_passes[chosen],
+            reached=self.reached[chosen],
+            logits=tuple(self.logits[row] for row in rows),
+            foreseen=tuple(self.foreseen[row] for row in rows if self.foreseen),
+        )
+
+    def clone(self) -> Memory:
+        """An independent copy: later passes of either side do not reach the other."""
+        return replace(
+            self,
+            store=self.store.clone(),
+            features={name: tensor.clone() for name, tensor in self.features.items()},
+        )
+
+
+def _where(rows: Sequence[bool], then: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
+    """[B, ...]: `then` in the rows that say so; mostly they all do or none does."""
+    if all(rows):
+        return then
+    if not any(rows):
+        return otherwise
+    chosen = np.array(rows)
+    return np.where(chosen[:, None] if then.ndim > 1 else chosen, then, otherwise)

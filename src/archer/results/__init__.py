@@ -1,0 +1,1 @@
+"""What decoding gives: steps, completions, traces."""

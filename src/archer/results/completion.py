@@ -1,0 +1,216 @@
+"""What a generation returns per prompt, and the tally that adds it up from the steps.
+
+Axes: B rows, G response columns.  It only reads steps; it neither decodes nor times anything itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from archer.errors import ArcherError, BadRequest
+from archer.passes.arrays import Flags, Ints, Reals
+from archer.results.history import History, Moment
+from archer.results.step import Kind, Step
+
+if TYPE_CHECKING:
+    from archer.results.notebook import Trace
+    from archer.results.trace import Origin
+
+FinishReason = Literal["stop", "length", "error"]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Time spent on synchronised work, split by what it was spent on."""
+
+    full: float = 0.0
+    """Passes that computed every column."""
+    cached: float = 0.0
+    """Passes that reused the prompt."""
+    control: float = 0.0
+    """Decoder, policy and layout."""
+
+    @property
+    def total(self) -> float:
+        return self.full + self.cached + self.control
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One finished response.  With `finish_reason == "error"` it has no text and no tokens."""
+
+    text: str | None
+    """Up to the first end-of-text or end-of-turn id; None where the model has no tokenizer."""
+    tokens: tuple[int, ...]
+    """The whole response, ids after the end included."""
+    finish_reason: FinishReason
+    """stop: an end id was written; length: none was; error: see `error`."""
+    updates: int
+    """Applications of the decoder; also the number of function evaluations."""
+    full_passes: int
+    cached_passes: int
+    reused_passes: int
+    """Updates answered by the logits of an identical question.  full + cached + reused = updates."""
+    revised_positions: int
+    """Positions whose placed token was taken back or replaced at least once."""
+    prompt_tokens: int
+    seconds: Seconds
+    error: str | None = None
+    confidences: tuple[float | None, ...] = ()
+    """Of each token, how sure the rule was when it wrote it; None where it did not look."""
+    settled_at: tuple[int, ...] = ()
+    """Of each token, the update that wrote it, counted from 1; it has stood since then."""
+    history: History = field(default=History.of([]), compare=False)
+    """What every update did."""
+    origin: Origin | None = field(default=None, compare=False)
+    """The request it answers, which is what `trace` needs to know; a copy that went elsewhere has none."""
+
+    def __repr__(self) -> str:
+        shown = f"{len(self.tokens)} ids" if self.text is None else repr(self.text)
+        if self.error is not None:
+            return f"Completion(error: {self.error})"
+        passes = f"{self.full_passes} full and {self.cached_passes} cached passes"
+        return f"Completion({shown}, {self.finish_reason}, {passes}, {self.seconds.total:.2f} s)"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the text, what it cost, and the player where it is known how the text formed."""
+        if self.error is not None:
+            return f"<pre>{escape(self.error)}</pre>"
+        shown = " ".join(map(str, self.tokens)) if self.text is None else self.text
+        passes = (("full", self.full_passes), ("cached", self.cached_passes))
+        made = ", ".join(f"{count} {kind}" for kind, count in passes)
+        cost = f"{self.updates} updates ({made}), {self.seconds.total:.2f} s, {self.finish_reason}"
+        told = f"<pre>{escape(shown)}</pre><small>{cost}</small>"
+        return told if self.origin is None else told + self.trace()._repr_html_()
+
+    def trace(self) -> Trace:
+        """How it formed: `trace().html()` is the player, `trace().save(path)` a file for `archer view`."""
+        from archer.results.notebook import of_completions
+
+        if self.origin is None:
+            raise BadRequest(
+                "This completion does not know its request, so there is nothing to watch. Keep the one "
+                "that `generate` returned, or record the prompt again with `model.record`."
+            )
+        return of_completions(self.origin, [self])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies that go elsewhere leave the tokenizer behind, and with it the player."""
+        return self.__dict__ | {"origin": None}
+
+    def first(self, tokens: int) -> Completion:
+        """The same with only so many tokens of the response."""
+        return replace(
+            self,
+            tokens=self.tokens[:tokens],
+            confidences=self.confidences[:tokens],
+            settled_at=self.settled_at[:tokens],
+        )
+
+    @property
+    def refresh_fraction(self) -> float:
+        """Full passes per update."""
+        return self.full_passes / self.updates if self.updates else 0.0
+
+    @property
+    def tokens_per_forward(self) -> float:
+        passes = self.full_passes + self.cached_passes
+        return len(self.tokens) / passes if passes else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, derived figures included, without what is kept per token and update."""
+        plain = asdict(replace(self, history=History.of([]), origin=None))
+        for name in ("confidences", "settled_at", "history", "origin"):
+            del plain[name]
+        return plain | {
+            "tokens": list(self.tokens),
+            "refresh_fraction": self.refresh_fraction,
+            "tokens_per_forward": self.tokens_per_forward,
+            "seconds": asdict(self.seconds) | {"total": self.seconds.total},
+        }
+
+
+@dataclass
+class Tally:
+    """Running sums of one row."""
+
+    passes: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    seconds: dict[Kind, float] = field(default_factory=lambda: dict.fromkeys(Kind, 0.0))
+    control: float = 0.0
+    updates: int = 0
+    revised: Flags | None = None
+    """[G]: positions revised so far."""
+    response: Ints | None = None
+    """[G]"""
+    error: ArcherError | None = None
+    confidence: Reals | None = None
+    """[G]: how sure the rule was of the token that stands."""
+    written: Ints | None = None
+    """[G]: the update that wrote it."""
+    moments: list[Moment] = field(default_factory=list)
+    """Of every update so far."""
+
+    def complete(self, prompt_tokens: int, end_ids: Iterable[int]) -> Completion:
+        """The completion without its text, which needs a tokenizer."""
+        failed = self.error is not None or self.response is None
+        tokens = () if failed or self.response is None else tuple(self.response.tolist())
+        stopped = not set(tokens).isdisjoint(end_ids)
+        return Completion(
+            text=None,
+            tokens=tokens,
+            finish_reason="error" if failed else "stop" if stopped else "length",
+            updates=self.updates,
+            full_passes=self.passes[Kind.FULL],
+            cached_passes=self.passes[Kind.CACHED],
+            reused_passes=self.passes[Kind.REUSED],
+            revised_positions=0 if self.revised is None else int(self.revised.sum()),
+            prompt_tokens=prompt_tokens,
+            seconds=Seconds(
+                full=self.seconds[Kind.FULL],
+                cached=self.seconds[Kind.CACHED],
+                control=self.control,
+            ),
+            error=None if self.error is None else str(self.error),
+            confidences=() if self.confidence is None else _known(self.confidence[: len(tokens)]),
+            settled_at=() if self.written is None else tuple(self.written[: len(tokens)].tolist()),
+            history=History.of(self.moments),
+        )
+
+
+def _known(values: Reals) -> tuple[float | None, ...]:
+    return tuple(None if math.isnan(value) else value for value in values.tolist())
+
+
+def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
+    """Fold one step into the tallies of its rows."""
+    mask = step.before.prompt.mask
+    share = step.control / max(1, len(step.rows))
+    revised = (step.before.response != mask) & (step.after.response != step.before.response)
+    for index, (row, call) in enumerate(zip(step.rows, step.calls, strict=True)):
+        tally = tallies[row]
+        tally.passes[call.kind] += 1
+        tally.seconds[call.kind] += call.seconds
+        tally.control += share
+        tally.updates += 1
+        tally.response = step.after.result(index)
+        tally.revised = revised[index] if tally.revised is None else tally.revised | revised[index]
+        _note_written(tally, step, index)
+        tally.moments.append(Moment.of(call, step.decision, index, len(tally.response)))
+    for row, error in step.errors.items():
+        tallies[row].error = error
+
+
+def _note_written(tally: Tally, step: Step[Any], index: int) -> None:
+    decision = step.decision
+    if tally.confidence is None or tally.written is None:
+        tally.confidence = np.full(decision.tokens.shape[1], np.nan)
+        tally.written = np.zeros(decision.tokens.shape[1], dtype=np.int64)
+    wrote = decision.accepted[index] | decision.replaced[index]
+    tally.confidence = np.where(wrote, decision.confidence[index], tally.confidence)
+    tally.written = np.where(wrote, tally.updates, tally.written)

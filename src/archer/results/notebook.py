@@ -1,0 +1,81 @@
+"""A generation with every update kept: what a notebook shows as the player.
+
+    trace = model.record(prompt, method="archer")
+    trace                     # in a notebook: watch it
+    trace.completions[0].text
+
+It is the same as a trace file, in memory; `save` makes the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archer.results.completion import Completion
+from archer.results.trace import End, Origin, Speller, Start, Update, Writer, retold, start_of
+
+if TYPE_CHECKING:
+    from archer.model import Model, Request
+
+HEIGHT = 640
+"""Pixels of the player in a notebook."""
+
+
+@dataclass(frozen=True, repr=False)
+class Trace:
+    """Every update of every row, and how the rows ended."""
+
+    events: Sequence[Start | Update | End]
+    completions: Sequence[Completion] = field(default=())
+
+    def save(self, path: Path | str) -> None:
+        """Write it as a trace file, for `archer view`."""
+        with Writer(Path(path)) as writer:
+            for event in self.events:
+                writer.write(event)
+
+    def html(self) -> str:
+        """The player as a page of its own."""
+        from archer.pages.page import Player, Section, page
+        from archer.pages.player import player_data
+        from archer.pages.trajectory import rows
+
+        players = [
+            Player(f"Prompt {row.row + 1}", [player_data(row)], opened=row.row == 0)
+            for row in rows(self.events)
+        ]
+        return page("", [Section("", players)])
+
+    def _repr_html_(self) -> str:
+        """In a frame, so that the styles of the page and of the notebook do not meet."""
+        return (
+            f'<iframe title="Archer" srcdoc="{escape(self.html())}" width="100%" height="{HEIGHT}" '
+            'style="border: 0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        made = sum(isinstance(event, Update) for event in self.events)
+        rows = len(self.completions)
+        told = f"{rows} row{'s' * (rows != 1)}, {made} update{'s' * (made != 1)}"
+        return f"Trace({told}; a notebook shows the player)"
+
+
+def record(model: Model, request: Request) -> Trace:
+    """Run a request and keep what happened."""
+    from archer.model import Stream
+
+    return of_completions(Origin.of(model, request), Stream(model, request).finish())
+
+
+def of_completions(origin: Origin, done: Sequence[Completion]) -> Trace:
+    """What happened, from what the completions of a request have kept; one for each of its prompts."""
+    speller = Speller(origin, origin.request)
+    events: list[Start | Update | End] = [start_of(origin)]
+    for row, each in enumerate(done):
+        events += [speller.spelled(event) for event in retold(row, each.history)]
+        events.append(End(row=row, completion=each.as_dict()))
+    return Trace(tuple(events), tuple(done))

@@ -1,0 +1,88 @@
+"""The text of one response as it settles: what is said once is never taken back.
+
+Axes: G response columns.  Fed after each update with the response and the decoder's `settled` flags; it knows
+neither the loop that makes them nor who listens.  Stop strings are sought in settled text only, so the order
+in which positions are filled does not matter.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from archer.errors import BadRequest
+from archer.loading.text.text import Text
+from archer.passes.arrays import Flags, Ints
+
+
+class SettledText:
+    """Everything that is certain of the visible text, one piece after the other.
+
+    The pieces add up to the final text: that of the tokens before the first end id, cut where the first
+    stop string begins.
+    """
+
+    def __init__(self, text: Text, stop: Sequence[str] = ()) -> None:
+        """`stop` as `as_stops` gives it."""
+        self.text = ""
+        """All that was returned so far."""
+        self.stopped = False
+        """An end id or a stop string is settled: the text is final, whatever is still masked."""
+        self.tokens = 0
+        """Settled tokens of the visible text, with the end id or with what completes the stop string."""
+        self._codec = text
+        self._stop = tuple(stop)
+        self._settled = 0
+
+    def feed(self, response: Ints, settled: Flags) -> str:
+        """What has become certain: `response` and `settled` [G] after an update; masks are not settled."""
+        count = len(settled) if settled.all() else int(settled.argmin())
+        if self.stopped or count == self._settled:
+            return ""
+        self._settled = count
+        ids: list[int] = response[:count].tolist()
+        end = next((at for at, id in enumerate(ids) if id in self._codec.end_ids), None)
+        last = end is not None or count == len(settled)
+        text = self._codec.decode(ids[:end]) if last else self._codec.decode_certain(ids)
+        found = first_stop(text, self._stop)
+        certain = len(text) if last else _may_begin_stop(text, self._stop)
+        self.tokens, self.stopped = count if end is None else end + 1, end is not None
+        if found is not None and found <= certain:
+            certain, self.stopped = found, True
+            self.tokens = self._tokens_until_stop(ids[:end])
+        new = text[len(self.text) : certain]
+        self.text += new
+        return new
+
+    def _tokens_until_stop(self, ids: Sequence[int]) -> int:
+        def stops(count: int) -> bool:
+            return first_stop(self._codec.decode(ids[:count]), self._stop) is not None
+
+        return bisect_left(range(len(ids)), True, key=stops)
+
+
+def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
+    """One stop string or several; refuses what could never stop anything, or would stop everything."""
+    if not isinstance(stop, Iterable):
+        raise BadRequest(f"stop must be text or a list of texts, not {type(stop).__name__}.")
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    for each in stops:
+        if not isinstance(each, str):
+            raise BadRequest(f"A stop string must be text, not {type(each).__name__}.")
+        if not each:
+            raise BadRequest("A stop string is empty. Give some text, or leave `stop` out.")
+    return stops
+
+
+def first_stop(text: str, stop: Sequence[str]) -> int | None:
+    """Where the first stop string begins."""
+    return min((at for each in stop if (at := text.find(each)) >= 0), default=None)
+
+
+def _may_begin_stop(text: str, stop: Sequence[str]) -> int:
+    """Where the longest end of `text` begins that a stop string may begin with; at its end if none does."""
+    longest = max(map(len, stop), default=0) - 1
+    for at in range(max(0, len(text) - longest), len(text)):
+        if any(each.startswith(text[at:]) for each in stop):
+            return at
+    return len(text)

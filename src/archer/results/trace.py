@@ -1,0 +1,319 @@
+"""One event format for terminal, viewer, server and studies: a JSON object per line.
+
+`start` says what runs, `update` what one decoder update did to one row, `end` how a row ended.
+From these the response can be rebuilt at every update (`states`).  Writing a trace changes nothing
+about the generation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from archer.decoders.base import Decision
+from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
+from archer.results.completion import Completion
+from archer.results.history import ACCEPTED, REMASKED, REPLACED, History, Moment
+from archer.results.step import Call, Step
+
+if TYPE_CHECKING:
+    from archer.loading.text.text import Text
+    from archer.model import Model, Request
+
+VERSION = 1
+_ACCEPTED, _REPLACED, _REMASKED = int(ACCEPTED), int(REPLACED), int(REMASKED)
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Placed(_Event):
+    """A token written at a position of the response, and how sure the model was of it."""
+
+    at: int
+    token: int
+    confidence: float | None
+
+
+class Start(_Event):
+    """First line: the request."""
+
+    event: Literal["start"] = "start"
+    version: Literal[1] = 1
+    model: str
+    method: str
+    settings: dict[str, Any]
+    seed: int
+    mask: int
+    length: int
+    prompts: list[list[int]]
+    pieces: dict[int, str] | None = None
+    """How ids look, when the model has a tokenizer; filled for the ids of the prompts."""
+    ends: list[int] = []
+    """Ids that end a response."""
+
+
+class Update(_Event):
+    """One update of one row."""
+
+    event: Literal["update"] = "update"
+    row: int
+    update: int
+    """Counted from 1."""
+    call: Literal["full", "cached", "reused"]
+    fed: int
+    distance: int
+    """Tokens that differed from the anchor when the call was made."""
+    accepted: list[Placed]
+    replaced: list[Placed]
+    remasked: list[int]
+    doubts: list[float | None] = []
+    """The confidence at each re-masked position; nothing in traces of earlier versions."""
+    threshold: float | None
+    seconds: float
+    pieces: dict[int, str] | None = None
+    """How ids look that no earlier event spelled."""
+
+
+class End(_Event):
+    """Last line of a row: its completion."""
+
+    event: Literal["end"] = "end"
+    row: int
+    completion: dict[str, Any]
+
+
+Event = Annotated[Start | Update | End, Field(discriminator="event")]
+_ADAPTER: TypeAdapter[Start | Update | End] = TypeAdapter(Event)
+
+
+class Updated(Protocol):
+    """What the events of a step are made of: a `Step`, or what somebody kept of one."""
+
+    @property
+    def rows(self) -> Sequence[int]: ...
+    @property
+    def calls(self) -> Sequence[Call]: ...
+    @property
+    def after(self) -> Any: ...
+    @property
+    def decision(self) -> Decision: ...
+
+
+def updates(step: Updated) -> list[Update]:
+    """The events of one step, a row each; what a rule decodes beyond the wanted length is left out."""
+    return [Update.model_validate(each) for each in plain_updates(step)]
+
+
+def plain_updates(step: Updated) -> list[dict[str, Any]]:
+    """The fields of the same events, for whoever writes every update at once and has no time for checks."""
+    return [
+        _fields(row, update, Moment.of(call, step.decision, index, step.after.wanted))
+        for index, (row, call, update) in enumerate(
+            zip(step.rows, step.calls, step.after.updates, strict=True)
+        )
+    ]
+
+
+def retold(row: int, history: History) -> list[Update]:
+    """The events of a row that has ended."""
+    return [
+        Update.model_validate(_fields(row, number, moment))
+        for number, moment in enumerate(history, start=1)
+    ]
+
+
+def _fields(row: int, update: int, moment: Moment) -> dict[str, Any]:
+    """Those of `Update`, in its order.  Changes are few, so plain tuples are quicker than arrays."""
+    call = moment.call
+    accepted, replaced, remasked, doubts = [], [], [], []
+    for at, what, token, sure in moment.changes.tolist():
+        confidence = _finite(sure)
+        placed = {"at": at, "token": token, "confidence": confidence}
+        if what & _ACCEPTED:
+            accepted.append(placed)
+        if what & _REPLACED:
+            replaced.append(placed)
+        if what & _REMASKED:
+            remasked.append(at)
+            doubts.append(confidence)
+    return {
+        "event": "update",
+        "row": row,
+        "update": update,
+        "call": call.kind.value,
+        "fed": call.fed,
+        "distance": call.distance,
+        "accepted": accepted,
+        "replaced": replaced,
+        "remasked": remasked,
+        "doubts": doubts,
+        "threshold": _finite(moment.threshold),
+        "seconds": call.seconds,
+        "pieces": None,
+    }
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A request and what its first event says about the model: no weights and no chat template."""
+
+    model: str
+    mask: int
+    ends: tuple[int, ...]
+    text: Text | None
+    """Spells tokens."""
+    request: Request
+
+    @classmethod
+    def of(cls, model: Model, request: Request) -> Origin:
+        text = None if model.text is None else replace(model.text, template=None)
+        return cls(model.name, model.folder.mask, tuple(sorted(model.end_ids)), text, request)
+
+
+def start(model: Model, request: Request) -> Start:
+    """The first event of a request."""
+    return start_of(Origin.of(model, request))
+
+
+def start_of(origin: Origin) -> Start:
+    """The same where the model is not at hand any more."""
+    text, method = origin.text, origin.request.method
+    shown = sorted(_ids(origin.request))
+    return Start(
+        model=origin.model,
+        method=method.name,
+        settings=plain(method.settings),
+        seed=origin.request.seed,
+        mask=origin.mask,
+        length=method.length,
+        prompts=[list(prompt) for prompt in origin.request.prompts],
+        pieces=None if text is None else {token: text.piece(token) for token in shown},
+        ends=list(origin.ends),
+    )
+
+
+class Speller:
+    """Adds to events how their ids look, each id once per trace."""
+
+    def __init__(self, model: Model | Origin, request: Request) -> None:
+        self._text = model.text
+        self._told = _ids(request)
+
+    def spelled(self, event: Update) -> Update:
+        pieces = self.pieces(change.token for change in (*event.accepted, *event.replaced))
+        return event if pieces is None else event.model_copy(update={"pieces": pieces})
+
+    def pieces(self, tokens: Iterable[int]) -> dict[int, str] | None:
+        """How those look that have not been told yet."""
+        new = sorted(set(tokens) - self._told)
+        if self._text is None or not new:
+            return None
+        self._told.update(new)
+        return {id: self._text.piece(id) for id in new}
+
+
+def recorded(
+    model: Model, request: Request, steps: Iterable[Step[Any]], writer: Writer
+) -> Iterator[Step[Any]]:
+    """The same steps, each written before it is handed on; the ends of rows are left to the caller."""
+    speller = Speller(model, request)
+    writer.write(start(model, request))
+    for step in steps:
+        for event in updates(step):
+            writer.write(speller.spelled(event))
+        yield step
+
+
+class Writer:
+    """Writes events to a file, a line each.
+
+    The file is opened before any work starts, and an old one is emptied by the first event only.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._begun = False
+        try:
+            self._file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise BadRequest(
+                f"The trace file {str(path)!r} cannot be written: {reason_of(error)}. "
+                "Choose another path."
+            ) from error
+
+    def write(self, event: Start | Update | End) -> None:
+        try:
+            if not self._begun and self._path.is_file():
+                self._file.truncate(0)
+            self._begun = True
+            line = event.model_dump_json().encode() + b"\n"
+            while line:
+                line = line[self._file.write(line) :]
+        except OSError as error:
+            raise ArcherError(
+                f"The trace file {str(self._path)!r} could not be written on: {reason_of(error)}. "
+                "What was written before is intact."
+            ) from error
+
+    def ended(self, row: int, completion: Completion) -> None:
+        self.write(End(row=row, completion=completion.as_dict()))
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def read(path: Path) -> Iterator[Start | Update | End]:
+    """Events of a trace file, checked line by line."""
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            yield _ADAPTER.validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the line"
+            raise BadTrace(
+                f"Line {number} of {str(path)!r} is not a trace event: {where}: {first['msg']}."
+            ) from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a trace of any format."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.readlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadTrace(f"The trace {str(path)!r} cannot be read: {reason}.") from error
+
+
+def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
+    """The response after each update of one row."""
+    response = [start.mask] * start.length
+    for event in events:
+        for change in (*event.accepted, *event.replaced):
+            response[change.at] = change.token
+        for at in event.remasked:
+            response[at] = start.mask
+        yield list(response)
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON can hold them: an infinite one is spelled "inf", which the methods read back."""
+    return {name: "inf" if value == math.inf else value for name, value in settings.items()}
+
+
+def _ids(request: Request) -> set[int]:
+    return {token for prompt in request.prompts for token in prompt}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,161 @@
+"""Age against distance at equal cost: the refreshes of a radius spent by a clock instead.
+
+For Saber, which takes a token back at nearly every update, and for WINO, which does so only on a condition.
+The paper compares the signals by correlation alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from archer.pages.figures import Labels, Series, lines
+from archer.pages.tables import Column, Table
+from archer.runs.statistics import mcnemar, wilson
+from archer.runs.workspace import Arm, Workspace
+from archer_studies.arms import PERCENT, against, described, value
+from archer_studies.in_turn import in_turn
+from archer_studies.study import Measured, Presented, Row, Study
+
+RADII = (4, 8, 16)
+PAPER = {"where": "The paper has no run with a refresh by age; see its Table 4 for correlations."}
+COLUMNS = (
+    Column("decoder"),
+    Column("refresh by"),
+    Column("refresh fraction", 3),
+    Column("Pass@1 (%)", 1),
+    Column("not as eager (%)", 1),
+    Column("seconds", 3),
+    Column("speedup"),
+    Column("predicted"),
+    Column("p of scores", 4, chance=True),
+    Column("p of parting", 4, chance=True),
+)
+
+
+def nearest_age(updates: Sequence[int], fraction: float) -> int:
+    """The age whose share of full passes over such trajectories is nearest; ties to the younger."""
+
+    def miss(age: int) -> float:
+        full = sum(-(-count // age) for count in updates)
+        return abs(full / sum(updates) - fraction)
+
+    return min(range(1, max(updates) + 1), key=miss)
+
+
+def measure(workspace: Workspace) -> Measured:
+    rows: list[Row] = []
+    decoders = ["saber"] if workspace.model.folder.architecture.shift else ["saber", "wino"]
+    for decoder in decoders:
+        rows += _decoder(workspace, decoder)
+    return Measured(rows[0]["n"], rows, {"radii": list(RADII), "decoders": decoders})
+
+
+def _decoder(workspace: Workspace, decoder: str) -> list[Row]:
+    """Without a cache, then each radius and the age which refreshes as often."""
+    named: list[tuple[str, int | None]] = [("eager", None)]
+    few = workspace.scale.probed
+    arms = [workspace.arm(decoder, problems=few)]
+    for radius in RADII:
+        cached = "archer" if decoder == "saber" else f"{decoder}+archer"
+        by_distance = workspace.arm(cached, problems=few, radius=radius)
+        updates = [by_distance.run.recorded.samples[key].updates for key in by_distance.keys]
+        age = nearest_age(updates, by_distance.summary.refresh_fraction or 0.0)
+        named += [(f"distance {radius}", radius), (f"age {age}", radius)]
+        arms += [by_distance, workspace.arm(f"{decoder}+age", problems=few, every=age)]
+    timed = list(in_turn(workspace, {str(number): arm for number, arm in enumerate(arms)}).values())
+    rows = [
+        {"decoder": decoder, "rule": rule, "radius": radius, **_row(workspace, arm, timed[0])}
+        for (rule, radius), arm in zip(named, timed, strict=True)
+    ]
+    for at in range(1, len(rows), 2):
+        rows[at] |= versus(timed[at], timed[at + 1], timed[0])
+    return rows
+
+
+def _row(workspace: Workspace, arm: Arm, eager: Arm) -> Row:
+    wrong = sum(parted(arm, eager).values())
+    n = len(arm.keys)
+    row = described(arm, arm.run.label, workspace.model) | against(arm, eager, workspace.model)
+    return row | {
+        "parted": PERCENT * wrong / n,
+        "parted_interval": [PERCENT * end for end in wilson(wrong, n)],
+    }
+
+
+def parted(arm: Arm, eager: Arm) -> dict[str, bool]:
+    """By problem, whether the completion is another one than without a cache."""
+    ours, theirs = arm.run.recorded.samples, eager.run.recorded.samples
+    return {key: ours[key].tokens != theirs[key].tokens for key in arm.keys}
+
+
+def versus(by_distance: Arm, by_age: Arm, eager: Arm) -> Row:
+    """Paired tests of the two rules: on scores, and on who leaves the eager completion."""
+    keys = by_distance.keys
+    passed = [(by_distance.passed(key), by_age.passed(key)) for key in keys]
+    first, second = parted(by_distance, eager), parted(by_age, eager)
+    return {
+        "score_p": mcnemar(passed.count((True, False)), passed.count((False, True))),
+        "parted_p": mcnemar(
+            sum(first[key] and not second[key] for key in keys),
+            sum(second[key] and not first[key] for key in keys),
+        ),
+    }
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    rows = result["rows"]
+    table = Table(
+        f"Refresh by distance and by age on {result['settings']['task']}, n = {result['n']}",
+        COLUMNS,
+        [
+            [
+                row["decoder"],
+                row["rule"],
+                row["refresh_fraction"],
+                value(row, "base"),
+                value(row, "parted"),
+                value(row, "seconds"),
+                value(row, "speedup"),
+                row["speedup_predicted"],
+                row.get("score_p"),
+                row.get("parted_p"),
+            ]
+            for row in rows
+        ],
+        [
+            "Each radius is followed by the age whose refresh fraction is nearest to its own. p: exact "
+            "McNemar between the two; speedup over the decoder without a cache.",
+            "Not as eager: problems whose completion differs from the one without a cache.",
+        ],
+    )
+    figure = lines(
+        [
+            _line(rows, decoder, rule)
+            for decoder in result["settings"]["decoders"]
+            for rule in ("distance", "age")
+        ],
+        Labels("Completions changed by the cache", "refresh fraction", "not as eager (%)"),
+    )
+    return Presented([table], {"parted": figure})
+
+
+def _line(rows: Sequence[Row], decoder: str, rule: str) -> Series:
+    own = [row for row in rows if row["decoder"] == decoder and row["rule"].startswith(rule)]
+    own.sort(key=lambda row: row["refresh_fraction"])
+    return Series(
+        f"{decoder}, {rule}",
+        [row["refresh_fraction"] for row in own],
+        [row["parted"] for row in own],
+        [row["parted_interval"][0] for row in own],
+        [row["parted_interval"][1] for row in own],
+    )
+
+
+STUDY = Study(
+    name="age",
+    title="Age against distance",
+    paper=PAPER,
+    measure=measure,
+    present=present,
+)

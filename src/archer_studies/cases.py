@@ -1,0 +1,140 @@
+"""Cases: problems that only Saber or only Archer solved, where they part, and both trajectories to watch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import Any
+
+from archer.pages.player import player_data
+from archer.pages.tables import Column, Table
+from archer.runs.statistics import mcnemar
+from archer.runs.workspace import Arm, Workspace
+from archer.tasks.base import Sample, Task
+from archer.tasks.grading import extracted_or_nothing
+from archer.tasks.reader import open_readers
+from archer_studies.study import Measured, Presented, Row, Study
+from archer_studies.trajectories import Told, first_divergence, retell
+
+RADIUS = 8
+MOST = 6
+METHODS = ("saber", "archer")
+LINE_END = " ¶ "
+PAPER = {
+    "where": "Section 'Qualitative Analysis and Failure Cases', MBPP, Fresh against Cached",
+    "cached_only": ["452", "558"],
+    "fresh_only": ["760"],
+    "exclusive": {"fresh": 18, "cached": 23},
+}
+COLUMNS = (
+    Column("problem"),
+    Column("solved by"),
+    Column("first different update"),
+    Column("updates of Saber"),
+    Column("updates of Archer"),
+    Column("Saber's program"),
+    Column("Archer's program"),
+)
+
+
+def measure(workspace: Workspace) -> Measured:
+    arms = {"saber": workspace.arm("saber"), "archer": workspace.arm("archer", radius=RADIUS)}
+    only = {method: exclusive(arms, method) for method in METHODS}
+    counts = {f"only_{method}": len(found) for method, found in only.items()}
+    chosen = alternating(only["saber"], only["archer"], MOST)
+    told = {method: dict(retell(workspace, arms[method], chosen)) for method in METHODS}
+    task, samples = workspace.open(), {str(each.id): each for each in workspace.samples()}
+    rows: list[Row] = [{"kind": "counts", **counts, "p": mcnemar(*counts.values())}]
+    programs = _programs(task, samples, told, chosen)
+    for key in chosen:
+        both = [told[method][key] for method in METHODS]
+        rows.append(
+            {
+                "kind": "case",
+                "problem": key,
+                "solved_by": "saber" if key in only["saber"] else "archer",
+                "diverges": first_divergence(both[0].states, both[1].states),
+                "updates": [each.completion.updates for each in both],
+                "programs": programs[key],
+                "players": [player_data(each.trajectory) for each in both],
+            }
+        )
+    return Measured(len(arms["saber"].keys), rows, {"radius": RADIUS, "most": MOST})
+
+
+def _programs(
+    task: Task,
+    samples: Mapping[str, Sample],
+    told: Mapping[str, Mapping[str, Told]],
+    chosen: Sequence[str],
+) -> dict[str, dict[str, str]]:
+    """What each method wrote, by problem and method, read in a confined process."""
+    with open_readers() as readers:
+        confined = task.reading_by(readers.read)
+        return {
+            key: {
+                method: extracted_or_nothing(
+                    confined, told[method][key].completion.text or "", samples[key]
+                )
+                for method in METHODS
+            }
+            for key in chosen
+        }
+
+
+def exclusive(arms: Mapping[str, Arm], method: str) -> list[str]:
+    """Problems that this arm passed and no other did."""
+    own = arms[method]
+    others = [arm for name, arm in arms.items() if name != method]
+    return [
+        key for key in own.keys if own.passed(key) and not any(arm.passed(key) for arm in others)
+    ]
+
+
+def alternating(first: Sequence[str], second: Sequence[str], most: int) -> list[str]:
+    """The first few of both, in turn."""
+    mixed = chain.from_iterable(zip_longest(first, second))
+    return [key for key in mixed if key is not None][:most]
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    counts, *cases = result["rows"]
+    table = Table(
+        f"Problems that only one method solved, {len(cases)} of "
+        f"{counts['only_saber'] + counts['only_archer']}; n = {result['n']}",
+        COLUMNS,
+        [
+            [
+                case["problem"],
+                case["solved_by"],
+                case["diverges"],
+                *case["updates"],
+                *(_one_line(case["programs"][method]) for method in METHODS),
+            ]
+            for case in cases
+        ],
+        [
+            f"Only Saber solved {counts['only_saber']}, only Archer (K={result['settings']['radius']}) "
+            f"{counts['only_archer']}: exact McNemar p = {counts['p']:.2f}.",
+            "Lines of a program are separated by ¶.",
+        ],
+    )
+    players = {
+        f"{case['problem']}: Saber and Archer, solved by {case['solved_by']}": case["players"]
+        for case in cases
+    }
+    notes = () if cases else ("No problem was solved by one of the two methods alone.",)
+    return Presented([table], notes=notes, players=players)
+
+
+def _one_line(program: str) -> str:
+    return LINE_END.join(line.strip() for line in program.splitlines() if line.strip())
+
+
+STUDY = Study(
+    name="cases",
+    title="Cases",
+    paper=PAPER,
+    measure=measure,
+    present=present,
+)

@@ -1,0 +1,92 @@
+"""Tokens per update: what placing several tokens at once costs, and how much of it rollback gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from archer.pages.figures import Labels, frontier
+from archer.pages.tables import Column, Table
+from archer.runs.workspace import Workspace
+from archer_studies.arms import against, described, series, value
+from archer_studies.study import Measured, Presented, Row, Study
+
+ONE_BY_ONE = "llada-confidence"
+TOGETHER = (2, 4, 8)
+RADIUS = 8
+ADAPTIVE: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+    ("no-rollback", "No rollback", {}),
+    ("saber", "Saber", {}),
+    ("archer", f"Archer K={RADIUS}", {"radius": RADIUS}),
+)
+PAPER = {"where": "not in the paper; it compares with one token per update alone"}
+COLUMNS = (
+    Column("rule"),
+    Column("Pass@1 (%)", 1),
+    Column("extended (%)", 1),
+    Column("updates", 1),
+    Column("revised positions", 1),
+    Column("only it / only one by one"),
+    Column("p", 4, chance=True),
+)
+
+
+def measure(workspace: Workspace) -> Measured:
+    length = workspace.open().length
+    asked: list[tuple[str, str, Mapping[str, Any]]] = [(ONE_BY_ONE, "1 token per update", {})]
+    asked += [
+        (ONE_BY_ONE, f"{together} tokens per update", {"steps": length // together})
+        for together in TOGETHER
+        if together < length
+    ]
+    asked += [(ONE_BY_ONE, "all tokens at once", {"steps": 1}), *ADAPTIVE]
+    arms = {label: workspace.arm(method, **settings) for method, label, settings in asked}
+    reference = arms["1 token per update"]
+    rows: list[Row] = []
+    for method, label, settings in asked:
+        arm = arms[label]
+        records = arm.run.recorded.samples.values()
+        revised = sum(record.revised_positions for record in records) / len(records)
+        row = described(arm, label, workspace.model) | against(arm, reference, workspace.model)
+        rows.append({"method": method, "settings": dict(settings), "revised": revised, **row})
+    return Measured(rows[0]["n"], rows, {"length": length, "radius": RADIUS})
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    rows = result["rows"]
+    table = Table(
+        f"Tokens per update on {result['settings']['task']}, n = {result['n']}",
+        COLUMNS,
+        [
+            [
+                row["arm"],
+                value(row, "base"),
+                value(row, "extended"),
+                row["updates"],
+                row["revised"],
+                f"{row['base_only']} / {row['base_only_other']}",
+                row["base_p"],
+            ]
+            for row in rows
+        ],
+        [
+            f"Updates and revised positions are means over problems, of {result['settings']['length']} "
+            "tokens each. The first rows are LLaDA-Confidence; the last three choose the number of tokens "
+            "from their confidence.",
+            "p: exact McNemar on Pass@1 against one token per update. Intervals: 95 %, Wilson.",
+        ],
+    )
+    trade = frontier(
+        [series(row["arm"], [row["updates"]], [row], "base") for row in rows],
+        Labels("Quality against updates", "updates per problem", "Pass@1 (%)"),
+    )
+    return Presented([table], {"frontier": trade})
+
+
+STUDY = Study(
+    name="parallel",
+    title="Tokens per update",
+    paper=PAPER,
+    measure=measure,
+    present=present,
+)

@@ -1,0 +1,165 @@
+"""Prompt length: a full and a cached update from one recorded state, at several prompt lengths.
+
+P prompt columns, G response columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from archer.bench.alternatives import Alternatives
+from archer.bench.repeating import interleaved
+from archer.bench.step import NEVER
+from archer.costs.shapes import Subject
+from archer.model import Model
+from archer.pages.figures import Figure, Labels, Series, lines
+from archer.pages.tables import Column, Table
+from archer.passes.operations import operations
+from archer.runs.statistics import bootstrap, mean
+from archer.runs.workspace import Workspace
+from archer_studies.arms import series, value
+from archer_studies.study import Measured, Presented, Row, Study
+
+RATIOS = (0.5, 1, 2, 4, 8)
+"""P / G as in the paper: 128 to 2048 for a response of 256."""
+PAPER = {
+    "where": "Table 'Prompt-length scaling with G=256': by P / G, milliseconds full and cached, speedup",
+    "0.5": [46.11, 35.41, 1.30],
+    "1": [57.80, 36.39, 1.59],
+    "2": [82.88, 40.04, 2.07],
+    "4": [145.66, 46.27, 3.15],
+    "8": [271.91, 58.84, 4.62],
+    "overall": [120.87, 43.39, 2.55],
+}
+
+Pair = tuple[float, float]
+"""Seconds of a full and of a cached update, measured one after the other."""
+COLUMNS = (
+    Column("P / G"),
+    Column("P"),
+    Column("full (ms)"),
+    Column("cached (ms)"),
+    Column("speedup"),
+    Column("limit"),
+)
+
+
+def measure(workspace: Workspace) -> Measured:
+    response = workspace.open().length
+    model = workspace.model
+    subject = Subject(
+        model.name,
+        model.network,
+        model.folder.architecture.shift,
+        model.folder.mask,
+        model.folder.shape.layers,
+    )
+    rows, samples = [], []
+    for ratio in fitting(model, response):
+        prompt = max(1, round(ratio * response))
+        alternatives = Alternatives.at(subject, prompt, response)
+        steps = {"full": alternatives.refreshing(1), "cached": alternatives.refreshing(NEVER)}
+        taken = interleaved(steps, workspace.scale.repeats)
+        pairs = [(a.seconds, b.seconds) for a, b in zip(*taken.values(), strict=True)]
+        counted = [operations(each[0].work, model.folder.shape) for each in taken.values()]
+        rows.append(
+            {
+                "ratio": f"{ratio:g}",
+                "prompt": prompt,
+                **timed(pairs),
+                "limit": counted[0] / counted[1],
+            }
+        )
+        samples.append(pairs)
+    rows.append({"ratio": "overall", "prompt": None, **averaged(rows, samples)})
+    return Measured(workspace.scale.repeats, rows, {"response": response})
+
+
+def fitting(model: Model, response: int) -> list[float]:
+    """Ratios whose prompt fits into the model's window beside the response."""
+    room = model.folder.shape.max_positions - response
+    return [ratio for ratio in RATIOS if ratio * response <= room]
+
+
+def timed(pairs: Sequence[Pair]) -> Row:
+    """Medians in milliseconds, and their ratio."""
+    row: Row = {"n": len(pairs), "speedup": ratio_of_medians(pairs)}
+    row["speedup_interval"] = list(bootstrap(pairs, ratio_of_medians))
+    for side, name in enumerate(("full_ms", "cached_ms")):
+        values = [1e3 * pair[side] for pair in pairs]
+        row[name], row[f"{name}_interval"] = median(values), list(bootstrap(values, median))
+    return row
+
+
+def ratio_of_medians(pairs: Sequence[Pair]) -> float:
+    return median(full for full, _ in pairs) / median(cached for _, cached in pairs)
+
+
+def averaged(rows: Sequence[Row], samples: Sequence[Sequence[Pair]]) -> Row:
+    """Times averaged over prompt lengths; the speedup is the mean of the ratios, as in the paper."""
+    rounds = list(zip(*samples, strict=True))
+    full, cached = (mean([row[name] for row in rows]) for name in ("full_ms", "cached_ms"))
+    return {
+        "n": len(rounds),
+        "full_ms": full,
+        "cached_ms": cached,
+        "speedup": mean([row["speedup"] for row in rows]),
+        "speedup_interval": list(bootstrap(rounds, _mean_ratio)),
+        "speedup_of_means": full / cached,
+        "limit": mean([row["limit"] for row in rows]),
+    }
+
+
+def _mean_ratio(rounds: Sequence[Sequence[Pair]]) -> float:
+    return mean([ratio_of_medians(pairs) for pairs in zip(*rounds, strict=True)])
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    paper, rows = result["paper"], result["rows"]
+    whole = rows[-1]
+    table = Table(
+        f"One update, response of {result['settings']['response']}, n = {result['n']} repetitions",
+        COLUMNS,
+        [
+            [
+                row["ratio"],
+                row["prompt"],
+                value(row, "full_ms", paper[row["ratio"]][0]),
+                value(row, "cached_ms", paper[row["ratio"]][1]),
+                value(row, "speedup", paper[row["ratio"]][2]),
+                row["limit"],
+            ]
+            for row in rows
+        ],
+        [
+            "Medians; both updates start from the same state, half of the response placed.",
+            "Limit: operations of the full pass over those of the cached one.",
+            "Overall: mean times, and the mean of the ratios as in the paper; the ratio of the mean "
+            f"times is {whole['speedup_of_means']:.2f} (the paper's: 2.79).",
+            "The paper's columns are LLaDA-8B with a response of 256 at the same P / G.",
+        ],
+    )
+    return Presented([table], {"speedup": _figure(rows[:-1], paper)})
+
+
+def _figure(rows: Sequence[Row], paper: Mapping[str, Any]) -> Figure:
+    x = [row["ratio"] for row in rows]
+    return lines(
+        [
+            series("measured", x, rows, "speedup"),
+            Series("limit by operations", x, [row["limit"] for row in rows]),
+            Series("paper, LLaDA-8B", x, [paper[ratio][2] for ratio in x]),
+        ],
+        Labels("Speedup of one update over the prompt length", "P / G", "speedup"),
+    )
+
+
+STUDY = Study(
+    name="prompt-length",
+    title="Prompt length",
+    paper=PAPER,
+    measure=measure,
+    present=present,
+)

@@ -1,0 +1,95 @@
+"""Walking along a run of an arm, looking at its steps, and shadow passes beside them that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from archer.decoders.base import Decision
+from archer.engine.loop import Loop
+from archer.errors import ArcherError
+from archer.methods.build import Method
+from archer.model import Model, Stream
+from archer.passes.logits import Logits
+from archer.policies.base import Policy
+from archer.policies.prompt_cache import Archer, Eager
+from archer.results.completion import Completion
+from archer.results.step import Step
+from archer.runs.manifest import RunRequest
+from archer.runs.workspace import Arm
+
+COUNTED = ("updates", "full_passes", "cached_passes", "reused_passes")
+
+
+def walk(request: RunRequest, prompt: Sequence[int]) -> Stream:
+    """The steps of an arm on one problem, made again."""
+    return request.model.stream(
+        [list(prompt)],
+        request.method,
+        seed=request.seed,
+        preset=request.preset,
+        settings=request.settings,
+    )
+
+
+def divergence(first: Stream, second: Stream) -> int | None:
+    """The first update after which two runs stand at different responses; None if there is none."""
+    for update, (one, other) in enumerate(zip_longest(first, second), start=1):
+        if (
+            one is None
+            or other is None
+            or not np.array_equal(one.after.response, other.after.response)
+        ):
+            return update
+    return None
+
+
+def loop_of(model: Model, method: Method, policy: Policy) -> Loop[Any]:
+    """The loop of a method with another policy."""
+    shift = model.folder.architecture.shift
+    return Loop(model.network, shift, method.decoder, policy, compiled=model.compiled)
+
+
+def shadow(model: Model, method: Method, step: Step[Any]) -> Step[Any]:
+    """The same update from the same state, decided from a full pass with a memory of its own."""
+    return next(loop_of(model, method, Eager()).steps(step.before))
+
+
+def at_anchor(model: Model, method: Method, step: Step[Any]) -> Step[Any]:
+    """The update of a full pass once more, from a cached pass at the very state of the anchor: D = 0."""
+    memory = replace(step.memory.clone(), logits=(None,) * len(step.memory.slots))
+    reuse = loop_of(model, method, Archer(radius=float("inf")))
+    return next(reuse.steps(step.before, memory))
+
+
+def require_unchanged(arm: Arm, key: str, completion: Completion) -> None:
+    """A run that was watched is the run that was not: response, updates and passes (invariant 22)."""
+    record = arm.run.recorded.samples[key]
+    changed = [name for name in COUNTED if getattr(completion, name) != record.count(name)]
+    if list(completion.tokens) != record.tokens:
+        changed.append("tokens")
+    if changed:
+        raise ArcherError(
+            f"Problem {key}: watching the run changed its {', '.join(changed)}. Another machine, torch "
+            "or number of threads may have made the arm: delete the folder of runs and measure again. If "
+            "that does not help, a probe intervenes: please report it."
+        )
+
+
+def same_action(first: Decision, second: Decision) -> bool:
+    """The same positions accepted with the same tokens, and the same taken back."""
+    accepted = first.accepted
+    return bool(
+        (accepted == second.accepted).all()
+        and (first.tokens[accepted] == second.tokens[accepted]).all()
+        and (first.remasked == second.remasked).all()
+    )
+
+
+def logit_error(first: Logits, second: Logits) -> float:
+    """The largest difference of any logit of the one row."""
+    return float((first.rows[0].values - second.rows[0].values).abs().max())

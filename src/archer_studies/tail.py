@@ -1,0 +1,155 @@
+"""The tail of end marks: what it saves to let settled ones rest, and how late a revision then can come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from archer.decoders.saber_tail import SaberTail
+from archer.methods.build import build
+from archer.pages.tables import Column, Table
+from archer.runs.workspace import Arm, Wanted, Workspace
+from archer_studies.arms import PERCENT, against, counted, described, value
+from archer_studies.in_turn import in_turn
+from archer_studies.refresh import TIMED, arms_of, sizes
+from archer_studies.refresh_rules import SABER, Rule
+from archer_studies.shadow_passes import require_unchanged, walk
+from archer_studies.study import Measured, Presented, Row, Study
+
+RULES = (
+    SABER,
+    Rule("late", "late, 1/2", "saber+late", {"share": 0.5}),
+    Rule(
+        "boundary",
+        "the same, tail rests until its boundary moves",
+        "saber-tail+late",
+        {"share": 0.5},
+    ),
+    Rule(
+        "look",
+        "the same, tail rests until the next look",
+        "saber-tail+late",
+        {"share": 0.5, "wake": "look"},
+    ),
+    Rule(
+        "look-kept",
+        "the same, and taken back only what lost confidence",
+        "saber-tail+late",
+        {"share": 0.5, "wake": "look", "doubt": 1.0, "doubt_by": "kept"},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How the tail rested in one problem."""
+
+    columns: int = 0
+    """Response columns that were left out, over all updates."""
+    longest: int = 0
+    """Updates that a column rested at most, one after the other."""
+
+
+def wanted(workspace: Workspace) -> list[Wanted]:
+    return arms_of(RULES, workspace)
+
+
+def measure(workspace: Workspace) -> Measured:
+    rows: list[Row] = []
+    for task, few in sizes(workspace).items():
+        arms = {rule.name: workspace.arm(rule.method, task, few, **rule.settings) for rule in RULES}
+        chosen = arms[SABER.name].keys[: min(TIMED, workspace.scale.timed)]
+        arms = in_turn(workspace, arms, chosen)
+        for rule in RULES:
+            arm = arms[rule.name]
+            row = described(arm, rule.label, workspace.model)
+            row |= against(arm, arms[SABER.name], workspace.model)
+            row |= counted(arm, arms[SABER.name]) | _rested(watch(workspace, arm), row)
+            rows.append({"task": task, "rule": rule.name, **row})
+    return Measured(rows[0]["n"], rows, {"tasks": list(sizes(workspace))})
+
+
+def watch(workspace: Workspace, arm: Arm) -> list[Watched]:
+    """Every problem of an arm that rests, decoded once more; refuses what differs from the run."""
+    request = workspace.again(arm)
+    decoder = build(request.method, request.settings, request.preset).decoder
+    if not isinstance(decoder, SaberTail):
+        return [Watched() for _ in arm.keys]
+    prompts = workspace.prompts(request)
+    found = []
+    for key in arm.keys:
+        stream = walk(request, prompts[key])
+        asleep = np.zeros(stream.request.method.length, dtype=np.int64)
+        left_out = longest = 0
+        for step in stream:
+            resting = decoder.resting(step.before)[0]
+            asleep = np.where(resting, asleep + 1, 0)
+            left_out, longest = left_out + int(resting.sum()), max(longest, int(asleep.max()))
+        (completion,) = stream.finish()
+        require_unchanged(arm, key, completion)
+        found.append(Watched(left_out, longest))
+    return found
+
+
+def _rested(watched: Sequence[Watched], row: Row) -> Row:
+    return {
+        "resting": sum(each.columns for each in watched) / (row["updates"] * row["n"]),
+        "longest": max(each.longest for each in watched),
+    }
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    return Presented(
+        [
+            _table(task, [row for row in result["rows"] if row["task"] == task])
+            for task in result["settings"]["tasks"]
+        ]
+    )
+
+
+def _table(task: str, rows: Sequence[Row]) -> Table:
+    columns = [
+        Column("rule"),
+        Column("cost", 3),
+        Column("as Saber (%)", 1),
+        Column("Pass@1 (%)", 1),
+    ]
+    columns += [Column("won", 0), Column("lost", 0), Column("columns at rest", 1)]
+    columns += [Column("longest rest (updates)", 0), Column("updates", 1), Column("speedup")]
+    return Table(
+        f"The tail of end marks on {task}, n = {rows[0]['n']}",
+        columns,
+        [
+            [
+                row["arm"],
+                row["cost"],
+                PERCENT * row["same_completions"] / row["n"],
+                value(row, "base"),
+                row["base_only"],
+                row["base_only_other"],
+                row["resting"],
+                row["longest"],
+                row["updates"],
+                value(row, "speedup"),
+            ]
+            for row in rows
+        ],
+        [
+            "Cost: operations counted as they were done, eager Saber = 1. Columns at rest: mean per "
+            "update. The longest rest is the most that a revision can come late. Speedup over Saber: "
+            f"measured on {rows[0]['timed']} problems in turn. Dev problems: they confirm nothing.",
+        ],
+    )
+
+
+STUDY = Study(
+    name="tail",
+    title="The tail of end marks",
+    paper={},
+    measure=measure,
+    present=present,
+    arms=wanted,
+)

@@ -1,0 +1,86 @@
+"""The doctor: what it says about a machine."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from archer.checks import doctor
+from archer.checks.doctor import Report
+from archer.judge import describe_tier
+from archer.machine.devices import ISA_SETTING, Attempt, Bf16
+
+OK = Attempt("ok")
+SIGILL = Attempt("killed", "by SIGILL")
+
+
+def child(script: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", script)
+
+
+def test_the_report_on_this_machine_is_coherent() -> None:
+    report = doctor.examine()
+    assert report.devices[0] == "cpu"
+    assert report.dtype == ("float32" if report.device == "cpu" else "bfloat16")
+    assert report.threads == torch.get_num_threads()
+    assert report.versions["torch"] == torch.__version__
+    assert report.judge == describe_tier()
+    assert report.bf16.as_is.outcome in ("ok", "killed", "wrong result", "timed out", "failed")
+    assert (report.bf16.refusal is None) == report.bf16.as_is.ok
+    assert not str(report.bf16.as_is).startswith("failed"), "the probe script itself is broken"
+
+
+def make_report(bf16: Bf16) -> Report:
+    versions = {"torch": "2.13.0"}
+    return Report("3.11.7", "Linux", ("cpu",), "cpu", "float32", 2, versions, bf16, "B: seccomp")
+
+
+def test_the_report_as_text() -> None:
+    assert make_report(Bf16(SIGILL, OK)).facts() == {
+        "python": "3.11.7",
+        "platform": "Linux",
+        "devices": "cpu",
+        "default": "float32 on cpu",
+        "threads": "2",
+        "torch": "2.13.0",
+        "judge": "B: seccomp",
+        "bf16 on cpu": "killed by SIGILL",
+        "bf16 capped": f"ok ({ISA_SETTING})",
+    }
+    assert "bf16 capped" not in make_report(Bf16(OK)).facts()
+
+
+def test_the_report_survives_json() -> None:
+    report = make_report(Bf16(SIGILL, OK))
+    as_read = json.loads(json.dumps(report.as_dict()))
+    assert as_read == report.as_dict()
+    assert as_read["devices"] == ["cpu"]
+    assert as_read["bf16"]["as_is"] == {"outcome": "killed", "detail": "by SIGILL"}
+    assert as_read["bf16"]["refusal"] == report.bf16.refusal
+
+
+def test_accelerators_are_listed_and_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    report = doctor.examine(child(""))
+    assert report.devices == ("cpu", "cuda:0", "cuda:1")
+    assert (report.device, report.dtype) == ("cuda", "bfloat16")
+
+
+@pytest.mark.parametrize("built_for", [None, torch.device("cuda")])
+def test_without_a_usable_accelerator_the_processor_is_taken(
+    monkeypatch: pytest.MonkeyPatch, built_for: torch.device | None
+) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: built_for)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    report = doctor.examine(child(""))
+    assert report.devices == ("cpu",)
+    assert (report.device, report.dtype) == ("cpu", "float32")
+
+
+def test_a_package_that_is_missing_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "CORE_PACKAGES", ("no-such-distribution",))
+    report = doctor.examine(child(""))
+    assert report.versions == {"no-such-distribution": "not installed"}

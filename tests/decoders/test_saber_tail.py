@@ -1,0 +1,151 @@
+"""The tail of end marks that rests: a plain count of who rests when, and what a pass then computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archer.decoders.base import Decision
+from archer.decoders.saber import Saber
+from archer.decoders.saber_tail import SaberTail, SaberTailState
+from archer.engine.loop import Loop
+from archer.errors import BadRequest
+from archer.methods.build import build
+from archer.passes.canvas import Prompt
+from archer.passes.logits import Logits, RowLogits
+from archer.policies.prompt_cache import Archer
+from support.networks import backbone
+
+MASK, END, VOCABULARY = 9, 1, 12
+LENGTH = 24
+PROMPT = Prompt.of([[1, 2, 3]], MASK, eos=(END,))
+
+
+def logits(update: int, seed: int, length: int, read: list[int]) -> Logits:
+    """Random ones that like end marks in the second half; of some columns only."""
+    source = torch.Generator().manual_seed(seed * 1009 + update)
+    drawn = 2 * torch.randn(length, VOCABULARY, generator=source, dtype=torch.float64)
+    drawn[length // 2 :, END] += 6
+    return Logits([RowLogits(drawn[read], tuple(read))], length, MASK)
+
+
+def trajectory(
+    decoder: SaberTail, seed: int, length: int
+) -> Iterator[tuple[SaberTailState, list[int], Decision, SaberTailState]]:
+    state = decoder.start(PROMPT, length)
+    update = 0
+    while not state.done.item():
+        update += 1
+        canvas = decoder.canvas(state)
+        read = np.flatnonzero(canvas.reads[0, canvas.response]).tolist()
+        after, decision = decoder.step(state, logits(update, seed, length, read))
+        assert isinstance(after, SaberTailState)
+        yield state, read, decision, after
+        state = after
+        assert update <= decoder.limit(length)
+
+
+cases = st.tuples(
+    st.builds(
+        SaberTail,
+        n=st.integers(1, 3),
+        settle=st.integers(1, 4),
+        rest=st.integers(0, 5),
+        edge=st.integers(0, 2),
+        wake=st.sampled_from(["boundary", "look"]),
+    ),
+    st.integers(4, 24),
+    st.integers(0, 10**6),
+)
+
+
+@given(cases)
+def test_who_rests_is_a_plain_count(case: tuple[SaberTail, int, int]) -> None:
+    """The naive twin: one row, lists, a loop over positions."""
+    decoder, length, seed = case
+    stood, unseen = [0] * length, 0
+    for _, read, decision, after in trajectory(decoder, seed, length):
+        first = next(i for i in range(length + 1) if all(each > 0 for each in stood[i:]))
+        resting = [
+            i
+            for i in range(first + decoder.edge, length)
+            if stood[i] >= decoder.settle and unseen < decoder.rest
+        ]
+        assert sorted({*range(length)} - set(read)) == resting
+        assert not decision.remasked[0, resting].any()
+        unseen = unseen + 1 if resting else 0
+        response = after.response[0].tolist()
+        tail = next(i for i in range(length + 1) if all(token == END for token in response[i:]))
+        before = next(i for i in range(length + 1) if all(each > 0 for each in stood[i:]))
+        awake = tail > before or (before > 0 and bool(decision.remasked[0, before - 1]))
+        if awake and decoder.wake == "boundary":
+            stood = [0] * length
+        stood = [stood[i] + 1 if i >= tail else 0 for i in range(length)]
+
+
+@given(cases)
+def test_nothing_rests_longer_than_it_may(case: tuple[SaberTail, int, int]) -> None:
+    decoder, length, seed = case
+    asleep = np.zeros(length, dtype=np.int64)
+    for _, read, _, _ in trajectory(decoder, seed, length):
+        asleep += 1
+        asleep[read] = 0
+        assert asleep.max() <= decoder.rest
+
+
+@given(st.integers(4, 24), st.integers(0, 10**6), st.integers(1, 3))
+def test_without_rest_it_is_saber(length: int, seed: int, n: int) -> None:
+    plain, state = Saber(n=n), Saber(n=n).start(PROMPT, length)
+    everything = list(range(length))
+    for update, (_, read, decision, after) in enumerate(
+        trajectory(SaberTail(n=n, rest=0), seed, length), start=1
+    ):
+        assert read == everything
+        state, expected = plain.step(state, logits(update, seed, length, everything))
+        assert np.array_equal(after.response, state.response)
+        assert np.array_equal(decision.remasked, expected.remasked)
+
+
+def walk(decoder: Any, policy: Any, prompts: list[list[int]], *, shift: bool = False) -> list[Any]:
+    """On a random network, for which every token is an end mark."""
+    net = backbone(shift, 5, torch.float64)
+    state = decoder.start(Prompt.of(prompts, net.mask, eos=tuple(range(47))), LENGTH)
+    return list(Loop(net.network, net.shift, decoder, policy).steps(state))
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_cached_pass_leaves_out_what_rests(shift: bool) -> None:
+    decoder = SaberTail(n=1, settle=1, edge=0, wake="look")
+    rested = 0
+    for first in range(12):
+        for step in walk(decoder, Archer(6), [[first, 1, 4, 1, 5]], shift=shift):
+            tail = int(decoder.resting(step.before).sum())
+            columns = 5 + LENGTH if step.calls[0].kind == "full" else LENGTH - tail + shift
+            assert step.calls[0].fed in (columns, 0)
+            assert step.canvas.reads.sum() == LENGTH - tail
+            rested += tail
+    assert rested > 0
+
+
+@settings(max_examples=10)
+@given(st.lists(st.lists(st.integers(0, 44), min_size=1, max_size=5), min_size=2, max_size=3))
+def test_a_row_does_the_same_alone_as_in_a_batch(prompts: list[list[int]]) -> None:
+    decoder = SaberTail(n=1, settle=1, edge=0)
+    together = walk(decoder, Archer(4), prompts)
+    for row, prompt in enumerate(prompts):
+        alone = walk(decoder, Archer(4), [prompt])
+        mine = [step.after.response[step.rows.index(row)] for step in together if row in step.rows]
+        assert [each.tolist() for each in mine] == [s.after.response[0].tolist() for s in alone]
+
+
+def test_blocks_are_refused() -> None:
+    with pytest.raises(BadRequest, match="does not use the setting 'block'"):
+        build("saber-tail+late", {"block": 4})
+    with pytest.raises(BadRequest, match="one block"):
+        SaberTail(block=4).start(PROMPT, 8)

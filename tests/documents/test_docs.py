@@ -1,0 +1,284 @@
+"""The pages keep their promises: code runs, commands parse, links lead somewhere, tables are current."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import json
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from archer.bench.judge import Speed, Spread
+from archer.cli import COMMANDS, app, with_stdin
+from archer.cli.bench.judge import TITLES
+from archer.pocket import results
+from conftest import REPOSITORY
+
+PAGES = [
+    *(REPOSITORY / name for name in ("README.md", "CHANGELOG.md")),
+    *sorted((REPOSITORY / "docs").glob("*.md")),
+]
+FRAGMENTS = {"judge.md"}
+"""Pages whose Python shows calls on names that it does not define; parsed and formatted, not run."""
+NO_RUN = "no-run"
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+INDENTED = re.compile(r"(?:^|\n)\n((?:    [^\n]*\n)+)")
+INLINE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+PLACE = re.compile(r"(?:src|tests|docs)/[\w./-]+")
+SHELL_ENDS = {"|", ">", "<", "&&", ";"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page."""
+
+    page: Path
+    number: int
+    words: tuple[str, ...]
+    code: str
+
+    @property
+    def runs(self) -> bool:
+        return self.words == ("python",) and self.page.name not in FRAGMENTS
+
+
+def blocks(page: Path) -> list[Block]:
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [Block(page, n, tuple(info.split()), code) for n, (info, code) in enumerate(found)]
+
+
+def python_blocks() -> list[Block]:
+    return [block for page in PAGES for block in blocks(page) if block.words[:1] == ("python",)]
+
+
+def prose(page: Path) -> str:
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def named(page: Path) -> str:
+    return page.name
+
+
+RUNNABLE = [page for page in PAGES if any(block.runs for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=named)
+def test_the_python_of_a_page_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder of its own, all blocks as one module; the worked examples assert what their page says."""
+    monkeypatch.chdir(tmp_path)
+    name = f"page_{page.stem.replace('-', '_')}"
+    module = ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    for block in blocks(page):
+        if block.runs:
+            exec(compile(block.code, f"{page.name}, block {block.number}", "exec"), vars(module))
+
+
+def test_what_a_page_shows_executed_is_what_it_prints() -> None:
+    """All `pycon` blocks of a page, one session."""
+    found = 0
+    for page in PAGES:
+        session = "".join(block.code for block in blocks(page) if block.words == ("pycon",))
+        if session:
+            example = doctest.DocTestParser().get_doctest(session, {}, page.name, str(page), 0)
+            runner = doctest.DocTestRunner(verbose=False)
+            runner.run(example)
+            assert runner.failures == 0, page.name
+            found += len(example.examples)
+    assert found >= 4
+
+
+def test_the_worked_examples_are_among_what_runs() -> None:
+    """Each defines its part and asserts something about it."""
+    for page, part in (("add-a-decoder.md", "class Steady"), ("add-a-policy.md", "(Policy):")):
+        code = "".join(b.code for b in blocks(REPOSITORY / "docs" / page) if b.runs)
+        assert part in code
+        assert code.count("\nassert ") + code.count("    assert ") >= 4
+
+
+def test_pages_import_only_what_a_user_has_installed() -> None:
+    have = {"archer", "numpy", "torch", "pydantic", *sys.stdlib_module_names}
+    have |= {"openai"}  # the client that a user of the server has anyway
+    for block in python_blocks():
+        for node in ast.walk(ast.parse(block.code)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = (
+                    [node.module]
+                    if isinstance(node, ast.ImportFrom)
+                    else [a.name for a in node.names]
+                )
+                roots = {str(name).partition(".")[0] for name in names}
+                assert roots <= have, (block.page.name, roots)
+
+
+def test_every_python_block_says_whether_it_runs_and_can_be_parsed() -> None:
+    for block in python_blocks():
+        assert block.words in (("python",), ("python", NO_RUN)), block
+        compile(block.code, f"{block.page.name}, block {block.number}", "exec")
+
+
+def test_python_blocks_are_formatted_as_the_code_is(tmp_path: Path) -> None:
+    for block in python_blocks():
+        (tmp_path / f"{block.page.stem}-{block.number}.py").write_text(block.code)
+    command = [sys.executable, "-m", "ruff", "format", "--check", "--diff", "--no-cache"]
+    config = ["--config", str(REPOSITORY / "pyproject.toml")]
+    done = subprocess.run([*command, *config, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(prose(page)):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        place = page if not path else (page.parent / path).resolve()
+        assert place.is_relative_to(REPOSITORY), target
+        assert place.exists(), target
+        if anchor:
+            assert anchor in map(slug, HEADING.findall(prose(place))), target
+
+
+def test_every_page_can_be_found_from_the_first() -> None:
+    index = REPOSITORY / "docs" / "index.md"
+    linked = set(LINK.findall(prose(index)))
+    assert {page.name for page in index.parent.glob("*.md")} - {index.name} <= linked
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    for code in INLINE.findall(prose(page)):
+        if PLACE.fullmatch(code):
+            assert (REPOSITORY / code).exists(), code
+
+
+def test_tests_that_a_page_names_exist() -> None:
+    sources = "".join(path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py"))
+    shown = {code for page in PAGES for code in INLINE.findall(prose(page))}
+    tests = {code for code in shown if re.fullmatch(r"test_\w+", code)}
+    assert tests
+    assert {name for name in tests if f"def {name}(" not in sources} == set()
+
+
+def command_lines(page: Path) -> Iterator[list[str]]:
+    """Words after `archer` of every command line in a block, up to a pipe or a redirection."""
+    text = page.read_text(encoding="utf-8")
+    shown = [code for info, code in FENCE.findall(text) if info in ("", "sh", "bash", "text")]
+    shown += INDENTED.findall(FENCE.sub("", text))
+    for line in "\n".join(shown).replace("\\\n", " ").splitlines():
+        if re.search(r"(^|\| |-m )\s*archer [a-z-]", line):
+            words = shlex.split(line, comments=True)
+            words = words[words.index("archer") + 1 :]
+            end = next((at for at, word in enumerate(words) if word in SHELL_ENDS), len(words))
+            yield words[:end]
+
+
+def test_command_lines_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# x\n\n    cat a | archer generate --prompt-file - > b\n\n```sh\narcher doctor # y\n```\n"
+        "```bash\ntorchrun -m archer serve \\\n  --shards 2\n```\n"
+    )
+    found = [["doctor"], ["serve", "--shards", "2"], ["generate", "--prompt-file", "-"]]
+    assert list(command_lines(page)) == found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_in_blocks_are_understood(page: Path) -> None:
+    """Parsed as the command line would, options included; nothing is run."""
+    for words in command_lines(page):
+        assert words[0] in COMMANDS or words[0].startswith("--"), words
+        app().parse_args(with_stdin(words), exit_on_error=False, print_error=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_in_sentences_exist(page: Path) -> None:
+    for code in INLINE.findall(prose(page)):
+        spelled = re.match(r"archer ([a-z]\S*)", code)
+        assert spelled is None or spelled[1] in COMMANDS, code
+
+
+def test_make_targets_that_a_page_names_exist() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        spelled = re.findall(r"(?:`|^|&& )make ([a-z-]+)", text, re.MULTILINE)
+        assert set(spelled) <= targets, page.name
+
+
+@cache
+def generator() -> dict[str, Any]:
+    return runpy.run_path(str(REPOSITORY / "docs" / "generate.py"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_generated_parts_are_current(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert generator()["refreshed"](text) == text, "run `make docs`"
+
+
+def test_the_scores_in_the_package_are_those_of_the_results() -> None:
+    kept = Path(results.__file__).with_name(results.FILE).read_text(encoding="utf-8")
+    assert generator()["bundled"]() == kept, "run `make docs`"
+
+
+def test_the_matrix_is_on_its_page() -> None:
+    page = (REPOSITORY / "docs" / "compatibility.md").read_text(encoding="utf-8")
+    assert generator()["parts"]()["matrix"] in page
+
+
+def test_an_outdated_part_is_noticed() -> None:
+    old = "a\n<!-- generated: matrix -->\noutdated\n<!-- end of matrix -->\nb\n"
+    new = generator()["refreshed"](old)
+    assert "outdated" not in new
+    assert new.startswith("a\n<!-- generated: matrix -->\n| decoder")
+    assert new.endswith("|\n<!-- end of matrix -->\nb\n")
+
+
+def test_the_picture_works_without_colour_and_in_the_dark() -> None:
+    """Three fills for light and for dark; what is read from the store is dashed as well."""
+    picture = (REPOSITORY / "docs" / "images" / "idea.svg").read_text(encoding="utf-8")
+    light, dark = picture.split("prefers-color-scheme: dark")
+    for name in (".kept", ".fresh", ".moved", ".ink", ".paper"):
+        assert name in light
+        assert name in dark
+    assert "stroke-dasharray" in light
+
+
+def test_what_the_judge_measured_becomes_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the very object that `archer bench judge --json` prints."""
+    spread = Spread(1.0, 2.0, 3.456)
+    machine = {"processor": "P", "cores": 2, "load": 0.5, "system": "Linux", "python": "3.11"}
+    speed = Speed("A", dict.fromkeys(TITLES, spread), 99.5, 100, 300, machine)
+    made = generator()["_judge"]
+    monkeypatch.setitem(made.__globals__, "RESULTS", tmp_path)
+    assert "make bench" in made()
+    (tmp_path / "judge.json").write_text(json.dumps(speed.as_dict()))
+    assert "P, 2 cores, load 0.50 before" in made()
+    assert "300 programs side by side: 99.5 a second." in made()
+    assert "| first answer | 1.00 | 2.00 | 3.46 |" in made()
+    assert len(made().splitlines()) == 4 + len(TITLES)

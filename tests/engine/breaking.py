@@ -1,0 +1,43 @@
+"""Passes that fail: before anything is computed, or in the middle of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from archer.engine import batch as batching
+from archer.passes import forward
+from archer.passes.forward import Answer, Part, run
+
+Fails = Callable[[Sequence[Part]], bool]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, fails: Fails, error: BaseException) -> None:
+    """Passes for which `fails(parts)` holds raise before they begin."""
+
+    def faulty(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
+        if fails(parts):
+            raise error.with_traceback(None)
+        return run(network, parts, *rest)
+
+    monkeypatch.setattr(batching, "run", faulty)
+
+
+def failing_halfway(
+    monkeypatch: pytest.MonkeyPatch, fails: Fails, error: Exception, layer: int = 1
+) -> None:
+    """Passes for which `fails(parts)` holds raise behind a layer, which has been written by then."""
+    for name in ("dense", "ruled"):
+        plain = getattr(forward, name)
+
+        def faulty(
+            index: int, network: Any, hidden: Any, at: Any, *rest: Any, plain: Any = plain
+        ) -> Any:
+            after = plain(index, network, hidden, at, *rest)
+            if index == layer and fails([share.part for share in at.shares]):
+                raise error.with_traceback(None)
+            return after
+
+        monkeypatch.setattr(forward, name, faulty)

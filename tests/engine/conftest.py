@@ -1,0 +1,14 @@
+"""A model that the tests of this room share."""
+
+from __future__ import annotations
+
+import pytest
+
+from archer.model import Model, load
+from support.folders import make_llada
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = make_llada(tmp_path_factory.mktemp("llada"), tokenizer=True)
+    return load(folder, device="cpu", dtype="float64")

@@ -1,0 +1,176 @@
+"""The table of model families against the files of the real checkpoints."""
+
+import json
+import math
+import re
+from dataclasses import asdict, fields, replace
+
+import pytest
+
+from archer.costs.shapes import SHAPES
+from archer.loading.architecture import Architecture
+from archer.loading.architectures import ARCHITECTURES
+from archer.loading.checkpoint import slots_of
+from archer.loading.families.dream import DREAM
+from archer.loading.families.llada import LLADA
+from archer.loading.families.llada2 import LLADA2
+from archer.loading.families.llada_moe import LLADA_MOE
+from archer.loading.model_config import ModelConfig, config_for, parse_config
+from conftest import REPOSITORY, shared
+
+REAL = {LLADA.name: "llada-8b-instruct-PARTIAL", DREAM.name: "dream-v0-instruct-7b"}
+ROWS = pytest.mark.parametrize("row", [LLADA, DREAM], ids=lambda row: row.name)
+PUBLISHED = {
+    "llada-moe-7b": (LLADA_MOE, 3_219, 7_356_880_896),
+    "llada2-mini": (LLADA2, 14_813, 16_255_643_392),
+}
+DENSE = {"qk_norm": False, "rotary": None, "experts": None}
+
+
+def real_model(row: Architecture) -> ModelConfig:
+    text = shared("data", "tokenizers", REAL[row.name], "config.json").read_text()
+    return parse_config(json.loads(text), "config.json")
+
+
+def test_llada_8b() -> None:
+    model = real_model(LLADA)
+    assert model.architecture is LLADA
+    assert (model.mask, model.eos) == (126336, (126081,))
+    assert asdict(model.shape) == {
+        "layers": 32,
+        "width": 4096,
+        "heads": 32,
+        "kv_heads": 32,
+        "head_dim": 128,
+        "inner": 12288,
+        "vocabulary": 126464,
+        "norm_epsilon": 1e-5,
+        "rope_theta": 500000.0,
+        "qkv_bias": False,
+        "rope_float32": True,
+        "max_positions": 4096,
+        **DENSE,
+    }
+
+
+def test_dream_7b() -> None:
+    model = real_model(DREAM)
+    assert model.architecture is DREAM
+    assert (model.mask, model.eos) == (151666, (151643,))
+    assert asdict(model.shape) == {
+        "layers": 28,
+        "width": 3584,
+        "heads": 28,
+        "kv_heads": 4,
+        "head_dim": 128,
+        "inner": 18944,
+        "vocabulary": 152064,
+        "norm_epsilon": 1e-6,
+        "rope_theta": 1000000.0,
+        "qkv_bias": True,
+        "rope_float32": False,
+        "max_positions": 131072,
+        **DENSE,
+    }
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_tensors_of_the_mixtures_are_as_many_as_published(name: str) -> None:
+    row, names, parameters = PUBLISHED[name]
+    slots = slots_of(row, SHAPES[name].shape)
+    assert len(slots) == names
+    assert sum(math.prod(slot.shape) for slot in slots.values()) == parameters
+
+
+@pytest.mark.parametrize(
+    ("size", "names", "parameters"),
+    [("mini", 14_813, 16_255_643_392), ("flash", 24_161, 102_889_705_216)],
+)
+def test_the_published_configs_of_llada2(size: str, names: int, parameters: int) -> None:
+    """They lack the mask and the end, constants of the family; their model_type is the training code's."""
+    text = shared("data", "configs", f"llada2_{size}.dFactory.json").read_text()
+    model = parse_config(json.loads(text) | {"model_type": "llada2_moe"}, "config.json")
+    slots = slots_of(model.architecture, model.shape)
+    assert (len(slots), sum(math.prod(slot.shape) for slot in slots.values())) == (
+        names,
+        parameters,
+    )
+    assert (model.mask, model.eos) == (156895, (156892,))
+    if size == "mini":
+        assert model.shape == SHAPES["llada2-mini"].shape
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_written_config_says_what_the_shape_says(name: str) -> None:
+    known = SHAPES[name]
+    config = config_for(known.architecture, known.shape, known.mask, known.eos)
+    model = parse_config(config, "config.json")
+    assert model.shape == known.shape
+    assert (model.mask, model.eos) == (known.mask, (known.eos,))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_config_without_mask_and_end_gets_those_of_the_family(name: str) -> None:
+    """And one that has them keeps its own."""
+    known = SHAPES[name]
+    config = config_for(known.architecture, known.shape, 7, 9)
+    own = parse_config(config, "config.json")
+    assert (own.mask, own.eos) == (7, (9,))
+    bare = {
+        key: value for key, value in config.items() if key not in ("mask_token_id", "eos_token_id")
+    }
+    model = parse_config(bare, "config.json")
+    assert (model.mask, model.eos) == (156895, (156892,))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_row_of_every_expert_is_filled_once(name: str) -> None:
+    row, _, _ = PUBLISHED[name]
+    shape = replace(SHAPES[name].shape, layers=2)
+    filled: dict[tuple[str, int | None], list[int]] = {}
+    for slot in slots_of(row, shape).values():
+        rows = filled.setdefault((slot.parameter, slot.expert), [])
+        rows.extend(range(slot.row, slot.row + slot.shape[0]))
+    assert all(sorted(each) == list(range(len(each))) for each in filled.values())
+    experts = {expert for parameter, expert in filled if "expert" in parameter}
+    assert experts == set(range(SHAPES[name].shape.experts.count))  # type: ignore[union-attr]
+
+
+@ROWS
+def test_tensor_names_are_those_of_the_real_index(row: Architecture) -> None:
+    path = shared("data", "tokenizers", REAL[row.name], "model.safetensors.index.json")
+    index = json.loads(path.read_text())
+    slots = slots_of(row, real_model(row).shape)
+    assert slots.keys() == index["weight_map"].keys()
+    stored = sum(math.prod(slot.shape) for slot in slots.values()) * 2
+    assert stored == index["metadata"]["total_size"]
+
+
+@ROWS
+def test_every_row_of_every_parameter_is_filled_once(row: Architecture) -> None:
+    shape = real_model(row).shape
+    rows: dict[str, list[int]] = {}
+    for slot in slots_of(row, shape).values():
+        rows.setdefault(slot.parameter, []).extend(range(slot.row, slot.row + slot.shape[0]))
+    assert all(sorted(each) == list(range(len(each))) for each in rows.values())
+
+
+def test_known_models() -> None:
+    ids = [model.id for row in ARCHITECTURES.values() for model in row.models]
+    assert len(ids) == len(set(ids)) == 16
+    assert "inclusionAI/LLaDA2.1-mini" in ids
+    assert "GSAI-ML/LLaDA-8B-Instruct" in ids
+    assert "apple/DiffuCoder-7B-cpGRPO" in ids
+
+
+def test_only_dream_is_shifted_and_was_trained_on_less_than_it_claims() -> None:
+    assert (LLADA.shift, LLADA.trained_window) == (False, None)
+    assert (DREAM.shift, DREAM.trained_window) == (True, 2048)
+
+
+def test_the_page_about_backbones_names_every_field_of_a_row() -> None:
+    page = (REPOSITORY / "docs" / "add-a-backbone.md").read_text(encoding="utf-8")
+    table = page[page.index("## What a row says") : page.index("## What the loader checks")]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert {field.name for field in fields(Architecture)} <= named

@@ -1,0 +1,207 @@
+"""Model folders -> networks with weights."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from archer.errors import BadModel
+from archer.loading.checkpoint import load_network, read_folder
+from archer.network.network import Transformer
+from conftest import shared
+from support.folders import (
+    dream_config,
+    dream_tensors,
+    llada_config,
+    llada_tensors,
+    make_dream,
+    make_llada,
+    write_folder,
+)
+from support.peaks import peak_of_loading
+
+CPU = torch.device("cpu")
+
+
+def load(folder: Path, dtype: torch.dtype = torch.float32) -> Transformer:
+    return load_network(read_folder(folder), device=CPU, dtype=dtype)
+
+
+def same(network: Transformer, other: Transformer) -> bool:
+    mine, theirs = network.state_dict(), other.state_dict()
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[k], theirs[k]) for k in mine)
+
+
+def test_llada_tensors_land_where_they_belong(tmp_path: Path) -> None:
+    config = llada_config(n_kv_heads=2)
+    tensors = llada_tensors(config)
+    write_folder(tmp_path, config, tensors)
+    got = load(tmp_path).state_dict()
+    block = {k.removeprefix("model.transformer.blocks.1."): v for k, v in tensors.items()}
+    assert torch.equal(got["embedding"], tensors["model.transformer.wte.weight"])
+    assert torch.equal(got["head"], tensors["model.transformer.ff_out.weight"])
+    assert torch.equal(got["norm"], tensors["model.transformer.ln_f.weight"])
+    fused = torch.cat([block[f"{name}_proj.weight"] for name in "qkv"])
+    assert torch.equal(got["layers.1.qkv"], fused)
+    gate_up = torch.cat([block["ff_proj.weight"], block["up_proj.weight"]])
+    assert torch.equal(got["layers.1.gate_up"], gate_up)
+    assert torch.equal(got["layers.1.down"], block["ff_out.weight"])
+    assert torch.equal(got["layers.1.out"], block["attn_out.weight"])
+    assert torch.equal(got["layers.1.attention_norm"], block["attn_norm.weight"])
+    assert torch.equal(got["layers.1.feed_norm"], block["ff_norm.weight"])
+    assert "layers.1.qkv_bias" not in got
+
+
+def test_dream_tensors_land_where_they_belong(tmp_path: Path) -> None:
+    tensors = dream_tensors(dream_config())
+    write_folder(tmp_path, dream_config(), tensors)
+    got = load(tmp_path).state_dict()
+    layer = {k.removeprefix("model.layers.0."): v for k, v in tensors.items()}
+    assert torch.equal(got["embedding"], tensors["model.embed_tokens.weight"])
+    assert torch.equal(got["head"], tensors["lm_head.weight"])
+    assert torch.equal(got["norm"], tensors["model.norm.weight"])
+    fused = torch.cat([layer[f"self_attn.{name}_proj.weight"] for name in "qkv"])
+    assert torch.equal(got["layers.0.qkv"], fused)
+    bias = torch.cat([layer[f"self_attn.{name}_proj.bias"] for name in "qkv"])
+    assert torch.equal(got["layers.0.qkv_bias"], bias)
+    gate_up = torch.cat([layer["mlp.gate_proj.weight"], layer["mlp.up_proj.weight"]])
+    assert torch.equal(got["layers.0.gate_up"], gate_up)
+    assert torch.equal(got["layers.0.down"], layer["mlp.down_proj.weight"])
+    assert torch.equal(got["layers.0.out"], layer["self_attn.o_proj.weight"])
+    assert torch.equal(got["layers.0.attention_norm"], layer["input_layernorm.weight"])
+    assert torch.equal(got["layers.0.feed_norm"], layer["post_attention_layernorm.weight"])
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_shards_make_no_difference(tmp_path: Path, shards: int) -> None:
+    whole, split = tmp_path / "whole", tmp_path / "split"
+    assert same(load(make_dream(whole)), load(make_dream(split, shards=shards)))
+
+
+def test_what_the_folder_says(tmp_path: Path) -> None:
+    folder = read_folder(make_llada(tmp_path, dtype=torch.bfloat16))
+    assert folder.path == tmp_path
+    assert folder.architecture.name == "LLaDAModelLM"
+    assert (folder.mask, folder.eos) == (258, (257,))
+    assert folder.config["model_type"] == "llada"
+    assert folder.dtype == "bfloat16"
+    network = load_network(folder, device=CPU, dtype=torch.float32)
+    assert folder.weight_bytes == 2 * sum(p.numel() for p in network.parameters())
+
+
+def test_the_network_is_ready_for_inference(tmp_path: Path) -> None:
+    network = load(make_llada(tmp_path), torch.float64)
+    assert not network.training
+    assert {p.dtype for p in network.parameters()} == {torch.float64}
+    assert not any(p.requires_grad for p in network.parameters())
+
+
+def test_the_dtype_of_most_weights_counts(tmp_path: Path) -> None:
+    make_llada(tmp_path, dtype=torch.bfloat16)
+    held = load_file(tmp_path / "model.safetensors")
+    held["model.transformer.ln_f.weight"] = held["model.transformer.ln_f.weight"].float()
+    save_file(held, tmp_path / "model.safetensors")
+    assert read_folder(tmp_path).dtype == "bfloat16"
+
+
+def test_rotary_frequencies_are_tolerated(tmp_path: Path) -> None:
+    before = load(make_dream(tmp_path))
+    held = load_file(tmp_path / "model.safetensors")
+    held["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
+    save_file(held, tmp_path / "model.safetensors")
+    assert same(load(tmp_path), before)
+
+
+@pytest.mark.parametrize("name", ["llada-tiny-a", "llada-tiny-b", "dream-tiny"])
+def test_golden_checkpoints(name: str) -> None:
+    folder = read_folder(shared("data", "golden", "checkpoints", name))
+    network = load_network(folder, device=CPU, dtype=torch.float32)
+    assert sum(p.numel() for p in network.parameters()) * 4 == folder.weight_bytes
+    assert folder.config["mask_token_id"] == folder.mask
+
+
+def in_hub_cache(tmp_path: Path, blobs: Path) -> Path:
+    """A folder as the hub client lays it out: links into `blobs`."""
+    make_llada(tmp_path / "made", tokenizer=True)
+    snapshot = tmp_path / "models--a--b" / "snapshots" / "c0ffee"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir(parents=True)
+    for path in (tmp_path / "made").iterdir():
+        path.rename(blobs / path.name)
+        (snapshot / path.name).symlink_to(blobs / path.name)
+    return snapshot
+
+
+def test_links_into_the_hub_cache_are_followed(tmp_path: Path) -> None:
+    folder = in_hub_cache(tmp_path, tmp_path / "models--a--b" / "blobs")
+    assert load(folder).dtype == torch.float32
+    (tmp_path / "alias").symlink_to(folder)
+    assert load(tmp_path / "alias").dtype == torch.float32
+
+
+def test_refusals_name_the_file_and_not_its_blob(tmp_path: Path) -> None:
+    folder = in_hub_cache(tmp_path, tmp_path / "models--a--b" / "blobs")
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(BadModel, match=r"snapshots/c0ffee/config\.json: the key"):
+        read_folder(folder)
+
+
+def test_a_relative_folder_may_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_llada(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    folder = read_folder(Path("model"))
+    monkeypatch.chdir("/")
+    assert load_network(folder, device=CPU, dtype=torch.float32).shape == folder.shape
+
+
+@pytest.mark.parametrize("place", ["models--c--d/blobs", "models--a--b/blobs/deeper", "blobs"])
+def test_links_to_other_blobs_are_not(tmp_path: Path, place: str) -> None:
+    with pytest.raises(BadModel, match="leads outside"):
+        read_folder(in_hub_cache(tmp_path, tmp_path / place))
+
+
+CANARY = "from pathlib import Path\nPath({path!r}).write_text('run')\n"
+
+
+def test_code_in_the_folder_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    canary = tmp_path / "canary"
+    code = CANARY.format(path=str(canary))
+    auto_map = {"AutoConfig": "configuration_x.Config", "AutoModel": "modeling_x.Model"}
+    folder = make_llada(tmp_path / "model", auto_map=auto_map, trust_remote_code=True)
+    for name in ("configuration_x.py", "modeling_x.py", "__init__.py", "sitecustomize.py"):
+        (folder / name).write_text(code)
+    monkeypatch.chdir(folder)
+    load(folder)
+    assert not canary.exists()
+    exec(compile(code, "canary", "exec"))
+    assert canary.exists()
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("stored", "kept", "least"),
+    [
+        (torch.bfloat16, "plain", 190e6),
+        (torch.float32, "plain", 190e6),
+        (torch.bfloat16, "int8", 150e6),
+    ],
+    ids=str,
+)
+def test_peak_memory_is_that_of_the_weights(
+    tmp_path: Path, stored: torch.dtype, kept: str, least: float
+) -> None:
+    """In eight bits too: 150 MB where float32 would take 190."""
+    config = llada_config(
+        d_model=1024, mlp_hidden_size=4096, vocab_size=8192, embedding_size=8192, n_layers=2
+    )
+    folder = tmp_path / "large"
+    write_folder(folder, config, llada_tensors(config), dtype=stored)
+    growth, size = peak_of_loading(folder, "float32", int8=kept == "int8")
+    assert least < size < 1.15 * least
+    assert growth > 0.9 * size
+    assert growth <= 1.15 * size

@@ -1,0 +1,159 @@
+"""Loading in eight bits: what is quantised, what it weighs, and what it does to a small model."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from archer.costs.shapes import SHAPES
+from archer.errors import BadModel, BadRequest
+from archer.loading.checkpoint import load_network, read_folder
+from archer.loading.weights import Copy, read_header, stream
+from archer.model import load
+from archer.network.int8 import quantised
+from archer.network.network import Transformer
+from archer.tasks.registry import open_task
+from support.folders import make_dream, make_llada, make_llada2, make_llada_moe
+from support.spoil import tensors
+
+FAMILIES = pytest.mark.parametrize(
+    "make", [make_llada, make_dream, make_llada_moe, partial(make_llada2, num_hidden_layers=3)]
+)
+"""Of LLaDA2 a dense layer, one with experts, and the last."""
+QUANTISED = "model.transformer.blocks.0.ff_proj.weight"
+"""Not in the last layer, so it is kept in eight bits."""
+MATRICES = ("gate_up", "down", "expert_gate_up", "expert_down")
+
+
+@FAMILIES
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_only_feed_forwards_and_experts_are_quantised_and_not_the_last(
+    make: object, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    folder = read_folder(make(tmp_path / "model"))  # type: ignore[operator]
+    kept = load_network(folder, device=torch.device("cpu"), dtype=dtype)
+    small = load_network(folder, device=torch.device("cpu"), dtype=dtype, int8=True)
+    own = dict(small.named_parameters())
+    exact = load_network(folder, device=torch.device("cpu"), dtype=torch.float32)
+    last = f"layers.{folder.shape.layers - 1}."
+    found_kinds = {
+        name.rpartition(".")[2] for name, each in own.items() if each.dtype == torch.int8
+    }
+    assert found_kinds == {name.rpartition(".")[2] for name in own if name.endswith(MATRICES)}
+    for name, parameter in kept.named_parameters():
+        if name.rpartition(".")[2] in MATRICES and not name.startswith(last):
+            flat = dict(exact.named_parameters())[name].flatten(0, -2)
+            found = own[f"{name}_scale"].flatten(0, -2)
+            numbers, scale = quantised(flat, found.shape[-1])
+            assert torch.equal(own[name].flatten(0, -2), numbers)
+            assert torch.equal(found, scale)
+        else:
+            assert torch.equal(own[name], parameter)
+    assert len(own) == len(list(kept.parameters())) + sum("_scale" in name for name in own)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "small"),
+    [
+        ("llada-8b", 16_031_162_368, 11_642_871_808),
+        ("dream-7b", 15_231_233_024, 10_075_433_984),
+        ("llada-moe-7b", 14_713_761_792, 9_051_451_392),
+        ("llada2-mini", 32_511_296_512, 18_839_176_192),
+    ],
+)
+def test_bytes_by_count(name: str, plain: int, small: int) -> None:
+    """In bfloat16."""
+    for int8, wanted in ((False, plain), (True, small)):
+        network = Transformer(
+            SHAPES[name].shape, int8=int8, device=torch.device("meta"), dtype=torch.bfloat16
+        )
+        assert sum(each.nbytes for each in network.parameters()) == wanted
+
+
+@FAMILIES
+def test_a_quantised_model_decodes(make: object, tmp_path: Path) -> None:
+    model = load(make(tmp_path / "model"), device="cpu", dtype="float32", quantize="int8")  # type: ignore[operator]
+    (done,) = model.generate([5, 6, 7], length=8)
+    assert len(done.tokens) == 8
+    assert done.full_passes + done.cached_passes + done.reused_passes == done.updates
+
+
+def test_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    folder = make_llada(tmp_path / "model")
+    tensors(lambda held: held[QUANTISED][3, :2].fill_(torch.nan))(folder)
+    with pytest.raises(BadModel, match="NaN or infinite"):
+        load(folder, device="cpu", dtype="float32", quantize="int8")
+
+
+@pytest.mark.parametrize("quantize", [None, "int8"])
+@pytest.mark.parametrize(
+    ("value", "fits", "refused"),
+    [
+        (1e5, "float32", "float16"),
+        (65504 * 1.001, "float32", "float16"),
+        (6e4, "float16", None),
+    ],
+)
+def test_values_beyond_the_dtype_are_refused_in_eight_bits_too(
+    quantize: str | None, value: float, fits: str, refused: str | None, tmp_path: Path
+) -> None:
+    folder = make_llada(tmp_path / "model")
+    tensors(lambda held: held[QUANTISED][3, :2].fill_(value))(folder)
+    model = load(folder, device="cpu", dtype=fits, quantize=quantize)
+    assert all(each.isfinite().all() for each in model.network.parameters())
+    if refused is not None:
+        with pytest.raises(BadModel, match=f"too large for {refused}; load the model in float32"):
+            load(folder, device="cpu", dtype=refused, quantize=quantize)
+
+
+def test_values_without_a_scale_are_refused(tmp_path: Path) -> None:
+    """Beyond what a scale can be, whatever the network computes in."""
+    path, target = tmp_path / "weights.safetensors", torch.empty((1, 2), dtype=torch.int8)
+    save_file({"x": torch.tensor([[1e300, 1.0]], dtype=torch.float64)}, path)
+    copy = Copy("x", read_header(path)["x"], target, torch.empty((1, 1)), torch.float64)
+    with pytest.raises(BadModel, match="too large for int8; load the model without quantize"):
+        stream(path, [copy])
+
+
+def test_another_quantisation_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="There is no quantisation 'int4' here"):
+        load(tmp_path / "absent", quantize="int4")
+
+
+def test_rows_longer_than_a_piece_are_quantised_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archer.loading import weights
+
+    folder = read_folder(make_llada(tmp_path / "model"))
+    whole = load_network(folder, device=torch.device("cpu"), dtype=torch.float32, int8=True)
+    monkeypatch.setattr(weights, "PIECE", 7)
+    pieces = load_network(folder, device=torch.device("cpu"), dtype=torch.float32, int8=True)
+    for one, other in zip(whole.parameters(), pieces.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def same_completions(numbers: slice) -> int:
+    """How many dev problems of the bundled model get the same text in eight bits as in float32."""
+    task = open_task("pocket-dev")
+    asked = [list(sample.messages) for sample in task.samples()[numbers]]
+    plain, small = (
+        load("pocket", device="cpu", dtype="float32", quantize=quantize).generate(
+            asked, length=task.length, batch=16
+        )
+        for quantize in (None, "int8")
+    )
+    return sum(one.text == other.text for one, other in zip(plain, small, strict=True))
+
+
+def test_most_completions_of_the_bundled_model_stay_the_same() -> None:
+    assert same_completions(slice(4)) >= 3
+
+
+@pytest.mark.slow
+def test_completions_of_the_bundled_model_stay_the_same_on_a_hundred_problems() -> None:
+    assert same_completions(slice(100)) >= 95

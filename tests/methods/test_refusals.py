@@ -1,0 +1,111 @@
+"""Malformed model folders: each is refused with one sentence, and nothing outside it is read."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+
+from archer.errors import BadModel
+from archer.loading import weights
+from archer.loading.checkpoint import read_folder
+from support import malformed_config, malformed_files, malformed_mixture, malformed_tokenizer
+from support.folders import make_llada
+from support.spoil import Case, open_model
+
+CASES = (
+    malformed_config.CASES
+    + malformed_files.CASES
+    + malformed_mixture.CASES
+    + malformed_tokenizer.CASES
+)
+opened: list[str] = []
+watching = [False]
+
+
+def note_opening(event: str, arguments: tuple[object, ...]) -> None:
+    if watching[0] and event == "open":
+        opened.append(os.fsdecode(arguments[0]) if isinstance(arguments[0], str | bytes) else "")
+
+
+sys.addaudithook(note_opening)
+
+
+@contextmanager
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Collects every file that is opened, by Python or by the safetensors library."""
+
+    def safe_open(path: Path, framework: str) -> Any:
+        opened.append(str(path))
+        return safetensors.safe_open(path, framework=framework)
+
+    monkeypatch.setattr(weights, "safe_open", safe_open)
+    opened.clear()
+    watching[0] = True
+    try:
+        yield opened
+    finally:
+        watching[0] = False
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_malformed_folder(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = case.make(tmp_path / "model")
+    open_model(folder)
+    case.spoil(folder)
+    with watched(monkeypatch) as files, pytest.raises(BadModel) as refusal:
+        open_model(folder)
+    sentence = str(refusal.value)
+    assert case.phrase in sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    assert len(sentence) < 400 + 2 * len(str(folder))
+    mine = [file for file in files if file.startswith(str(tmp_path))]
+    assert all(Path(file).parent == folder for file in mine)
+
+
+def test_the_watch_sees_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_llada(tmp_path / "model", tokenizer=True)
+    with watched(monkeypatch) as files:
+        open_model(folder)
+    assert {str(folder / "config.json"), str(folder / "tokenizer.json")} <= set(files)
+    assert files.count(str(folder / "model.safetensors")) == 3
+
+
+def test_names_of_cases_differ() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 45
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(BadModel, match="is not a folder"):
+        read_folder(tmp_path / "absent")
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, mode: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    folder = make_llada(tmp_path / "model")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(BadModel, match="cannot be read: Permission denied"):
+        read_folder(folder)
+
+
+def test_unreachable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(BadModel, match="is not a folder"):
+        read_folder(tmp_path)
+
+
+def test_too_many_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_llada(tmp_path / "model")
+    monkeypatch.setattr(weights, "MOST_TENSORS", 20)
+    with pytest.raises(BadModel, match="holds 21 tensors; at most 20 are read"):
+        read_folder(folder)

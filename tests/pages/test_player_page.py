@@ -1,0 +1,218 @@
+"""The player in a browser: what it shows is what a plain replay of the trace gives."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from archer.pages.trajectory import rows
+from archer.results.trace import Placed
+from pages.playing import LENGTH, Show, html_of, marks, now, replay, scrub, shown, trajectory
+from support.recorded import END, MASK, ended, simulate, start, update
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_update_shows_the_response_of_a_plain_replay(show: Show, seed: int) -> None:
+    events = simulate(seed)
+    at = show(html_of(trajectory(events)))
+    for number, response in enumerate(replay(events)):
+        assert now(at) == number
+        assert shown(at) == response
+        at.keyboard.press("ArrowRight")
+    assert now(at) == len(events), "there is nothing behind the end"
+
+
+def test_scrubbing_shows_the_response_of_that_update(show: Show) -> None:
+    events = simulate(5)
+    at = show(html_of(trajectory(events)))
+    responses = replay(events)
+    for number in (3, len(events), 1, 0, 2):
+        scrub(at, number)
+        assert (now(at), shown(at)) == (number, responses[number])
+
+
+def test_it_plays_to_the_end_and_again_from_the_start(show: Show) -> None:
+    events = simulate(1)
+    at = show(html_of(trajectory(events)))
+    at.get_by_label("Updates per second").select_option("32")
+    at.get_by_role("button", name="Play").click()
+    at.locator(f".player[data-update='{len(events)}']").wait_for()
+    assert shown(at) == replay(events)[-1]
+    at.get_by_role("button", name="Play").click()
+    at.locator(f".player:not([data-update='{len(events)}'])").wait_for()
+
+
+def test_it_pauses_where_it_is(show: Show) -> None:
+    events = simulate(1, length=LENGTH)
+    at = show(html_of(trajectory(events)))
+    at.get_by_label("Updates per second").select_option("16")
+    at.locator(".player").focus()
+    at.keyboard.press("Space")
+    at.locator(".player:not([data-update='0'])").wait_for()
+    at.keyboard.press("Space")
+    here = now(at)
+    at.wait_for_timeout(200)
+    assert now(at) == here
+    assert shown(at) == replay(events)[here]
+    assert at.get_by_role("button", name="Play").is_visible()
+
+
+def test_the_keyboard_is_enough(show: Show) -> None:
+    events = simulate(2)
+    at = show(html_of(trajectory(events)))
+    keys = ["End", "ArrowLeft", "Home", "ArrowLeft", "ArrowRight", "ArrowRight"]
+    seen = []
+    for key in keys:
+        at.keyboard.press(key)
+        seen.append(now(at))
+    assert seen == [len(events), len(events) - 1, 0, 0, 1, 2]
+    at.locator(".slot[tabindex='0']").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight"):
+        at.keyboard.press(key)
+    assert at.locator(".slot[aria-selected='true']").get_attribute("data-at") == "1"
+    assert "position 2" in at.locator(".history").inner_text()
+    assert now(at) == 3
+    at.keyboard.press("Escape")
+    at.locator(".slot[data-at='7']").hover()
+    assert "position 8" in at.locator(".history").inner_text()
+
+
+def test_each_state_has_a_look_of_its_own_without_colour(show: Show) -> None:
+    events = [
+        update(1, accepted=[Placed(at=at, token=1, confidence=0.5) for at in range(5)]),
+        update(2, remasked=[1, 2], doubts=[0.1, 0.2]),
+        update(
+            3,
+            accepted=[Placed(at=at, token=5, confidence=0.9) for at in (2, 5)],
+            replaced=[Placed(at=3, token=5, confidence=0.7)],
+            remasked=[4],
+        ),
+        update(4),
+    ]
+    at = show(html_of(trajectory(events)))
+    scrub(at, 3)
+    expected = ["settled", "reopened", "accepted", "replaced", "remasked", "accepted", "masked"]
+    assert marks(at)[:7] == expected
+    looks = at.locator(".response .slot").evaluate_all(
+        """slots => slots.slice(0, 7).map((slot) => {
+             const style = getComputedStyle(slot);
+             const lines = [style.textDecorationLine, style.outlineStyle, style.boxShadow !== "none"];
+             const sign = "·∘".indexOf(slot.firstChild.data);
+             return [...lines, style.fontWeight, sign].join();
+           })"""
+    )
+    assert len(set(looks)) == 6, "both accepted ones look alike"
+    scrub(at, 4)
+    assert marks(at)[2:5] == ["revised", "revised", "reopened"]
+    dotted = "slot => getComputedStyle(slot).borderBottomColor !== 'rgba(0, 0, 0, 0)'"
+    assert at.locator("[data-mark='revised']").first.evaluate(dotted)
+
+
+def test_the_history_of_a_position(show: Show) -> None:
+    events = [
+        update(1, call="full", accepted=[Placed(at=0, token=1, confidence=0.25)]),
+        update(2, remasked=[0], doubts=[0.125]),
+        update(3, call="reused", accepted=[Placed(at=0, token=5, confidence=None)]),
+        update(4, replaced=[Placed(at=0, token=4, confidence=0.9996)]),
+    ]
+    at = show(html_of(trajectory(events)))
+    at.locator(".slot[data-at='0']").click()
+    entries = at.locator(".history li")
+    told = [" ".join(each.split()) for each in entries.all_inner_texts()]
+    assert told == [
+        "update 1 placed f 0.250",
+        "update 2 took back f 0.125",
+        "update 3 placed x",
+        "update 4 replaced by return 1.000",
+    ]
+    entries.nth(1).get_by_role("button").click()
+    assert now(at) == 2
+    assert entries.nth(1).get_attribute("aria-current") == "step"
+    scrub(at, 4)
+    said = at.locator(".history .now").inner_text()
+    assert "id 4, confidence 1.000 when placed at update 4" in said
+    at.locator(".slot[data-at='9']").click()
+    assert "Nothing was ever placed here" in at.locator(".history").inner_text()
+
+
+def test_a_re_mask_of_nothing_shows_a_mask(show: Show) -> None:
+    at = show(html_of(trajectory([update(1, remasked=[0])])))
+    at.keyboard.press("End")
+    assert at.locator(".response .slot").first.inner_text() == "∘"
+    at.locator(".response .slot").first.click()
+    assert "took back" in at.locator(".history").inner_text()
+
+
+def test_a_chosen_token_stays_until_the_focus_leaves_it(show: Show) -> None:
+    at = show(html_of(trajectory(simulate(1))))
+    chosen = at.locator(".history .now b")
+    at.locator(".response .slot").nth(3).click()
+    at.locator(".response .slot").nth(5).hover()
+    assert chosen.inner_text() == "position 4"
+    at.get_by_role("button", name="One update forward").click()
+    assert chosen.inner_text() == "position 4"
+    at.locator(".response .slot").nth(5).hover()
+    assert chosen.inner_text() == "position 6"
+
+
+def test_the_numbers_of_an_update(show: Show) -> None:
+    events = simulate(3)
+    at = show(html_of(trajectory(events)))
+    for number in (1, 4, len(events)):
+        scrub(at, number)
+        event, past = events[number - 1], [each.call for each in events[:number]]
+        said = at.locator("p.numbers").inner_text().replace("\n", " ")
+        counts = [f"{past.count(call)} {call}" for call in ("full", "cached", "reused")]
+        placed = LENGTH - replay(events)[number].count(MASK)
+        for words in (
+            f"update {number} of {len(events)}",
+            f"pass {event.call}",
+            f"distance {event.distance} of 4",
+            f"placed {placed} of {LENGTH}",
+            f"+{len(event.accepted)} −{len(event.remasked)}",  # noqa: RUF001
+            ", ".join(counts),
+        ):
+            assert words in re.sub(r"\s+", " ", said)
+    assert "all positions filled" in said
+
+
+def test_the_strip_marks_the_passes_and_can_be_scrubbed(show: Show) -> None:
+    events = simulate(3)
+    at = show(html_of(trajectory(events)))
+    strip = at.locator(".strip")
+    calls = [event.call for event in events]
+    assert strip.locator("path.full").count() == calls.count("full")
+    assert strip.locator("circle.cached").count() == calls.count("cached")
+    assert strip.locator("path.reused").count() == calls.count("reused")
+    heights = strip.locator("rect").evaluate_all(
+        "bars => bars.map(bar => +bar.getAttribute('height'))"
+    )
+    ordered = sorted(zip((event.distance for event in events), heights, strict=True))
+    assert [height for _, height in ordered] == sorted(heights)
+    assert strip.locator("text").all_text_contents() == ["K = 4"]
+    box = strip.bounding_box()
+    assert box is not None
+    strip.click(position={"x": box["width"] - 2, "y": 20})
+    assert now(at) == len(events)
+
+
+def test_a_row_that_failed_at_once_says_why(show: Show) -> None:
+    (found,) = rows([start(LENGTH), ended(reason="error", error="The logits were NaN.")])
+    at = show(html_of(found))
+    assert shown(at) == [MASK] * LENGTH
+    assert "The logits were NaN." in at.locator("p.numbers").inner_text()
+    at.keyboard.press("Space")
+    at.keyboard.press("ArrowRight")
+    assert now(at) == 0
+    (nameless,) = rows([start(LENGTH, pieces=None), ended(reason="error", error="NaN")])
+    assert show(html_of(nameless)).locator("[data-final='·']").count() == LENGTH
+
+
+def test_ids_are_shown_where_there_is_no_tokenizer(show: Show) -> None:
+    events = simulate(1)
+    at = show(html_of(trajectory(events, pieces=None)))
+    at.keyboard.press("End")
+    texts = at.locator(".response .slot").all_inner_texts()
+    final = replay(events)[-1]
+    assert texts == ["∎" if token == END else str(token) for token in final]

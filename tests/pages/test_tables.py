@@ -1,0 +1,150 @@
+"""Tables in five formats: the same content, each format's own dangers escaped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archer.errors import BadRequest
+from archer.pages.tables import Column, Table, Value
+
+TABLE = Table(
+    "Main",
+    (Column("method"), Column("pass", digits=1), Column("n"), Column("seconds")),
+    (
+        ("archer", Value(41.25, 38.0, 44.5, paper=43.3), 120, 1.5),
+        ("saber", Value(None, paper=42.0), 120, None),
+        ("none", Value(40.0), 0, 2.0),
+    ),
+    ("n problems per arm.",),
+)
+
+
+def test_markdown() -> None:
+    assert TABLE.markdown() == (
+        "**Main**\n\n"
+        "| method | pass | paper | n | seconds |\n"
+        "| --- | ---: | ---: | ---: | ---: |\n"
+        "| archer | 41.2 \\[38.0, 44.5\\] | 43.3 | 120 | 1.50 |\n"
+        "| saber | n/a | 42.0 | 120 | n/a |\n"
+        "| none | 40.0 |  | 0 | 2.00 |\n"
+        "\n- n problems per arm.\n"
+    )
+
+
+def test_csv_keeps_numbers_as_they_are() -> None:
+    assert TABLE.csv() == (
+        "method,pass,pass low,pass high,pass paper,n,seconds\n"
+        "archer,41.25,38.0,44.5,43.3,120,1.5\n"
+        "saber,,,,42.0,120,\n"
+        "none,40.0,,,,0,2.0\n"
+    )
+
+
+def test_json_keeps_numbers_as_they_are() -> None:
+    content = json.loads(TABLE.json())
+    assert content["title"] == "Main"
+    assert content["notes"] == ["n problems per arm."]
+    assert content["rows"] == TABLE.records()
+    assert content["rows"][1] == {
+        "method": "saber",
+        "pass": None,
+        "pass low": None,
+        "pass high": None,
+        "pass paper": 42.0,
+        "n": 120,
+        "seconds": None,
+    }
+
+
+def test_latex() -> None:
+    lines = TABLE.latex().splitlines()
+    assert r"\begin{tabular}{lrrrr}" in lines
+    assert r"archer & 41.2 [38.0, 44.5] & 43.3 & 120 & 1.50 \\" in lines
+    assert r"\par\footnotesize n problems per arm." in lines
+
+
+class Cells(HTMLParser):
+    """What a browser sees of a table."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: set[str] = set()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1] and self.get_starttag_text() in ("<td>", "<th>"):
+            self.rows[-1][-1] += data
+
+
+def test_html_has_the_paper_beside_ours() -> None:
+    html = TABLE.html()
+    cell = '<td class="numeric">41.2 <span class="interval">[38.0, 44.5]</span></td>'
+    assert f'{cell}<td class="numeric paper">43.3</td>' in html
+    assert "<figcaption>Main</figcaption>" in html
+    assert "<li>n problems per arm.</li>" in html
+
+
+def one(text: str) -> Table:
+    return Table(text, (Column(text),), ((text,),), (text,))
+
+
+HOSTILE = '<b>&"|\\_*`[x](y){}$%#~^\n=1+1,;'
+
+
+def test_markup_in_html_is_text() -> None:
+    seen = Cells(one(HOSTILE).html())
+    assert "b" not in seen.tags
+    assert [cell.strip() for row in seen.rows for cell in row] == [HOSTILE, HOSTILE]
+
+
+def test_markup_in_markdown_is_text() -> None:
+    escaped = '&lt;b&gt;&"\\|\\\\\\_\\*\\`\\[x\\](y){}$%#~^ =1+1,;'
+    assert f"| {escaped} |\n| --- |\n| {escaped} |\n" in one(HOSTILE).markdown()
+
+
+def test_commands_in_latex_are_text() -> None:
+    escaped = (
+        r'$<$b$>$\&"|\textbackslash{}\_*`[x](y)\{\}\$\%\#\textasciitilde{}\textasciicircum{} =1+1,;'
+    )
+    assert f"{escaped} \\\\" in one(HOSTILE).latex()
+    assert r"K = $\infty$ \\" in one("K = ∞").latex()
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\r\0")))
+def test_any_text_survives_csv_and_json(text: str) -> None:
+    head, row = csv.reader(io.StringIO(one(text).csv(), newline=""))
+    assert [head, row] == [[text], [text]]
+    assert list(json.loads(one(text).json())["rows"][0].values()) == [text]
+
+
+def test_a_row_of_another_width_is_refused() -> None:
+    with pytest.raises(BadRequest, match="Row 2 of the table 'T' has 1 cells for 2 columns"):
+        Table("T", (Column("a"), Column("b")), ((1, 2), (1,)))
+
+
+def test_what_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        Table("T", (Column("a"),), ((float("nan"),),)).json()
+
+
+def test_a_tiny_probability_is_not_told_as_none() -> None:
+    table = Table("", (Column("p", 4, chance=True), Column("x", 4)), [[3e-6, 3e-6], [6e-5, 0.5]])
+    assert [line.split(" | ") for line in table.markdown().splitlines() if "0.0" in line] == [
+        ["| &lt; 0.0001", "0.0000 |"],
+        ["| 0.0001", "0.5000 |"],
+    ]

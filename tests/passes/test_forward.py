@@ -1,0 +1,425 @@
+"""One pass against slow twins and against the transformers library."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from archer.network.network import Shape, Transformer
+from archer.passes import layout
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Prompt
+from archer.passes.forward import Part, run
+from archer.passes.memory import Memory, Store
+from archer.passes.work import Work
+from support import naive
+from support.networks import Backbone, backbone, random_network, shape
+
+
+def canvas_of(
+    prompts: list[list[int]], responses: Tensor, mask: int, attention_block: int | None = None
+) -> Canvas:
+    """Every response column is read."""
+    rows, length = responses.shape
+    bounds = np.array([[0, length]] * rows)
+    reads = np.ones((rows, length), dtype=np.bool_)
+    prompt = Prompt.of(prompts, mask, attention_block=attention_block)
+    return Canvas.plain(prompt, responses.numpy(), bounds, reads)
+
+
+def blank(network: Transformer, canvas: Canvas) -> Memory:
+    which = network.shape
+    store = Store.empty(
+        which.layers,
+        canvas.rows,
+        which.kv_heads,
+        canvas.columns,
+        which.head_dim,
+        device=network.device,
+        dtype=network.dtype,
+    )
+    store.keys.fill_(torch.nan)
+    store.values.fill_(torch.nan)
+    return Memory.blank(store, canvas)
+
+
+def ask(
+    model: Backbone, canvas: Canvas, memory: Memory, asked: Flags
+) -> tuple[list[Tensor], Work, layout.Layout]:
+    """Run one pass over the asked columns; logits per row."""
+    rows = tuple(range(canvas.rows))
+    frame = layout.Frame(
+        canvas.starts,
+        memory.slots,
+        canvas.response.start,
+        rows,
+        attention_block=canvas.attention_block,
+    )
+    plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
+    (answer,) = run(model.network, [Part(canvas, plan, memory)])
+    memory.note(canvas, [True] * canvas.rows, plan.full)
+    return [answer.rows[row].values for row in rows], answer.work, plan
+
+
+def ids(length: int, seed: int, vocabulary: int = 45) -> Tensor:
+    return torch.randint(vocabulary, (length,), generator=torch.Generator().manual_seed(seed))
+
+
+drawn = st.fixed_dictionaries(
+    {
+        "shift": st.booleans(),
+        "layers": st.integers(1, 4),
+        "groups": st.sampled_from([(4, 4), (4, 2), (4, 1), (3, 3)]),
+        "head_dim": st.sampled_from([4, 8, 16]),
+        "prompt": st.integers(1, 20),
+        "length": st.integers(1, 16),
+        "seed": st.integers(0, 10_000),
+    }
+)
+
+
+def drawn_model(case: dict[str, Any], dtype: torch.dtype) -> Backbone:
+    heads, kv_heads = case["groups"]
+    which = shape(
+        layers=case["layers"],
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=case["head_dim"],
+        shift=case["shift"],
+    )
+    return Backbone(random_network(which, case["seed"], dtype), case["shift"], mask=47)
+
+
+@settings(max_examples=100)
+@given(drawn)
+@example(
+    {
+        "shift": True,
+        "layers": 1,
+        "groups": (4, 2),
+        "head_dim": 8,
+        "prompt": 1,
+        "length": 1,
+        "seed": 1,
+    }
+)
+def test_full_and_stale_cached_pass_equal_the_slow_twin(case: dict[str, Any]) -> None:
+    model = drawn_model(case, torch.float64)
+    prompt, seed = ids(case["prompt"], case["seed"]), case["seed"]
+    anchor, response = ids(case["length"], seed + 1), ids(case["length"], seed + 2)
+    first = canvas_of([prompt.tolist()], anchor[None], model.mask)
+    memory = blank(model.network, first)
+    (fresh,), _, _ = ask(model, first, memory, first.everything())
+    second = canvas_of([prompt.tolist()], response[None], model.mask)
+    (stale,), _, _ = ask(model, second, memory, second.revisable())
+    twin = naive.full(model.network, prompt, anchor, model.shift)
+    stale_twin = naive.cached(model.network, prompt, anchor, response, model.shift)
+    assert (fresh - twin).abs().max() < 1e-10
+    assert (stale - stale_twin).abs().max() < 1e-10
+
+
+def test_five_hundred_cached_passes_at_the_anchor_equal_the_full_pass() -> None:
+    worst = 0.0
+    for seed in range(500):
+        case = {
+            "shift": bool(seed % 2),
+            "layers": 1 + seed % 4,
+            "groups": [(4, 4), (4, 2), (3, 3)][seed % 3],
+            "head_dim": 8,
+            "seed": seed,
+        }
+        model = drawn_model(case, torch.float32)
+        prompt, response = ids(1 + seed % 40, seed), ids(1 + seed % 17, seed + 1)
+        canvas = canvas_of([prompt.tolist()], response[None], model.mask)
+        memory = blank(model.network, canvas)
+        (fresh,), _, _ = ask(model, canvas, memory, canvas.everything())
+        (again,), _, _ = ask(model, canvas, memory, canvas.revisable())
+        worst = max(worst, float((fresh - again).abs().max()))
+    assert worst <= 2e-5
+
+
+def twin_of(network: Transformer, shift: bool, causal: bool = False) -> Any:
+    """The same weights in the transformers library, with its causal mask switched off."""
+    which = network.shape
+    common: dict[str, Any] = {
+        "vocab_size": which.vocabulary,
+        "hidden_size": which.width,
+        "intermediate_size": which.inner,
+        "num_hidden_layers": which.layers,
+        "num_attention_heads": which.heads,
+        "num_key_value_heads": which.kv_heads,
+        "head_dim": which.head_dim,
+        "rms_norm_eps": which.norm_epsilon,
+        "max_position_embeddings": which.max_positions,
+        "rope_parameters": {"rope_type": "default", "rope_theta": which.rope_theta},
+        "tie_word_embeddings": False,
+    }
+    twin = (
+        Qwen2ForCausalLM(Qwen2Config(**common))
+        if shift
+        else LlamaForCausalLM(LlamaConfig(**common))
+    )
+    twin.load_state_dict(_names(network, which))
+    if not causal:
+        twin.config.is_causal = False
+        for module in twin.modules():
+            if "is_causal" in vars(module):
+                vars(module)["is_causal"] = False
+    twin.train(False)
+    return twin
+
+
+def _names(network: Transformer, which: Shape) -> dict[str, Tensor]:
+    weights: dict[str, Tensor] = {
+        "model.embed_tokens.weight": network.embedding,
+        "model.norm.weight": network.norm,
+        "lm_head.weight": network.head,
+    }
+    sizes = [which.heads * which.head_dim] + [which.kv_heads * which.head_dim] * 2
+    for index in range(which.layers):
+        layer, at = network.layer(index), f"model.layers.{index}."
+        weights[at + "input_layernorm.weight"] = layer.attention_norm
+        weights[at + "post_attention_layernorm.weight"] = layer.feed_norm
+        weights[at + "self_attn.o_proj.weight"] = layer.out
+        assert layer.gate_up is not None
+        assert layer.down is not None
+        weights[at + "mlp.down_proj.weight"] = layer.down
+        gate, up = layer.gate_up.chunk(2)
+        weights[at + "mlp.gate_proj.weight"], weights[at + "mlp.up_proj.weight"] = gate, up
+        for name, part in zip("qkv", layer.qkv.split(sizes), strict=True):
+            weights[at + f"self_attn.{name}_proj.weight"] = part
+        if layer.qkv_bias is not None:
+            for name, part in zip("qkv", layer.qkv_bias.split(sizes), strict=True):
+                weights[at + f"self_attn.{name}_proj.bias"] = part
+    return weights
+
+
+def shapes(count: int) -> list[dict[str, Any]]:
+    groups = [(4, 4), (4, 2), (4, 1), (6, 3)]
+    return [
+        {
+            "shift": bool(seed % 2),
+            "layers": 1 + seed % 3,
+            "groups": groups[seed // 2 % 4],
+            "head_dim": [8, 16][seed % 2],
+            "prompt": 1 + seed * 7 % 40,
+            "length": 1 + seed * 5 % 30,
+            "seed": seed,
+        }
+        for seed in range(count)
+    ]
+
+
+@torch.no_grad()
+def test_full_and_cached_passes_equal_the_library_twins() -> None:
+    """Over 60 shapes: a full pass, a cached pass at the anchor and one on a stale anchor."""
+    worst, scale = 0.0, 0.0
+    for case in shapes(60):
+        model = drawn_model(case, torch.float32)
+        twin = twin_of(model.network, model.shift)
+        prompt, seed = ids(case["prompt"], case["seed"]), case["seed"]
+        anchor, response = ids(case["length"], seed + 1), ids(case["length"], seed + 2)
+        kept = len(prompt) - int(model.shift)
+        cache = DynamicCache(config=twin.config)
+        whole = torch.cat((prompt, anchor))[None]
+        raw = twin(whole, past_key_values=cache, use_cache=True).logits[0]
+        cache.crop(-(whole.shape[1] - kept))
+        canvas = canvas_of([prompt.tolist()], anchor[None], model.mask)
+        memory = blank(model.network, canvas)
+        (fresh,), _, _ = ask(model, canvas, memory, canvas.everything())
+        differences = [fresh - naive.aligned(raw, len(prompt), model.shift)]
+        for state in (anchor, response):
+            fed = torch.cat((prompt[kept:], state))[None]
+            positions = torch.arange(kept, kept + fed.shape[1])[None]
+            theirs = twin(
+                fed, past_key_values=copy.deepcopy(cache), position_ids=positions, use_cache=True
+            ).logits[0]
+            now = canvas_of([prompt.tolist()], state[None], model.mask)
+            (ours,), _, _ = ask(model, now, memory, now.revisable())
+            differences.append(ours - (theirs[:-1] if model.shift else theirs))
+        worst = max(worst, *(float(part.abs().max()) for part in differences))
+        scale = max(scale, float(fresh.abs().max()))
+    assert worst <= 5e-6
+    assert scale > 3, "logits of a realistic size"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_causal_twin_is_told_apart(shift: bool) -> None:
+    model = backbone(shift)
+    prompt, response = ids(9, 1), ids(7, 2)
+    canvas = canvas_of([prompt.tolist()], response[None], model.mask)
+    (ours,), _, _ = ask(model, canvas, blank(model.network, canvas), canvas.everything())
+    raw = twin_of(model.network, shift, causal=True)(torch.cat((prompt, response))[None]).logits[0]
+    assert (ours - naive.aligned(raw, 9, shift)).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_unequal_rows_with_different_columns_share_one_pass(shift: bool) -> None:
+    """Row 0 is refreshed, row 1 reads its cache, row 2 has another prompt length: each as if alone."""
+    model = backbone(shift, dtype=torch.float64)
+    prompts = [ids(6, 1), ids(6, 2), ids(11, 3)]
+    anchors, responses = ids(24, 4).view(3, 8), ids(24, 5).view(3, 8)
+    lists = [prompt.tolist() for prompt in prompts]
+    first = canvas_of(lists, anchors, model.mask)
+    memory = blank(model.network, first)
+    ask(model, first, memory, first.everything())
+    second = canvas_of(lists, responses, model.mask)
+    asked = second.revisable() | np.array([[True], [False], [False]])
+    rows, _, plan = ask(model, second, memory, asked)
+    assert plan.full == (True, False, False)
+    assert plan.fed == (14, 8 + shift, 8 + shift)
+    expected = [
+        naive.full(model.network, prompts[0], responses[0], shift),
+        naive.cached(model.network, prompts[1], anchors[1], responses[1], shift),
+        naive.cached(model.network, prompts[2], anchors[2], responses[2], shift),
+    ]
+    for ours, theirs in zip(rows, expected, strict=True):
+        assert (ours - theirs).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_cached_passes_leave_the_prompt_alone_and_read_no_old_response(shift: bool) -> None:
+    model = backbone(shift)
+    prompt, anchor, response = ids(12, 1), ids(8, 2), ids(8, 3)
+    canvas = canvas_of([prompt.tolist()], anchor[None], model.mask)
+    memory = blank(model.network, canvas)
+    ask(model, canvas, memory, canvas.everything())
+    kept = 12 - int(shift)
+    before = [memory.store.keys[..., :kept, :].clone(), memory.store.values[..., :kept, :].clone()]
+    now = canvas_of([prompt.tolist()], response[None], model.mask)
+    (clean,), _, _ = ask(model, now, memory, now.revisable())
+    memory.store.keys[..., kept:, :] = torch.nan
+    memory.store.values[..., kept:, :] = torch.nan
+    (poisoned,), _, _ = ask(model, now, memory, now.revisable())
+    assert torch.equal(clean, poisoned)
+    assert torch.equal(before[0], memory.store.keys[..., :kept, :])
+    assert torch.equal(before[1], memory.store.values[..., :kept, :])
+
+
+@given(st.booleans(), st.integers(0, 2**20), st.sets(st.integers(0, 11), min_size=1))
+def test_any_set_of_columns_is_computed_where_it_stands(
+    shift: bool, seed: int, chosen: set[int]
+) -> None:
+    """At an unchanged state, recomputing any columns in place gives the logits of a full pass there."""
+    model = backbone(shift, dtype=torch.float64)
+    prompt, response = ids(5, seed), ids(12, seed + 1)
+    canvas = canvas_of([prompt.tolist()], response[None], model.mask)
+    memory = blank(model.network, canvas)
+    (fresh,), _, _ = ask(model, canvas, memory, canvas.everything())
+    picked = np.zeros_like(canvas.reads)
+    picked[0, [5 + column for column in chosen]] = True
+    partial = replace(canvas, reads=picked)
+    (some,), _, plan = ask(model, partial, memory, picked)
+    assert (some - fresh[sorted(chosen)]).abs().max() < 1e-10
+    assert plan.fed[0] == len(chosen | {c - 1 for c in chosen}) if shift else len(chosen)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_work_is_the_closed_form(shift: bool) -> None:
+    model, extra = backbone(shift), int(shift)
+    layers, p, g = 3, 10, 6
+    canvas = canvas_of([list(range(p))], ids(g, 1)[None], model.mask)
+    memory = blank(model.network, canvas)
+    _, full, _ = ask(model, canvas, memory, canvas.everything())
+    n = p + g
+    assert full == Work(
+        keys=layers * n,
+        values=layers * n,
+        mixed=(layers - 1) * n + g,
+        pairs=(layers - 1) * n * n + g * n,
+        scored=g,
+    )
+    _, cached, _ = ask(model, canvas, memory, canvas.revisable())
+    rows = g + extra
+    assert cached == Work(
+        keys=layers * rows,
+        values=layers * rows,
+        mixed=(layers - 1) * rows + g,
+        pairs=((layers - 1) * rows + g) * n,
+        scored=g,
+    )
+    assert Work(1, 2, 3, 4, 5) + Work(5, 4, 3, 2, 1) == Work(6, 6, 6, 6, 6)
+
+
+def test_an_attention_rule_hides_columns() -> None:
+    """With the last response column hidden from all others, their logits do not depend on it."""
+    model = backbone(dtype=torch.float64)
+    outcomes = []
+    for last in (3, 4):
+        response = torch.tensor([[1, 2, last]])
+        canvas = canvas_of([[5, 6]], response, model.mask)
+        visible = np.ones((1, 5, 5), dtype=np.bool_)
+        visible[0, :4, 4] = False
+        ruled = replace(canvas, visible=visible)
+        (logits,), _, _ = ask(model, ruled, blank(model.network, ruled), ruled.everything())
+        outcomes.append(logits)
+    assert torch.equal(outcomes[0][:2], outcomes[1][:2])
+    assert not torch.equal(outcomes[0][2], outcomes[1][2])
+
+
+def test_repeated_positions_are_honoured() -> None:
+    """Explicit positions equal to the default change nothing, nor does a uniform shift."""
+    model = backbone(dtype=torch.float64)
+    canvas = canvas_of([[5, 6, 7]], torch.tensor([[1, 2, 3, 4]]), model.mask)
+    outcomes = []
+    for offset in (None, 0, 9):
+        positions = None if offset is None else np.arange(7)[None] + offset
+        placed = replace(canvas, positions=positions)
+        (logits,), _, _ = ask(model, placed, blank(model.network, placed), placed.everything())
+        outcomes.append(logits)
+    assert torch.equal(outcomes[0], outcomes[1])
+    assert (outcomes[0] - outcomes[2]).abs().max() < 1e-10
+
+
+def test_columns_are_where_their_positions_say() -> None:
+    """Without a causal mask order is nothing but positions: columns and positions reversed together
+    give the same logits in reverse.
+    """
+    model = backbone(dtype=torch.float64)
+    prompt, response, order = [5, 6, 7], torch.tensor([1, 2, 3, 4]), [3, 2, 1, 0]
+    plain = canvas_of([prompt], response[None], model.mask)
+    turned = replace(
+        canvas_of([prompt], response[None, order], model.mask),
+        positions=np.array([[0, 1, 2, 6, 5, 4, 3]]),
+    )
+    outcomes = [
+        ask(model, canvas, blank(model.network, canvas), canvas.everything())[0][0]
+        for canvas in (plain, turned)
+    ]
+    assert (outcomes[0][order] - outcomes[1]).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_positions_count_from_the_start_of_each_row(shift: bool) -> None:
+    """Invariant 19: a short prompt beside a long one stores the very keys it stores alone."""
+    model = backbone(shift, dtype=torch.float64)
+    response = torch.tensor([[1, 2, 3, 4]])
+    alone = canvas_of([[5, 6, 7]], response, model.mask)
+    beside = canvas_of([[5, 6, 7], list(range(9))], response.expand(2, 4), model.mask)
+    stored = []
+    for canvas in (alone, beside):
+        memory = blank(model.network, canvas)
+        ask(model, canvas, memory, canvas.everything())
+        stored.append(memory.store.keys[:, 0, :, canvas.starts[0] :])
+    assert (stored[0] - stored[1]).abs().max() < 1e-12
+
+
+def test_sixteen_bit_weights_give_sixteen_bit_logits_close_to_float32() -> None:
+    """float16 on a CPU: the norm's statistics and the rotation are computed wider and cast back."""
+    model = backbone()
+    small = Backbone(copy.deepcopy(model.network).to(torch.float16), False, model.mask)
+    canvas = canvas_of([[5, 6, 7]], torch.tensor([[1, 2, 3, 4]]), model.mask)
+    (wide,), _, _ = ask(model, canvas, blank(model.network, canvas), canvas.everything())
+    (narrow,), _, _ = ask(small, canvas, blank(small.network, canvas), canvas.everything())
+    assert narrow.dtype == torch.float16
+    assert (wide - narrow.float()).abs().max() < 0.1

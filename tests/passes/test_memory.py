@@ -1,0 +1,181 @@
+"""What is remembered between passes, on hand-made canvases: anchor, age, distance, questions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archer.passes.canvas import Canvas, Prompt
+from archer.passes.logits import RowLogits
+from archer.passes.memory import Memory, Store
+
+MASK = 9
+PROMPTS = [[1, 2], [3]]
+LENGTH = 4
+CPU = torch.device("cpu")
+
+responses = st.lists(st.integers(0, MASK), min_size=LENGTH, max_size=LENGTH)
+
+
+def canvas(*rows: list[int], block: tuple[int, int] = (0, LENGTH)) -> Canvas:
+    """Two rows with prompts of two tokens and of one."""
+    response = np.array(rows)
+    bounds = np.array([block] * len(rows))
+    reads = np.ones_like(response, dtype=np.bool_)
+    return Canvas.plain(Prompt.of(PROMPTS[: len(rows)], MASK), response, bounds, reads)
+
+
+def blank(asked: Canvas) -> Memory:
+    store = Store.empty(2, asked.rows, 1, asked.columns, 4, device=CPU, dtype=torch.float32)
+    store.keys.zero_()
+    store.values.zero_()
+    return Memory.blank(store, asked)
+
+
+def seen_once(*rows: list[int]) -> Memory:
+    """A memory whose first, full pass saw these responses."""
+    asked = canvas(*rows)
+    memory = blank(asked)
+    everyone = [True] * asked.rows
+    memory.note(asked, everyone, everyone)
+    return memory
+
+
+def test_a_blank_memory_has_no_anchor_and_knows_no_question() -> None:
+    asked = canvas([0, 1, 2, 3], [MASK] * 4)
+    memory = blank(asked)
+    assert memory.anchored.tolist() == [False, False]
+    assert memory.distance(asked).tolist() == [0, 0]
+    assert memory.same_question(asked).tolist() == [False, False]
+    assert memory.logits == (None, None)
+    assert memory.slots == (0, 1)
+    assert memory.passes == (0, 0)
+    assert memory.age.tolist() == [0, 0]
+
+
+@given(responses, responses, responses)
+def test_distance_is_a_metric_that_counts_the_response_only(
+    a: list[int], b: list[int], c: list[int]
+) -> None:
+    """Invariant 16; MASK is a symbol like any other."""
+
+    def distance(anchor: list[int], state: list[int]) -> int:
+        return int(seen_once(anchor).distance(canvas(state)).item())
+
+    assert distance(a, b) == sum(x != y for x, y in zip(a, b, strict=True)) <= LENGTH
+    assert distance(a, b) == distance(b, a)
+    assert (distance(a, b) == 0) == (a == b)
+    assert distance(a, c) <= distance(a, b) + distance(b, c)
+
+
+def test_neither_prompt_nor_scratch_enters_the_distance() -> None:
+    memory = seen_once([1, 2, 3, 4])
+    asked = canvas([1, 2, 3, 5])
+    asked.tokens[:, :2] = 8
+    assert memory.distance(asked).tolist() == [1]
+    wide = np.concatenate((memory.anchor, [[0, 0]]), axis=1)
+    memory.anchor, asked = wide, replace(asked, tokens=wide + 1)
+    assert memory.distance(asked).tolist() == [4]
+
+
+def test_a_cached_pass_is_seen_but_does_not_move_the_anchor() -> None:
+    memory = seen_once([MASK] * 4, [MASK] * 4)
+    moved = canvas([1, MASK, MASK, MASK], [1, 2, MASK, MASK])
+    memory.note(moved, [True, True], [False, False])
+    assert memory.distance(moved).tolist() == [1, 2]
+    assert memory.same_question(moved).tolist() == [True, True]
+    back = canvas([MASK] * 4, [MASK] * 4)
+    assert memory.distance(back).tolist() == [0, 0]
+    assert memory.same_question(back).tolist() == [False, False]
+
+
+def test_a_full_pass_moves_the_anchor_of_its_rows_only() -> None:
+    memory = seen_once([MASK] * 4, [MASK] * 4)
+    moved = canvas([1, 2, MASK, MASK], [1, 2, MASK, MASK])
+    memory.note(moved, [True, True], [False, True])
+    assert memory.distance(moved).tolist() == [2, 0]
+    assert memory.age.tolist() == [1, 0]
+    assert memory.passes == (2, 2)
+
+
+def test_a_row_that_did_not_run_keeps_everything() -> None:
+    memory = seen_once([MASK] * 4, [MASK] * 4)
+    moved = canvas([1, MASK, MASK, MASK], [1, MASK, MASK, MASK], block=(0, 2))
+    memory.note(moved, [True, False], [False, False])
+    assert memory.same_question(moved).tolist() == [True, False]
+    assert memory.age.tolist() == [1, 0]
+    assert memory.passes == (2, 1)
+    assert memory.block.tolist() == [[2, 4], [2, 6]]
+    assert memory.block_passes.tolist() == [1, 1]
+
+
+def test_passes_are_counted_per_block() -> None:
+    memory = seen_once([MASK] * 4)
+    counted, moved = [memory.block_passes.item()], []
+    for block in ((0, 4), (0, 2), (0, 2), (2, 4)):
+        asked = canvas([MASK] * 4, block=block)
+        moved.append(memory.in_new_block(asked).item())
+        memory.note(asked, [True], [False])
+        counted.append(memory.block_passes.item())
+    assert counted == [1, 2, 1, 2, 1]
+    assert moved == [False, True, False, True]
+    assert memory.passes == (5,)
+    assert memory.age.item() == 4
+
+
+def test_a_changed_prompt_token_is_another_question() -> None:
+    memory = seen_once([1, 2, 3, 4])
+    asked = canvas([1, 2, 3, 4])
+    assert memory.same_question(asked).tolist() == [True]
+    asked.tokens[0, 0] = 8
+    assert memory.same_question(asked).tolist() == [False]
+
+
+def test_forgetting_drops_anchor_and_logits() -> None:
+    memory = replace(seen_once([1, 2, 3, 4]), logits=(RowLogits(torch.zeros(1, 3), (0,)),))
+    memory.forget()
+    asked = canvas([4, 3, 2, 1])
+    assert memory.anchored.tolist() == [False]
+    assert memory.distance(asked).tolist() == [0]
+    assert memory.same_question(canvas([1, 2, 3, 4])).tolist() == [False]
+    assert memory.logits == (None,)
+
+
+def test_selecting_rows_moves_no_keys_and_keeps_the_rows_apart() -> None:
+    memory = seen_once([1, 2, 3, 4], [5, 6, 7, 8])
+    memory.note(canvas([1] * 4, [1] * 4), [False, True], [False, False])
+    memory.logits = (None, RowLogits(torch.ones(1, 3), (2,)))
+    memory.features = {"norm": torch.tensor([10.0, 20.0])}
+    picked = memory.select([1])
+    assert picked.store is memory.store
+    assert picked.slots == (1,)
+    assert picked.anchor[:, 2:].tolist() == [[5, 6, 7, 8]]
+    assert picked.seen[:, 2:].tolist() == [[1] * 4]
+    assert (picked.age.item(), picked.passes, picked.block_passes.item()) == (1, (2,), 2)
+    assert picked.anchored.tolist() == [True]
+    assert picked.logits == memory.logits[1:]
+    assert picked.block.tolist() == [[2, 6]]
+    assert picked.features["norm"][picked.slots[0]] == 20.0
+    assert picked.select([0]).slots == (1,)
+
+
+def test_a_clone_and_its_original_do_not_reach_each_other() -> None:
+    memory = seen_once([MASK] * 4)
+    memory.features = {"norm": torch.zeros(1)}
+    copy = memory.clone()
+    memory.store.keys.fill_(1.0)
+    memory.store.values.fill_(1.0)
+    memory.features["norm"].fill_(1.0)
+    memory.note(canvas([1, 2, 3, 4]), [True], [True])
+    memory.logits = (RowLogits(torch.zeros(1, 3), (0,)),)
+    assert not copy.store.keys.any()
+    assert not copy.store.values.any()
+    assert not copy.features["norm"].any()
+    assert copy.anchor[:, 2:].tolist() == [[MASK] * 4]
+    assert copy.seen[:, 2:].tolist() == [[MASK] * 4]
+    assert copy.passes == (1,)
+    assert copy.logits == (None,)

@@ -1,0 +1,181 @@
+"""Cache policies as pure functions of a hand-made canvas and memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from archer.methods.catalogue import POLICIES
+from archer.passes.arrays import Flags
+from archer.passes.canvas import Canvas, Prompt
+from archer.passes.memory import Memory, Store
+from archer.policies.prompt_cache import Age, Archer, Eager
+
+MASK = 9
+LENGTH = 4
+CPU = torch.device("cpu")
+EVERY_POLICY = [pytest.param(part.make(**part.fixed), id=name) for name, part in POLICIES.items()]
+
+
+def canvas(*responses: list[int]) -> Canvas:
+    """Rows with a prompt of two tokens and one block."""
+    response = np.array(responses)
+    bounds = np.array([[0, LENGTH]] * len(responses))
+    reads = np.ones_like(response, dtype=np.bool_)
+    prompts = [[row, 7] for row in range(len(responses))]
+    return Canvas.plain(Prompt.of(prompts, MASK), response, bounds, reads)
+
+
+def blank(asked: Canvas) -> Memory:
+    store = Store.empty(1, asked.rows, 1, asked.columns, 4, device=CPU, dtype=torch.float32)
+    return Memory.blank(store, asked)
+
+
+def anchored_at(*responses: list[int]) -> Memory:
+    """As after a first, full pass over these responses."""
+    asked = canvas(*responses)
+    memory = blank(asked)
+    memory.note(asked, [True] * asked.rows, [True] * asked.rows)
+    return memory
+
+
+def refreshed(asked: Flags) -> list[bool]:
+    """Which rows are asked for the prompt; the response must be asked for in every row."""
+    assert asked[:, 2:].all()
+    prompt = asked[:, :2]
+    assert np.array_equal(prompt.any(axis=1), prompt.all(axis=1))
+    return [bool(row.all()) for row in prompt]
+
+
+START = [MASK] * LENGTH
+responses = st.lists(st.integers(0, MASK), min_size=LENGTH, max_size=LENGTH)
+
+
+@given(responses, responses, responses, responses, st.integers(1, 6))
+def test_archer_refreshes_each_row_by_its_own_distance(
+    a: list[int], b: list[int], anchor_a: list[int], anchor_b: list[int], radius: int
+) -> None:
+    """Invariants 12, 16: at a distance of K or more, and only then."""
+    memory = anchored_at(anchor_a, anchor_b)
+    asked = Archer(radius).recompute(canvas(a, b), memory)
+    far = [
+        sum(x != y for x, y in zip(now, then, strict=True)) >= radius
+        for now, then in ((a, anchor_a), (b, anchor_b))
+    ]
+    assert refreshed(asked) == far
+
+
+@pytest.mark.parametrize("policy", [Eager(), Archer(math.inf), Archer(1), Age(100)])
+def test_without_an_anchor_everything_is_computed(policy: Any) -> None:
+    asked = canvas(START, START)
+    assert policy.recompute(asked, blank(asked)).all()
+    memory = anchored_at(START, START)
+    memory.forget()
+    assert policy.recompute(asked, memory).all()
+
+
+def test_eager_computes_everything_even_at_the_anchor() -> None:
+    assert Eager().recompute(canvas(START), anchored_at(START)).all()
+
+
+def test_a_radius_of_one_refreshes_at_any_change_and_inf_at_none() -> None:
+    memory = anchored_at(START, START)
+    asked = canvas([1, MASK, MASK, MASK], START)
+    assert refreshed(Archer(1).recompute(asked, memory)) == [True, False]
+    gone = canvas([1, 2, 3, 4], [4, 3, 2, 1])
+    assert refreshed(Archer(math.inf).recompute(gone, memory)) == [False, False]
+    assert refreshed(Archer(LENGTH).recompute(gone, memory)) == [True, True]
+    assert refreshed(Archer(LENGTH + 1).recompute(gone, memory)) == [False, False]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_age_counts_passes_and_ignores_the_response(every: int) -> None:
+    memory = anchored_at(START)
+    kinds = []
+    for token in range(6):
+        asked = canvas([token] * LENGTH if token % 2 else START)
+        (full,) = refreshed(Age(every).recompute(asked, memory))
+        kinds.append(full)
+        memory.note(asked, [True], [full])
+    assert kinds == [(made % every) == 0 for made in range(1, 7)]
+
+
+def test_age_is_counted_per_row() -> None:
+    memory = anchored_at(START, START)
+    asked = canvas(START, START)
+    memory.note(asked, [True, False], [False, False])
+    assert refreshed(Age(2).recompute(asked, memory)) == [True, False]
+
+
+@pytest.mark.parametrize("radius", [0, -1, 0.5, 2.5, math.nan, -math.inf, "nan", "many", None])
+def test_an_impossible_radius_is_refused(radius: Any) -> None:
+    with pytest.raises(ValidationError, match="radius"):
+        Archer(radius=radius)
+
+
+@pytest.mark.parametrize(
+    ("given_as", "radius"), [(1, 1), ("8", 8), (3.0, 3), ("inf", math.inf), (math.inf, math.inf)]
+)
+def test_a_radius_is_a_whole_number_or_infinite(given_as: Any, radius: float) -> None:
+    assert Archer(radius=given_as).radius == radius
+
+
+@pytest.mark.parametrize("every", [0, -1, 2.5, math.inf, math.nan])
+def test_an_impossible_age_is_refused(every: Any) -> None:
+    with pytest.raises(ValidationError, match="every"):
+        Age(every=every)
+
+
+def test_only_policies_that_count_passes_forbid_reuse() -> None:
+    assert (Eager().counts_passes, Archer().counts_passes, Age().counts_passes) == (
+        False,
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize("policy", EVERY_POLICY)
+def test_a_row_is_answered_by_itself_alone(policy: Any) -> None:
+    """Invariant 20 at its root, for every policy in the table."""
+    memory = anchored_at(START, START, START)
+    memory.note(canvas([1, MASK, 3, MASK], START, START), [True, True, False], [False] * 3)
+    asked = canvas([1, 2, 3, MASK], [MASK, 2, MASK, MASK], [1, 2, 3, 4])
+    together = policy.recompute(asked, memory)
+    assert together.dtype == np.bool_
+    assert together.shape == asked.tokens.shape
+    for row in range(3):
+        alone = policy.recompute(asked.select([row]), memory.select([row]))
+        assert np.array_equal(alone[0], together[row])
+
+
+@pytest.mark.parametrize("policy", EVERY_POLICY)
+def test_asking_changes_nothing(policy: Any) -> None:
+    memory = anchored_at(START)
+    asked = canvas([1, MASK, 3, MASK])
+    before = {
+        item.name: value.copy()
+        for item in fields(memory)
+        if isinstance(value := getattr(memory, item.name), np.ndarray)
+    }
+    tokens = asked.tokens.copy()
+    first = policy.recompute(asked, memory)
+    first.fill(False)
+    assert policy.recompute(asked, memory).any()
+    assert np.array_equal(asked.tokens, tokens)
+    for name, value in before.items():
+        assert np.array_equal(getattr(memory, name), value), name
+
+
+@pytest.mark.parametrize("policy", EVERY_POLICY)
+def test_the_first_pass_computes_every_column(policy: Any) -> None:
+    """Nothing stale, because nothing is there yet."""
+    asked = canvas(START, [1, 2, MASK, MASK])
+    assert policy.recompute(asked, blank(asked)).all()

@@ -1,0 +1,180 @@
+"""Refresh rules beyond a radius: each against a naive twin that keeps whole logits and counts by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from archer.passes.foresight import Foresight, kept_for
+from archer.passes.logits import RowLogits
+from archer.policies.late import Late
+from archer.policies.surprise import MOST_NATS, Surprise
+from archer.results.step import Step
+from support.networks import backbone
+from support.pairs import walk
+
+NETS = {shift: backbone(shift, 5, torch.float64) for shift in (False, True)}
+MASK = NETS[False].mask
+DECODERS = ("saber", "wino", "no-rollback", "confidence", "remdm", "editing")
+"""Rules of every kind: forced rollback, conditional rollback, none, edits in place."""
+
+drawn = {
+    "prompt": st.lists(st.integers(0, 44), min_size=1, max_size=9),
+    "length": st.integers(3, 14),
+}
+
+
+def kinds(steps: list[Step[Any]]) -> list[str]:
+    return [step.calls[0].kind.value for step in steps]
+
+
+def texts(steps: list[Step[Any]]) -> list[list[int]]:
+    return [step.after.response[0].tolist() for step in steps]
+
+
+def moved(step: Step[Any], anchor: list[int]) -> list[int]:
+    """Positions that differ from the anchor when the call was made."""
+    now = step.before.response[0].tolist()
+    return [at for at, (new, old) in enumerate(zip(now, anchor, strict=True)) if new != old]
+
+
+@settings(max_examples=25)
+@given(**drawn, share=st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0, 3.0]), shift=st.booleans())
+def test_late_counts_tokens_against_masks(
+    prompt: list[int], length: int, share: float, shift: bool
+) -> None:
+    anchor: list[int] | None = None
+    for step in walk(NETS[shift], f"saber+late:{share}", [prompt], length=length):
+        now = step.before.response[0].tolist()
+        radius = max(1.0, share * now.count(NETS[shift].mask))
+        full = anchor is None or len(moved(step, anchor)) >= radius
+        if step.calls[0].kind == "reused":
+            assert not full
+            continue
+        assert (step.calls[0].kind == "full") == full
+        anchor = now if full else anchor
+
+
+@settings(max_examples=25)
+@given(
+    **drawn,
+    nats=st.sampled_from([0.0, 0.05, 0.3, 0.69, 0.7, 1.5, 3.0, MOST_NATS]),
+    decoder=st.sampled_from(["saber", "no-rollback"]),
+    shift=st.booleans(),
+    guidance=st.sampled_from([0.0, 1.5]),
+)
+def test_surprise_decides_as_if_whole_logits_were_kept(
+    prompt: list[int], length: int, nats: float, decoder: str, shift: bool, guidance: float
+) -> None:
+    """The few tokens that are kept and the bound for the others give the decision of all logits.
+
+    With guidance the row that has its prompt decides for the one without.
+    """
+    anchor: list[int] | None = None
+    chances: dict[int, torch.Tensor] = {}
+    net = NETS[shift]
+    method = f"{decoder}+surprise:{nats}"
+    for step in walk(net, method, [prompt], length=length, guidance=guidance):
+        now = step.before.response[0].tolist()
+        told = sum(
+            -float(chances[at][now[at]]) for at in moved(step, anchor or now) if now[at] != net.mask
+        )
+        full = anchor is None or told >= nats
+        if step.calls[0].kind == "reused":
+            continue
+        assert (step.calls[0].kind == "full") == full
+        lanes = 1 + bool(guidance)
+        assert step.calls[0].fed == lanes * (length + (len(prompt) if full else int(shift)))
+        if full:
+            row, *_ = step.logits.rows
+            anchor = now
+            chances = dict(zip(row.places, row.values.double().log_softmax(-1), strict=True))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("rule", ["late:0", "surprise:0"])
+def test_at_zero_a_rule_is_eager(decoder: str, rule: str) -> None:
+    prompt = [[3, 1, 4, 1, 5]]
+    eager = walk(NETS[False], decoder, prompt, length=12)
+    found = walk(NETS[False], f"{decoder}+{rule}", prompt, length=12)
+    assert texts(found) == texts(eager)
+    assert {"cached"} & set(kinds(found)) == set()
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("rule", ["late", "surprise", "surprise:2"])
+def test_a_row_does_the_same_alone_as_in_a_batch(decoder: str, rule: str) -> None:
+    prompts = [[3, 1, 4, 1, 5, 9], [2, 7], [1, 8, 2, 8], [2, 7]]
+    together = walk(NETS[False], f"{decoder}+{rule}", prompts, length=12)
+    for row, prompt in enumerate(prompts[:3]):
+        alone = walk(NETS[False], f"{decoder}+{rule}", [prompt], length=12)
+        mine = [(step, step.rows.index(row)) for step in together if row in step.rows]
+        assert [step.calls[at].kind for step, at in mine] == [s.calls[0].kind for s in alone]
+        assert [step.after.response[at].tolist() for step, at in mine] == texts(alone)
+
+
+@given(
+    st.lists(st.lists(st.floats(-8, 8, width=32), min_size=6, max_size=6), min_size=1, max_size=4),
+    st.integers(1, 6),
+)
+def test_what_is_kept_is_true_and_the_bound_is_a_bound(
+    logits: list[list[float]], kept: int
+) -> None:
+    mask = 2
+    row = RowLogits(torch.tensor(logits), tuple(range(len(logits))))
+    (seen,) = Foresight.of([(1, row)], mask, kept)
+    chances = -row.values.double().log_softmax(-1).numpy()
+    assert (seen.tokens != mask).all()
+    for token in {0, 1, 3, 4, 5}:
+        found = seen.of_tokens(np.full(len(logits), token))
+        for at, nats in enumerate(found):
+            if token in seen.tokens[at]:
+                assert nats == pytest.approx(chances[at, token], abs=1e-5)
+            else:
+                assert nats <= chances[at, token] + 1e-5
+                assert nats >= math.log(seen.tokens.shape[1] + 1) - 1e-12
+
+
+@given(st.floats(0, MOST_NATS))
+def test_as_many_tokens_are_kept_as_a_limit_needs(nats: float) -> None:
+    assert math.log(kept_for(nats) + 1) >= nats - 1e-9
+    assert kept_for(nats) == 1 or math.log(kept_for(nats)) < nats
+
+
+def test_the_usual_limits_need_one_token_per_column() -> None:
+    assert kept_for(Surprise().nats) == kept_for(math.log(2)) == 1
+
+
+def test_columns_that_the_anchor_did_not_read_are_unforeseen() -> None:
+    row = RowLogits(torch.zeros(2, 6), (0, 3))
+    (seen,) = Foresight.of([(1, row)], 5, 1)
+    nats = seen.of_tokens(np.zeros(4, dtype=np.int64))
+    assert np.isinf(nats).tolist() == [False, True, True, False]
+
+
+def test_a_new_block_brings_tokens_that_no_anchor_foresaw() -> None:
+    """A rule that reads masks of one block only knows nothing of the next: its first tokens refresh."""
+    steps = walk(NETS[False], "confidence+surprise:6", [[1, 2, 3]], length=8, block=4)
+    assert kinds(steps)[4 + 1] == "full"
+
+
+def test_forgotten_anchors_refresh() -> None:
+    (first, second, *_) = walk(NETS[False], "saber+surprise:6", [[1, 2, 3]], length=8)
+    memory = first.memory.clone()
+    memory.forget()
+    assert Surprise(6.0).recompute(second.canvas, memory).all()
+
+
+@pytest.mark.parametrize("value", [-0.1, math.inf, math.nan, "much", None])
+def test_impossible_settings_are_refused(value: Any) -> None:
+    with pytest.raises(ValidationError, match="share"):
+        Late(share=value)
+    with pytest.raises(ValidationError, match="nats"):
+        Surprise(nats=value)

@@ -1,0 +1,364 @@
+"""Who may import whom, and what no module may do: read from the sources, not from a diagram."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import archer
+
+PACKAGE = Path(archer.__file__).parent
+BELOW_ALL = "archer.errors"
+ARRAYS = "archer.passes.arrays"
+DECODERS_MAY_USE = (
+    ARRAYS,
+    "archer.passes.canvas",
+    "archer.passes.logits",
+    "archer.passes.noise",
+    BELOW_ALL,
+    "archer.decoders",
+)
+POLICIES_MAY_USE = (
+    ARRAYS,
+    "archer.passes.canvas",
+    "archer.passes.memory",
+    "archer.passes.foresight",
+    "archer.passes.layer_rule",
+    BELOW_ALL,
+    "archer.policies",
+)
+REPORT_MAY_USE = (
+    "archer.results.trace",
+    "archer.terminal.glyphs",
+    BELOW_ALL,
+    "archer.pages",
+)
+LAYERS = {
+    "errors": (),
+    "engine/noise": (BELOW_ALL,),
+    "engine/arrays": (),
+    "engine/transfer": (),
+    "engine/canvas": (BELOW_ALL, ARRAYS),
+    "engine/logits": (
+        BELOW_ALL,
+        ARRAYS,
+        "archer.passes.reduction",
+        "archer.passes.row_logits",
+        "archer.passes.transfer",
+    ),
+    "engine/row_logits": (
+        BELOW_ALL,
+        "archer.passes.noise",
+        "archer.passes.reduction",
+        "archer.passes.transfer",
+    ),
+    "engine/peaks": (BELOW_ALL, "archer.passes.noise"),
+    "engine/attention": (BELOW_ALL,),
+    "engine/schedule": (),
+    "engine/work": (),
+    "engine/pieces": (BELOW_ALL, "archer.network.network"),
+    "engine/layer_rule": (BELOW_ALL,),
+    "engine/experts": (BELOW_ALL, "archer.network.int8", "archer.network.router"),
+    "engine/router": (),
+    "engine/int8": (BELOW_ALL,),
+    "engine/network": (
+        BELOW_ALL,
+        "archer.network.experts",
+        "archer.network.int8",
+        "archer.network.router",
+        "archer.network.shape",
+        "archer.network.group",
+        "archer.network.shard_protocols",
+    ),
+    "engine/shape": (BELOW_ALL, "archer.network.experts"),
+    "engine/shard": (BELOW_ALL, "archer.network.shape"),
+    "engine/group": (BELOW_ALL, "archer.network.shard"),
+    "engine/split_vocabulary": (
+        BELOW_ALL,
+        "archer.passes.noise",
+        "archer.passes.reduction",
+        "archer.network.group",
+    ),
+    "engine/foresight": (BELOW_ALL, ARRAYS, "archer.passes.logits", "archer.passes.transfer"),
+    "engine/memory": (
+        BELOW_ALL,
+        ARRAYS,
+        "archer.passes.canvas",
+        "archer.passes.foresight",
+        "archer.passes.logits",
+    ),
+    "engine/layout": (BELOW_ALL, ARRAYS),
+    "engine/timing": (BELOW_ALL,),
+}
+"""Modules of the core that stand below others, and all they may import of the package."""
+FORBIDDEN_MODULES = {"pickle", "dill", "cloudpickle", "shelve", "marshal"}
+FORBIDDEN_CALLS = {"print", "eval", "exec"}
+FORBIDDEN_METHODS = {"cuda"}
+UNPICKLING = {("torch", "load")}
+EXCUSED = {("archer.pocket.problems", "exec")}
+"""Runs the programs that the package itself wrote, to learn their results; nothing from outside."""
+
+
+def sources(*, without: tuple[str, ...] = ()) -> list[Path]:
+    """Every module of the package; `without` names folders that answer for themselves."""
+    return [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] not in without
+    ]
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full names of all that a module imports anywhere, names taken from a package included."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = ".".join(filter(None, (home(path, node.level), node.module)))
+            if (PACKAGE.parent / source.replace(".", "/")).is_dir():
+                yield from (f"{source}.{alias.name}" for alias in node.names)
+            else:
+                yield source
+
+
+def home(path: Path, level: int) -> str:
+    """The package that a relative import starts from; nothing for an absolute one."""
+    parts = path.relative_to(PACKAGE.parent).parts if level else ()
+    return ".".join(parts[: len(parts) - level])
+
+
+def inside(module: str, allowed: tuple[str, ...]) -> bool:
+    return any(module == each or module.startswith(f"{each}.") for each in allowed)
+
+
+def trespasses(path: Path, allowed: tuple[str, ...]) -> list[str]:
+    """What a module imports of the package beyond what it may."""
+    own = [module for module in imported(path) if inside(module, ("archer",))]
+    return [module for module in own if not inside(module, allowed)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "allowed"), [("decoders", DECODERS_MAY_USE), ("policies", POLICIES_MAY_USE)]
+)
+def test_decoders_and_policies_know_neither_each_other_nor_the_model(
+    folder: str, allowed: tuple[str, ...]
+) -> None:
+    files = sorted((PACKAGE / folder).glob("*.py"))
+    assert len(files) > 2
+    assert {name_of(path): found for path in files if (found := trespasses(path, allowed))} == {}
+
+
+def test_the_report_knows_traces_and_no_model() -> None:
+    files = sorted((PACKAGE / "report").glob("*.py"))
+    assert len(files) > 2
+    assert {name_of(path) for path in files if trespasses(path, REPORT_MAY_USE)} == set()
+
+
+@pytest.mark.parametrize("module", LAYERS)
+def test_the_lower_modules_import_nothing_above_them(module: str) -> None:
+    assert trespasses(PACKAGE / f"{module}.py", LAYERS[module]) == []
+
+
+def test_nothing_below_depends_on_the_bench() -> None:
+    """What measures the engine is no part of it; command line, studies, planner and self-test may use it."""
+    for path in sources(without=("cli", "studies", "bench", "planning", "selftest.py")):
+        found = [module for module in imported(path) if inside(module, ("archer.bench",))]
+        assert found == [], name_of(path)
+
+
+def test_no_file_of_the_engine_is_longer_than_one_can_read_at_once() -> None:
+    lengths = {
+        name_of(path): len(path.read_text(encoding="utf-8").splitlines())
+        for folder in ("engine", "service", "decoders", "policies")
+        for path in (PACKAGE / folder).rglob("*.py")
+    }
+    assert len(lengths) > 60
+    assert {name for name, lines in lengths.items() if lines > 300} == set()
+
+
+def test_only_the_command_line_imports_the_command_line() -> None:
+    for path in sources(without=("cli",)):
+        if path.name == "__main__.py":
+            continue
+        found = [module for module in imported(path) if inside(module, ("archer.cli",))]
+        assert found == [], name_of(path)
+
+
+def test_other_tools_are_imported_by_their_integration_alone() -> None:
+    """Only the command that starts a tool may name it outside, and only when it is called."""
+    for path in sources(without=("integrations",)):
+        found = [
+            name for name in imported(path) if inside(name, ("archer.integrations", "lm_eval"))
+        ]
+        assert found == [] or path == PACKAGE / "cli" / "lm_eval.py", name_of(path)
+
+
+def test_nothing_unpickles() -> None:
+    for path in sources():
+        found = {module.partition(".")[0] for module in imported(path)} & FORBIDDEN_MODULES
+        assert found == set(), name_of(path)
+
+
+GONE = {
+    *("asynchat", "asyncore", "distutils", "imp", "smtpd"),  # in 3.12
+    *(
+        "aifc",
+        "audioop",
+        "cgi",
+        "cgitb",
+        "chunk",
+        "crypt",
+        "imghdr",
+        "mailcap",
+        "msilib",
+        "nis",
+        "nntplib",
+    ),
+    *(
+        "ossaudiodev",
+        "pipes",
+        "sndhdr",
+        "spwd",
+        "sunau",
+        "telnetlib",
+        "uu",
+        "xdrlib",
+        "lib2to3",
+    ),  # in 3.13
+}
+"""Standard modules that later Pythons no longer have."""
+
+
+def test_nothing_imports_what_later_pythons_lack() -> None:
+    for path in sources():
+        assert {module.partition(".")[0] for module in imported(path)} & GONE == set(), path
+
+
+def calls(path: Path) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+
+
+def offences(path: Path) -> Iterator[str]:
+    """Calls that no module may make."""
+    for call in calls(path):
+        match call.func:
+            case ast.Name(name) if name in FORBIDDEN_CALLS:
+                yield name
+            case ast.Attribute(ast.Name(owner), name) if (owner, name) in UNPICKLING:
+                yield f"{owner}.{name}"
+            case ast.Attribute(_, name) if name in FORBIDDEN_METHODS:
+                yield f".{name}("
+        yield from (word.arg for word in call.keywords if word.arg == "trust_remote_code")
+
+
+def test_nothing_prints_evaluates_unpickles_or_names_a_vendor() -> None:
+    """The judge runs programs on purpose, in a process of its own, and answers for itself."""
+    made = {
+        (name_of(path), call) for path in sources(without=("judge",)) for call in offences(path)
+    }
+    assert made - EXCUSED == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(1)",
+        "eval('1')",
+        "exec('1')",
+        "torch.load('x')",
+        "model.cuda()",
+        "f(trust_remote_code=False)",
+    ],
+)
+def test_offences_are_seen(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(f"def work():\n    return {line}\n", encoding="utf-8")
+    assert len(list(offences(path))) == 1
+
+
+SPEAK_OF_OPTIONS = ("cli", "integrations", "judge", "planning")
+"""The command line, the glue to the harness's own options, programs started with options, and `archer plan`,
+whose planning reads the command line's own spellings."""
+STARTS_A_COMMAND = {"archer.bench.serve"}
+OPTION = re.compile(r"(^|[\s(`'\"])--[a-z{]")
+
+
+def spoken(path: Path) -> Iterator[str]:
+    """Every text of a module but its docstrings."""
+    module = tree(path)
+    alone = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    texts = (node for node in ast.walk(module) if isinstance(node, ast.Constant))
+    return (node.value for node in texts if isinstance(node.value, str) and id(node) not in alone)
+
+
+def test_the_library_does_not_speak_of_options_of_the_command_line() -> None:
+    for path in sources(without=SPEAK_OF_OPTIONS):
+        found = [text for text in spoken(path) if OPTION.search(text)]
+        assert found == [] or name_of(path) in STARTS_A_COMMAND, name_of(path)
+
+
+def test_options_are_seen(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text('"""--doc"""\nx = f"Give {y} or --limit."\nz = "a--b"\n', encoding="utf-8")
+    assert [text for text in spoken(path) if OPTION.search(text)] == [" or --limit."]
+
+
+def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    lines = "import pickle\ndef work():\n    from archer import model\n    import archer.decoders.saber\n"
+    path.write_text(lines, encoding="utf-8")
+    assert home(PACKAGE / "cli" / "generate.py", 2) == "archer"
+    assert list(imported(path)) == ["pickle", "archer.model", "archer.decoders.saber"]
+    assert trespasses(path, ("archer.decoders",)) == ["archer.model"]
+
+
+def run(code: str) -> str:
+    """In a fresh interpreter, with this package on its path."""
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})",
+    ]
+    command[-1] += f"\n{code}"
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_the_package_does_no_work() -> None:
+    heavy = "{'torch', 'numpy', 'transformers', 'tokenizers', 'pydantic'}"
+    assert run(f"import archer; print(sorted({heavy} & set(sys.modules)))") == "[]"
+
+
+@pytest.mark.parametrize("module", ["archer", "archer.model"])
+def test_decoding_loads_nothing_that_judges_studies_or_measures(module: str) -> None:
+    """Nor trains, draws reports, or is the command line."""
+    apart = "bench cli doctor integrations judge planning pocket replay report runs studies tasks tune view"
+    loaded = run(
+        f"import {module}\n"
+        "names = {name.split('.')[1] for name in sys.modules if name.startswith('archer.')}\n"
+        f"print(sorted(names & set({apart.split()!r})))"
+    )
+    assert loaded == "[]"
+
+
+def test_every_public_name_can_be_reached() -> None:
+    assert (
+        run("import archer; print([n for n in archer.__all__ if not getattr(archer, n)])") == "[]"
+    )
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        archer.nothing  # noqa: B018

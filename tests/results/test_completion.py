@@ -1,0 +1,178 @@
+"""Completions: what the tally adds up, and the figures derived from it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from archer.engine.loop import Loop
+from archer.errors import NonFinite
+from archer.methods.build import build
+from archer.passes.canvas import Prompt
+from archer.results.completion import Completion, Seconds, Tally, add
+from archer.results.step import Call, Kind
+from support.networks import backbone
+
+MASK = 9
+
+
+def step(
+    before: list[list[int]],
+    after: list[list[int]],
+    calls: list[Call],
+    *,
+    rows: tuple[int, ...] = (0,),
+    control: float = 0.0,
+    errors: dict[int, NonFinite] | None = None,
+) -> Any:
+    """The parts of a step that a tally reads: whatever changed to a token was accepted."""
+    wrote = (np.array(before) != np.array(after)) & (np.array(after) != MASK)
+    wrote = wrote.reshape(len(rows), -1)
+    return SimpleNamespace(
+        decision=SimpleNamespace(
+            accepted=wrote,
+            replaced=np.zeros_like(wrote),
+            remasked=np.zeros_like(wrote),
+            threshold=np.full(len(rows), np.nan),
+            tokens=np.array(after).reshape(len(rows), -1),
+            confidence=np.where(wrote, 0.5, np.nan),
+        ),
+        rows=rows,
+        calls=calls,
+        control=control,
+        errors=errors or {},
+        before=SimpleNamespace(
+            prompt=SimpleNamespace(mask=MASK), response=np.array(before).reshape(len(rows), -1)
+        ),
+        after=SimpleNamespace(
+            response=(left := np.array(after).reshape(len(rows), -1)), result=left.__getitem__
+        ),
+    )
+
+
+def call(kind: Kind, seconds: float = 0.0) -> Call:
+    return Call(kind, fed=0, distance=0, seconds=seconds)
+
+
+def completion(**changes: Any) -> Completion:
+    figures: dict[str, Any] = {
+        "text": "hi",
+        "tokens": (1, 2, 3, 4, 5, 6),
+        "finish_reason": "length",
+        "updates": 8,
+        "full_passes": 1,
+        "cached_passes": 3,
+        "reused_passes": 4,
+        "revised_positions": 2,
+        "prompt_tokens": 7,
+        "seconds": Seconds(full=0.5, cached=0.25, control=0.125),
+    }
+    return Completion(**figures | changes)
+
+
+def test_passes_and_seconds_are_added_by_kind_and_control_is_shared() -> None:
+    tallies = {0: Tally(), 1: Tally()}
+    first, second = [call(Kind.FULL, 2.0), call(Kind.FULL, 3.0)], call(Kind.CACHED, 1.0)
+    add(tallies, step([[MASK], [MASK]], [[1], [MASK]], first, rows=(0, 1), control=0.5))
+    later = [second, call(Kind.REUSED)]
+    add(tallies, step([[1], [MASK]], [[1], [2]], later, rows=(0, 1), control=0.5))
+    add(tallies, step([[2]], [[2]], [call(Kind.CACHED, 4.0)], rows=(1,), control=0.5))
+    short, long = (tally.complete(3, []) for tally in tallies.values())
+    assert (short.full_passes, short.cached_passes, short.reused_passes) == (1, 1, 0)
+    assert (long.full_passes, long.cached_passes, long.reused_passes) == (1, 1, 1)
+    assert (short.updates, long.updates) == (2, 3)
+    assert short.seconds == Seconds(full=2.0, cached=1.0, control=0.5)
+    assert long.seconds == Seconds(full=3.0, cached=4.0, control=1.0)
+    assert (short.tokens, long.tokens) == ((1,), (2,))
+    assert (short.prompt_tokens, long.prompt_tokens) == (3, 3)
+
+
+def test_a_position_is_revised_once_however_often_it_changes() -> None:
+    """Taken back or replaced counts; filling a mask does not, nor does keeping a token."""
+    walk = [
+        [MASK, MASK, MASK, MASK],
+        [1, 2, MASK, MASK],
+        [MASK, 3, MASK, MASK],
+        [4, 3, MASK, 5],
+        [MASK, 3, 6, 5],
+        [7, 3, 6, 5],
+    ]
+    tallies = {0: Tally()}
+    for before, after in pairwise(walk):
+        add(tallies, step([before], [after], [call(Kind.FULL)]))
+    assert tallies[0].complete(1, []).revised_positions == 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reason"), [([1, 2, 3], "length"), ([1, 7, 3], "stop"), ([8, 8, 8], "stop")]
+)
+def test_the_finish_reason_says_whether_an_end_was_written(tokens: list[int], reason: str) -> None:
+    done = Tally(response=np.array(tokens), updates=1).complete(1, end_ids=[7, 8])
+    assert done.finish_reason == reason
+    assert done.tokens == tuple(tokens)
+    assert done.error is None
+
+
+def test_a_failed_row_returns_nothing_but_the_error() -> None:
+    tallies = {0: Tally(), 1: Tally()}
+    add(tallies, step([[MASK], [MASK]], [[7], [7]], [call(Kind.FULL)] * 2, rows=(0, 1)))
+    error = NonFinite(update=2, kind="cached")
+    add(tallies, step([[7]], [[7]], [call(Kind.CACHED)], rows=(0,), errors={1: error}))
+    fine, failed = (tally.complete(1, end_ids=[7]) for tally in tallies.values())
+    assert fine.finish_reason == "stop"
+    assert failed.finish_reason == "error"
+    assert failed.tokens == ()
+    assert failed.text is None
+    assert failed.error == str(error)
+    assert (failed.updates, failed.full_passes, failed.cached_passes) == (1, 1, 0)
+
+
+def test_a_row_that_never_ran_is_an_error_not_an_empty_answer() -> None:
+    assert Tally().complete(1, []).finish_reason == "error"
+
+
+def test_derived_figures() -> None:
+    done = completion()
+    assert done.refresh_fraction == 1 / 8
+    assert done.tokens_per_forward == 6 / 4
+    assert done.seconds.total == 0.875
+    nothing = completion(updates=0, full_passes=0, cached_passes=0, reused_passes=0, tokens=())
+    assert (nothing.refresh_fraction, nothing.tokens_per_forward) == (0.0, 0.0)
+
+
+def test_a_completion_is_plain_data_with_derived_figures() -> None:
+    plain = completion().as_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["seconds"] == {"full": 0.5, "cached": 0.25, "control": 0.125, "total": 0.875}
+    assert plain["tokens"] == [1, 2, 3, 4, 5, 6]
+    assert (plain["refresh_fraction"], plain["tokens_per_forward"]) == (0.125, 1.5)
+
+
+@pytest.mark.parametrize("name", ["saber+archer:3", "confidence+archer:3", "confidence+age:2"])
+def test_the_tally_of_a_real_run_adds_up(name: str) -> None:
+    """full + cached + reused = updates, with idle updates at the end of a schedule."""
+    net = backbone()
+    length = 8
+    settings = {"length": length} | ({"steps": 12} if "confidence" in name else {})
+    method = build(name, settings)
+    state = method.decoder.start(Prompt.of([[1, 2, 3], [4, 5]], net.mask), length)
+    steps = list(Loop(net.network, net.shift, method.decoder, method.policy).steps(state))
+    tallies = {0: Tally(), 1: Tally()}
+    for each in steps:
+        add(tallies, each)
+    for row, tally in tallies.items():
+        done = tally.complete(1, [])
+        assert done.full_passes + done.cached_passes + done.reused_passes == done.updates
+        assert done.updates == sum(row in each.rows for each in steps)
+        assert done.full_passes >= 1
+        assert len(done.tokens) == length
+        assert net.mask not in done.tokens
+        assert (done.reused_passes > 0) == (name == "confidence+archer:3")
+    spent = sum(tally.complete(1, []).seconds.total for tally in tallies.values())
+    measured = sum(each.control + sum(c.seconds for c in each.calls) for each in steps)
+    assert spent == pytest.approx(measured)

@@ -1,0 +1,356 @@
+"""Settled text: its pieces add up to the final text, for every decoder, tokenizer and stop string."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders
+from tokenizers.models import BPE, WordLevel
+
+from archer.engine.loop import Loop
+from archer.errors import BadRequest, Stuck
+from archer.loading.text.text import Text
+from archer.loading.text.unsure_end import UnsureEnd, unsure_end
+from archer.methods.build import build
+from archer.methods.catalogue import DECODERS
+from archer.passes.canvas import Prompt
+from archer.results.settled_text import SettledText, as_stops, first_stop
+from support.folders import LLADA_MARKERS, byte_tokenizer
+from support.networks import Backbone, random_network, shape
+
+END, MASK = 257, 258
+PIECES = ["▁the", "▁a", "▁", "cat", "s", "aa", "ab", "b", "\n", "▁é", "<0x+F>", ".", "##ing", "🙂"]
+SIZE = 288
+
+
+def fallback_tokenizer(decoder: decoders.Decoder | None) -> Tokenizer:
+    """Byte tokens, the markers at the same ids as in a byte-level tokenizer, then some words."""
+    vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)}
+    vocabulary |= {name: 256 + place for place, name in enumerate(LLADA_MARKERS)}
+    vocabulary |= {name: 262 + place for place, name in enumerate(PIECES)}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=PIECES[0]))
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    tokenizer.add_tokens([AddedToken(name, special=True) for name in LLADA_MARKERS])
+    tokenizer.add_tokens([AddedToken("▁plain", special=False)])
+    return tokenizer
+
+
+def spoken(*parts: decoders.Decoder) -> Tokenizer:
+    return fallback_tokenizer(decoders.Sequence(list(parts)))
+
+
+@cache
+def merging_tokenizer() -> Tokenizer:
+    """Byte-level pairs: half a character may hang on a letter."""
+    tokenizer = byte_tokenizer(LLADA_MARKERS)
+    letters = {id: token for token, id in tokenizer.get_vocab().items() if id < 256}
+    byte = {letter: letters[id] for id, letter in letters.items()}
+    pairs = [(byte["Ã"], byte["©"]), (byte["ð"], byte["Ł"]), (byte["a"], byte["Ã"])]
+    vocabulary = {letters[id]: id for id in letters}
+    vocabulary |= {left + right: 262 + place for place, (left, right) in enumerate(pairs)}
+    merging = Tokenizer(BPE(vocab=vocabulary, merges=pairs))
+    merging.decoder = decoders.ByteLevel()
+    return merging
+
+
+def text_of(tokenizer: Tokenizer) -> Text:
+    added = {each.content: id for id, each in tokenizer.get_added_tokens_decoder().items()}
+    return Text("a test", tokenizer, None, added, frozenset({END, 261}), MASK)
+
+
+REPLACED = decoders.Replace("▁", " ")
+TEXTS = {
+    "bytes": text_of(byte_tokenizer(LLADA_MARKERS)),
+    "merged bytes": text_of(merging_tokenizer()),
+    "metaspace": text_of(fallback_tokenizer(decoders.Metaspace())),
+    "byte fallback": text_of(
+        spoken(REPLACED, decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0))
+    ),
+    "word pieces": text_of(fallback_tokenizer(decoders.WordPiece())),
+    "no decoder": text_of(fallback_tokenizer(None)),
+    "rewritten": text_of(spoken(REPLACED, decoders.Fuse(), decoders.Replace("aa", "b"))),
+}
+UNSURE = {
+    "bytes": UnsureEnd.CHARACTER,
+    "merged bytes": UnsureEnd.CHARACTER,
+    "metaspace": UnsureEnd.NOTHING,
+    "byte fallback": UnsureEnd.BYTES,
+    "word pieces": UnsureEnd.NOTHING,
+    "no decoder": UnsureEnd.NOTHING,
+    "rewritten": UnsureEnd.EVERYTHING,
+}
+
+
+def final(text: Text, ids: list[int], stop: tuple[str, ...] = ()) -> str:
+    """The reference: decode all that is visible at once, then cut."""
+    end = next((at for at, id in enumerate(ids) if id in text.end_ids), len(ids))
+    whole = text.decode(ids[:end])
+    return whole[: first_stop(whole, stop)]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a listener heard of a response that settled in some order."""
+
+    pieces: list[str]
+    texts: list[str]
+    settled: list[int]
+    """Positions settled after each update."""
+    stopped: int | None
+    """The update after which the text was said to be final."""
+    tokens: int
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+def listen(
+    text: Text, rounds: list[tuple[list[int], list[bool]]], stop: tuple[str, ...] = ()
+) -> Told:
+    told = SettledText(text, stop)
+    pieces, texts, stopped = [], [], None
+    for update, (response, settled) in enumerate(rounds):
+        pieces.append(told.feed(np.array(response), np.array(settled)))
+        texts.append(told.text)
+        stopped = update if told.stopped and stopped is None else stopped
+    return Told(pieces, texts, [sum(flags) for _, flags in rounds], stopped, told.tokens)
+
+
+def in_order(text: Text, ids: list[int], order: list[int], stop: tuple[str, ...] = ()) -> Told:
+    """Positions settle one by one in this order; before that they hold masks or anything else."""
+    drawn = random.Random(len(ids))
+    rounds = []
+    for count in range(len(order) + 1):
+        settled = [place in order[:count] for place in range(len(ids))]
+        response = [
+            id if known else drawn.choice([MASK, END, 97])
+            for id, known in zip(ids, settled, strict=True)
+        ]
+        rounds.append((response, settled))
+    return listen(text, rounds, stop)
+
+
+@st.composite
+def responses(draw: st.DrawFn) -> tuple[str, list[int], list[int], tuple[str, ...]]:
+    """Kind of tokenizer, ids, an order, stop strings: cut out of the text, or drawn."""
+    kind = draw(st.sampled_from(sorted(TEXTS)))
+    likely = st.sampled_from([32, 97, 98, 0xC3, 0xA9, 0xF0, 0x9F, 0x99, 0x82, 0xEF, 0xBF, 0xBD])
+    others = st.integers(0, SIZE - 1) | st.integers(262, 262 + len(PIECES) - 1)
+    ids = draw(st.lists(likely | likely | others, min_size=1, max_size=14))
+    order = draw(st.just(list(range(len(ids)))) | st.permutations(range(len(ids))))
+    whole = TEXTS[kind].decode(ids)
+    stop = []
+    for _ in range(draw(st.integers(0, 3))):
+        low = draw(st.integers(0, len(whole)))
+        cut = whole[low : low + draw(st.integers(1, 4))] + draw(st.sampled_from(["", "", "a", "é"]))
+        stop.append(cut or draw(st.text("ab \n", min_size=1, max_size=3)))
+    return kind, ids, order, tuple(stop)
+
+
+def holds(case: tuple[str, list[int], list[int], tuple[str, ...]]) -> None:
+    kind, ids, order, stop = case
+    text = TEXTS[kind]
+    told = in_order(text, ids, order, stop)
+    assert told.text == final(text, ids, stop)
+    for update, heard in enumerate(told.texts):
+        assert final(text, ids, stop).startswith(heard)
+        if told.stopped is not None and update >= told.stopped:
+            assert heard == told.text
+    whole = final(text, ids)
+    ends = any(id in text.end_ids for id in ids)
+    assert (told.stopped is not None) == (ends or first_stop(whole, stop) is not None)
+
+
+@settings(max_examples=200)
+@given(responses())
+@example(("bytes", [0xEF, 0xBF, 0xBD, 0xEF], [0, 1, 2, 3], ("\N{REPLACEMENT CHARACTER}",)))
+@example(("byte fallback", [0xC3, 0xA9, 0xFF, 97], [0, 1, 2, 3], ()))
+@example(("bytes", [97, 98, 97, 98, 99], [0, 1, 2, 3, 4], ("b", "abab")))
+def test_pieces_add_up_to_the_final_text(
+    case: tuple[str, list[int], list[int], tuple[str, ...]],
+) -> None:
+    holds(case)
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000)
+@given(responses())
+def test_pieces_add_up_to_the_final_text_in_many_cases(
+    case: tuple[str, list[int], list[int], tuple[str, ...]],
+) -> None:
+    holds(case)
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_what_more_tokens_may_change_is_told_from_the_tokenizer(kind: str) -> None:
+    assert unsure_end(TEXTS[kind].tokenizer) is UNSURE[kind]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [decoders.CTC()],
+        [decoders.BPEDecoder()],
+        [decoders.Fuse(), decoders.Strip(" ", 0, 1)],
+        [decoders.ByteLevel(), decoders.ByteFallback()],
+        [decoders.ByteFallback(), decoders.ByteLevel()],
+        [decoders.Fuse(), decoders.Metaspace()],
+    ],
+)
+def test_a_tokenizer_that_may_rewrite_speaks_at_the_end_only(
+    parts: list[decoders.Decoder],
+) -> None:
+    text = text_of(spoken(*parts))
+    assert unsure_end(text.tokenizer) is UnsureEnd.EVERYTHING
+    told = in_order(text, [97, 98, 262], [0, 1, 2])
+    assert told.pieces == ["", "", "", text.decode([97, 98, 262])]
+
+
+@given(st.lists(st.integers(0, SIZE), max_size=8), st.lists(st.integers(0, SIZE), max_size=5))
+def test_certain_text_stays_whatever_follows(ids: list[int], more: list[int]) -> None:
+    for kind, text in TEXTS.items():
+        certain = text.decode_certain(ids)
+        assert text.decode(ids).startswith(certain), kind
+        assert text.decode(ids + more).startswith(certain), kind
+
+
+# --- by hand ------------------------------------------------------------------------------------
+
+
+def as_bytes(text: str) -> list[int]:
+    return TEXTS["bytes"].encode_raw(text)
+
+
+def test_text_comes_as_far_as_it_is_settled_from_the_left() -> None:
+    told = in_order(TEXTS["bytes"], as_bytes("abcd"), [1, 0, 3, 2])
+    assert told.pieces == ["", "", "ab", "", "cd"]
+    assert told.stopped is None
+    assert told.tokens == 4
+
+
+def test_a_character_of_four_bytes_comes_whole() -> None:
+    told = in_order(TEXTS["bytes"], as_bytes("a🙂b"), list(range(6)))
+    assert told.pieces == ["", "a", "", "", "", "🙂", "b"]
+
+
+def test_half_a_character_at_the_end_comes_with_the_end() -> None:
+    ids = as_bytes("a🙂")[:-1]
+    assert in_order(TEXTS["bytes"], ids, list(range(4))).pieces[-1] == "\N{REPLACEMENT CHARACTER}"
+
+
+def test_byte_tokens_come_once_a_word_follows() -> None:
+    word = 262 + PIECES.index("cat")
+    told = in_order(TEXTS["byte fallback"], [word, 0xC3, 0xA9, word], list(range(4)))
+    assert told.pieces == ["", "cat", "", "", "écat"]
+
+
+def test_what_may_begin_a_stop_string_is_held_back() -> None:
+    stop = ("\n\ndef",)
+    told = in_order(TEXTS["bytes"], as_bytes("a\n\nde\n"), list(range(6)), stop)
+    assert told.pieces == ["", "a", "", "", "", "", "\n\nde\n"]
+    told = in_order(TEXTS["bytes"], as_bytes("a\n\ndef b"), list(range(8)), stop)
+    assert told.pieces == ["", "a", *[""] * 7]
+    assert told.stopped == 6
+    assert told.tokens == 6
+
+
+def test_the_stop_string_that_begins_first_cuts() -> None:
+    """Although another, inside of it, is complete before."""
+    stop = ("c", "abcd")
+    told = in_order(TEXTS["bytes"], as_bytes("xabcd"), list(range(5)), stop)
+    assert told.pieces == ["", "x", "", "", "", ""]
+    assert told.stopped == 5
+    told = in_order(TEXTS["bytes"], as_bytes("xabce"), list(range(5)), stop)
+    assert told.pieces == ["", "x", "", "", "", "ab"]
+
+
+def test_an_end_id_ends_the_text_before_all_is_settled() -> None:
+    ids = [*as_bytes("ab"), END, *as_bytes("cd")]
+    told = in_order(TEXTS["bytes"], ids, [2, 0, 1, 3, 4])
+    assert told.pieces == ["", "", "a", "b", "", ""]
+    assert told.stopped == 3
+    assert told.tokens == 3
+
+
+def test_a_stop_string_behind_the_end_is_not_seen() -> None:
+    ids = [*as_bytes("ab"), END, *as_bytes("stop")]
+    told = in_order(TEXTS["bytes"], ids, [3, 4, 5, 6, 0, 1, 2], ("stop",))
+    assert told.text == "ab"
+    assert told.tokens == 3
+
+
+def test_tokens_count_up_to_the_one_that_completes_the_stop_string() -> None:
+    ids = as_bytes("abcdef")
+    told = listen(TEXTS["bytes"], [(ids, [True] * 6)], ("cd",))
+    assert (told.text, told.tokens, told.stopped) == ("ab", 4, 0)
+
+
+def test_stop_strings_are_one_or_several() -> None:
+    assert as_stops("\n") == ("\n",)
+    assert as_stops(["a", "b"]) == ("a", "b")
+    with pytest.raises(BadRequest, match="A stop string is empty"):
+        as_stops(["a", ""])
+    with pytest.raises(BadRequest, match="A stop string must be text, not int"):
+        as_stops([3])  # type: ignore[list-item]
+    with pytest.raises(BadRequest, match="stop must be text or a list of texts, not int"):
+        as_stops(3)  # type: ignore[arg-type]
+
+
+# --- every decoder ------------------------------------------------------------------------------
+
+
+@cache
+def net(shift: bool) -> Backbone:
+    """A random network that speaks bytes."""
+    which = shape(vocabulary=SIZE, shift=shift, layers=2)
+    return Backbone(random_network(which, 3, torch.float64), shift, MASK)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("name", DECODERS)
+def test_pieces_add_up_for_every_decoder(name: str, shift: bool) -> None:
+    if name == "wino" and shift:
+        pytest.skip("WINO's shadow has no meaning for shifted logits")
+    chosen = {"block": 4} if name in {"wino", "editing", "threshold", "saber"} else {}
+    chosen |= {"loops": 3} if name == "remdm" else {}
+    method = build(name, {"length": 12, **chosen})
+    loop = Loop(net(shift).network, shift, method.decoder, method.policy)
+    for seed in range(3):
+        prompt = Prompt.of([[seed, 7], [70, 80 + seed, 90]], MASK, seed=seed)
+        rounds: dict[int, list[tuple[list[int], list[bool]]]] = {0: [], 1: []}
+        done = set()
+        with contextlib.suppress(Stuck):
+            for step in loop.steps(method.decoder.start(prompt, method.length)):
+                settled = method.decoder.settled(step.after)
+                for index, row in enumerate(step.rows):
+                    response = step.after.response[index].tolist()
+                    rounds[row].append((response, settled[index].tolist()))
+                    done |= {row} if step.after.done[index] else set()
+        assert done or name == "editing"
+        for row in done:
+            ids = rounds[row][-1][0]
+            for text in (TEXTS["bytes"], replace(TEXTS["byte fallback"], end_ids=frozenset())):
+                whole = final(text, ids)
+                for stop in ((), (whole[5:7] or "a",), (whole[3:4] or "b", whole[2:5] or "c")):
+                    assert listen(text, rounds[row], stop).text == final(text, ids, stop)
+
+
+def test_a_rule_that_fills_from_the_left_speaks_as_it_goes() -> None:
+    method = build("threshold:1", {"length": 12, "block": 1})
+    loop = Loop(net(False).network, False, method.decoder, method.policy)
+    told = SettledText(replace(TEXTS["metaspace"], end_ids=frozenset()))
+    pieces = []
+    for step in loop.steps(method.decoder.start(Prompt.of([[1, 7]], MASK), 12)):
+        settled = method.decoder.settled(step.after)
+        pieces.append(told.feed(step.after.response[0], settled[0]))
+    assert sum(map(bool, pieces)) > 6

@@ -1,0 +1,177 @@
+"""Ways to spoil a model folder, for the tests of what is refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from archer.loading.checkpoint import load_network, read_folder
+from archer.loading.text.text import read_text
+from support.folders import make_llada, write_json
+
+Spoil = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sound folder, what is done to it, and a phrase of the refusal."""
+
+    name: str
+    spoil: Spoil
+    phrase: str
+    make: Callable[[Path], Path] = make_llada
+
+
+def open_model(folder: Path) -> None:
+    """All that loading does."""
+    read = read_folder(folder)
+    read_text(read)
+    load_network(read, device=torch.device("cpu"), dtype=torch.float32)
+
+
+def config(**changes: Any) -> Spoil:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        write_json(path, json.loads(path.read_text()) | changes)
+
+    return spoil
+
+
+def without(key: str) -> Spoil:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        kept = {name: v for name, v in json.loads(path.read_text()).items() if name != key}
+        write_json(path, kept)
+
+    return spoil
+
+
+def content(name: str, data: bytes) -> Spoil:
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def removed(*names: str) -> Spoil:
+    def spoil(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return spoil
+
+
+def link_outside(name: str) -> Spoil:
+    """The file moves out of the folder, and a link to it stays behind."""
+
+    def spoil(folder: Path) -> None:
+        tempting = folder.parent / "outside" / name
+        tempting.parent.mkdir()
+        (folder / name).rename(tempting)
+        (folder / name).symlink_to(tempting)
+
+    return spoil
+
+
+def instead(name: str, make: Callable[[Path], object]) -> Spoil:
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink()
+        make(folder / name)
+
+    return spoil
+
+
+def tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Spoil:
+    def spoil(folder: Path) -> None:
+        held = load_file(folder / "model.safetensors")
+        change(held)
+        save_file(held, folder / "model.safetensors")
+
+    return spoil
+
+
+def header(change: Callable[[bytes], bytes]) -> Spoil:
+    """Rewrite the header as bytes, with the right length in front."""
+
+    def spoil(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        data = path.read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        new = change(data[8 : 8 + length])
+        path.write_bytes(len(new).to_bytes(8, "little") + new + data[8 + length :])
+
+    return spoil
+
+
+def whole_file(change: Callable[[bytes], bytes]) -> Spoil:
+    def spoil(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        path.write_bytes(change(path.read_bytes()))
+
+    return spoil
+
+
+def index(change: Callable[[dict[str, Any]], object]) -> Spoil:
+    def spoil(folder: Path) -> None:
+        path = folder / "model.safetensors.index.json"
+        value = json.loads(path.read_text())
+        change(value["weight_map"])
+        write_json(path, value)
+
+    return spoil
+
+
+def all_shards_at(place: str) -> Spoil:
+    """The shards move next to the folder, and the index follows them."""
+
+    def spoil(folder: Path) -> None:
+        for shard in folder.glob("*.safetensors"):
+            shard.rename(folder.parent / shard.name)
+        prefix = place.format(parent=folder.parent)
+        index(lambda names: names.update({n: prefix + f for n, f in names.items()}))(folder)
+
+    return spoil
+
+
+def copied_into_other_shard(folder: Path) -> None:
+    first, second = sorted(folder.glob("*.safetensors"))
+    one, two = load_file(first), load_file(second)
+    name = next(iter(one))
+    save_file(two | {name: one[name]}, second)
+
+
+def swapped_names(folder: Path) -> None:
+    first, second = sorted(folder.glob("*.safetensors"))
+    spare = folder / "spare"
+    first.rename(spare)
+    second.rename(first)
+    spare.rename(second)
+
+
+def tokenizer_json(change: Callable[[dict[str, Any]], object]) -> Spoil:
+    def spoil(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        value = json.loads(path.read_text())
+        change(value)
+        write_json(path, value)
+
+    return spoil
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def doubled_name(raw: bytes) -> bytes:
+    first = next(iter(json.loads(raw)))
+    entry = json.dumps({first: json.loads(raw)[first]})
+    return raw.rstrip()[:-1] + b"," + entry.encode()[1:]
+
+
+def both(*ways: Spoil) -> Spoil:
+    def spoil(folder: Path) -> None:
+        for way in ways:
+            way(folder)
+
+    return spoil

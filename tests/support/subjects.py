@@ -1,0 +1,12 @@
+"""Tiny networks on the bench."""
+
+from __future__ import annotations
+
+from archer.costs.shapes import Subject
+from support.networks import backbone
+
+
+def tiny(shift: bool = False) -> Subject:
+    """Three layers of a model that claims to have five."""
+    model = backbone(shift)
+    return Subject("tiny", model.network, shift, model.mask, depth=5)
