@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 import archer
 from archer.decoders.base import Decision, DecodeState, blank, kept, leading, one_block
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.logits import Logits
 from archer.policies.prompt_cache import Archer
 

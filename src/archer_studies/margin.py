@@ -27,9 +27,9 @@ import torch
 from archer.decoders.base import Decision
 from archer.decoders.saber import Saber, SaberState
 from archer.errors import BadRequest
-from archer.passes.arrays import Flags, Reals
+from archer.passes.canvas import Flags, Reals
 from archer.passes.logits import Logits
-from archer.passes.transfer import to_host
+from archer.passes.reduction import to_host
 
 STEEPEST = 300.0
 """Log-odds are cut off here, far behind what float64 tells from certainty and before exp overflows."""

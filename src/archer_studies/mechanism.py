@@ -20,7 +20,7 @@ from torch import Tensor
 
 from archer.pages.figures import Labels, Series, lines
 from archer.pages.tables import Column, Table
-from archer.passes.arrays import Ints
+from archer.passes.canvas import Ints
 from archer.results.step import Kind, Step
 from archer.runs.manifest import RunRequest
 from archer.runs.workspace import Arm, Workspace

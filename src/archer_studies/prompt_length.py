@@ -16,7 +16,7 @@ from archer.costs.shapes import Subject
 from archer.model import Model
 from archer.pages.figures import Figure, Labels, Series, lines
 from archer.pages.tables import Column, Table
-from archer.passes.operations import operations
+from archer.passes.work import operations
 from archer.runs.statistics import bootstrap, mean
 from archer.runs.workspace import Workspace
 from archer_studies.arms import series, value

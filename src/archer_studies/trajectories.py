@@ -13,8 +13,7 @@ from typing import Any
 from archer.errors import ArcherError
 from archer.model import Model, Stream
 from archer.pages.trajectory import Trajectory, rows
-from archer.passes.operations import operations
-from archer.passes.work import Work
+from archer.passes.work import Work, operations
 from archer.results import trace
 from archer.results.completion import Completion
 from archer.runs.workspace import Arm, Workspace

@@ -16,8 +16,7 @@ from archer.costs.counting import Counts, count_passes
 from archer.costs.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
 from archer.costs.shapes import SHAPES, Published
 from archer.network.network import Shape, Transformer
-from archer.passes.operations import operations
-from archer.passes.work import Work
+from archer.passes.work import Work, operations
 from support.networks import MIXTURES, mixture
 from support.subjects import tiny
 

@@ -17,8 +17,7 @@ from archer.decoders.base import Decision, DecodeState, leading
 from archer.decoders.saber import Saber, SaberState
 from archer.decoders.scheduled import Scheduled
 from archer.errors import BadRequest
-from archer.passes.arrays import Ints
-from archer.passes.canvas import Prompt
+from archer.passes.canvas import Ints, Prompt
 from archer.passes.logits import Logits
 from support.oracles.rules import SaberRow, confidence_rule, schedule
 from support.reading import greedy

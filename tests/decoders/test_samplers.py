@@ -25,7 +25,7 @@ from archer.decoders.scheduled import Scheduled
 from archer.decoders.wino import Wino
 from archer.errors import BadRequest
 from archer.model import load
-from archer.passes.arrays import Reals
+from archer.passes.canvas import Reals
 from archer.passes.logits import Logits
 from conftest import shared
 from decoders.test_decoders import MASK, VOCABULARY, logits_at, prompt_of, trajectory

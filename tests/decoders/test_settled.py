@@ -21,8 +21,7 @@ from archer.engine.loop import Loop
 from archer.errors import BadRequest, Stuck
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Prompt
+from archer.passes.canvas import Flags, Prompt
 from support.networks import backbone
 
 NETS = {

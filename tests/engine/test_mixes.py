@@ -13,7 +13,7 @@ from torch import Tensor
 from archer.engine.batch import Batch
 from archer.methods.build import build
 from archer.passes.forward import Answer, Part, run
-from archer.passes.transfer import packed
+from archer.passes.reduction import packed
 from engine.mixes import (
     REBUILT,
     Drawn,

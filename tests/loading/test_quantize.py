@@ -14,7 +14,7 @@ from archer.errors import BadModel, BadRequest
 from archer.loading.checkpoint import load_network, read_folder
 from archer.loading.weights import Copy, read_header, stream
 from archer.model import load
-from archer.network.int8 import quantised
+from archer.network.linear import quantised
 from archer.network.network import Transformer
 from archer.tasks.registry import open_task
 from support.folders import make_dream, make_llada, make_llada2, make_llada_moe

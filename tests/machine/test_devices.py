@@ -27,8 +27,7 @@ from archer.network.pieces import compiled
 from archer.passes.canvas import Prompt
 from archer.passes.forward import Inputs, Part, compute, run
 from archer.passes.memory import Memory, Store
-from archer.passes.reduction import _summits_anywhere
-from archer.passes.transfer import packed, to_host
+from archer.passes.reduction import _summits_anywhere, packed, to_host
 from archer.policies.prompt_cache import Age, Archer
 from archer.policies.surprise import Surprise
 from archer.results.step import Kind

@@ -18,8 +18,7 @@ from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
 from archer.engine.loop import Loop
 from archer.errors import Incompatible, NonFinite, Stuck
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Prompt
+from archer.passes.canvas import Canvas, Flags, Prompt
 from archer.passes.logits import Logits
 from archer.passes.memory import Memory
 from archer.policies.prompt_cache import Age, Archer, Eager

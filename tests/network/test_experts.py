@@ -15,7 +15,7 @@ from torch import Tensor
 
 from archer.network import experts
 from archer.network.experts import Sent, Stack, can_group, mixed, send
-from archer.network.int8 import LARGEST, OFF, product, quantised, scales
+from archer.network.linear import LARGEST, OFF, product, quantised, scales
 from archer.network.network import Layer, Transformer
 from passes.test_forward import ask, blank, canvas_of
 from support import naive

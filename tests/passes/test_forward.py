@@ -16,8 +16,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Confi
 
 from archer.network.network import Shape, Transformer
 from archer.passes import layout
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Prompt
+from archer.passes.canvas import Canvas, Flags, Prompt
 from archer.passes.forward import Part, run
 from archer.passes.memory import Memory, Store
 from archer.passes.work import Work

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from archer.passes import layout
-from archer.passes.arrays import Flags
+from archer.passes.canvas import Flags
 from archer.passes.layout import Frame, Layout, Plans, RowGroup
 
 CPU = torch.device("cpu")

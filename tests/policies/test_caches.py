@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archer.methods.build import build
-from archer.passes.arrays import Ints
+from archer.passes.canvas import Ints
 from archer.passes.work import Work
 from archer.policies.dkv import _with_neighbours
 from archer.policies.dllm import DllmCache

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from archer.methods.catalogue import POLICIES
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Prompt
+from archer.passes.canvas import Canvas, Flags, Prompt
 from archer.passes.memory import Memory, Store
 from archer.policies.prompt_cache import Age, Archer, Eager
 

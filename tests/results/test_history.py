@@ -13,7 +13,7 @@ import pytest
 
 from archer.errors import BadRequest
 from archer.model import Model, Stream, load
-from archer.passes.arrays import Flags
+from archer.passes.canvas import Flags
 from archer.results.history import History
 from archer.results.step import Step
 from archer.results.trace import End, Start, Update, retold, states, updates

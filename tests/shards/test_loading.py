@@ -15,7 +15,7 @@ from archer.bench.checkpoint import config_of, write_checkpoint
 from archer.costs.shapes import SHAPES
 from archer.errors import BadRequest
 from archer.loading.checkpoint import load_network, read_folder
-from archer.network.int8 import scales
+from archer.network.linear import scales
 from archer.network.network import Shape
 from archer.network.shard import Shard, check, possible, shape_of
 from conftest import REPOSITORY

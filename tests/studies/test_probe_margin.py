@@ -13,8 +13,7 @@ from torch import Tensor
 
 from archer.decoders.saber import Saber, SaberState
 from archer.errors import BadRequest
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Prompt
+from archer.passes.canvas import Flags, Prompt
 from archer.passes.logits import Logits
 from archer_studies.margin import log_odds, saber_margin, turning
 from support.reading import greedy

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from archer.network.network import Layer, Transformer
-from archer.network.router import Router
+from archer.network.shape import Router
 
 LayerState = list[tuple[Tensor, Tensor]]
 """Keys before rotation and values [T, KV, D] of each layer."""

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from archer.network.experts import Experts
 from archer.network.network import Shape, Transformer
-from archer.network.router import Router
+from archer.network.shape import Experts, Router
 
 
 @dataclass(frozen=True)

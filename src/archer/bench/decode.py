@@ -23,8 +23,7 @@ from archer.costs.shapes import Subject
 from archer.engine.loop import Loop
 from archer.errors import ArcherError
 from archer.methods.build import Method
-from archer.passes.operations import operations
-from archer.passes.work import Work
+from archer.passes.work import Work, operations
 from archer.results.step import Kind, Step
 
 REFERENCES = ("saber", "llada-confidence")

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from archer.bench.twin import block_causal
 from archer.errors import BadRequest
-from archer.network.experts import Experts
 from archer.network.network import Layer, Shape, Transformer
-from archer.network.router import Router
+from archer.network.shape import Experts, Router
 
 
 def check_library() -> None:

@@ -14,8 +14,7 @@ from archer.bench.step import PAPER, PAPER_SETTING
 from archer.costs.counting import count_passes
 from archer.costs.roofline import DEVICES, floors
 from archer.costs.shapes import SHAPES
-from archer.passes.operations import operations
-from archer.passes.work import Work
+from archer.passes.work import Work, operations
 
 Found = Mapping[str, Any]
 Table = list[Sequence[str]]

@@ -20,7 +20,7 @@ from archer.bench.library import library_twin
 from archer.bench.repeating import interleaved, spread
 from archer.costs.counting import Counts, count_passes
 from archer.costs.shapes import Subject
-from archer.passes.operations import operations
+from archer.passes.work import operations
 
 PAPER = {128: 1.30, 256: 1.59, 512: 2.07, 1024: 3.15, 2048: 4.62}
 """Speedup of a cached step that the paper measured on LLaDA-8B with a response of 256, by prompt length."""

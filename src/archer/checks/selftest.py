@@ -19,8 +19,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from archer.methods.build import build
 from archer.model import Model, load
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.memory import Memory
 from archer.policies.base import Policy
 from archer.results.completion import Completion

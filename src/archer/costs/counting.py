@@ -15,12 +15,10 @@ from archer.bench.twin import naive_pass
 from archer.engine.footprint import empty_store
 from archer.network.network import Shape, Transformer
 from archer.passes import layout
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Prompt
+from archer.passes.canvas import Canvas, Flags, Prompt
 from archer.passes.forward import Part, run
 from archer.passes.memory import Memory
-from archer.passes.operations import operations
-from archer.passes.work import Work
+from archer.passes.work import Work, operations
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from archer.costs.roofline import BYTES, Device, kv_numbers, weights_read
 from archer.costs.workload import Share, Trajectory
 from archer.errors import BadRequest
 from archer.network.network import Shape
-from archer.passes.operations import operations
-from archer.passes.work import Work
+from archer.passes.work import Work, operations
 
 
 class PassTimes(Protocol):

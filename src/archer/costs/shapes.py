@@ -16,9 +16,8 @@ from archer.loading.families.llada import LLADA
 from archer.loading.families.llada2 import LLADA2
 from archer.loading.families.llada_moe import LLADA_MOE
 from archer.loading.hub import BUNDLED
-from archer.network.experts import Experts
 from archer.network.network import Shape, Transformer
-from archer.network.router import Router
+from archer.network.shape import Experts, Router
 from archer.request import Window
 
 

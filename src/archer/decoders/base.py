@@ -18,8 +18,7 @@ import torch
 
 from archer.errors import BadRequest
 from archer.passes import noise
-from archer.passes.arrays import Flags, Ints, Reals
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
 HOST = torch.device("cpu")

@@ -11,8 +11,7 @@ from typing import Self
 import numpy as np
 
 from archer.decoders.base import DecodeState, blank, finished, grow, whole_block
-from archer.passes.arrays import Flags, Ints
-from archer.passes.canvas import Canvas, Prompt
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt
 
 
 @dataclass(frozen=True)

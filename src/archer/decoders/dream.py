@@ -25,8 +25,7 @@ from archer.decoders.base import (
     one_block,
 )
 from archer.decoders.nucleus import drawn, truncated
-from archer.passes.arrays import Flags, Reals
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Prompt, Reals, Scope
 from archer.passes.logits import Logits
 
 

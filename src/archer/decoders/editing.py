@@ -14,8 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, leading, whole_block
 from archer.decoders.blocks import BlockState
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.logits import Logits
 
 

@@ -25,8 +25,7 @@ from archer.decoders.base import Decision, DecodeState, blank, grow, kept, leadi
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
 from archer.errors import BadRequest
-from archer.passes.arrays import Flags, Ints
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
 from archer.passes.logits import Candidates, Logits
 
 

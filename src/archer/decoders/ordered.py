@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import DecodeState, whole_block
 from archer.decoders.scheduled import Scheduled, share_of
 from archer.errors import BadRequest
-from archer.passes.arrays import Flags
+from archer.passes.canvas import Flags
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, kept, leading, whole_block
 from archer.decoders.blocks import BlockState
-from archer.passes.arrays import Flags, Ints
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
 from archer.passes.logits import Answers, Candidates, Logits
 
 

@@ -23,8 +23,7 @@ from archer.decoders.base import (
     one_block,
     trailing,
 )
-from archer.passes.arrays import Flags, Ints
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
 from archer.passes.logits import Logits
 
 

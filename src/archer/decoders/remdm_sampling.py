@@ -24,8 +24,7 @@ from archer.decoders.base import (
     kept,
     one_block,
 )
-from archer.passes.arrays import Flags, Reals
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Prompt, Reals, Scope
 from archer.passes.logits import Logits
 
 LAST_TIME = 1e-5

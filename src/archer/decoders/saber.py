@@ -29,8 +29,7 @@ from archer.decoders.base import (
     whole_block,
 )
 from archer.errors import BadRequest
-from archer.passes.arrays import Flags, Ints, Reals
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
 Number = TypeVar("Number", bound=np.generic)

@@ -24,8 +24,7 @@ from archer.decoders.base import (
     one_block,
     trailing,
 )
-from archer.passes.arrays import Flags, Reals
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Prompt, Reals, Scope
 from archer.passes.logits import Logits
 
 EPS = 1e-3

@@ -21,8 +21,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import Decision, grow
 from archer.decoders.saber import Saber, SaberState
 from archer.errors import BadRequest
-from archer.passes.arrays import Flags, Ints, Reals
-from archer.passes.canvas import Canvas, Prompt
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals
 from archer.passes.logits import Logits
 
 

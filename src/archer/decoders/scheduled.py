@@ -15,8 +15,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import Decision, DecodeState, blank, ended, kept, leading, whole_block
 from archer.decoders.scores import Score, scored
 from archer.errors import BadRequest
-from archer.passes.arrays import Flags, Ints
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
 from archer.passes.logits import Logits
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from archer.decoders.base import DecodeState, chance
-from archer.passes.arrays import Reals
+from archer.passes.canvas import Reals
 from archer.passes.logits import Answers, Candidates, Logits
 
 Score = Literal["confidence", "entropy", "margin", "random"]

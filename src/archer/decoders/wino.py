@@ -19,8 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, grow, leading, trailing, whole_block
 from archer.decoders.blocks import BlockState
-from archer.passes.arrays import Flags, Ints, Reals
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
 FEWEST, MOST, SHARE = 5, 20, 0.7

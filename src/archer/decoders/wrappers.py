@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from archer.decoders.base import Decision, Decoder, DecodeState
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.logits import Answers, Logits, RowLogits, Rows
 
 

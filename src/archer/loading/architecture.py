@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from archer.network.router import Router
+from archer.network.shape import Router
 
 
 class Part(Enum):

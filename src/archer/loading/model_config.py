@@ -11,8 +11,8 @@ from archer.errors import BadModel
 from archer.loading.architecture import Architecture
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.model_files import Json, kind_of
-from archer.network.experts import Experts
 from archer.network.network import Shape
+from archer.network.shape import Experts
 
 LARGEST_LAYERS = 1 << 10
 LARGEST_SIZE = 1 << 24

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from archer.errors import BadModel
 from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
-from archer.network.int8 import LARGEST, quantised, scales
+from archer.network.linear import LARGEST, quantised, scales
 
 DTYPES = {
     "F64": torch.float64,

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.network.int8 import product
-from archer.network.router import Router
+from archer.network.linear import product, wide
+from archer.network.shape import Experts, Router
 
 TOGETHER = 4
 """Rows of an expert are filled up to a multiple of this: processors take fewer rows through other code, and
@@ -25,35 +25,6 @@ GROUPED_DTYPE, GROUPED_SINCE = torch.bfloat16, (8, 0)
 """What torch's grouped product takes, and the compute capability it needs."""
 TINY = 1e-20
 """Added to the sum that the released LLaDA2 divides its weights by."""
-
-
-@dataclass(frozen=True)
-class Experts:
-    """The mixture of a network: its sizes, and how rows are sent."""
-
-    count: int
-    active: int
-    """Experts per row."""
-    inner: int
-    """Inner width of each."""
-    shared: int
-    """Inner width of the expert that every row goes through; 0 where there is none."""
-    dense_layers: int
-    """Layers at the front with an ordinary feed-forward."""
-    router: Router
-    groups: int = 1
-    kept_groups: int = 1
-    scale: float = 1.0
-    """What the weights of a row add up to with grouped sigmoids."""
-    first: int = 0
-    """The first expert whose weights are here."""
-    held: int | None = None
-    """How many are here, where the others are with other shards; None means all."""
-
-    @property
-    def here(self) -> int:
-        """How many experts have their weights here."""
-        return self.count if self.held is None else self.held
 
 
 @dataclass(frozen=True)
@@ -100,10 +71,10 @@ class Stack:
 def send(normed: Tensor, router: Tensor, bias: Tensor | None, experts: Experts) -> Sent:
     """[N, d] -> experts and weights of each row.  A near tie at the last place makes this discontinuous."""
     if experts.router is Router.SOFTMAX:
-        scores = _wide(F.linear(normed, router)).softmax(dim=-1)
+        scores = wide(F.linear(normed, router)).softmax(dim=-1)
         weights, chosen = scores.topk(experts.active, dim=-1)
         return Sent(chosen, weights).to(experts)
-    scores = F.linear(_wide(normed), _wide(router)).sigmoid()
+    scores = F.linear(wide(normed), wide(router)).sigmoid()
     ranked = scores if bias is None else scores + bias
     chosen = _in_best_groups(ranked, experts).topk(experts.active, dim=-1).indices
     weights = scores.gather(-1, chosen)
@@ -151,7 +122,7 @@ def in_turn(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
         if count:
             last = first + count
             taken = normed.index_select(0, rows[first : last + -count % TOGETHER])
-            answers = _wide(stack.answer(expert, taken)[:count])
+            answers = wide(stack.answer(expert, taken)[:count])
             summed.index_add_(0, rows[first:last], answers * weights[first:last])
             first = last
     return summed
@@ -170,14 +141,10 @@ def grouped(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
     answers = answers.view(*sent.experts.shape, normed.shape[1])
     if sent.away is not None:
         answers = answers.masked_fill(sent.away[..., None], 0.0)
-    summed: Tensor = (_wide(answers) * sent.weights[..., None]).sum(dim=1)
+    summed: Tensor = (wide(answers) * sent.weights[..., None]).sum(dim=1)
     return summed
 
 
 def _row_of(order: Tensor, sent: Sent) -> Tensor:
     """Long[N * k] -> the same: the row that each place of the flattened choice belongs to."""
     return order.div(sent.experts.shape[1], rounding_mode="floor")
-
-
-def _wide(values: Tensor) -> Tensor:
-    return values if values.dtype in (torch.float32, torch.float64) else values.float()

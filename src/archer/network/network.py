@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from archer.network.experts import Stack, mixed, send
-from archer.network.int8 import SCALES, product, scales
-from archer.network.router import Router
+from archer.network.linear import SCALES, product, scales
+from archer.network.shape import Router
 from archer.network.shape import Shape as Shape
 
 if TYPE_CHECKING:

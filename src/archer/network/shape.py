@@ -1,10 +1,50 @@
-"""The sizes of a network: everything that distinguishes two of this family."""
+"""The sizes of a network: everything that distinguishes two of this family.
+
+Without torch, so that tables of models need none.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from archer.network.experts import Experts
+
+class Router(StrEnum):
+    """How scores become a choice."""
+
+    SOFTMAX = "softmax"
+    """The largest probabilities, which are the weights as they are (LLaDA-MoE)."""
+    GROUPED_SIGMOID = "grouped sigmoid"
+    """The best of the best groups by biased sigmoids; weights without the bias, brought to a sum (LLaDA2)."""
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The mixture of a network: its sizes, and how rows are sent."""
+
+    count: int
+    active: int
+    """Experts per row."""
+    inner: int
+    """Inner width of each."""
+    shared: int
+    """Inner width of the expert that every row goes through; 0 where there is none."""
+    dense_layers: int
+    """Layers at the front with an ordinary feed-forward."""
+    router: Router
+    groups: int = 1
+    kept_groups: int = 1
+    scale: float = 1.0
+    """What the weights of a row add up to with grouped sigmoids."""
+    first: int = 0
+    """The first expert whose weights are here."""
+    held: int | None = None
+    """How many are here, where the others are with other shards; None means all."""
+
+    @property
+    def here(self) -> int:
+        """How many experts have their weights here."""
+        return self.count if self.held is None else self.held
 
 
 @dataclass(frozen=True)

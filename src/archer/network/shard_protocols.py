@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from archer.errors import ShardLost
-from archer.passes.row_logits import SplitLogits
+from archer.passes.logits import SplitLogits
 
 if TYPE_CHECKING:
     from archer.passes.forward import Part

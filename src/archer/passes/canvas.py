@@ -18,8 +18,13 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
-from archer.passes.arrays import Flags, Ints
+Ints = NDArray[np.int64]
+"""Token ids, columns, counts."""
+Flags = NDArray[np.bool_]
+Reals = NDArray[np.float64]
+"""Probabilities and scores; NaN where nothing is known."""
 
 
 class Scope(IntEnum):

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.passes.arrays import Ints, Reals
+from archer.passes.canvas import Ints, Reals
 from archer.passes.logits import Logits, RowLogits
-from archer.passes.transfer import to_host
+from archer.passes.reduction import to_host
 
 
 def kept_for(nats: float) -> int:

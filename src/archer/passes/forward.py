@@ -23,11 +23,10 @@ from archer.network.attention import View, attend
 from archer.network.network import Angles, Transformer
 from archer.network.pieces import PLAIN, Pieces
 from archer.passes.canvas import Canvas
-from archer.passes.layer_rule import RowRule
+from archer.passes.layer_rule import RowRule, ruled
 from archer.passes.layout import Layout, RowGroup, columns_of, kept_rows
+from archer.passes.logits import Reduced, RowLogits, SplitLogits
 from archer.passes.memory import Memory
-from archer.passes.row_logits import Reduced, RowLogits, SplitLogits
-from archer.passes.ruled import ruled
 from archer.passes.timing import Clock, Interval
 from archer.passes.work import Work
 

@@ -3,16 +3,23 @@
 Axes: n token rows of one sequence, d width, H query heads, KV key heads, D head size.
 
 Most policies choose columns and never look here.  One that keeps features of a layer gives the loop a
-`RowRule`; the loop then hands it each layer in pieces, one sequence at a time.  Only protocols: the network
-and the pass implement them without knowing any policy.
+`RowRule`; a pass then hands it each layer in pieces, one sequence at a time.  The protocols are all that a
+rule may know; `ruled` is the layer of a pass under one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+import torch
 from torch import Tensor
+
+from archer.network.attention import View, attend_group
+from archer.network.network import Angles, Shape, Transformer, rotate
+
+if TYPE_CHECKING:
+    from archer.passes.forward import Pass, Share
 
 Local = slice | Tensor
 """Which rows of a sequence: a span with both its ends, or Long[n]; counted from its first column."""
@@ -78,3 +85,87 @@ class Ruled:
 
     rule: RowRule
     full: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class OneRow:
+    """One sequence of a pass that computes all its columns: what a row rule works with."""
+
+    share: Share
+    angles: Angles
+    shape: Shape
+    row: int
+    slot: int
+    start: int
+
+    @property
+    def prompt(self) -> int:
+        return self.share.part.layout.boundary - self.start
+
+    def is_last(self, layer: int) -> bool:
+        return layer == self.shape.layers - 1
+
+    def values(self, layer: int, rows: Local) -> Tensor:
+        return self._kept(layer)[1][:, self._columns(rows)].transpose(0, 1)
+
+    def write_keys(self, layer: int, rows: Local, keys: Tensor) -> None:
+        self.share.work.keys += keys.shape[0]
+        turned = rotate(keys, self.angles.take(rows)).transpose(0, 1)
+        self._kept(layer)[0][:, self._columns(rows)] = turned
+
+    def write_values(self, layer: int, rows: Local, values: Tensor) -> None:
+        self.share.work.values += values.shape[0]
+        self._kept(layer)[1][:, self._columns(rows)] = values.transpose(0, 1)
+
+    def attend(self, layer: int, rows: Local, queries: Tensor) -> Tensor:
+        keys, values = (each[None, :, self.start :] for each in self._kept(layer))
+        self.share.work.mixed += queries.shape[0]
+        self.share.work.routed += queries.shape[0] if layer >= self.shape.dense_layers else 0
+        self.share.work.pairs += queries.shape[0] * keys.shape[2]
+        visible = self.share.visible
+        seen = None
+        if visible is not None:
+            seen = visible[self.row, self._columns(rows), self.start :][None]
+        return attend_group(
+            rotate(queries, self.angles.take(rows)), View(keys, values, len(queries), seen)
+        )
+
+    def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
+        memory, columns = self.share.part.memory, self.share.part.canvas.columns
+        if name not in memory.features:
+            size = (memory.store.keys.shape[1], self.shape.layers, columns, like.shape[-1])
+            memory.features[name] = like.new_zeros(size)
+        return memory.features[name][self.slot, layer, self.start :]
+
+    def _kept(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values [KV, L, D] of this row."""
+        store, stop = self.share.part.memory.store, self.share.part.canvas.columns
+        return store.keys[layer, self.slot, :, :stop], store.values[layer, self.slot, :, :stop]
+
+    def _columns(self, rows: Local) -> Local:
+        """A span of rows is a span of columns: a view of the store, not a copy."""
+        if isinstance(rows, slice):
+            return slice(self.start + rows.start, self.start + rows.stop)
+        return self.start + rows
+
+
+def ruled(index: int, network: Transformer, hidden: Tensor, at: Pass, rule: RowRule) -> Tensor:
+    """A layer under a row rule; the last layer returns the scored rows."""
+    layer = network.layer(index)
+    after = []
+    for share in at.shares:
+        for group, packed in share.groups(scored=False):
+            for offset in range(group.rows):
+                first = packed.start + offset * group.each
+                place = slice(first, first + group.each)
+                sequence = OneRow(
+                    share=share,
+                    angles=at.angles.take(place),
+                    shape=network.shape,
+                    row=group.row + offset,
+                    slot=group.slots.start + offset,
+                    start=group.start,
+                )
+                after.append(rule(index, layer, hidden[place], sequence))
+    following = after[0] if len(after) == 1 else torch.cat(after)
+    return at.keep(following) if index == at.last else following

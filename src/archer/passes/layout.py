@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.passes.arrays import Flags, Ints
+from archer.passes.canvas import Flags, Ints
 
 
 @dataclass(frozen=True)

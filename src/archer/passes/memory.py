@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archer.passes.arrays import Flags, Ints, Reals
-from archer.passes.canvas import Canvas
+from archer.passes.canvas import Canvas, Flags, Ints, Reals
 from archer.passes.foresight import Foresight
 from archer.passes.logits import RowLogits
 

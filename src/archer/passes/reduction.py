@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from archer.network.linear import wide
 from archer.passes import noise
 
 CHUNK = 1 << 22
@@ -61,7 +63,7 @@ def peaks_of(values: Tensor, mask: int | None) -> Peaks:
 
 def _rest(values: Tensor, top: Tensor, summit: Tensor) -> Tensor:
     """[n, V], [n], Long[n] -> [n]: sum of exp(z_v - top) over all tokens but the summit."""
-    tail = (_wide(values) - top.unsqueeze(1)).exp_()
+    tail = (wide(values) - top.unsqueeze(1)).exp_()
     return tail.scatter_(1, summit.unsqueeze(1), 0.0).sum(dim=1)
 
 
@@ -80,7 +82,7 @@ def weighted_below(values: Tensor, top: Tensor) -> Tensor:
     """[n, V], [n] -> Float64[n]: sum of exp(z_v - top) (z_v - top)."""
     weighted = torch.empty_like(top, dtype=torch.float64)
     for rows in _chunks(values):
-        below = (_wide(values[rows]) - top[rows, None]).clamp(min=-1e4)
+        below = (wide(values[rows]) - top[rows, None]).clamp(min=-1e4)
         weighted[rows] = below.exp().mul_(below).sum(dim=1, dtype=torch.float64)
     return weighted
 
@@ -140,7 +142,7 @@ def _summits_anywhere(values: Tensor, mask: int | None) -> Summits:
     """Without looking at data: the best on either side of the mask id, two views and no copy."""
     if mask is None:
         highest = values.max(dim=1)
-        found = highest.indices, _wide(highest.values)
+        found = highest.indices, wide(highest.values)
         return Summits(*found, *found)
     sides = []
     if mask > 0:
@@ -154,7 +156,7 @@ def _summits_anywhere(values: Tensor, mask: int | None) -> Summits:
     tokens = torch.where(ahead, first.indices, last.indices)
     masked = values[:, mask]
     summit = tokens.masked_fill(masked > best, mask)
-    return Summits(tokens, _wide(best), summit, _wide(torch.maximum(best, masked)))
+    return Summits(tokens, wide(best), summit, wide(torch.maximum(best, masked)))
 
 
 def gumbel_argmax(
@@ -194,11 +196,7 @@ def _summits_of_none(values: Tensor) -> Summits:
 
 def logit_of(values: Tensor, tokens: Tensor) -> Tensor:
     """[n, V], Long[n] -> [n], at least float32"""
-    return _wide(values.gather(1, tokens[:, None]).squeeze(1))
-
-
-def _wide(values: Tensor) -> Tensor:
-    return values if values.dtype in (torch.float32, torch.float64) else values.float()
+    return wide(values.gather(1, tokens[:, None]).squeeze(1))
 
 
 def _chunks(values: Tensor, width: int | None = None) -> Iterator[slice]:
@@ -206,3 +204,31 @@ def _chunks(values: Tensor, width: int | None = None) -> Iterator[slice]:
     rows = max(1, together // (width or values.shape[1]))
     for start in range(0, values.shape[0], rows):
         yield slice(start, start + rows)
+
+
+def to_host(*tensors: Tensor) -> list[NDArray[Any]]:
+    """Each tensor as an array of its own type: however many are wanted, the host waits once.
+
+    Not to be written to: on a CPU it is the tensor's memory.
+    """
+    if all(tensor.is_cpu for tensor in tensors):
+        return [tensor.numpy() for tensor in tensors]
+    return packed(*tensors)
+
+
+def packed(*tensors: Tensor) -> list[NDArray[Any]]:
+    """The same in one transfer, through float64, which holds every id and every flag exactly."""
+    flat = torch.cat([tensor.flatten().double() for tensor in tensors]).numpy(force=True)
+    ends = np.cumsum([tensor.numel() for tensor in tensors])[:-1]
+    return [
+        part.reshape(tensor.shape).astype(_TYPES[tensor.dtype])
+        for tensor, part in zip(tensors, np.split(flat, ends), strict=True)
+    ]
+
+
+_TYPES: dict[torch.dtype, type[np.generic]] = {
+    torch.int64: np.int64,
+    torch.bool: np.bool_,
+    torch.float32: np.float32,
+    torch.float64: np.float64,
+}

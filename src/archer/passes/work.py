@@ -1,8 +1,14 @@
-"""What a pass computed, counted where it is computed: the cost model without a profiler."""
+"""What a pass computed, counted where it is computed, and the operations behind it: the cost model.
+
+A multiplication with an addition counts as two operations.  Norms, rotation and softmax are left out: they
+are no part of the limit, so whatever they cost shows up as a fraction below 1.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+
+from archer.network.shape import Shape
 
 
 @dataclass
@@ -24,3 +30,19 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+def operations(work: Work, shape: Shape) -> int:
+    """Multiplications and additions behind the counters of a pass."""
+    heads, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    projected = (work.keys + work.values) * shape.width * keys
+    mixed = (
+        work.mixed * shape.width * 2 * heads
+        + (work.mixed - work.routed) * 3 * shape.width * shape.inner
+    )
+    if (experts := shape.experts) is not None:
+        each = experts.count + 3 * (experts.active * experts.inner + experts.shared)
+        mixed += work.routed * shape.width * each
+    attended = work.pairs * 2 * heads
+    scored = work.scored * shape.width * shape.vocabulary
+    return 2 * (projected + mixed + attended + scored)

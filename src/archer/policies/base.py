@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Scope
+from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.layer_rule import Ruled
 from archer.passes.memory import Memory
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Scope
+from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.memory import Memory
 from archer.policies.base import Policy
 

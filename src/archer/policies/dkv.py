@@ -11,8 +11,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.passes.arrays import Flags, Ints
-from archer.passes.canvas import Canvas, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Scope
 from archer.passes.memory import Memory
 from archer.policies.base import Policy
 

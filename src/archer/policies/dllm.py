@@ -16,8 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Scope
+from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.layer_rule import LayerPieces, Local, RowInPass, Ruled
 from archer.passes.memory import Memory
 from archer.policies.base import Policy

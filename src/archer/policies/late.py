@@ -12,8 +12,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Scope
+from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.memory import Memory
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import prompt_kept

@@ -11,8 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas, Scope
+from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.memory import Memory
 from archer.policies.base import Policy
 

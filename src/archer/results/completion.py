@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from archer.errors import ArcherError, BadRequest
-from archer.passes.arrays import Flags, Ints, Reals
+from archer.passes.canvas import Flags, Ints, Reals
 from archer.results.history import History, Moment
 from archer.results.step import Kind, Step
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from archer.errors import BadRequest
 from archer.loading.text.text import Text
-from archer.passes.arrays import Flags, Ints
+from archer.passes.canvas import Flags, Ints
 
 
 class SettledText:

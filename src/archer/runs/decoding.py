@@ -12,8 +12,7 @@ from archer.engine.handle import Handle
 from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest
 from archer.model import Model, Request, Stream
-from archer.passes.operations import operations
-from archer.passes.work import Work
+from archer.passes.work import Work, operations
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Speller, Writer, start, updates

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archer.errors import BadRequest
-from archer.passes.arrays import Flags
-from archer.passes.canvas import Canvas
+from archer.passes.canvas import Canvas, Flags
 from archer.passes.forward import Part
 from archer.passes.layer_rule import RowRule
 from archer.passes.layout import Frame, Plans, RowGroup

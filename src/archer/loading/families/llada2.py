@@ -10,7 +10,7 @@ from archer.loading.architecture import (
     Placement,
 )
 from archer.loading.families.ling import LING
-from archer.network.router import Router
+from archer.network.shape import Router
 
 LLADA2 = Architecture(
     name="LLaDA2MoeModelLM",

@@ -2,7 +2,7 @@
 
 from archer.loading.architecture import Architecture, ExpertKeys, Keys, KnownModel, Part, Placement
 from archer.loading.families.ling import LING
-from archer.network.router import Router
+from archer.network.shape import Router
 
 LLADA_MOE = Architecture(
     name="LLaDAMoEModelLM",

@@ -55,3 +55,8 @@ def _plain(weight: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
     """Int8[m, n], [m, g] -> [m, n]"""
     parts: Tensor = weight.to(dtype).unflatten(-1, (scale.shape[-1], -1))
     return parts.mul_(scale[..., None]).flatten(-2)
+
+
+def wide(values: Tensor) -> Tensor:
+    """The same in at least float32."""
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()
