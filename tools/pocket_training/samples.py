@@ -11,8 +11,10 @@ from random import Random
 from tokenizers import Tokenizer
 
 from archer.pocket import prompts
-from archer.pocket.problems import Problem, problem
+from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import END, token_id
+from pocket_training.generator.problems import problem
+from pocket_training.generator.published import worked_examples
 
 POOL = 1024
 """Sequences drawn together, sorted by length and cut into batches."""
@@ -89,10 +91,12 @@ class Samples:
     def _texts(self, task: Problem, rng: Random, long_share: float) -> tuple[str, str]:
         drawn = rng.random()
         if drawn < long_share:
-            return prompts.long_message(task, rng.choice((2, 3, 3))), task.body
+            examples = worked_examples(task, rng.choice((2, 3, 3)))
+            return prompts.long_message(task, examples), task.body
         if drawn < long_share + 0.03:
             example = problem("train", rng.randrange(20_000_000, 30_000_000), hidden=False)
-            return prompts.with_example(task, example), task.body
+            shown = f"Example 1\n{prompts.worked(example)}\n\nTask\n{prompts.message(task)}"
+            return shown, task.body
         if drawn < long_share + 0.07:
             return prompts.message(task, header=False), task.header + task.body
         if rng.random() < SHORTENED:

@@ -22,6 +22,7 @@ from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import END, MASK, token_id
 from archer.policies.prompt_cache import Eager
 from archer.tasks.pocket import Pocket, function_name
+from pocket_training.generator.published import worked_examples
 from pocket_training.samples import RESPONSE
 
 
@@ -72,8 +73,11 @@ def score(
     long: bool = False,
 ) -> Score:
     """Decode every problem and run what came out against both suites."""
-    say = prompts.long_message if long else prompts.message
-    bodies = complete(network, tokenizer, [say(task) for task in problems], architecture)
+    said = [
+        prompts.long_message(task, worked_examples(task)) if long else prompts.message(task)
+        for task in problems
+    ]
+    bodies = complete(network, tokenizer, said, architecture)
     base = extended = 0
     failed: Counter[str] = Counter()
     with Judge(Pocket.limits, workers=1) as judge:

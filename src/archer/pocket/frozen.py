@@ -1,14 +1,18 @@
-"""The dev, test and confirm sets as files: what is published, checked against their digests when read."""
+"""The published sets dev, test and confirm with their worked examples, checked against digests when read.
+
+`tools/pocket_training` holds the generator that drew them.
+"""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from importlib.resources import files
 from typing import Literal
 
 from archer.errors import BadRequest
-from archer.pocket.problems import Problem, distinct
+from archer.pocket.problems import Problem
 
 Held = Literal["dev", "test", "confirm"]
 SIZES: dict[Held, int] = {"dev": 200, "test": 400, "confirm": 1000}
@@ -18,30 +22,45 @@ DIGESTS: dict[Held, str] = {
     "confirm": "d2763338282399d508f4cd8970f3ec5f7c6287cee542665e93542aa64c2f5ee5",
 }
 """sha256 of each file."""
-
-
-def made(split: Held) -> str:
-    """The text of a set, made anew by the generator: one JSON object per line.
-
-    `confirm` has structures that are held out like those of `test` and are in neither of the other sets.
-    """
-    known = {task.structure for task in load("test")} if split == "confirm" else ()
-    found = distinct(split, SIZES[split], known)
-    return "\n".join(json.dumps(task.record(), ensure_ascii=True) for task in found) + "\n"
+EXAMPLES: dict[Held, str] = {
+    "dev": "c641dca5b7e9af7e4a6bee997c2c20537ba77f95a1b49737669506ea654ba1a5",
+    "test": "7a580ebae36fbef02d4bff278b98a9a5fd75d07e2d0ce6a7054c734abc820d64",
+    "confirm": "c401cc808bffdeb901e7f7843d4f0decde0bcfe132f5b48376ab46c7be476314",
+}
+"""sha256 of each file of worked examples."""
 
 
 def load(split: Held) -> list[Problem]:
     """The problems of a set, from its file."""
-    data = files("archer.pocket").joinpath(f"data/{split}.jsonl").read_bytes()
-    return parse(data, split)
+    return parse(_read(f"{split}.jsonl"), split)
 
 
 def parse(data: bytes, split: Held) -> list[Problem]:
     """The problems in a set's bytes; refused when they are not the published ones."""
-    found = hashlib.sha256(data).hexdigest()
-    if found != DIGESTS[split]:
-        raise BadRequest(
-            f"The {split} set of pocket is damaged: its sha256 is {found[:12]}..., "
-            f"not {DIGESTS[split][:12]}... Install the package again."
-        )
+    _check(data, DIGESTS[split], f"The {split} set of pocket is")
     return [Problem.of(json.loads(line)) for line in data.decode("ascii").splitlines()]
+
+
+def load_examples(split: Held) -> dict[str, list[str]]:
+    """By the name of a problem, the worked examples of its long prompt."""
+    return parse_examples(_read(f"examples-{split}.json.gz"), split)
+
+
+def parse_examples(data: bytes, split: Held) -> dict[str, list[str]]:
+    """The worked examples in a file's bytes; refused when they are not the published ones."""
+    _check(data, EXAMPLES[split], f"The worked examples of the {split} set of pocket are")
+    examples: dict[str, list[str]] = json.loads(gzip.decompress(data))
+    return examples
+
+
+def _read(name: str) -> bytes:
+    return files("archer.pocket").joinpath(f"data/{name}").read_bytes()
+
+
+def _check(data: bytes, published: str, subject: str) -> None:
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != published:
+        raise BadRequest(
+            f"{subject} damaged: the sha256 is {digest[:12]}..., "
+            f"not {published[:12]}... Install the package again."
+        )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from random import Random
+from collections.abc import Sequence
 
-from archer.pocket.problems import VERSION, Problem, problem
+from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import ASSISTANT, BEGIN, USER
 
 INSTRUCTIONS = """\
@@ -19,10 +19,6 @@ Read these rules before you start.
 8. Any correct function is an answer: a loop, a list or one line.
 First look at the examples, then solve the task."""
 
-EXAMPLES = 3
-LONGEST_EXAMPLE = 360
-"""Characters of a worked example at most, so that long prompts are of similar length."""
-
 
 def message(task: Problem, *, header: bool = True) -> str:
     """What a user would write: statement, visible asserts and, as the last line, the header."""
@@ -30,18 +26,15 @@ def message(task: Problem, *, header: bool = True) -> str:
     return "\n".join([*lines, task.header] if header else lines)
 
 
-def long_message(task: Problem, examples: int = EXAMPLES) -> str:
-    """The same after a page of instructions and worked examples; a function of the problem alone."""
-    shown = [
-        f"Example {number}\n{message(example)}{example.body}"
-        for number, example in enumerate(_examples(task, examples), start=1)
-    ]
+def worked(example: Problem) -> str:
+    """A solved problem, as a prompt shows it."""
+    return f"{message(example)}{example.body}"
+
+
+def long_message(task: Problem, examples: Sequence[str]) -> str:
+    """The message after a page of instructions and worked examples."""
+    shown = [f"Example {number}\n{text}" for number, text in enumerate(examples, start=1)]
     return "\n\n".join([INSTRUCTIONS, *shown, f"Task\n{message(task)}"])
-
-
-def with_example(task: Problem, example: Problem) -> str:
-    """One worked example and no instructions."""
-    return f"Example 1\n{message(example)}{example.body}\n\nTask\n{message(task)}"
 
 
 def rendered(content: str) -> str:
@@ -56,15 +49,3 @@ def is_problem(content: str) -> bool:
     """Whether a prompt is of the kind the model was trained on: asserts, and a header at its end."""
     lines = content.strip().splitlines()
     return bool(lines) and lines[-1].startswith("def ") and "assert " in content
-
-
-def _examples(task: Problem, number: int) -> list[Problem]:
-    """Solved problems of the train split, of other structures than the task."""
-    rng = Random(f"pocket-{VERSION}-examples-{task.name}")
-    chosen: list[Problem] = []
-    while len(chosen) < number:
-        example = problem("train", rng.randrange(10_000_000, 20_000_000), hidden=False)
-        length = len(message(example)) + len(example.body)
-        if example.structure != task.structure and length <= LONGEST_EXAMPLE:
-            chosen.append(example)
-    return chosen

@@ -73,8 +73,12 @@ class PocketLong(Pocket):
     name = "pocket-long"
     dev: ClassVar[str | None] = "pocket-dev-long"
 
+    @cached_property
+    def _examples(self) -> dict[str, list[str]]:
+        return frozen.load_examples(self.split)
+
     def asked(self, problem: Problem) -> str:
-        return prompts.long_message(problem)
+        return prompts.long_message(problem, self._examples[problem.name])
 
 
 class PocketDev(Pocket):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from archer.pocket import elements
-from archer.pocket.forms import Pipeline, bodies
-from archer.pocket.operations import Binder, Bound, Draft, Operation, Parameter
-from archer.pocket.reductions import REDUCTIONS, TABLE, Reduction
-from archer.pocket.sources import SOURCES, Source
-from archer.pocket.wording import pipeline_statement
+from pocket_training.generator import elements
+from pocket_training.generator.forms import Pipeline, bodies
+from pocket_training.generator.operations import Binder, Bound, Draft, Operation, Parameter
+from pocket_training.generator.reductions import REDUCTIONS, TABLE, Reduction
+from pocket_training.generator.sources import SOURCES, Source
+from pocket_training.generator.wording import pipeline_statement
 
 QUANTIFIERS = ("all", "any")
 

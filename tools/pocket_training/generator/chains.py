@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from random import Random
 
-from archer.pocket import elements
-from archer.pocket.operations import Binder, Bound, Draft, Operation, Parameter
-from archer.pocket.operations import Operation as Op
-from archer.pocket.wording import branch_statement, chain_statement
+from pocket_training.generator import elements
+from pocket_training.generator.operations import Binder, Bound, Draft, Operation, Parameter
+from pocket_training.generator.operations import Operation as Op
+from pocket_training.generator.wording import branch_statement, chain_statement
 
 NUMBERS = ("n", "num", "m")
 STRINGS = ("s", "text", "word")

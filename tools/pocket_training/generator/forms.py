@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from archer.pocket.operations import Binder, Bound
-from archer.pocket.reductions import TABLE, Reduction
-from archer.pocket.sources import Source
+from pocket_training.generator.operations import Binder, Bound
+from pocket_training.generator.reductions import TABLE, Reduction
+from pocket_training.generator.sources import Source
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archer.pocket.operations import Operation as Op
+from pocket_training.generator.operations import Operation as Op
 
 NUMBER_CONDITIONS = (
     Op("even", ("{v} % 2 == 0",), ("are even",), negated="{v} % 2 != 0"),

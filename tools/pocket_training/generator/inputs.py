@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from archer.pocket.operations import CONSTANTS
+from pocket_training.generator.operations import CONSTANTS
 
 Value = Any
 """A number, a string, a list of either, or a dictionary from letters to numbers."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archer.pocket import elements
-from archer.pocket.operations import Operation
+from pocket_training.generator import elements
+from pocket_training.generator.operations import Operation
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from archer.pocket.forms import Pipeline
+from pocket_training.generator.forms import Pipeline
 
 OPENINGS = (
     "Write a function to",
