@@ -11,10 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from archer.engine.stream import Stream
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
     from archer.methods.build import Method, settings
     from archer.methods.presets import read_preset
-    from archer.model import Model, Stream, load
+    from archer.model import Model, load
     from archer.results.completion import Completion
     from archer.results.notebook import Trace
     from archer.results.step import Step
@@ -47,7 +48,7 @@ _HOME = {
     "Method": "methods.build",
     "Model": "model",
     "Step": "results.step",
-    "Stream": "model",
+    "Stream": "engine.stream",
     "Trace": "results.notebook",
     "load": "model",
     "read_preset": "methods.presets",

@@ -6,8 +6,8 @@ It joins the loader, the text codec, the methods and the loop; each of them can 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,45 +18,34 @@ from archer.decoders.wrappers import seen_by
 from archer.engine.engine import Engine
 from archer.engine.generate import generate
 from archer.engine.loop import Loop
-from archer.errors import ArcherError, BadRequest, meant
-from archer.loading.checkpoint import Folder, load_network, read_folder
+from archer.engine.stream import Stream
+from archer.errors import BadRequest
+from archer.loading.checkpoint import Folder, is_int8, load_network, read_folder
 from archer.loading.hub import FETCHED, locate
 from archer.loading.text.text import Text, read_text
-from archer.machine.devices import bf16_refusal, default_device, default_dtype
+from archer.machine.devices import default_device, dtype_on, place
 from archer.machine.heap import keep_freed_memory
-from archer.machine.threads import check_threads, computing, fitting, fitting_shard
+from archer.machine.threads import check_threads, fitting, fitting_shard
 from archer.methods import compatibility
 from archer.methods.build import Method, adopt, build, default_method
-from archer.methods.catalogue import ALIASES
+from archer.methods.catalogue import LENGTHS
 from archer.network.network import Transformer
 from archer.network.pieces import PLAIN, Pieces, compiled
-from archer.passes.canvas import Prompt
 from archer.request import (
     Messages,
     OnePrompt,
     Prompts,
+    Request,
     Window,
     as_list,
-    check_device,
     check_ids,
     is_chat,
     joined,
 )
-from archer.results.completion import Completion, Tally, add
-from archer.results.notebook import Trace, record
+from archer.results.completion import Completion
+from archer.results.language import Language
+from archer.results.notebook import Trace, of_completions
 from archer.results.settled_text import as_stops
-from archer.results.step import Step
-from archer.results.trace import Origin
-
-LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
-DTYPES = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-    "float64": torch.float64,
-}
-SPELLINGS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
-"""Short names of dtypes that people use."""
 
 
 def load(
@@ -83,7 +72,7 @@ def load(
     No code of the checkpoint is ever run.
     """
     where, kind = place(device, dtype)
-    int8 = _is_int8(quantize)
+    int8 = is_int8(quantize)
     if threads is not None:
         check_threads(threads)
     if compiled and shards != 1:
@@ -125,96 +114,11 @@ def outline(
         raise BadRequest(
             f"There is no kind of device {str(device)!r}. Give one such as cpu or cuda."
         ) from error
-    kind = _dtype(dtype, where)
+    kind = dtype_on(where, dtype)
     folder = read_folder(locate(model, revision))
-    int8 = _is_int8(quantize)
+    int8 = is_int8(quantize)
     network = Transformer(folder.shape, int8=int8, device=torch.device("meta"), dtype=kind)
     return Model(str(model), folder, network, read_text(folder))
-
-
-def place(
-    device: str | torch.device | None, dtype: str | torch.dtype | None
-) -> tuple[torch.device, torch.dtype]:
-    """Where and in what to compute, defaults filled in; refuses what this machine cannot do."""
-    check_device(str(device or default_device()))
-    where = torch.device(device or default_device())
-    return where, _dtype(dtype, where)
-
-
-def _is_int8(quantize: str | None) -> bool:
-    if quantize not in (None, "int8"):
-        raise BadRequest(
-            f"There is no quantisation {quantize!r} here. Choose int8, or leave it out."
-        )
-    return quantize is not None
-
-
-def _dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
-    dtype = default_dtype(device.type) if dtype is None else dtype
-    chosen = DTYPES.get(SPELLINGS.get(dtype, dtype)) if isinstance(dtype, str) else dtype
-    if chosen is None or chosen not in DTYPES.values():
-        hint = meant(str(dtype), (*DTYPES, *SPELLINGS))
-        raise BadRequest(
-            f"There is no dtype {dtype!r} here.{hint} Choose one of {', '.join(DTYPES)}."
-        )
-    refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
-    if refusal is not None:
-        raise BadRequest(refusal)
-    return chosen
-
-
-@dataclass(frozen=True)
-class Request:
-    """A checked request: nothing about it can fail any more but the model itself."""
-
-    method: Method
-    prompts: tuple[tuple[int, ...], ...]
-    seed: int
-
-    def only(self, prompt: tuple[int, ...]) -> Request:
-        """The same for one of its prompts."""
-        return replace(self, prompts=(prompt,))
-
-
-class Stream:
-    """The steps of a request, one by one; `finish` returns the results."""
-
-    def __init__(self, model: Model, request: Request) -> None:
-        self.request = request
-        self._model = model
-        self._tallies = {row: Tally() for row in range(len(request.prompts))}
-        self._steps = self._run()
-
-    def __iter__(self) -> Iterator[Step[Any]]:
-        return self._steps
-
-    def __next__(self) -> Step[Any]:
-        return next(self._steps)
-
-    def finish(self) -> list[Completion]:
-        """Run what is left to run; one completion per prompt, in order."""
-        for _ in self._steps:
-            pass
-        return [
-            replace(
-                self._model.completion(tally, len(prompt)),
-                origin=Origin.of(self._model, self.request.only(prompt)),
-            )
-            for tally, prompt in zip(self._tallies.values(), self.request.prompts, strict=True)
-        ]
-
-    def _run(self) -> Iterator[Step[Any]]:
-        method, model = self.request.method, self._model
-        prompt = model.prompt(self.request.prompts, self.request.seed)
-        state = method.decoder.start(prompt, method.length)
-        steps = model.loop(method).steps(state)
-        while True:
-            with computing(model.threads):
-                step = next(steps, None)
-            if step is None:
-                return
-            add(self._tallies, step)
-            yield step
 
 
 class Model:
@@ -239,6 +143,15 @@ class Model:
         self.folder = folder
         self.network = network
         self.text = text
+        own = frozenset(folder.eos)
+        self.language = Language(
+            model=name,
+            mask=folder.mask,
+            eos=folder.eos,
+            ends=own if text is None else own | text.end_ids,
+            text=None if text is None else replace(text, template=None),
+            attention_block=folder.architecture.attention_block,
+        )
 
     def generate(
         self,
@@ -274,18 +187,6 @@ class Model:
         """Many requests at once, each with its own method and settings; options as for `Engine`."""
         return Engine(self, **options)
 
-    def prompt(self, ids: Sequence[Sequence[int]], seed: int, first: int = 0) -> Prompt:
-        """Id lists side by side, as this model's decoders start from them; `first` as for `Prompt.of`."""
-        return Prompt.of(
-            ids,
-            self.folder.mask,
-            seed=seed,
-            eos=self.folder.eos,
-            ends=sorted(self.end_ids),
-            first=first,
-            attention_block=self.folder.architecture.attention_block,
-        )
-
     def loop(self, method: Method) -> Loop[Any]:
         """The loop of a method on this model."""
         return Loop(
@@ -309,7 +210,13 @@ class Model:
 
     def record(self, prompts: Prompts, method: str | Method | None = None, **options: Any) -> Trace:
         """The same with every update kept; a notebook shows the player."""
-        return record(self, self.request(prompts, method, **options))
+        stream = self.stream(prompts, method, **options)
+        return of_completions(stream.request, stream.finish())
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Ids at which a response ends for its reader."""
+        return self.language.ends
 
     @property
     def device(self) -> torch.device:
@@ -382,7 +289,8 @@ class Model:
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
         window.check(max(map(len, ids)), chosen.length)
-        return Request(replace(chosen, decoder=decoder), tuple(map(tuple, ids)), seed)
+        own = replace(chosen, decoder=decoder)
+        return Request(own, tuple(map(tuple, ids)), seed, self.language)
 
     def _method(
         self, method: str | Method | None, settings: dict[str, Any], preset: str | None
@@ -433,24 +341,3 @@ class Model:
                 "Give a text or token ids instead."
             )
         return [self.text.encode_raw(text, allow_special=allow_special) for text in plain]
-
-    @property
-    def end_ids(self) -> frozenset[int]:
-        """Ids at which a response ends for its reader."""
-        own = frozenset(self.folder.eos)
-        return own if self.text is None else own | self.text.end_ids
-
-    def completion(self, tally: Tally, prompt_tokens: int) -> Completion:
-        """A finished row with its text."""
-        done = tally.complete(prompt_tokens, self.end_ids)
-        if self.text is None or done.finish_reason == "error":
-            return done
-        if self.folder.mask in done.tokens:
-            raise ArcherError("The decoder ended with masks in the response. Please report this.")
-        return replace(done, text=self.text.decode(self.visible(done.tokens)))
-
-    def visible(self, tokens: Sequence[int]) -> list[int]:
-        """The response up to its first end id, which is left out."""
-        ends = self.end_ids
-        stop = next((at for at, token in enumerate(tokens) if token in ends), len(tokens))
-        return list(tokens[:stop])

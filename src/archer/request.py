@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from archer.errors import BadRequest, TooLong
+
+if TYPE_CHECKING:
+    from archer.methods.build import Method
+    from archer.results.language import Language
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
 """Messages with `role` and `content`, the last of them to be answered."""
@@ -16,6 +20,21 @@ Prompts: TypeAlias = OnePrompt | Sequence[OnePrompt]
 """A text, a list of ids, a list of chat messages, or a list of these."""
 
 NO_PROMPT = "A prompt is a text, a list of token ids or a list of chat messages, not {}."
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked request: nothing about it can fail any more but the model itself."""
+
+    method: Method
+    prompts: tuple[tuple[int, ...], ...]
+    seed: int
+    language: Language
+    """What the ids of its model mean."""
+
+    def only(self, prompt: tuple[int, ...]) -> Request:
+        """The same for one of its prompts."""
+        return replace(self, prompts=(prompt,))
 
 
 class LongerThanTrained(UserWarning):
@@ -107,19 +126,6 @@ def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
             f"The prompt holds the mask id {mask}, which stands for a token that is not there. "
             "Remove it from the prompt."
         )
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that torch does not know or cannot reach, before anything is loaded."""
-    import torch  # here, because nothing else in this file needs it
-
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise BadRequest(
-            f"The device {device!r} cannot be used here: {str(error).splitlines()[0].rstrip('.')}. "
-            "`archer doctor` lists the devices."
-        ) from error
 
 
 def _ids(entry: object) -> list[int]:

@@ -94,7 +94,7 @@ def branch(
         add(tallies, step)
         if len(tokens) < HORIZON and step.rows:
             tokens.append(int(step.after.response[0, event.position]))
-    completion = model.completion(tallies[0], prompt_tokens)
+    completion = model.language.completion(tallies[0], prompt_tokens)
     if completion.error is not None:
         raise ArcherError(f"A branch did not finish: {completion.error}")
     return Branch(completion, tuple(tokens))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from archer.model import Stream
+from archer.engine.stream import Stream
 from archer.results.completion import Completion
 from archer.runs.decoding import encode
 from archer.runs.workspace import Arm, Workspace

@@ -11,9 +11,10 @@ import numpy as np
 
 from archer.decoders.base import Decision
 from archer.engine.loop import Loop
+from archer.engine.stream import Stream
 from archer.errors import ArcherError
 from archer.methods.build import Method
-from archer.model import Model, Stream
+from archer.model import Model
 from archer.passes.logits import Logits
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import Archer, Eager

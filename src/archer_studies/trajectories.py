@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from archer.engine.stream import Stream
 from archer.errors import ArcherError
-from archer.model import Model, Stream
+from archer.model import Model
 from archer.pages.trajectory import Trajectory, rows
 from archer.passes.work import Work, operations
 from archer.results import trace

@@ -158,7 +158,7 @@ def test_a_model_that_loves_its_mask_still_writes_none(tmp_path: Path) -> None:
 
 
 def finished(model: Model, tokens: list[int]) -> Any:
-    return model.completion(Tally(response=np.array(tokens), updates=1), prompt_tokens=1)
+    return model.language.completion(Tally(response=np.array(tokens), updates=1), prompt_tokens=1)
 
 
 @pytest.mark.parametrize("end", [LLADA_END, LLADA_TURN_END])
@@ -340,7 +340,9 @@ def test_a_processor_gets_float32_by_default(bare: Model) -> None:
 def test_bfloat16_is_refused_where_it_is_not_safe(
     bare: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "bf16_refusal", lambda device: f"not safe on {device}")
+    monkeypatch.setattr(
+        "archer.machine.devices.bf16_refusal", lambda device: f"not safe on {device}"
+    )
     with pytest.raises(BadRequest, match="not safe on cpu"):
         load(bare.folder.path, device="cpu", dtype="bfloat16")
     assert load(bare.folder.path, device="cpu").network.dtype == torch.float32

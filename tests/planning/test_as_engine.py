@@ -11,10 +11,12 @@ import pytest
 from archer.costs.workload import Share, recorded
 from archer.engine.engine import Engine
 from archer.engine.listener import Listener
-from archer.model import Model, Request, Stream, load
+from archer.engine.stream import Stream
+from archer.model import Model, load
 from archer.planning import simulation
 from archer.planning.simulation import Arrivals, simulate
 from archer.planning.ways import UNBOUNDED, ByEngine, Turn
+from archer.request import Request
 from archer.results.step import Step
 from planning.drawing import COSTS
 from support.folders import make_llada

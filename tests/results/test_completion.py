@@ -15,10 +15,12 @@ from archer.errors import NonFinite
 from archer.methods.build import build
 from archer.passes.canvas import Prompt
 from archer.results.completion import Completion, Seconds, Tally, add
+from archer.results.language import Language
 from archer.results.step import Call, Kind
 from support.networks import backbone
 
 MASK = 9
+ENDING = Language("ids alone", MASK, eos=(7,), ends=frozenset({7, 8}))
 
 
 def step(
@@ -82,7 +84,7 @@ def test_passes_and_seconds_are_added_by_kind_and_control_is_shared() -> None:
     later = [second, call(Kind.REUSED)]
     add(tallies, step([[1], [MASK]], [[1], [2]], later, rows=(0, 1), control=0.5))
     add(tallies, step([[2]], [[2]], [call(Kind.CACHED, 4.0)], rows=(1,), control=0.5))
-    short, long = (tally.complete(3, []) for tally in tallies.values())
+    short, long = (tally.complete(3) for tally in tallies.values())
     assert (short.full_passes, short.cached_passes, short.reused_passes) == (1, 1, 0)
     assert (long.full_passes, long.cached_passes, long.reused_passes) == (1, 1, 1)
     assert (short.updates, long.updates) == (2, 3)
@@ -105,14 +107,14 @@ def test_a_position_is_revised_once_however_often_it_changes() -> None:
     tallies = {0: Tally()}
     for before, after in pairwise(walk):
         add(tallies, step([before], [after], [call(Kind.FULL)]))
-    assert tallies[0].complete(1, []).revised_positions == 2
+    assert tallies[0].complete(1).revised_positions == 2
 
 
 @pytest.mark.parametrize(
     ("tokens", "reason"), [([1, 2, 3], "length"), ([1, 7, 3], "stop"), ([8, 8, 8], "stop")]
 )
 def test_the_finish_reason_says_whether_an_end_was_written(tokens: list[int], reason: str) -> None:
-    done = Tally(response=np.array(tokens), updates=1).complete(1, end_ids=[7, 8])
+    done = ENDING.completion(Tally(response=np.array(tokens), updates=1), 1)
     assert done.finish_reason == reason
     assert done.tokens == tuple(tokens)
     assert done.error is None
@@ -123,7 +125,7 @@ def test_a_failed_row_returns_nothing_but_the_error() -> None:
     add(tallies, step([[MASK], [MASK]], [[7], [7]], [call(Kind.FULL)] * 2, rows=(0, 1)))
     error = NonFinite(update=2, kind="cached")
     add(tallies, step([[7]], [[7]], [call(Kind.CACHED)], rows=(0,), errors={1: error}))
-    fine, failed = (tally.complete(1, end_ids=[7]) for tally in tallies.values())
+    fine, failed = (ENDING.completion(tally, 1) for tally in tallies.values())
     assert fine.finish_reason == "stop"
     assert failed.finish_reason == "error"
     assert failed.tokens == ()
@@ -133,7 +135,7 @@ def test_a_failed_row_returns_nothing_but_the_error() -> None:
 
 
 def test_a_row_that_never_ran_is_an_error_not_an_empty_answer() -> None:
-    assert Tally().complete(1, []).finish_reason == "error"
+    assert Tally().complete(1).finish_reason == "error"
 
 
 def test_derived_figures() -> None:
@@ -166,13 +168,13 @@ def test_the_tally_of_a_real_run_adds_up(name: str) -> None:
     for each in steps:
         add(tallies, each)
     for row, tally in tallies.items():
-        done = tally.complete(1, [])
+        done = tally.complete(1)
         assert done.full_passes + done.cached_passes + done.reused_passes == done.updates
         assert done.updates == sum(row in each.rows for each in steps)
         assert done.full_passes >= 1
         assert len(done.tokens) == length
         assert net.mask not in done.tokens
         assert (done.reused_passes > 0) == (name == "confidence+archer:3")
-    spent = sum(tally.complete(1, []).seconds.total for tally in tallies.values())
+    spent = sum(tally.complete(1).seconds.total for tally in tallies.values())
     measured = sum(each.control + sum(c.seconds for c in each.calls) for each in steps)
     assert spent == pytest.approx(measured)

@@ -92,7 +92,7 @@ def test_a_notebook_shows_a_completion_as_text_and_player(trace: archer.Trace) -
     assert f"<pre>{html.escape(done.text)}</pre>" in shown
     assert f"{done.updates} updates ({done.full_passes} full, {done.cached_passes} cached)" in shown
     assert shown.endswith(trace._repr_html_())
-    assert "<b>" not in replace(done, text="<b>", origin=None)._repr_html_()
+    assert "<b>" not in replace(done, text="<b>", request=None)._repr_html_()
     assert replace(done, text=None, tokens=(7, 8))._repr_html_().startswith("<pre>7 8</pre>")
     assert replace(done, error="<x>")._repr_html_() == "<pre>&lt;x&gt;</pre>"
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from archer.engine.stream import Stream
 from archer.errors import BadRequest
-from archer.model import Model, Stream, load
+from archer.model import Model, load
 from archer.passes.canvas import Flags
 from archer.results.history import History
 from archer.results.step import Step

@@ -22,6 +22,7 @@ from archer.loading.text.unsure_end import UnsureEnd, unsure_end
 from archer.methods.build import build
 from archer.methods.catalogue import DECODERS
 from archer.passes.canvas import Prompt
+from archer.results.language import Language
 from archer.results.settled_text import SettledText, as_stops, first_stop
 from support.folders import LLADA_MARKERS, byte_tokenizer
 from support.networks import Backbone, random_network, shape
@@ -114,10 +115,14 @@ class Told:
         return "".join(self.pieces)
 
 
+def language(text: Text) -> Language:
+    return Language("a codec", text.mask, eos=(), ends=text.end_ids, text=text)
+
+
 def listen(
     text: Text, rounds: list[tuple[list[int], list[bool]]], stop: tuple[str, ...] = ()
 ) -> Told:
-    told = SettledText(text, stop)
+    told = SettledText(language(text), stop)
     pieces, texts, stopped = [], [], None
     for update, (response, settled) in enumerate(rounds):
         pieces.append(told.feed(np.array(response), np.array(settled)))
@@ -348,7 +353,7 @@ def test_pieces_add_up_for_every_decoder(name: str, shift: bool) -> None:
 def test_a_rule_that_fills_from_the_left_speaks_as_it_goes() -> None:
     method = build("threshold:1", {"length": 12, "block": 1})
     loop = Loop(net(False).network, False, method.decoder, method.policy)
-    told = SettledText(replace(TEXTS["metaspace"], end_ids=frozenset()))
+    told = SettledText(language(replace(TEXTS["metaspace"], end_ids=frozenset())))
     pieces = []
     for step in loop.steps(method.decoder.start(Prompt.of([[1, 7]], MASK), 12)):
         settled = method.decoder.settled(step.after)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import torch
 
+from archer.engine.stream import Stream
 from archer.errors import ArcherError, BadRequest, BadTrace
 from archer.methods.build import build
-from archer.model import Model, Stream, load
+from archer.model import Model, load
 from archer.results import trace
 from archer.results.trace import End, Start, Update
 from support.folders import make_llada
@@ -30,9 +31,9 @@ def record(model: Model, path: Path, prompts: Any, **options: Any) -> list[list[
     """Write a trace as the command line does; returns each row's responses after every update."""
     stream = Stream(model, model.request(prompts, **options))
     seen: list[list[list[int]]] = [[] for _ in stream.request.prompts]
-    speller = trace.Speller(model, stream.request)
+    speller = trace.Speller(stream.request)
     with trace.Writer(path) as writer:
-        writer.write(trace.start(model, stream.request))
+        writer.write(trace.start(stream.request))
         for step in stream:
             for event in trace.updates(step):
                 writer.write(speller.spelled(event))
@@ -160,7 +161,7 @@ def test_updates_say_what_the_calls_were(model: Model, tmp_path: Path) -> None:
 
 def test_the_start_event_tells_everything_about_the_request(model: Model) -> None:
     request = model.request("hi", "archer", chat=False, length=LENGTH, radius="inf", seed=5)
-    start = trace.start(model, request)
+    start = trace.start(request)
     assert (start.model, start.method, start.seed) == (model.name, "archer", 5)
     assert (start.mask, start.length) == (model.folder.mask, LENGTH)
     assert start.prompts == [list(request.prompts[0])]
@@ -173,7 +174,7 @@ def test_the_start_event_tells_everything_about_the_request(model: Model) -> Non
 
 def test_a_model_without_a_tokenizer_has_no_pieces(tmp_path: Path) -> None:
     bare = load(make_llada(tmp_path), device="cpu")
-    assert trace.start(bare, bare.request([1, 2], length=8)).pieces is None
+    assert trace.start(bare.request([1, 2], length=8)).pieces is None
 
 
 def test_a_failed_row_ends_with_its_error(tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def said(at: Page) -> list[str]:
 def told(model: Model, method: str, prompt: str, length: int) -> dict[str, Any]:
     """The same run by the library, as data of the player."""
     stream = model.stream(prompt, method, length=length)
-    speller = Speller(model, stream.request)
-    events: list[Any] = [start(model, stream.request)]
+    speller = Speller(stream.request)
+    events: list[Any] = [start(stream.request)]
     for step in stream:
         events += [speller.spelled(event) for event in updates(step)]
     (done,) = stream.finish()

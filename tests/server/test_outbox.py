@@ -44,7 +44,7 @@ async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket
     stream = pocket.stream(PROBLEM, length=16)
     steps = list(stream)
     outbox = Outbox(4)
-    watch = Watch(pocket, "pocket", stream.request)
+    watch = Watch("pocket", stream.request)
     for number, step in enumerate(steps):
         outbox.post(Moment.of(step, 0))
         outbox.post(Delta(0, str(number % 10)))
@@ -59,7 +59,7 @@ async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket
     events = [event for step in steps for event in updates(step)]
     from archer.results.trace import start
 
-    replayed = list(states(start(pocket, stream.request), events))
+    replayed = list(states(start(stream.request), events))
     assert list(first.response) == replayed[first.update - 1]
     assert first.count == first.update
     kept = [item for item in items if isinstance(item, Moment)]

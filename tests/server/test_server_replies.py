@@ -148,7 +148,7 @@ def test_a_plain_reply_tells_everything(pocket: Model, client: Client) -> None:
     assert reply["id"].startswith("chatcmpl-")
     assert choice["message"] == {"role": "assistant", "content": done.text, "refusal": None}
     assert choice["finish_reason"] == done.finish_reason
-    visible = pocket.visible(done.tokens)
+    visible = pocket.language.visible(done.tokens)
     written = len(visible) + (len(visible) < SHORT)
     usage = reply["usage"]
     assert usage["prompt_tokens"] == done.prompt_tokens
@@ -322,7 +322,7 @@ def test_stop_strings_cut_the_text_and_the_count(pocket: Model, client: Client) 
         reply = client.post(CHAT, body).json
         assert reply["choices"][0]["message"]["content"] == cut
         assert reply["choices"][0]["finish_reason"] == "stop"
-        assert 0 < reply["usage"]["completion_tokens"] < len(pocket.visible(full.tokens))
+        assert 0 < reply["usage"]["completion_tokens"] < len(pocket.language.visible(full.tokens))
         assert texts(client, CHAT, body, stream=True) == [cut], "a stream says no more"
 
 

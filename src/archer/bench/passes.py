@@ -20,8 +20,9 @@ from archer.costs.workload import Share
 from archer.engine.engine import Engine
 from archer.engine.listener import Listener
 from archer.methods.build import build
-from archer.model import Model, Request
+from archer.model import Model
 from archer.planning.ways import UNBOUNDED
+from archer.request import Request
 from archer.results.step import Step
 
 FULL, CACHED, MASKS = "saber", "saber+archer:inf", "llada-confidence"
@@ -50,7 +51,7 @@ class Mixes:
                 prompt = tuple(draw.choices(plain, k=draw.randint(*self.prompts)))
                 name = draw.choice((FULL, CACHED, CACHED, MASKS))
                 method = build(name, {"length": draw.choice(self.lengths)})
-                requests.append(Request(method, (prompt,), seed=0))
+                requests.append(Request(method, (prompt,), 0, model.language))
             yield requests
 
 

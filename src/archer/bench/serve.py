@@ -30,9 +30,11 @@ from archer.bench.traffic import PATIENCE, Load, percentile
 from archer.costs.pass_times import Timed
 from archer.costs.workload import Trajectory, recorded
 from archer.engine.budget import measured_budget
+from archer.engine.stream import Stream
 from archer.errors import ArcherError
-from archer.model import Model, Request, Stream
+from archer.model import Model
 from archer.planning.recording import Recording, Run, clients_named
+from archer.request import Request
 
 ROUTE = "/v1/completions"
 ENTRY = "from archer.cli import main; raise SystemExit(main())"

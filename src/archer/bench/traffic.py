@@ -10,14 +10,16 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import process_time
 from typing import Any
 
 from archer.engine.engine import Engine
 from archer.engine.handle import Handle
+from archer.engine.stream import Stream
 from archer.methods.build import build
-from archer.model import Model, Request, Stream
+from archer.model import Model
+from archer.request import Request
 
 TOGETHER = 8
 """Rows of a fixed batch at the most."""
@@ -64,7 +66,7 @@ class Load:
         for _ in range(self.requests):
             prompt = tuple(draw.choices(plain, k=draw.randint(*self.prompts)))
             method = build(draw.choice(self.methods), {"length": draw.choice(self.lengths)})
-            made.append(Request(method, (prompt,), seed=0))
+            made.append(Request(method, (prompt,), 0, model.language))
         return made
 
     def arrivals(self, requests: Sequence[Request], rate: float) -> list[Arrival]:
@@ -115,7 +117,7 @@ def fixed_batches(model: Model, arrivals: Sequence[Arrival]) -> Ended:
         there = [at for at in waiting if arrivals[at].at <= now and arrivals[at].kind == first.kind]
         batch = there[:TOGETHER]
         prompts = tuple(arrivals[at].request.prompts[0] for at in batch)
-        Stream(model, Request(first.request.method, prompts, seed=0)).finish()
+        Stream(model, replace(first.request, prompts=prompts)).finish()
         for at in batch:
             waiting.remove(at)
             ended[at] = clock()

@@ -71,7 +71,7 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
     from archer.checks.selftest import selftest as checks
     from archer.costs.shapes import published
     from archer.files import check_target, replace_json
-    from archer.model import place
+    from archer.machine.devices import place
     from archer.runs.faults import DiskFault
 
     assert isinstance(plan, Plan)

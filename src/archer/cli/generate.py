@@ -19,7 +19,7 @@ from archer.terminal.glyphs import QUIET, printable
 from archer.terminal.live import summary
 
 if TYPE_CHECKING:
-    from archer.model import Request
+    from archer.request import Request
     from archer.results.completion import Completion
 
 FAILED = 1

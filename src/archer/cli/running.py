@@ -9,7 +9,9 @@ from typing import Any
 
 from rich.console import Console
 
-from archer.model import Model, Request, Stream
+from archer.engine.stream import Stream
+from archer.model import Model
+from archer.request import Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Writer, recorded, updates
@@ -29,7 +31,7 @@ def run(
 ) -> list[Completion]:
     """Decode to the end; `pause` seconds after each drawn update give the eye time."""
     stream = Stream(model, request)
-    steps = iter(stream) if writer is None else recorded(model, request, stream, writer)
+    steps = iter(stream) if writer is None else recorded(request, stream, writer)
     listeners: list[Listener] = []
     with ExitStack() as stack:
         if console is not None:

@@ -54,7 +54,7 @@ class WorkerOptions:
                 yield found
         elif self.workers is not None and self.workers > 1:
             source = source_of(model)
-            from archer.model import place
+            from archer.machine.devices import place
 
             kind = place(source.device, source.dtype)[0].type
             outline = source.outline()

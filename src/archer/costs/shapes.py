@@ -224,7 +224,7 @@ def first_layers(network: Transformer, layers: int) -> Transformer:
 
 
 def _drawn(name: str, layers: int, device: str | None, dtype: str | None) -> Subject:
-    from archer.model import place
+    from archer.machine.devices import place
 
     known = SHAPES[name]
     _check_depth(name, layers, known.shape.layers)

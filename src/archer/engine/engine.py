@@ -24,7 +24,8 @@ from archer.machine.threads import computing
 from archer.results.settled_text import as_stops
 
 if TYPE_CHECKING:
-    from archer.model import Model, Request
+    from archer.model import Model
+    from archer.request import Request
 
 IDLE = 0.05
 """Seconds between two looks at requests whose readers are behind."""

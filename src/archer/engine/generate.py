@@ -15,7 +15,8 @@ from archer.errors import BadRequest
 from archer.results.completion import Completion
 
 if TYPE_CHECKING:
-    from archer.model import Model, Request
+    from archer.model import Model
+    from archer.request import Request
 
 TOGETHER = 8
 """Samples of one prompt that run as one request at the most."""

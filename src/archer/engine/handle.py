@@ -11,7 +11,7 @@ from archer.results.completion import Completion
 from archer.results.step import Step
 
 if TYPE_CHECKING:
-    from archer.model import Request
+    from archer.request import Request
 
 
 class Handle:

@@ -21,10 +21,10 @@ from archer.errors import ArcherError, BadRequest
 from archer.results.completion import Completion, Tally, add
 from archer.results.settled_text import SettledText
 from archer.results.step import Step
-from archer.results.trace import Origin
 
 if TYPE_CHECKING:
-    from archer.model import Model, Request
+    from archer.model import Model
+    from archer.request import Request
 
 Priority = Literal["interactive", "batch"]
 PRIORITIES: dict[Priority, int] = {"interactive": 0, "batch": 1}
@@ -105,10 +105,11 @@ class Job:
         """Make everything that needs no device; refuses stop strings without a tokenizer."""
         (prompt,) = request.prompts
         method = request.method
-        if options.stop and model.text is None:
-            raise BadRequest(f"{model.name!r} has no tokenizer, so it knows no stop strings.")
+        language = request.language
+        if options.stop and language.text is None:
+            raise BadRequest(f"{language.model!r} has no tokenizer, so it knows no stop strings.")
         rows = options.n if method.decoder.draws else 1
-        laid = model.prompt([prompt] * rows, request.seed, options.first)
+        laid = language.prompt([prompt] * rows, request.seed, options.first)
         start = method.decoder.start(laid, method.length)
         canvas = method.decoder.canvas(start)
         job = cls(
@@ -123,8 +124,8 @@ class Job:
             left=float(canvas.rows * canvas.columns * method.length),
         )
         job.tallies = {row: Tally() for row in range(rows)}
-        if model.text is not None and (job.ends_early or listener.hears_text):
-            job.texts = {row: SettledText(model.text, options.stop) for row in range(rows)}
+        if language.text is not None and (job.ends_early or listener.hears_text):
+            job.texts = {row: SettledText(language, options.stop) for row in range(rows)}
         return job
 
     @property
@@ -196,9 +197,9 @@ class Job:
     def finish(self) -> None:
         """Make the completions and hand them out."""
         (prompt,) = self.request.prompts
-        origin = Origin.of(self.model, self.request)
         made = [
-            replace(self._completion(row, len(prompt)), origin=origin) for row in range(self.rows)
+            replace(self._completion(row, len(prompt)), request=self.request)
+            for row in range(self.rows)
         ]
         self.completions = [made[row] for row in range(self.rows) for _ in self._samples_of(row)]
         self._close()
@@ -222,6 +223,6 @@ class Job:
     def _completion(self, row: int, prompt_tokens: int) -> Completion:
         tally, text = self.tallies[row], self.texts.get(row)
         if text is None or not text.stopped or not self.ends_early or tally.error is not None:
-            return self.model.completion(tally, prompt_tokens)
-        whole = tally.complete(prompt_tokens, ())
+            return self.request.language.completion(tally, prompt_tokens)
+        whole = tally.complete(prompt_tokens)
         return replace(whole.first(text.tokens), text=text.text, finish_reason="stop")

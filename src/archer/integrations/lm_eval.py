@@ -15,12 +15,14 @@ from lm_eval.api.model import LM
 from tqdm import tqdm
 
 from archer import __version__
+from archer.engine.stream import Stream
 from archer.errors import ArcherError, BadRequest
 from archer.integrations.generation_kwargs import Wanted, first_length, read_kwargs
 from archer.loading.text.chat_template import ChatTemplate
 from archer.loading.text.text import Text
 from archer.methods.build import build, default_method
-from archer.model import Request, Stream, load
+from archer.model import load
+from archer.request import Request
 
 NO_LIKELIHOOD = (
     "This task asks for log-likelihoods, as multiple choice and perplexity do. A diffusion language "

@@ -15,8 +15,8 @@ from ray import serve
 from ray.serve import Application
 
 from archer.loading.source import Source
+from archer.machine.devices import DTYPES, SPELLINGS
 from archer.machine.threads import MOST_THREADS
-from archer.model import DTYPES, SPELLINGS
 from archer.server.access import read_keys
 from archer.server.hosted import Hosted
 from archer.server.lifecycle import Setup

@@ -15,8 +15,17 @@ from typing import Literal
 
 import torch
 
+from archer.errors import BadRequest, meant
 from archer.machine.signals import signal_name
 
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
+SPELLINGS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
+"""Short names of dtypes that people use."""
 ISA_VARIABLE = "ONEDNN_MAX_CPU_ISA"
 ISA_VALUE = "AVX512_CORE_BF16"
 ISA_SETTING = f"{ISA_VARIABLE}={ISA_VALUE}"
@@ -96,6 +105,41 @@ def default_device() -> str:
 def default_dtype(device_type: str) -> torch.dtype:
     """bfloat16 on an accelerator; float32 on a processor, where bfloat16 may be unsafe."""
     return torch.float32 if device_type == "cpu" else torch.bfloat16
+
+
+def place(
+    device: str | torch.device | None, dtype: str | torch.dtype | None
+) -> tuple[torch.device, torch.dtype]:
+    """Where and in what to compute, defaults filled in; refuses what this machine cannot do."""
+    check_device(str(device or default_device()))
+    where = torch.device(device or default_device())
+    return where, dtype_on(where, dtype)
+
+
+def dtype_on(device: torch.device, dtype: str | torch.dtype | None) -> torch.dtype:
+    """What to compute in on a device; the default where none is named."""
+    dtype = default_dtype(device.type) if dtype is None else dtype
+    chosen = DTYPES.get(SPELLINGS.get(dtype, dtype)) if isinstance(dtype, str) else dtype
+    if chosen is None or chosen not in DTYPES.values():
+        hint = meant(str(dtype), (*DTYPES, *SPELLINGS))
+        raise BadRequest(
+            f"There is no dtype {dtype!r} here.{hint} Choose one of {', '.join(DTYPES)}."
+        )
+    refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
+    if refusal is not None:
+        raise BadRequest(refusal)
+    return chosen
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not know or cannot reach, before anything is loaded."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise BadRequest(
+            f"The device {device!r} cannot be used here: {str(error).splitlines()[0].rstrip('.')}. "
+            "`archer doctor` lists the devices."
+        ) from error
 
 
 @functools.cache

@@ -182,6 +182,8 @@ DEFAULT_METHOD, PAPER_METHOD = "archer-doubt", "archer"
 
 ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block", "least": "n"}
 """Names that users of transformers expect, and Saber's n where `n` counts samples."""
+LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
+"""Every name of the length of a response."""
 
 _PAPER: Mapping[str, Any] = {
     "length": 256,

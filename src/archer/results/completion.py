@@ -6,7 +6,6 @@ Axes: B rows, G response columns.  It only reads steps; it neither decodes nor t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,8 +18,8 @@ from archer.results.history import History, Moment
 from archer.results.step import Kind, Step
 
 if TYPE_CHECKING:
+    from archer.request import Request
     from archer.results.notebook import Trace
-    from archer.results.trace import Origin
 
 FinishReason = Literal["stop", "length", "error"]
 
@@ -68,8 +67,8 @@ class Completion:
     """Of each token, the update that wrote it, counted from 1; it has stood since then."""
     history: History = field(default=History.of([]), compare=False)
     """What every update did."""
-    origin: Origin | None = field(default=None, compare=False)
-    """The request it answers, which is what `trace` needs to know; a copy that went elsewhere has none."""
+    request: Request | None = field(default=None, compare=False)
+    """What it answers, which `trace` needs to know; a copy that went elsewhere has none."""
 
     def __repr__(self) -> str:
         shown = f"{len(self.tokens)} ids" if self.text is None else repr(self.text)
@@ -87,22 +86,22 @@ class Completion:
         made = ", ".join(f"{count} {kind}" for kind, count in passes)
         cost = f"{self.updates} updates ({made}), {self.seconds.total:.2f} s, {self.finish_reason}"
         told = f"<pre>{escape(shown)}</pre><small>{cost}</small>"
-        return told if self.origin is None else told + self.trace()._repr_html_()
+        return told if self.request is None else told + self.trace()._repr_html_()
 
     def trace(self) -> Trace:
         """How it formed: `trace().html()` is the player, `trace().save(path)` a file for `archer view`."""
         from archer.results.notebook import of_completions
 
-        if self.origin is None:
+        if self.request is None:
             raise BadRequest(
                 "This completion does not know its request, so there is nothing to watch. Keep the one "
                 "that `generate` returned, or record the prompt again with `model.record`."
             )
-        return of_completions(self.origin, [self])
+        return of_completions(self.request, [self])
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies that go elsewhere leave the tokenizer behind, and with it the player."""
-        return self.__dict__ | {"origin": None}
+        return self.__dict__ | {"request": None}
 
     def first(self, tokens: int) -> Completion:
         """The same with only so many tokens of the response."""
@@ -125,8 +124,8 @@ class Completion:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON, derived figures included, without what is kept per token and update."""
-        plain = asdict(replace(self, history=History.of([]), origin=None))
-        for name in ("confidences", "settled_at", "history", "origin"):
+        plain = asdict(replace(self, history=History.of([]), request=None))
+        for name in ("confidences", "settled_at", "history", "request"):
             del plain[name]
         return plain | {
             "tokens": list(self.tokens),
@@ -156,15 +155,14 @@ class Tally:
     moments: list[Moment] = field(default_factory=list)
     """Of every update so far."""
 
-    def complete(self, prompt_tokens: int, end_ids: Iterable[int]) -> Completion:
-        """The completion without its text, which needs a tokenizer."""
+    def complete(self, prompt_tokens: int) -> Completion:
+        """The completion by ids alone: `Language.completion` knows where it ends and what it says."""
         failed = self.error is not None or self.response is None
         tokens = () if failed or self.response is None else tuple(self.response.tolist())
-        stopped = not set(tokens).isdisjoint(end_ids)
         return Completion(
             text=None,
             tokens=tokens,
-            finish_reason="error" if failed else "stop" if stopped else "length",
+            finish_reason="error" if failed else "length",
             updates=self.updates,
             full_passes=self.passes[Kind.FULL],
             cached_passes=self.passes[Kind.CACHED],

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archer.results.completion import Completion
-from archer.results.trace import End, Origin, Speller, Start, Update, Writer, retold, start_of
+from archer.results.trace import End, Speller, Start, Update, Writer, retold, start
 
 if TYPE_CHECKING:
-    from archer.model import Model, Request
+    from archer.request import Request
 
 HEIGHT = 640
 """Pixels of the player in a notebook."""
@@ -64,17 +64,10 @@ class Trace:
         return f"Trace({told}; a notebook shows the player)"
 
 
-def record(model: Model, request: Request) -> Trace:
-    """Run a request and keep what happened."""
-    from archer.model import Stream
-
-    return of_completions(Origin.of(model, request), Stream(model, request).finish())
-
-
-def of_completions(origin: Origin, done: Sequence[Completion]) -> Trace:
+def of_completions(request: Request, done: Sequence[Completion]) -> Trace:
     """What happened, from what the completions of a request have kept; one for each of its prompts."""
-    speller = Speller(origin, origin.request)
-    events: list[Start | Update | End] = [start_of(origin)]
+    speller = Speller(request)
+    events: list[Start | Update | End] = [start(request)]
     for row, each in enumerate(done):
         events += [speller.spelled(event) for event in retold(row, each.history)]
         events.append(End(row=row, completion=each.as_dict()))

@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from archer.errors import BadRequest
-from archer.loading.text.text import Text
 from archer.passes.canvas import Flags, Ints
+from archer.results.language import Language
 
 
 class SettledText:
@@ -22,15 +22,16 @@ class SettledText:
     stop string begins.
     """
 
-    def __init__(self, text: Text, stop: Sequence[str] = ()) -> None:
-        """`stop` as `as_stops` gives it."""
+    def __init__(self, language: Language, stop: Sequence[str] = ()) -> None:
+        """`stop` as `as_stops` gives it; the language has a tokenizer."""
+        assert language.text is not None
         self.text = ""
         """All that was returned so far."""
         self.stopped = False
         """An end id or a stop string is settled: the text is final, whatever is still masked."""
         self.tokens = 0
         """Settled tokens of the visible text, with the end id or with what completes the stop string."""
-        self._codec = text
+        self._language, self._codec = language, language.text
         self._stop = tuple(stop)
         self._settled = 0
 
@@ -41,7 +42,7 @@ class SettledText:
             return ""
         self._settled = count
         ids: list[int] = response[:count].tolist()
-        end = next((at for at, id in enumerate(ids) if id in self._codec.end_ids), None)
+        end = self._language.ends_at(ids)
         last = end is not None or count == len(settled)
         text = self._codec.decode(ids[:end]) if last else self._codec.decode_certain(ids)
         found = first_stop(text, self._stop)

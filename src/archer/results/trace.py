@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -22,8 +21,7 @@ from archer.results.history import ACCEPTED, REMASKED, REPLACED, History, Moment
 from archer.results.step import Call, Step
 
 if TYPE_CHECKING:
-    from archer.loading.text.text import Text
-    from archer.model import Model, Request
+    from archer.request import Request
 
 VERSION = 1
 _ACCEPTED, _REPLACED, _REMASKED = int(ACCEPTED), int(REPLACED), int(REMASKED)
@@ -160,50 +158,28 @@ def _fields(row: int, update: int, moment: Moment) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Origin:
-    """A request and what its first event says about the model: no weights and no chat template."""
-
-    model: str
-    mask: int
-    ends: tuple[int, ...]
-    text: Text | None
-    """Spells tokens."""
-    request: Request
-
-    @classmethod
-    def of(cls, model: Model, request: Request) -> Origin:
-        text = None if model.text is None else replace(model.text, template=None)
-        return cls(model.name, model.folder.mask, tuple(sorted(model.end_ids)), text, request)
-
-
-def start(model: Model, request: Request) -> Start:
+def start(request: Request) -> Start:
     """The first event of a request."""
-    return start_of(Origin.of(model, request))
-
-
-def start_of(origin: Origin) -> Start:
-    """The same where the model is not at hand any more."""
-    text, method = origin.text, origin.request.method
-    shown = sorted(_ids(origin.request))
+    language, method = request.language, request.method
+    text = language.text
     return Start(
-        model=origin.model,
+        model=language.model,
         method=method.name,
         settings=plain(method.settings),
-        seed=origin.request.seed,
-        mask=origin.mask,
+        seed=request.seed,
+        mask=language.mask,
         length=method.length,
-        prompts=[list(prompt) for prompt in origin.request.prompts],
-        pieces=None if text is None else {token: text.piece(token) for token in shown},
-        ends=list(origin.ends),
+        prompts=[list(prompt) for prompt in request.prompts],
+        pieces=None if text is None else {id: text.piece(id) for id in sorted(_ids(request))},
+        ends=sorted(language.ends),
     )
 
 
 class Speller:
     """Adds to events how their ids look, each id once per trace."""
 
-    def __init__(self, model: Model | Origin, request: Request) -> None:
-        self._text = model.text
+    def __init__(self, request: Request) -> None:
+        self._text = request.language.text
         self._told = _ids(request)
 
     def spelled(self, event: Update) -> Update:
@@ -219,12 +195,10 @@ class Speller:
         return {id: self._text.piece(id) for id in new}
 
 
-def recorded(
-    model: Model, request: Request, steps: Iterable[Step[Any]], writer: Writer
-) -> Iterator[Step[Any]]:
+def recorded(request: Request, steps: Iterable[Step[Any]], writer: Writer) -> Iterator[Step[Any]]:
     """The same steps, each written before it is handed on; the ends of rows are left to the caller."""
-    speller = Speller(model, request)
-    writer.write(start(model, request))
+    speller = Speller(request)
+    writer.write(start(request))
     for step in steps:
         for event in updates(step):
             writer.write(speller.spelled(event))

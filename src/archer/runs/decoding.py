@@ -10,9 +10,11 @@ from typing import Any, Protocol
 from archer.engine.engine import Engine
 from archer.engine.handle import Handle
 from archer.engine.listener import Listener
+from archer.engine.stream import Stream
 from archer.errors import ArcherError, BadRequest
-from archer.model import Model, Request, Stream
+from archer.model import Model
 from archer.passes.work import Work, operations
+from archer.request import Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Speller, Writer, start, updates
@@ -117,8 +119,8 @@ class Traced(Counted):
     def __init__(self, model: Model, asked: Request, path: Path) -> None:
         super().__init__(model)
         self._writer = Writer(path)
-        self._speller = Speller(model, asked)
-        self._writer.write(start(model, asked))
+        self._speller = Speller(asked)
+        self._writer.write(start(asked))
 
     def stepped(self, step: Step[Any]) -> None:
         super().stepped(step)

@@ -20,7 +20,7 @@ from archer.server.fields import Chat, Prompt
 
 if TYPE_CHECKING:
     from archer.loading.text.text import Text
-    from archer.model import Request
+    from archer.request import Request
 
 COLLECTED = 0.002
 """Seconds that the first of several waits for the others."""

@@ -95,14 +95,14 @@ def error_line(body: dict[str, Any]) -> str:
 def counted(model: Model, done: Completion) -> int:
     """Tokens up to and with the first end id, or up to where a stop string cut the text."""
     seen = len(shown(model, done))
-    whole = seen == len(model.visible(done.tokens))
+    whole = seen == len(model.language.visible(done.tokens))
     return seen + (whole and seen < len(done.tokens) and done.tokens[seen] in model.end_ids)
 
 
 def shown(model: Model, done: Completion) -> list[int]:
     """The tokens whose text the client sees: up to an end id, a mask or the cut of a stop string."""
     text, mask = model.text, model.folder.mask
-    tokens = model.visible(done.tokens)
+    tokens = model.language.visible(done.tokens)
     tokens = tokens[: tokens.index(mask)] if mask in tokens else tokens
     if text is None or done.text is None or len(text.decode(tokens)) <= len(done.text):
         return tokens

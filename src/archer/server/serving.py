@@ -12,9 +12,8 @@ from archer.engine.job import Options
 from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
 from archer.methods.build import build, default_method
-from archer.methods.catalogue import METHODS
+from archer.methods.catalogue import LENGTHS, METHODS
 from archer.methods.presets import Preset
-from archer.model import LENGTHS
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.server.encoding import Encoder
@@ -29,7 +28,8 @@ from archer.server.watching import Watch, all_rows
 if TYPE_CHECKING:
     from archer.engine.engine import Engine
     from archer.engine.handle import Handle
-    from archer.model import Model, Request
+    from archer.model import Model
+    from archer.request import Request
 
 NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
 """Options of `Model.request` itself, which have fields of their own or none."""
@@ -105,11 +105,7 @@ class Job:
             chat=asked.chat,
         )
         self.rows = len(requests) * asked.n
-        self.watch = (
-            Watch(serving.model, serving.name, all_rows(requests, asked.n))
-            if asked.provisional
-            else None
-        )
+        self.watch = Watch(serving.name, all_rows(requests, asked.n)) if asked.provisional else None
         self.handles: list[Handle] = []
 
     @property

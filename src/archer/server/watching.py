@@ -10,7 +10,7 @@ from archer.results.trace import Speller, plain_updates, start
 from archer.server.outbox import Moment, Skipped
 
 if TYPE_CHECKING:
-    from archer.model import Model, Request
+    from archer.request import Request
     from archer.results.completion import Completion
 
 STABLE = 8
@@ -21,10 +21,10 @@ _WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 class Watch:
     """The events of one HTTP request, as JSON objects."""
 
-    def __init__(self, model: Model, name: str, request: Request) -> None:
+    def __init__(self, name: str, request: Request) -> None:
         """`request` holds all rows; `name` is what the model is called here, which is no path."""
-        self._start = start(model, request).model_copy(update={"model": name})
-        self._speller = Speller(model, request)
+        self._start = start(request).model_copy(update={"model": name})
+        self._speller = Speller(request)
         length = request.method.length
         self._changed = [[0] * length for _ in request.prompts]
         self._open = [[True] * length for _ in request.prompts]

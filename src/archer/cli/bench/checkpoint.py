@@ -33,7 +33,7 @@ def checkpoint(
     from archer.bench.checkpoint import config_of, write_checkpoint
     from archer.bench.repeating import check_counts
     from archer.costs.shapes import published
-    from archer.model import DTYPES
+    from archer.machine.devices import DTYPES
 
     known = published(shape)
     if dtype not in DTYPES:

@@ -46,7 +46,7 @@ def experts(
     from archer.bench.library import check_library
     from archer.bench.machine import machine
     from archer.bench.repeating import check_counts, whole_numbers
-    from archer.model import place
+    from archer.machine.devices import place
 
     numbers = whole_numbers(rows, "--rows")
     check_counts(repeats=repeats)

@@ -14,7 +14,8 @@ from typing import Any
 from archer.engine.engine import Engine
 from archer.errors import ArcherError
 from archer.loading.source import Source
-from archer.model import Model, Request
+from archer.model import Model
+from archer.request import Request
 from archer.runs.decoding import Counted, Traced, ask, record_of, warm_up
 from archer.runs.manifest import differences, model_identity
 

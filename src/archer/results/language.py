@@ -1,0 +1,66 @@
+"""What the ids of a model mean: all that turns a checked prompt into rows, and finished rows into text.
+
+It has neither weights nor a chat template, so that whoever keeps a completion may keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from archer.errors import ArcherError
+from archer.passes.canvas import Prompt
+from archer.results.completion import Completion, Tally
+
+if TYPE_CHECKING:
+    from archer.loading.text.text import Text
+
+
+@dataclass(frozen=True)
+class Language:
+    """The mask, the ids that end a response, and how ids are spelled."""
+
+    model: str
+    """The name of the model, for traces and refusals."""
+    mask: int
+    eos: tuple[int, ...]
+    """Ids that fill the rest of a response once it is over."""
+    ends: frozenset[int]
+    """Ids at which a response ends for its reader."""
+    text: Text | None = None
+    """Decodes and spells; None where the model has no tokenizer."""
+    attention_block: int | None = None
+
+    def prompt(self, ids: Sequence[Sequence[int]], seed: int, first: int = 0) -> Prompt:
+        """Id lists side by side, as decoders start from them; `first` as for `Prompt.of`."""
+        return Prompt.of(
+            ids,
+            self.mask,
+            seed=seed,
+            eos=self.eos,
+            ends=sorted(self.ends),
+            first=first,
+            attention_block=self.attention_block,
+        )
+
+    def ends_at(self, tokens: Sequence[int]) -> int | None:
+        """Where the first end id of a response stands."""
+        return next((at for at, token in enumerate(tokens) if token in self.ends), None)
+
+    def visible(self, tokens: Sequence[int]) -> list[int]:
+        """The response up to its first end id, which is left out."""
+        return list(tokens[: self.ends_at(tokens)])
+
+    def completion(self, tally: Tally, prompt_tokens: int) -> Completion:
+        """A finished row with its text."""
+        done = tally.complete(prompt_tokens)
+        if done.finish_reason == "error":
+            return done
+        end = self.ends_at(done.tokens)
+        done = replace(done, finish_reason="length" if end is None else "stop")
+        if self.text is None:
+            return done
+        if self.mask in done.tokens:
+            raise ArcherError("The decoder ended with masks in the response. Please report this.")
+        return replace(done, text=self.text.decode(done.tokens[:end]))
