@@ -11,7 +11,7 @@ from typing import Any
 
 from archer.pages.figures import Labels, Series, lines
 from archer.pages.tables import Column, Table
-from archer.runs.statistics import mcnemar, wilson
+from archer.runs.statistics import Pairs, wilson
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, against, described, value
 from archer_studies.in_turn import in_turn
@@ -74,7 +74,7 @@ def _decoder(workspace: Workspace, decoder: str) -> list[Row]:
 
 
 def _row(workspace: Workspace, arm: Arm, eager: Arm) -> Row:
-    wrong = sum(parted(arm, eager).values())
+    wrong = sum(parted(arm, eager))
     n = len(arm.keys)
     row = described(arm, arm.run.label, workspace.model) | against(arm, eager, workspace.model)
     return row | {
@@ -83,23 +83,17 @@ def _row(workspace: Workspace, arm: Arm, eager: Arm) -> Row:
     }
 
 
-def parted(arm: Arm, eager: Arm) -> dict[str, bool]:
-    """By problem, whether the completion is another one than without a cache."""
+def parted(arm: Arm, eager: Arm) -> list[bool]:
+    """Of every problem, whether the completion is another one than without a cache."""
     ours, theirs = arm.run.recorded.samples, eager.run.recorded.samples
-    return {key: ours[key].tokens != theirs[key].tokens for key in arm.keys}
+    return [ours[key].tokens != theirs[key].tokens for key in arm.keys]
 
 
 def versus(by_distance: Arm, by_age: Arm, eager: Arm) -> Row:
     """Paired tests of the two rules: on scores, and on who leaves the eager completion."""
-    keys = by_distance.keys
-    passed = [(by_distance.passed(key), by_age.passed(key)) for key in keys]
-    first, second = parted(by_distance, eager), parted(by_age, eager)
     return {
-        "score_p": mcnemar(passed.count((True, False)), passed.count((False, True))),
-        "parted_p": mcnemar(
-            sum(first[key] and not second[key] for key in keys),
-            sum(second[key] and not first[key] for key in keys),
-        ),
+        "score_p": Pairs(by_distance.solved(), by_age.solved()).p,
+        "parted_p": Pairs(parted(by_distance, eager), parted(by_age, eager)).p,
     }
 
 

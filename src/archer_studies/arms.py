@@ -9,7 +9,7 @@ from archer.costs.counting import count_passes
 from archer.model import Model
 from archer.pages.figures import Series
 from archer.pages.tables import Value
-from archer.runs.statistics import bootstrap, mcnemar, mean, ratio_of_sums, wilson
+from archer.runs.statistics import Pairs, bootstrap, mean, ratio_of_sums, wilson
 from archer.runs.workspace import Arm
 from archer_studies.clusters import cell
 
@@ -24,7 +24,7 @@ def described(arm: Arm, label: str, model: Model) -> Row:
     n, each = len(arm.keys), arm.summary.per_problem
     row: Row = {"arm": label, "n": n}
     for suite in arm.run.recorded.grades[arm.keys[0]].suites:
-        wins = sum(arm.passed(key, suite) for key in arm.keys)
+        wins = sum(arm.solved(suite))
         low, high = wilson(wins, n)
         row[suite] = PERCENT * wins / n
         row[f"{suite}_interval"] = [PERCENT * low, PERCENT * high]
@@ -58,11 +58,9 @@ def against(arm: Arm, other: Arm, model: Model) -> Row:
         ),
     }
     for suite in arm.run.recorded.grades[keys[0]].suites:
-        wins = [arm.passed(key, suite) and not other.passed(key, suite) for key in keys]
-        losses = [other.passed(key, suite) and not arm.passed(key, suite) for key in keys]
-        row[f"{suite}_only"] = sum(wins)
-        row[f"{suite}_only_other"] = sum(losses)
-        row[f"{suite}_p"] = mcnemar(sum(wins), sum(losses))
+        both = Pairs(arm.solved(suite), other.solved(suite))
+        row[f"{suite}_only"], row[f"{suite}_only_other"] = both.only_first, both.only_second
+        row[f"{suite}_p"] = both.p
     return row
 
 

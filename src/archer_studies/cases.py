@@ -8,13 +8,14 @@ from typing import Any
 
 from archer.pages.player import player_data
 from archer.pages.tables import Column, Table
-from archer.runs.statistics import mcnemar
+from archer.results.trace import first_difference
+from archer.runs.statistics import Pairs
 from archer.runs.workspace import Arm, Workspace
 from archer.tasks.base import Sample, Task
 from archer.tasks.grading import extracted_or_nothing
 from archer.tasks.reader import open_readers
 from archer_studies.study import Measured, Presented, Row, Study
-from archer_studies.trajectories import Told, first_divergence, retell
+from archer_studies.trajectories import Told, retell
 
 RADIUS = 8
 MOST = 6
@@ -44,7 +45,9 @@ def measure(workspace: Workspace) -> Measured:
     chosen = alternating(only["saber"], only["archer"], MOST)
     told = {method: dict(retell(workspace, arms[method], chosen)) for method in METHODS}
     task, samples = workspace.open(), {str(each.id): each for each in workspace.samples()}
-    rows: list[Row] = [{"kind": "counts", **counts, "p": mcnemar(*counts.values())}]
+    rows: list[Row] = [
+        {"kind": "counts", **counts, "p": Pairs(*(arms[each].solved() for each in METHODS)).p}
+    ]
     programs = _programs(task, samples, told, chosen)
     for key in chosen:
         both = [told[method][key] for method in METHODS]
@@ -53,7 +56,7 @@ def measure(workspace: Workspace) -> Measured:
                 "kind": "case",
                 "problem": key,
                 "solved_by": "saber" if key in only["saber"] else "archer",
-                "diverges": first_divergence(both[0].states, both[1].states),
+                "diverges": first_difference(both[0].states, both[1].states),
                 "updates": [each.completion.updates for each in both],
                 "programs": programs[key],
                 "players": [player_data(each.trajectory) for each in both],

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archer.pages.tables import Column, Table, Value
-from archer.runs.statistics import bootstrap, mcnemar, mean
+from archer.runs.statistics import Pairs, bootstrap, mean
 from archer.runs.workspace import Wanted, Workspace
 from archer_studies.arms import PERCENT
 from archer_studies.confirmation import (
@@ -67,12 +67,13 @@ def _beside(row: Row, fixed: Row) -> Row:
         PERCENT * (int(mine) - int(theirs))
         for mine, theirs in zip(row["as_saber"], fixed["as_saber"], strict=True)
     ]
-    won, lost = sum(each > 0 for each in gain), sum(each < 0 for each in gain)
     return {
         "cost_fixed": fixed["cost"],
         "identical_gain": mean(gain),
         "identical_gain_interval": list(bootstrap(gain, mean)),
-        "identical_p": mcnemar(won, lost),
+        "identical_p": Pairs(
+            *([digit == "1" for digit in each["as_saber"]] for each in (row, fixed))
+        ).p,
     }
 
 

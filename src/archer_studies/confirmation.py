@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archer.pages.tables import Column, Table, Value
-from archer.runs.statistics import bootstrap, holm, mean, not_worse
+from archer.runs.statistics import Pairs, bootstrap, holm, mean
 from archer.runs.workspace import FULL, Arm, Wanted, Workspace
 from archer_studies.arms import PERCENT, against, counted, described, value
 from archer_studies.in_turn import in_turn
@@ -54,7 +54,7 @@ def compared(arm: Arm, label: str, saber: Arm, workspace: Workspace) -> Row:
         arm.run.recorded.samples[key].tokens == saber.run.recorded.samples[key].tokens
         for key in arm.keys
     ]
-    passed = [arm.passed(key) for key in arm.keys]
+    passed = arm.solved()
     answers = [
         PERCENT * (float(mine) - float(saber.passed(key)))
         for mine, key in zip(passed, arm.keys, strict=True)
@@ -66,7 +66,7 @@ def compared(arm: Arm, label: str, saber: Arm, workspace: Workspace) -> Row:
         "identical": PERCENT * row["same_completions"] / row["n"],
         "answers": mean(answers),
         "answers_interval": list(bootstrap(answers, mean)),
-        "not_worse_p": not_worse(row["base_only"], row["base_only_other"], row["n"], MARGIN),
+        "not_worse_p": Pairs(passed, saber.solved()).not_worse(MARGIN),
         "solved": digits(passed),
         "as_saber": digits(same),
     }

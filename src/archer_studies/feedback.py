@@ -17,7 +17,7 @@ from archer.errors import ArcherError
 from archer.pages.tables import Column, Table
 from archer.runs.manifest import RunRequest
 from archer.runs.records import GradeLine
-from archer.runs.statistics import mcnemar, wilson
+from archer.runs.statistics import Pairs, mcnemar, wilson
 from archer.runs.verdicts import Grader, open_grader
 from archer.runs.workspace import Arm, Workspace
 from archer.tasks.base import Sample
@@ -117,19 +117,15 @@ def summaries(pairs: Sequence[Row], suites: Sequence[str]) -> list[Row]:
     """Each branch, and each suite as a paired test. A pair is a problem: intervals need no clusters."""
     rows = [_branch_summary(name, pairs, suites) for name in BRANCHES]
     for suite in suites:
-        wins = [[row[name]["passed"][suite] for row in pairs] for name in BRANCHES]
-        only = [
-            sum(mine and not other for mine, other in zip(*order, strict=True))
-            for order in (wins, wins[::-1])
-        ]
+        both = Pairs(*([row[name]["passed"][suite] for row in pairs] for name in BRANCHES))
         rows.append(
             {
                 "part": "test",
                 "suite": suite,
                 "n": len(pairs),
-                "fresh_only": only[0],
-                "cached_only": only[1],
-                "p": mcnemar(*only),
+                "fresh_only": both.only_first,
+                "cached_only": both.only_second,
+                "p": both.p,
             }
         )
     return rows

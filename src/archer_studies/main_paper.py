@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+from archer.runs.comparison import Run
+
+MODEL = "llada-8b-instruct"
+"""Whose scores they are: the last part of its hub id, or of the folder that it is in."""
 
 BY_TASK: dict[str, dict[str, list[float | None]]] = {
     "mbpp": {
@@ -54,7 +60,11 @@ PAPER: dict[str, Any] = {
 }
 
 
-def score_in_paper(task: str, method: str, *, extended: bool) -> float | None:
-    """None where the paper has no such score."""
+def score_in_paper(run: Run, extended: bool) -> float | None:
+    """None where the paper has no such score, or the run is of another model than the paper's."""
+    model = str(run.circumstances.get("model", ""))
+    if Path(model).name.lower() != MODEL or run.identity["model"].get("architecture") != "llada":
+        return None
+    task, method = run.identity["task"]["name"], run.identity["method"]["name"]
     base, further, *_ = BY_TASK.get(task, {}).get(method, [None, None])
     return further if extended else base

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from archer.policies.base import Policy
 from archer.policies.prompt_cache import Archer, Eager
 from archer.results.completion import Completion
 from archer.results.step import Step
+from archer.results.trace import first_difference
 from archer.runs.manifest import RunRequest
 from archer.runs.workspace import Arm
 
@@ -39,14 +39,12 @@ def walk(request: RunRequest, prompt: Sequence[int]) -> Stream:
 
 def divergence(first: Stream, second: Stream) -> int | None:
     """The first update after which two runs stand at different responses; None if there is none."""
-    for update, (one, other) in enumerate(zip_longest(first, second), start=1):
-        if (
-            one is None
-            or other is None
-            or not np.array_equal(one.after.response, other.after.response)
-        ):
-            return update
-    return None
+    place = first_difference(first, second, _same_response)
+    return None if place is None else place + 1
+
+
+def _same_response(one: Step[Any], other: Step[Any]) -> bool:
+    return np.array_equal(one.after.response, other.after.response)
 
 
 def loop_of(model: Model, method: Method, policy: Policy) -> Loop[Any]:

@@ -90,14 +90,3 @@ def taken_back(start: trace.Start, updates: Sequence[trace.Update]) -> list[tupl
             found.append((at, response[at]))
             response[at] = start.mask
     return found
-
-
-def first_divergence(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]]) -> int | None:
-    """The update (from 1) after which two trajectories differ; None for equal ones.
-
-    Both begin with the state before the first update. The shorter one's end counts.
-    """
-    for update, (left, right) in enumerate(zip(first, second, strict=False)):
-        if left != right:
-            return update
-    return None if len(first) == len(second) else min(len(first), len(second))

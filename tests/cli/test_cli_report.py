@@ -17,6 +17,7 @@ from archer.runs.evaluation import evaluate
 from archer.runs.folder import Recorded
 from archer.runs.report import runs_page
 from archer.runs.selection import Selection
+from archer_studies.main_paper import score_in_paper
 from runs.toy import Quiet, toy_model, toy_request
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
@@ -89,6 +90,33 @@ def test_one_problem_has_no_interval(tmp_path: Path) -> None:
     page = runs_page([open_run(tmp_path / "run")])
     assert "pass@1 (%)" in page
     assert not re.search(r"\d \[\d", page)
+
+
+@pytest.mark.parametrize(
+    ("model", "architecture", "task", "shown"),
+    [
+        ("GSAI-ML/LLaDA-8B-Instruct", "llada", "mbpp", True),
+        ("checkpoints/llada-8b-instruct", "llada", "mbpp", True),
+        ("GSAI-ML/LLaDA-8B-Base", "llada", "mbpp", False),
+        ("toy", "llada", "mbpp", False),
+        ("GSAI-ML/LLaDA-8B-Instruct", "dream", "mbpp", False),
+        ("GSAI-ML/LLaDA-8B-Instruct", "llada", "gsm8k", False),
+    ],
+)
+def test_the_papers_scores_stand_beside_runs_of_its_model_alone(
+    runs: dict[str, Path], model: str, architecture: str, task: str, shown: bool
+) -> None:
+    run = open_run(runs["first"])
+    identity = {
+        **run.identity,
+        "task": {"name": task},
+        "model": {**run.identity["model"], "architecture": architecture},
+    }
+    circumstances = {**run.circumstances, "model": model}
+    named = replace(run, identity=identity, circumstances=circumstances)
+    page = runs_page([named], published=score_in_paper)
+    assert (">43.6<" in page) == shown
+    assert ("beside runs of the model that it measured" in page) == shown
 
 
 def test_a_folder_of_runs_is_taken_apart(

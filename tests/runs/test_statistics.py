@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.runs.statistics import (
+    Pairs,
     bootstrap,
     geometric_mean,
     holm,
     mcnemar,
     mean,
-    not_worse,
-    paired_difference,
     wilson,
 )
 
@@ -45,6 +44,25 @@ def test_wilson_is_scipys(n: int, data: st.DataObject) -> None:
     assert low == pytest.approx(expected.low, abs=1e-9)
     assert high == pytest.approx(expected.high, abs=1e-9)
     assert low <= passed / n <= high
+
+
+def pairs(only_first: int, only_second: int, n: int) -> Pairs:
+    """Some n problems with these discordant pairs, half of the others solved by both."""
+    both = (n - only_first - only_second) // 2
+    neither = n - only_first - only_second - both
+    first = [True] * only_first + [False] * only_second + [True] * both + [False] * neither
+    second = [False] * only_first + [True] * only_second + [True] * both + [False] * neither
+    return Pairs(first, second)
+
+
+@given(only_first=st.integers(0, 40), only_second=st.integers(0, 40), others=st.integers(0, 40))
+def test_pairs_are_counted_and_tested(only_first: int, only_second: int, others: int) -> None:
+    found = pairs(only_first, only_second, only_first + only_second + others)
+    assert (found.only_first, found.only_second) == (only_first, only_second)
+    assert found.both + found.neither == others
+    assert found.p == mcnemar(only_first, only_second)
+    z = (only_second - only_first) / math.sqrt(max(1, only_first + only_second))
+    assert found.z == z, "exactly: rankings break ties by it"
 
 
 def standard_errors(first: int, second: int, n: int, difference: float) -> float:
@@ -77,7 +95,7 @@ def standard_errors(first: int, second: int, n: int, difference: float) -> float
 def test_the_ends_of_a_paired_interval_are_where_the_score_test_turns(
     first: int, second: int, n: int
 ) -> None:
-    interval = paired_difference(first, second, n)
+    interval = pairs(first, second, n).interval
     assert interval is not None
     low, high = interval
     assert low < (second - first) / n < high
@@ -89,7 +107,7 @@ def test_the_ends_of_a_paired_interval_are_where_the_score_test_turns(
 def test_a_paired_interval_has_a_width_and_a_mirror(n: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, n))
     second = data.draw(st.integers(0, n - first))
-    interval, mirrored = paired_difference(first, second, n), paired_difference(second, first, n)
+    interval, mirrored = pairs(first, second, n).interval, pairs(second, first, n).interval
     assert interval is not None
     assert mirrored is not None
     assert -1 <= interval[0] < interval[1] <= 1
@@ -98,8 +116,8 @@ def test_a_paired_interval_has_a_width_and_a_mirror(n: int, data: st.DataObject)
 
 
 def test_of_one_problem_nothing_can_be_said() -> None:
-    assert paired_difference(0, 0, 1) is None
-    equal = paired_difference(0, 0, 15)
+    assert pairs(0, 0, 1).interval is None
+    equal = pairs(0, 0, 15).interval
     assert equal is not None
     assert equal[1] == pytest.approx(0.2039, abs=1e-3), "no discordant pair of 15 is not never"
 
@@ -149,14 +167,16 @@ def test_not_worse_is_the_score_test(wins: int, losses: int, concordant: int) ->
     chance = likeliest_loss(wins, losses, n, margin)
     variance = n * (2 * chance - margin - margin**2)
     z = (wins - losses + n * margin) / math.sqrt(variance)
-    assert not_worse(wins, losses, n, margin) == pytest.approx(scipy_stats.norm.sf(z), abs=1e-4)
+    assert pairs(wins, losses, n).not_worse(margin) == pytest.approx(
+        scipy_stats.norm.sf(z), abs=1e-4
+    )
 
 
 def test_not_worse_at_the_margin_and_without_problems() -> None:
-    assert not_worse(0, 4, 200, 0.02) == pytest.approx(0.5)
-    assert not_worse(0, 0, 0, 0.02) == 1.0
-    assert not_worse(0, 0, 1000, 0.02) < 1e-4
-    assert not_worse(0, 0, 50, 0.0) == 1.0
+    assert pairs(0, 4, 200).not_worse(0.02) == pytest.approx(0.5)
+    assert pairs(0, 0, 0).not_worse(0.02) == 1.0
+    assert pairs(0, 0, 1000).not_worse(0.02) < 1e-4
+    assert pairs(0, 0, 50).not_worse(0.0) == 1.0
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))

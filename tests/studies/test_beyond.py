@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
 from archer.results.step import Kind
-from archer.runs.statistics import not_worse
+from archer.runs.statistics import Pairs
 from archer.runs.workspace import FULL, Workspace
 from archer.tasks import Data
 from archer_studies import confirm, confirm_doubt, mechanism, refresh, tail
@@ -250,11 +250,10 @@ def test_verdicts_are_kept_problem_by_problem(source: str, workspace: Workspace)
             if each["method"] == "saber"
             and (each["model"], each["task"]) == (row["model"], row["task"])
         )
-        pairs = list(zip(row["solved"], saber["solved"], strict=True))
-        won, lost = pairs.count(("1", "0")), pairs.count(("0", "1"))
-        assert len(pairs) == row["n"]
-        assert (won, lost) == (row["base_only"], row["base_only_other"])
-        assert row["not_worse_p"] == not_worse(won, lost, row["n"], MARGIN)
+        pairs = Pairs(*([digit == "1" for digit in each["solved"]] for each in (row, saber)))
+        assert pairs.n == row["n"]
+        assert (pairs.only_first, pairs.only_second) == (row["base_only"], row["base_only_other"])
+        assert row["not_worse_p"] == pytest.approx(pairs.not_worse(MARGIN), abs=1e-12)
         assert row["as_saber"].count("1") == row["same_completions"]
         assert row["solved"].count("1") == round(row["base"] * row["n"] / 100)
         assert row["speedup_predicted"] == pytest.approx(1 / row["cost"])

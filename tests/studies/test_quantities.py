@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from archer.pages.trajectory import Trajectory
 from archer.results.completion import Completion, Seconds
-from archer.results.trace import Placed, Start, Update
+from archer.results.trace import Placed, Start, Update, first_difference
 from archer.tasks import Sample
 from archer_studies.age import nearest_age, parted, versus
 from archer_studies.arms import published, value
@@ -21,7 +21,7 @@ from archer_studies.prompt_length import averaged, ratio_of_medians, timed
 from archer_studies.radius import selected
 from archer_studies.response_length import tiled
 from archer_studies.rollback import activity, revisions
-from archer_studies.trajectories import Told, first_divergence, revised_between, taken_back
+from archer_studies.trajectories import Told, revised_between, taken_back
 from studies.tiny_workspace import made_arm
 
 MASK = 9
@@ -113,11 +113,11 @@ def test_revised_is_what_the_definition_over_all_pairs_of_states_says(
         ([[9, 9], [1, 2]], [[9, 9], [1, 2], [1, 3]], 2),
     ],
 )
-def test_first_divergence(
+def test_first_difference(
     first: list[list[int]], second: list[list[int]], update: int | None
 ) -> None:
-    assert first_divergence(first, second) == update
-    assert first_divergence(second, first) == update
+    assert first_difference(first, second) == update
+    assert first_difference(second, first) == update
 
 
 def test_the_radius_is_the_best_on_dev_and_the_cheaper_of_equals() -> None:
@@ -158,7 +158,7 @@ def test_rules_are_compared_by_discordant_pairs() -> None:
     lost = {"passed": False, "tokens": [2]}
     by_distance = made_arm(dict.fromkeys("abcd", kept))
     by_age = made_arm({"a": kept, "b": lost, "c": lost, "d": lost})
-    assert list(parted(by_age, eager).values()) == [False, True, True, True]
+    assert parted(by_age, eager) == [False, True, True, True]
     assert versus(by_distance, by_age, eager) == {"score_p": 0.25, "parted_p": 0.25}
 
 

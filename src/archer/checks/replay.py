@@ -6,6 +6,7 @@ The table below maps the recorded names to ours.  Nothing here is tolerant but t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +19,7 @@ from archer.errors import BadModel, BadRequest, BadTrace
 from archer.methods.build import build
 from archer.model import Model, load
 from archer.results.step import Kind, Step
-from archer.results.trace import read_lines
+from archer.results.trace import first_difference, read_lines
 
 THRESHOLD_TOLERANCE = 1e-4
 
@@ -163,9 +164,9 @@ def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
         recorded = getattr(case, name)
         if recorded is None:
             continue
-        update = _first_difference(recorded, values, THRESHOLD_TOLERANCE if name == "tau" else 0)
-        if update is not None:
-            found.append(Mismatch(case.id, name, update))
+        place = first_difference(recorded, values, _close if name == "tau" else operator.eq)
+        if place is not None:
+            found.append(Mismatch(case.id, name, place + 1))
     return found
 
 
@@ -187,15 +188,8 @@ def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
         raise BadTrace(f"The recorded case {case.id!r} cannot be run: {error}") from error
 
 
-def _first_difference(
-    recorded: Sequence[Any], happened: Sequence[Any], tolerance: float
-) -> int | None:
-    """The update (from 1) at which two sequences part; the shorter one's end counts."""
-    for update, (left, right) in enumerate(zip(recorded, happened, strict=False), start=1):
-        same = abs(left - right) <= tolerance if tolerance else left == right
-        if not same:
-            return update
-    return None if len(recorded) == len(happened) else min(len(recorded), len(happened)) + 1
+def _close(recorded: float, happened: float) -> bool:
+    return abs(recorded - happened) <= THRESHOLD_TOLERANCE
 
 
 def _positions(chosen: Sequence[bool]) -> list[int]:

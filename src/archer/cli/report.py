@@ -29,6 +29,7 @@ def report(
     from archer.runs.comparison import open_run
     from archer.runs.folder import MANIFEST
     from archer.runs.report import runs_page
+    from archer_studies.main_paper import score_in_paper
 
     if not runs:
         raise BadRequest("Give at least one run folder; `archer eval` makes one.")
@@ -37,7 +38,7 @@ def report(
         inside = sorted(each.parent for each in path.glob(f"*/{MANIFEST}"))
         folders += inside if inside and not is_there(path / MANIFEST) else [path]
     command = shlex.join(["archer", "report", *map(str, runs), "-o", str(output)])
-    page = runs_page([open_run(path) for path in folders], command)
+    page = runs_page([open_run(path) for path in folders], command, score_in_paper)
     replace_file(output, page.encode(errors="backslashreplace"))
     write_line(str(output))
     return 0

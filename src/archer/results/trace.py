@@ -8,9 +8,11 @@ about the generation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from archer.request import Request
 
 VERSION = 1
+Item = TypeVar("Item")
 _ACCEPTED, _REPLACED, _REMASKED = int(ACCEPTED), int(REPLACED), int(REMASKED)
 
 
@@ -278,6 +281,17 @@ def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
         for at in event.remasked:
             response[at] = start.mask
         yield list(response)
+
+
+def first_difference(
+    first: Iterable[Item], second: Iterable[Item], same: Callable[[Item, Item], bool] = operator.eq
+) -> int | None:
+    """The place, from 0, where two sequences part; None for equal ones. The end of the shorter counts."""
+    over: Any = object()
+    for place, (left, right) in enumerate(zip_longest(first, second, fillvalue=over)):
+        if left is over or right is over or not same(left, right):
+            return place
+    return None
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,12 +14,10 @@ from archer.runs.labels import labels, own_label
 from archer.runs.manifest import differences
 from archer.runs.reading import REMEDY
 from archer.runs.statistics import (
-    Interval,
+    Pairs,
     bootstrap,
     geometric_mean,
-    mcnemar,
     mean,
-    paired_difference,
     ratio_of_sums,
     wilson,
 )
@@ -142,33 +140,23 @@ def _some(names: set[str]) -> str:
 
 
 def _paired(first: Run, second: Run, keys: Sequence[str], suite: str) -> dict[str, Any]:
-    pairs = [
-        (first.recorded.grades[key].passed(suite), second.recorded.grades[key].passed(suite))
-        for key in keys
-    ]
-    counts = {
-        "both": pairs.count((True, True)),
-        "only_first": pairs.count((True, False)),
-        "only_second": pairs.count((False, True)),
-        "neither": pairs.count((False, False)),
-    }
-    wins = [sum(pair[side] for pair in pairs) for side in (0, 1)]
+    pairs = Pairs(
+        *([run.recorded.grades[key].passed(suite) for key in keys] for run in (first, second))
+    )
+    wins = [sum(side) for side in (pairs.first, pairs.second)]
     return {
-        **counts,
-        "score_first": wins[0] / len(pairs),
-        "score_first_interval": list(wilson(wins[0], len(pairs))),
-        "score_second": wins[1] / len(pairs),
-        "score_second_interval": list(wilson(wins[1], len(pairs))),
-        "difference": (wins[1] - wins[0]) / len(pairs),
-        "difference_interval": _listed(
-            paired_difference(counts["only_first"], counts["only_second"], len(pairs))
-        ),
-        "mcnemar_p": mcnemar(counts["only_first"], counts["only_second"]),
+        "both": pairs.both,
+        "only_first": pairs.only_first,
+        "only_second": pairs.only_second,
+        "neither": pairs.neither,
+        "score_first": wins[0] / pairs.n,
+        "score_first_interval": list(wilson(wins[0], pairs.n)),
+        "score_second": wins[1] / pairs.n,
+        "score_second_interval": list(wilson(wins[1], pairs.n)),
+        "difference": (wins[1] - wins[0]) / pairs.n,
+        "difference_interval": pairs.interval and list(pairs.interval),
+        "mcnemar_p": pairs.p,
     }
-
-
-def _listed(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else list(interval)
 
 
 def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -10,7 +10,7 @@ from itertools import groupby
 from archer.pages.figures import Labels, Series, frontier
 from archer.pages.page import Part, Player, Section, page
 from archer.pages.player import player_data
-from archer.pages.tables import Column, Table, Value
+from archer.pages.tables import Cell, Column, Table, Value
 from archer.pages.trajectory import check_pair, trajectories
 from archer.runs.comparison import Run, compare, told_apart
 from archer.runs.conclusions import NOT_IN_TURN, conclusion
@@ -18,7 +18,6 @@ from archer.runs.faults import BadRun
 from archer.runs.folder import SUMMARY, TRACES, read_summary
 from archer.runs.labels import in_order
 from archer.runs.records import Summary
-from archer_studies.main_paper import score_in_paper
 
 PERCENT = 100.0
 MOST_PLAYERS = 50
@@ -27,11 +26,21 @@ MOST_OPEN = 20
 """Verdicts beyond this many are closed until somebody opens them."""
 
 
-def runs_page(runs: Sequence[Run], command: str = "") -> str:
+Published = Callable[[Run, bool], float | None]
+"""The score of a run's method on its task, or the extended one, as published for the run's very model."""
+
+
+def _unpublished(run: Run, extended: bool) -> None:
+    return None
+
+
+def runs_page(runs: Sequence[Run], command: str = "", published: Published = _unpublished) -> str:
     """What was compared on what and what came of it, then one section per task."""
     groups = groupby(sorted(runs, key=_task), key=_task)
     by_task = {task: told_apart(list(group)) for task, group in groups}
-    sections = [each for task, group in by_task.items() for each in _sections(task, group)]
+    sections = [
+        each for task, group in by_task.items() for each in _sections(task, group, published)
+    ]
     message = [each for group in by_task.values() for each in _message(group, len(by_task) > 1)]
     return page(_title(by_task), sections, lead=_lead(runs, command), message=message)
 
@@ -64,17 +73,17 @@ def _task(run: Run) -> str:
     return str(run.identity["task"]["name"])
 
 
-def _sections(task: str, runs: list[Run]) -> Iterator[Section]:
+def _sections(task: str, runs: list[Run], published: Published) -> Iterator[Section]:
     """What there is to say about a task, and below it every verdict, closed where they are many."""
-    yield Section(task, list(_parts(task, runs)))
+    yield Section(task, list(_parts(task, runs, published)))
     verdicts = _verdicts(runs)
     folded = len(verdicts.rows) > MOST_OPEN
     yield Section(f"{task}, problem by problem", [verdicts], folded=folded)
 
 
-def _parts(task: str, runs: list[Run]) -> Iterator[Part]:
+def _parts(task: str, runs: list[Run], published: Published) -> Iterator[Part]:
     summaries = [_summary(run) for run in runs]
-    yield _scores(task, runs, summaries)
+    yield _scores(task, runs, summaries, published)
     if len(runs) > 1:
         metric = runs[0].identity["evaluator"]["metric"]
         yield frontier(
@@ -118,25 +127,24 @@ def _verdict(run: Run, key: str) -> str:
     return ", ".join(f"{suite} {each.verdict}" for suite, each in grade.suites.items())
 
 
-def _scores(task: str, runs: list[Run], summaries: list[Summary]) -> Table:
+def _scores(task: str, runs: list[Run], summaries: list[Summary], published: Published) -> Table:
     metric = runs[0].identity["evaluator"]["metric"]
     names = [name for name in (metric, f"{metric}_extended") if name in summaries[0].scores]
     costs = ("seconds", "updates", "full_passes", "cached_passes")
-    rows = []
+    rows: list[list[Cell]] = []
     for run, summary in zip(runs, summaries, strict=True):
-        scores = [_value(run, summary, name, extended=name != metric) for name in names]
+        scores = [
+            replace(_percent(summary, name), paper=published(run, name != metric)) for name in names
+        ]
         each = summary.per_problem
         spent = (each[name] for name in costs)
         rows.append([run.label, summary.n, *scores, *spent, summary.refresh_fraction])
     columns = [Column("run"), Column("n", 0), *(Column(f"{name} (%)", 1) for name in names)]
     columns += [Column("seconds", 3), Column("updates", 1), Column("full", 1), Column("cached", 1)]
     notes = ["Seconds, updates and passes are per problem; intervals are Wilson's, 95 %."]
+    if any(value.paper is not None for row in rows for value in row if isinstance(value, Value)):
+        notes.append("The paper's column stands beside runs of the model that it measured.")
     return Table(task, [*columns, Column("refreshes")], rows, notes)
-
-
-def _value(run: Run, summary: Summary, name: str, *, extended: bool) -> Value:
-    paper = score_in_paper(_task(run), run.identity["method"]["name"], extended=extended)
-    return replace(_percent(summary, name), paper=paper)
 
 
 def _percent(summary: Summary, name: str) -> Value:

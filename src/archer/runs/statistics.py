@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import TypeVar
 
@@ -33,29 +36,86 @@ def mcnemar(only_first: int, only_second: int) -> float:
     return min(1.0, 2 * tail / (1 << discordant))
 
 
-def paired_difference(only_first: int, only_second: int, n: int) -> Interval | None:
-    """95 % score interval of the second share minus the first, of the same n problems; Tango's.
+def tango_z(only_first: int, only_second: int, n: int, difference: float) -> float:
+    """How far the counts are from this difference of the shares, second minus first, in standard errors.
 
-    It has a width where no pair is discordant, too, because zero of a few is not never. None for one
-    problem, about which nothing can be said.
+    Tango's score test (1998): the variance is the likeliest one under exactly this difference, so it stays
+    sensible where few pairs or none are discordant.
     """
-    if n < 2:
-        return None
-    seen = (only_second - only_first) / n
+    slope = (2 * n - only_second + only_first) * difference - only_first - only_second
+    product = 8 * n * only_first * difference * (1 - difference)
+    rare = (math.sqrt(max(0.0, slope * slope + product)) - slope) / 2
+    variance = rare + n * difference * (1 - difference)
+    gap = only_second - only_first - n * difference
+    return gap / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, gap)
 
-    def distance(difference: float) -> float:
-        """How far the counts are from this difference, in standard errors of it."""
-        slope = (2 * n - only_second + only_first) * difference - only_first - only_second
-        product = 8 * n * only_first * difference * (1 - difference)
-        rare = (math.sqrt(max(0.0, slope * slope + product)) - slope) / (4 * n)
-        spread = n * (2 * rare + difference * (1 - difference))
-        gap = only_second - only_first - n * difference
-        return gap / math.sqrt(spread) if spread > 0 else math.copysign(math.inf, gap)
 
-    return (
-        _crossing(distance, NORMAL_95, -1.0, seen),
-        _crossing(distance, -NORMAL_95, seen, 1.0),
-    )
+@dataclass(frozen=True)
+class Pairs:
+    """Two yes-or-no outcomes of the same problems, and what the discordant ones say about a difference."""
+
+    first: Sequence[bool]
+    second: Sequence[bool]
+
+    @cached_property
+    def _counts(self) -> Counter[tuple[bool, bool]]:
+        return Counter(zip(self.first, self.second, strict=True))
+
+    @property
+    def n(self) -> int:
+        return len(self.first)
+
+    @property
+    def both(self) -> int:
+        return self._counts[True, True]
+
+    @property
+    def only_first(self) -> int:
+        return self._counts[True, False]
+
+    @property
+    def only_second(self) -> int:
+        return self._counts[False, True]
+
+    @property
+    def neither(self) -> int:
+        return self._counts[False, False]
+
+    @property
+    def p(self) -> float:
+        """Exact McNemar, two-sided."""
+        return mcnemar(self.only_first, self.only_second)
+
+    @property
+    def z(self) -> float:
+        """McNemar's z, above 0 where the second holds more often; 0 without a discordant pair."""
+        discordant = self.only_first + self.only_second
+        return tango_z(self.only_first, self.only_second, self.n, 0.0) if discordant else 0.0
+
+    @property
+    def interval(self) -> Interval | None:
+        """95 % score interval of the second share minus the first, Tango's; None of one problem.
+
+        It has a width where no pair is discordant, too, because zero of a few is not never.
+        """
+        if self.n < 2:
+            return None
+        seen = (self.only_second - self.only_first) / self.n
+
+        def distance(difference: float) -> float:
+            return tango_z(self.only_first, self.only_second, self.n, difference)
+
+        return (
+            _crossing(distance, NORMAL_95, -1.0, seen),
+            _crossing(distance, -NORMAL_95, seen, 1.0),
+        )
+
+    def not_worse(self, margin: float) -> float:
+        """One-sided p of "the first share is lower than the second by `margin` or more"."""
+        if not self.n:
+            return 1.0
+        z = tango_z(self.only_first, self.only_second, self.n, margin)
+        return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
 def _crossing(
@@ -98,25 +158,6 @@ def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
 def geometric_mean(values: Sequence[float]) -> float:
     """Of ratios above 0."""
     return math.exp(mean([math.log(value) for value in values]))
-
-
-def not_worse(only_first: int, only_second: int, n: int, margin: float) -> float:
-    """One-sided p of "the first share is lower than the second by `margin` or more", for paired shares.
-
-    Tango's score test (1998): the variance is the likeliest one under a difference of exactly -margin, so it
-    stays sensible where few pairs or none are discordant.
-    """
-    if n == 0:
-        return 1.0
-    a = 2.0 * n
-    b = -(only_first + only_second) - (2 * n - only_first + only_second) * margin
-    c = only_second * margin * (1.0 + margin)
-    second = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
-    variance = n * (2 * second - margin * (1.0 + margin))
-    difference = only_first - only_second + n * margin
-    if variance <= 0:
-        return 0.0 if difference > 0 else 1.0
-    return 0.5 * math.erfc(difference / math.sqrt(2 * variance))
 
 
 def holm(chances: Sequence[float]) -> list[float]:

@@ -76,6 +76,10 @@ class Arm:
     def passed(self, key: str, suite: str = "base") -> bool:
         return self.run.recorded.grades[key].passed(suite)
 
+    def solved(self, suite: str = "base") -> list[bool]:
+        """Of every problem whether it passed."""
+        return [self.passed(key, suite) for key in self.keys]
+
     def counted(self, key: str) -> int:
         """Operations of all passes of a problem, as they were made."""
         found = self.run.recorded.samples[key].operations

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from archer.errors import BadRequest
+from archer.pages.figures import undominated
 from archer.runs.conclusions import SURE
-from archer.runs.statistics import holm, mcnemar, wilson
+from archer.runs.statistics import Pairs, holm, wilson
 from archer.tune.halving import Seen
 
 PERCENT = 100.0
@@ -50,11 +51,9 @@ class Choice:
 
 def frontier(seen: Mapping[str, Seen]) -> list[str]:
     """Who is beaten by nobody in both score and cost, cheapest first; of equals the first by name."""
-    found: list[str] = []
-    for label in sorted(seen, key=lambda name: (seen[name].cost, -seen[name].score, name)):
-        if not found or seen[label].score > seen[found[-1]].score:
-            found.append(label)
-    return found
+    first: dict[tuple[float, float], str]
+    first = {(seen[label].cost, seen[label].score): label for label in sorted(seen, reverse=True)}
+    return [first[point] for point in undominated(list(first))]
 
 
 def choose(seen: Mapping[str, Seen], reference: str, goal: Goal) -> Choice:
@@ -80,23 +79,16 @@ def choose(seen: Mapping[str, Seen], reference: str, goal: Goal) -> Choice:
 
 def as_good(mine: Seen, other: Seen) -> bool:
     """Whether the loss against another one is within one standard error of the paired difference."""
-    n = len(mine.solved)
-    lost = sum(b and not a for a, b in zip(mine.solved, other.solved, strict=True))
-    won = sum(a and not b for a, b in zip(mine.solved, other.solved, strict=True))
-    return lost - won <= math.sqrt(max(0.0, won + lost - (lost - won) ** 2 / n))
+    both = Pairs(mine.solved, other.solved)
+    loss, discordant = both.only_second - both.only_first, both.only_second + both.only_first
+    return loss <= math.sqrt(max(0.0, discordant - loss**2 / both.n))
 
 
 def apart(seen: Mapping[str, Seen], label: str) -> dict[str, float]:
     """How likely the others' scores differ that much from this one's by chance, adjusted for their number."""
     others = [name for name in seen if name != label]
-    chances = [mcnemar(*discordant(seen[label], seen[name])) for name in others]
+    chances = [Pairs(seen[label].solved, seen[name].solved).p for name in others]
     return dict(zip(others, holm(chances), strict=True))
-
-
-def discordant(mine: Seen, other: Seen) -> tuple[int, int]:
-    """Problems that only the first, and that only the second one solves."""
-    pairs = list(zip(mine.solved, other.solved, strict=True))
-    return pairs.count((True, False)), pairs.count((False, True))
 
 
 def _warnings(seen: Mapping[str, Seen], label: str, goal: Goal) -> list[str]:

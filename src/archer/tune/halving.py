@@ -15,6 +15,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from archer.runs.statistics import Pairs
+
 FINALISTS = 8
 """Nobody leaves any more when so few are left: a frontier needs points."""
 CALIBRATED = 2
@@ -69,9 +71,7 @@ def rounds(candidates: int, finalists: int = FINALISTS) -> list[int]:
 
 def outdone(mine: Seen, other: Seen) -> float:
     """How clearly another one solves more of the same problems, in standard errors: McNemar's z."""
-    better = sum(b and not a for a, b in zip(mine.solved, other.solved, strict=True))
-    worse = sum(a and not b for a, b in zip(mine.solved, other.solved, strict=True))
-    return (better - worse) / math.sqrt(better + worse) if better + worse else 0.0
+    return Pairs(mine.solved, other.solved).z
 
 
 def dominated(label: str, seen: Mapping[str, Seen]) -> float:

@@ -9,9 +9,9 @@ from archer.methods.presets import Preset
 from archer.pages.figures import Labels, Series
 from archer.pages.figures import frontier as drawn
 from archer.pages.tables import Column, Table, Value
-from archer.runs.statistics import wilson
+from archer.runs.statistics import Pairs, wilson
 from archer.tune.candidates import REFERENCE
-from archer.tune.choice import PERCENT, Choice, Goal, apart, choose, discordant, frontier
+from archer.tune.choice import PERCENT, Choice, Goal, apart, choose, frontier
 from archer.tune.search import Found, Search
 from archer_studies.study import Presented, Row
 
@@ -71,8 +71,8 @@ def _rows(found: Found, choice: Choice) -> list[Row]:
             "chosen": label == choice.label,
         }
         if label in chances and choice.label is not None:
-            lost, won = discordant(finalists[choice.label], seen)
-            row |= {"won": won, "lost": lost, "p": chances[label]}
+            both = Pairs(finalists[choice.label].solved, seen.solved)
+            row |= {"won": both.only_second, "lost": both.only_first, "p": chances[label]}
         rows.append(row)
     return sorted(rows, key=lambda row: (not row["finalist"], row["cost"], row["arm"]))
 
