@@ -22,6 +22,8 @@ from archer.methods.catalogue import DECODERS as OWN
 from archer.methods.extensions import Extended
 from archer.methods.settings import DECODERS, POLICIES
 from archer.model import Model, load
+from archer.passes.canvas import Canvas, Flags, Scope
+from archer.passes.memory import Memory
 from archer.policies.blockwise import Dual
 from archer.policies.prompt_cache import Archer, Eager
 from archer.tasks import ALL_TASKS, TASKS, open_task
@@ -77,7 +79,7 @@ def test_a_method_names_and_tells_itself() -> None:
         (Method(Saber()), {"radius": 3}, "cannot be given the setting 'radius' as well"),
         (Method(Saber()), {"preset": "paper"}, "cannot be given a preset as well"),
         (Method(Saber()), {"length": 0}, "length must be a whole number, at least 1"),
-        (Method(object()), {}, "has no reads, draws, check, start, limit, settled, canvas, step"),  # type: ignore[arg-type]
+        (Method(object()), {}, "has no attention, reads, draws, check, blocks"),  # type: ignore[arg-type]
         (Method(Saber, Eager()), {}, "is a class: make one of it"),  # type: ignore[arg-type]
         (Method(Saber(), 8), {}, "The policy of the method .* has no answers"),  # type: ignore[arg-type]
         (Method(Saber(block=5), length=8), {}, "does not divide the length"),
@@ -111,6 +113,33 @@ def test_a_decoder_need_not_inherit_anything(pocket: Model) -> None:
     (mine,) = pocket.generate(PROMPT, Method(Bare(), length=16))
     (theirs,) = pocket.generate(PROMPT, "confidence", length=16)
     assert mine.tokens == theirs.tokens
+
+
+class Unfinished:
+    """Has what a pass asks for, and not what the engine asks for."""
+
+    answers = Scope.RESPONSE
+    block_causal = False
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
+        return canvas.everything()
+
+
+def test_a_policy_says_all_that_the_engine_asks_or_is_refused_by_name(pocket: Model) -> None:
+    lacking = "has no why, counts_passes, rebuilds, features, .*inside_layers"
+    half: Any = Unfinished()
+    with pytest.raises(
+        BadRequest, match=f"The policy of the method 'saber\\+unfinished' {lacking}"
+    ):
+        pocket.generate(PROMPT, Method(Saber(), half), length=16)
+
+
+def test_refusals_name_the_caches_of_other_packages(install: Installer, pocket: Model) -> None:
+    install()
+    with pytest.raises(
+        Incompatible, match=r"the whole response: eager, .* dllm-cache or forgetful"
+    ):
+        build("saber+dkv-decode", {})
 
 
 def test_entry_points_add_names_and_take_none(install: Installer) -> None:
@@ -169,7 +198,11 @@ def test_the_command_line_lists_and_uses_them(install: Installer, capsys: Captur
         ("archer.decoders", "foreign_parts:Nothing", "AttributeError"),
         ("archer.decoders", "no_such_module:Thing", "ModuleNotFoundError"),
         ("archer.decoders", "foreign_parts:NOT_A_DECODER", "TypeError: it must be a pydantic"),
-        ("archer.decoders", "foreign_parts:Forgetful", "TypeError: it has no reads, draws"),
+        (
+            "archer.decoders",
+            "foreign_parts:Forgetful",
+            "TypeError: it has no attention, reads, draws",
+        ),
         ("archer.policies", "foreign_parts:Slow", "TypeError: it has no answers"),
         ("archer.tasks", "foreign_parts:Slow", "TypeError: it must be a subclass"),
     ],

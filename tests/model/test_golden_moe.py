@@ -352,9 +352,9 @@ def test_and_what_is_not_the_same_differs(name: str, left: str, right: str) -> N
     ("method", "phrase"),
     [
         ("wino", "columns after the response"),
-        ("fast-dllm-cache", "Choose archer, late, surprise, age or eager"),
-        ("dllm-cache", "Choose archer, late, surprise, age or eager"),
-        ("saber+dkv-greedy", "Choose archer, late, surprise, age or eager"),
+        ("fast-dllm-cache", "Choose eager, archer, late, surprise or age"),
+        ("dllm-cache", "Choose eager, archer, late, surprise or age"),
+        ("saber+dkv-greedy", "Choose eager, archer, late, surprise or age"),
     ],
 )
 def test_what_does_not_go_with_block_causal_attention_is_refused(method: str, phrase: str) -> None:

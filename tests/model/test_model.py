@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from archer import model as module
-from archer.errors import ArcherError, BadModel, BadRequest
+from archer.decoders.base import Attention
+from archer.errors import ArcherError, BadModel, BadRequest, Incompatible, TooLong
 from archer.methods.build import build
+from archer.methods.settings import DECODERS
 from archer.model import Model, load
 from archer.network.pieces import compiled as compiled_pieces
 from archer.request import LongerThanTrained
@@ -45,6 +47,23 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Model:
 def no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any attempt to start decoding fails the test."""
     monkeypatch.setattr(module, "Loop", lambda *_, **__: pytest.fail("a pass was about to start"))
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_request_is_checked_without_starting_its_decoder(
+    bare: Model, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """WINO's canvas holds a square of the length: laid out before the check it would be gigabytes."""
+    kind = DECODERS[name].make
+    for verb in ("start", "canvas"):
+        monkeypatch.setattr(kind, verb, lambda *_: pytest.fail("the decoder was run"))
+    if kind.attention is Attention.BLOCK_CAUSAL:
+        with pytest.raises(Incompatible, match="is made for block-causal attention"):
+            bare.generate([1, 2], name, length=60_000)
+        return
+    with pytest.raises(TooLong, match="A prompt of 2 tokens and a response of 60000 need 60002"):
+        bare.generate([1, 2], name, length=60_000)
+    assert bare.request([1, 2], name, length=64).method.length == 64
 
 
 def test_a_text_its_ids_and_a_batch_of_both_give_the_same_answer(llada: Model) -> None:

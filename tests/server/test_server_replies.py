@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from archer.decoders.wino import Wino
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model
 from archer.results.trace import End, Start, Update, updates
@@ -387,6 +388,24 @@ REFUSED: dict[str, tuple[int, dict[str, Any], str | None, str]] = {
         "max_tokens",
         "longer than this server allows",
     ),
+    "length as a real number": (
+        400,
+        {"archer": {"settings": {"length": 60000.0}}},
+        "max_tokens",
+        "longer than this server allows",
+    ),
+    "length as a text": (
+        400,
+        {"archer": {"settings": {"length": "60000"}}},
+        "max_tokens",
+        "longer than this server allows",
+    ),
+    "length without a number": (
+        400,
+        {"archer": {"settings": {"length": "long"}}},
+        None,
+        "length must be a whole number",
+    ),
     "block": (400, {"max_tokens": 9, "archer": {"settings": {"block": 4}}}, None, "block"),
     "positions": (400, {"max_tokens": 1024}, "max_tokens", "positions"),
     "special token": (
@@ -410,6 +429,18 @@ def test_refusals_come_before_the_first_byte(client: Client, name: str, stream: 
     assert error["type"] == "invalid_request_error"
     assert error["param"] == param
     assert phrase in error["message"]
+
+
+@pytest.mark.parametrize("length", [60_000, 60_000.0, "60000"])
+def test_nothing_is_laid_out_for_a_response_that_is_too_long(
+    client: Client, monkeypatch: pytest.MonkeyPatch, length: object
+) -> None:
+    """WINO's canvas has a square of the length, which would be gigabytes here."""
+    laid_out: list[str] = []
+    for verb in ("check", "start", "canvas"):
+        monkeypatch.setattr(Wino, verb, lambda *_, verb=verb: laid_out.append(verb))
+    reply = client.ask(model="pocket@wino", archer={"settings": {"length": length}})
+    assert (reply.status, laid_out) == (400, [])
 
 
 def test_what_is_too_long_has_the_code_that_clients_look_for(client: Client) -> None:

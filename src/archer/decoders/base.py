@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self, TypeVar
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -110,8 +111,23 @@ class Decision:
         return Decision(*(getattr(self, item.name)[chosen] for item in fields(self)))
 
 
+class Attention(StrEnum):
+    """Which models a decoder is for."""
+
+    ANY = "any"
+    FULL = "full attention"
+    """It asks about columns after the response, which would belong to no block."""
+    BLOCK_CAUSAL = "block-causal attention"
+    """It says itself which columns a block sees."""
+
+
 class Decoder(Protocol[State]):
     """The three verbs and what a rule declares.  Implementations are frozen dataclasses of settings."""
+
+    @property
+    def attention(self) -> Attention:
+        """Which models it is for; declared, because a request is checked before anything is laid out."""
+        ...
 
     @property
     def reads(self) -> Scope:
@@ -125,6 +141,10 @@ class Decoder(Protocol[State]):
 
     def check(self, length: int) -> None:
         """Refuse settings that do not fit a response of this length."""
+        ...
+
+    def blocks(self, length: int) -> int:
+        """Blocks in which a response of this length is decoded; 1 where it is decoded as a whole."""
         ...
 
     def start(self, prompt: Prompt, length: int) -> State:
@@ -146,6 +166,15 @@ class Decoder(Protocol[State]):
     def step(self, state: State, logits: Logits) -> tuple[State, Decision]:
         """One update.  Pure."""
         ...
+
+
+class Rule:
+    """Base of the decoders of this package: what most of them declare alike."""
+
+    attention: ClassVar[Attention] = Attention.ANY
+
+    def blocks(self, length: int) -> int:
+        return 1
 
 
 def blank(prompt: Prompt, length: int) -> DecodeState:

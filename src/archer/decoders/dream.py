@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import (
     Decision,
     DecodeState,
+    Rule,
     blank,
     chance,
     ended,
@@ -30,7 +31,7 @@ from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)
-class Dream:
+class Dream(Rule):
     """At time t an update fills the share 1 - s/t of the masks that are left; all of them at the last."""
 
     steps: Annotated[int, Field(ge=1)] | None = None

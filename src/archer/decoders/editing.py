@@ -12,14 +12,14 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, leading, whole_block
+from archer.decoders.base import Decision, Rule, leading, whole_block
 from archer.decoders.blocks import BlockState
 from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)
-class Editing:
+class Editing(Rule):
     """Fill masks at `fill`, the surest if there is none; replace a token when another reaches `edit`."""
 
     fill: Annotated[float, Field(ge=0, le=1)] = 0.95
@@ -41,6 +41,9 @@ class Editing:
 
     def check(self, length: int) -> None:
         whole_block(self.block, length)
+
+    def blocks(self, length: int) -> int:
+        return length // whole_block(self.block, length)
 
     def start(self, prompt: Prompt, length: int) -> BlockState:
         self.check(length)

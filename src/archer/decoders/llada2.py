@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, grow, kept, leading
+from archer.decoders.base import Attention, Decision, DecodeState, Rule, blank, grow, kept, leading
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
 from archer.errors import BadRequest
@@ -109,7 +109,7 @@ def _ends(lengths: Ints, length: int, size: int) -> Ints:
 
 
 @dataclass(frozen=True)
-class _Sampler:
+class _Sampler(Rule):
     """What both versions share."""
 
     block: Annotated[int, Field(ge=1)] = 32
@@ -125,12 +125,18 @@ class _Sampler:
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Only so many of the likeliest tokens are drawn; all of them when left out."""
 
+    attention = Attention.BLOCK_CAUSAL
+
     @property
     def draws(self) -> bool:
         return self.temperature > 0
 
     def check(self, length: int) -> None:
         """Any length will do."""
+
+    def blocks(self, length: int) -> int:
+        """At most: the first may begin with prompt tokens."""
+        return -(-length // self.block) + 1
 
     def start(self, prompt: Prompt, length: int) -> AbsoluteState:
         self.check(length)

@@ -11,14 +11,14 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, kept, leading, whole_block
+from archer.decoders.base import Decision, Rule, kept, leading, whole_block
 from archer.decoders.blocks import BlockState
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
 from archer.passes.logits import Answers, Candidates, Logits
 
 
 @dataclass(frozen=True)
-class Parallel:
+class Parallel(Rule):
     """What the three rules share; `_accept` is the rule."""
 
     block: Annotated[int, Field(ge=1)] | None = None
@@ -36,6 +36,9 @@ class Parallel:
 
     def check(self, length: int) -> None:
         whole_block(self.block, length)
+
+    def blocks(self, length: int) -> int:
+        return length // whole_block(self.block, length)
 
     def start(self, prompt: Prompt, length: int) -> BlockState:
         self.check(length)

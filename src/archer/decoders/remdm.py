@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import (
     Decision,
     DecodeState,
+    Rule,
     blank,
     ended,
     finished,
@@ -28,7 +29,7 @@ from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)
-class Remdm:
+class Remdm(Rule):
     """Fill to `ratio`; `loops` times re-mask the k least likely tokens and fill k; then fill the rest."""
 
     k: Annotated[int, Field(ge=1)] = 1

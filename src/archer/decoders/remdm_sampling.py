@@ -16,6 +16,7 @@ from archer.decoders import nucleus
 from archer.decoders.base import (
     Decision,
     DecodeState,
+    Rule,
     blank,
     chance,
     ended,
@@ -50,7 +51,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RemdmSampling:
+class RemdmSampling(Rule):
     """`steps` chance updates, then one that fills what is left with the likeliest tokens."""
 
     strategy: Literal["cap", "rescale", "conf", "loop"] = "cap"

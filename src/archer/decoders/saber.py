@@ -20,6 +20,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import (
     Decision,
     DecodeState,
+    Rule,
     blank,
     finished,
     grow,
@@ -48,7 +49,7 @@ class SaberState(DecodeState):
 
 
 @dataclass(frozen=True)
-class Saber:
+class Saber(Rule):
     """Accept above the mean accept-time confidence, at least n; re-mask about |accepted| / mu."""
 
     n: Annotated[int, Field(ge=1)] = 2
@@ -90,6 +91,9 @@ class Saber:
                 f"Choose n at most {length}, or a longer response."
             )
         whole_block(self.block, length)
+
+    def blocks(self, length: int) -> int:
+        return length // whole_block(self.block, length)
 
     def start(self, prompt: Prompt, length: int) -> SaberState:
         self.check(length)

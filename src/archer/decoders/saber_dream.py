@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import (
     Decision,
     DecodeState,
+    Rule,
     blank,
     finished,
     grow,
@@ -40,7 +41,7 @@ class SaberDreamState(DecodeState):
 
 
 @dataclass(frozen=True)
-class SaberDream:
+class SaberDream(Rule):
     """Accept above the mean first-time confidence, at least n; re-mask the least likely placed tokens."""
 
     n: Annotated[int, Field(ge=2)] = 2

@@ -12,7 +12,16 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, ended, kept, leading, whole_block
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    Rule,
+    blank,
+    ended,
+    kept,
+    leading,
+    whole_block,
+)
 from archer.decoders.scores import Score, scored
 from archer.errors import BadRequest
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
@@ -20,7 +29,7 @@ from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)
-class Scheduled:
+class Scheduled(Rule):
     """A block of B masks is filled in steps * B / G updates, as evenly as integers allow."""
 
     block: Annotated[int, Field(ge=1)] | None = None
@@ -42,6 +51,9 @@ class Scheduled:
 
     def check(self, length: int) -> None:
         self._updates_per_block(length)
+
+    def blocks(self, length: int) -> int:
+        return length // whole_block(self.block, length)
 
     def start(self, prompt: Prompt, length: int) -> DecodeState:
         self.check(length)

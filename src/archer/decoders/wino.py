@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, grow, leading, trailing, whole_block
+from archer.decoders.base import Attention, Decision, Rule, grow, leading, trailing, whole_block
 from archer.decoders.blocks import BlockState
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
@@ -37,7 +37,7 @@ class WinoState(BlockState):
 
 
 @dataclass(frozen=True)
-class Wino:
+class Wino(Rule):
     """Accept above `threshold`, re-mask what its shadow gives less than `verify`."""
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.7
@@ -49,6 +49,8 @@ class Wino:
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
 
+    attention = Attention.FULL
+
     @property
     def reads(self) -> Scope:
         return Scope.BLOCK
@@ -59,6 +61,9 @@ class Wino:
 
     def check(self, length: int) -> None:
         whole_block(self.block, length)
+
+    def blocks(self, length: int) -> int:
+        return length // whole_block(self.block, length)
 
     def start(self, prompt: Prompt, length: int) -> WinoState:
         self.check(length)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.decoders.base import Decision, Decoder, DecodeState
+from archer.decoders.base import Attention, Decision, Decoder, DecodeState
 from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.logits import Answers, Logits, RowLogits, Rows
 
@@ -26,6 +26,10 @@ class _Wrapped:
     inner: Decoder[Any]
 
     @property
+    def attention(self) -> Attention:
+        return self.inner.attention
+
+    @property
     def reads(self) -> Scope:
         return self.inner.reads
 
@@ -35,6 +39,9 @@ class _Wrapped:
 
     def check(self, length: int) -> None:
         self.inner.check(length)
+
+    def blocks(self, length: int) -> int:
+        return self.inner.blocks(length)
 
     def start(self, prompt: Prompt, length: int) -> DecodeState:
         return self.inner.start(prompt, length)  # type: ignore[no-any-return]

@@ -2,8 +2,8 @@
 
 A decoder reads the logits of some columns; a policy always answers some.  A rollback decoder reads what it
 has placed, and a cache that froze it has no answer: the paper's Proposition 1 as a check before any pass.
-Which models a pair goes with is told from the decoder's question and from whether the cache knows what a
-column sees under block-causal attention.
+Which models a pair goes with is told from what the decoder says it is for and from whether the cache knows
+what a column sees under block-causal attention.  Nothing is started and nothing laid out.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from archer.decoders.base import Decoder
+from archer.decoders.base import Attention, Decoder
 from archer.errors import Incompatible
 from archer.methods.catalogue import Part
-from archer.passes.canvas import Prompt, Scope
+from archer.methods.listing import usable
+from archer.methods.settings import POLICIES
+from archer.passes.canvas import Scope
 from archer.policies.base import Policy
 
 if TYPE_CHECKING:
@@ -26,10 +28,6 @@ READS = {
     Scope.BLOCK: "also reads the logits of tokens it has placed in the current block, to revise them",
     Scope.RESPONSE: "also reads the logits of tokens it has placed, in earlier blocks too, to revise them",
 }
-
-
-SOME_LENGTH = 64
-"""A response for which every decoder's default settings are valid."""
 
 
 class Verdict(StrEnum):
@@ -49,22 +47,6 @@ def verdict(reads: Scope, answers: Scope) -> Verdict:
     return Verdict.NO
 
 
-class Attention(StrEnum):
-    """Which models a decoder is for."""
-
-    ANY = "any"
-    FULL = "full attention"
-    BLOCK_CAUSAL = "block-causal attention"
-
-
-def attention_of(decoder: Decoder[Any], length: int) -> Attention:
-    """Told from its first question: does it say what a column sees, or add columns after the response."""
-    canvas = decoder.canvas(decoder.start(Prompt.of([[0]], mask=1), length))
-    if canvas.attention_block is not None:
-        return Attention.BLOCK_CAUSAL
-    return Attention.FULL if canvas.columns > canvas.response.stop else Attention.ANY
-
-
 def matrix(
     decoders: Mapping[str, Part], policies: Mapping[str, Part], *, block_causal: bool = False
 ) -> dict[str, dict[str, Verdict]]:
@@ -76,13 +58,14 @@ def matrix(
     table = {}
     for name, part in decoders.items():
         decoder: Decoder[Any] = part.make(**part.fixed)
-        kind = attention_of(decoder, SOME_LENGTH)
-        if not block_causal and kind is Attention.BLOCK_CAUSAL:
+        if not block_causal and decoder.attention is Attention.BLOCK_CAUSAL:
             continue
         row = {key: verdict(decoder.reads, cache.answers) for key, cache in caches.items()}
         if block_causal:
             row = {
-                key: found if caches[key].block_causal and kind != Attention.FULL else Verdict.NO
+                key: found
+                if caches[key].block_causal and decoder.attention is not Attention.FULL
+                else Verdict.NO
                 for key, found in row.items()
             }
         table[name] = row
@@ -91,7 +74,7 @@ def matrix(
 
 def check_attention(method: Method, block: int | None) -> None:
     """Refuse a method that does not go with the model's attention: full, or in blocks of `block`."""
-    kind = attention_of(method.decoder, method.length)
+    kind = method.decoder.attention
     if block is None:
         if kind is Attention.BLOCK_CAUSAL:
             raise Incompatible(
@@ -109,18 +92,18 @@ def check_attention(method: Method, block: int | None) -> None:
     if not method.policy.block_causal:
         raise Incompatible(
             f"{method.name!r} has a cache that approximates full attention. This model attends "
-            "block-causally, where archer keeps every finished block and is exact. Choose archer, late, "
-            "surprise, age or eager."
+            "block-causally, where archer keeps every finished block and is exact. "
+            f"Choose {_caches('block_causal', True)}."
         )
 
 
 def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length: int) -> None:
     """Refuse a pair that cannot work at this length, naming both sides and why."""
     found = verdict(decoder.reads, policy.answers)
-    if found is Verdict.YES or (found is Verdict.ONE_BLOCK and _is_one_block(decoder, length)):
+    if found is Verdict.YES or (found is Verdict.ONE_BLOCK and decoder.blocks(length) == 1):
         return
     remedy = "Use a cache that recomputes the whole response: "
-    remedy += "eager, archer, late, surprise, age or dllm-cache"
+    remedy += _caches("answers", Scope.RESPONSE)
     if found is Verdict.ONE_BLOCK:
         remedy += ", or decode the response as one block"
     raise Incompatible(
@@ -129,8 +112,8 @@ def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length:
     )
 
 
-def _is_one_block(decoder: Decoder[Any], length: int) -> bool:
-    state = decoder.start(Prompt.of([[0]], mask=1), length)
-    canvas = decoder.canvas(state)
-    whole = [canvas.response.start, canvas.response.stop]
-    return bool((canvas.block == whole).all())
+def _caches(declared: str, value: object) -> str:
+    """The names of all caches that declare this, other packages' too."""
+    named = usable(POLICIES, lambda broken: None)
+    *first, last = (name for name, part in named if getattr(part.make, declared) == value)
+    return f"{', '.join(first)} or {last}"

@@ -13,13 +13,23 @@ from typing import Any
 import pydantic
 from pydantic.dataclasses import is_pydantic_dataclass
 
+from archer.decoders.base import Decoder
 from archer.methods import catalogue
 from archer.methods.catalogue import Part
 from archer.methods.extensions import Extended
+from archer.policies.base import Policy
 
-DECODER_VERBS = ("reads", "draws", "check", "start", "limit", "settled", "canvas", "step")
 TRUE_OR_FALSE = "true or false"
-POLICY_VERBS = ("answers", "recompute", "inside_layers")
+
+
+def _members(declaring: type) -> tuple[str, ...]:
+    """What a class declares for others to use, in the order in which it stands there."""
+    named = {**inspect.get_annotations(declaring), **vars(declaring)}
+    return tuple(name for name in named if not name.startswith("_"))
+
+
+DECODER_VERBS, POLICY_VERBS = _members(Decoder), _members(Policy)
+"""All that the engine asks of a part: a class that has less is refused when it is named, not when it runs."""
 
 
 @dataclass(frozen=True)

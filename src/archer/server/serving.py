@@ -298,7 +298,12 @@ class Serving:
             )
 
     def _check_length(self, length: Any) -> None:
-        if isinstance(length, int) and length > self.limits.length:
+        """Before anything is laid out for it; a setting may say it as 300.0 or "300"."""
+        try:
+            longer = float(length) > self.limits.length
+        except (TypeError, ValueError):
+            return  # refused as a setting, with what it may be
+        if longer:
             raise Refusal(
                 400,
                 f"A response of {length} tokens is longer than this server allows, "
