@@ -27,6 +27,7 @@ from archer.planning.recording import Recording
 from archer.pocket import results
 from archer_studies import confirm, confirm_doubt, equal_training
 from archer_studies.confirmation import SABER
+from archer_studies.output import files_of
 from archer_studies.refresh_rules import DIALS
 from archer_studies.registry import BEYOND, STUDIES
 
@@ -501,6 +502,21 @@ def _markdown(table: report.Table) -> str:
     return _table(table[0], table[1:])
 
 
+def present() -> None:
+    """Tables and figures of the studies, from their JSON; a picture in pixels only with its drawing."""
+    for name in _reproduced():
+        files = dict(files_of(name, (STUDIES | BEYOND)[name].present(_result(f"{name}.json"))))
+        changed = {
+            file
+            for file, content in files.items()
+            if not (RESULTS / file).exists() or (RESULTS / file).read_bytes() != content
+        }
+        for file, content in files.items():
+            drawing = file.replace(".png", ".svg")
+            if file in changed and drawing in changed:
+                (RESULTS / file).write_bytes(content)
+
+
 def bundled() -> str:
     """What the package tells of its model's scores, from the results."""
     found = json.loads((RESULTS / "main.json").read_text(encoding="utf-8"))
@@ -516,6 +532,7 @@ if __name__ == "__main__":
     Path(pace.__file__).with_name(pace.FILE).write_text(paces(), encoding="utf-8")
     Path(results.__file__).with_name(results.FILE).write_text(bundled(), encoding="utf-8")
     (RESULTS / "training.svg").write_text(curves(), encoding="utf-8")
+    present()
     for page in PAGES:
         before = page.read_text(encoding="utf-8")
         after = refreshed(before)

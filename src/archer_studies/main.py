@@ -49,6 +49,8 @@ PROMPT_CACHES = (
 """Methods whose cached passes compute exactly the response, so that counts of passes give operations."""
 COUNTED = 2
 """Problems on which the operations of the other caches are counted."""
+HIGHLIGHTED = (METHODS[ROLLBACK], METHODS["archer-doubt"])
+"""In colour in the figure: the rollback decoder without a cache, and our default."""
 NOTHING = (None, None, None, None)
 COLUMNS = (
     Column("method"),
@@ -125,6 +127,7 @@ def present(result: Mapping[str, Any]) -> Presented:
                 if row["task"] == task
             ],
             Labels(f"Quality against time on {task}", "seconds per problem", "Pass@1 (%)"),
+            highlight=HIGHLIGHTED,
         )
         for task in result["settings"]["tasks"]
     }

@@ -26,7 +26,10 @@ from archer.pocket import results
 from conftest import REPOSITORY
 
 PAGES = [
-    *(REPOSITORY / name for name in ("README.md", "CHANGELOG.md")),
+    *(
+        REPOSITORY / name
+        for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    ),
     *sorted((REPOSITORY / "docs").glob("*.md")),
 ]
 FRAGMENTS = {"judge.md"}

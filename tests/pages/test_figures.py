@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.pages.figures import INK, Figure, Labels, Series, bars, frontier, lines, undominated
+from archer.pages.figures import (
+    COLOURS,
+    DARK,
+    GREY,
+    INK,
+    Figure,
+    Labels,
+    Series,
+    bars,
+    frontier,
+    lines,
+    undominated,
+)
 
 LABELS = Labels("Quality & <time>", "seconds", "pass rate")
 WORDS = [
@@ -55,6 +67,30 @@ def test_in_a_page_it_takes_the_ink_of_the_page_and_ids_of_its_own(name: str) ->
     assert "<metadata" not in html
     assert 'aria-label="Quality &amp; &lt;time&gt;"' in html
     ElementTree.fromstring(html)
+
+
+def test_highlighted_series_are_coloured_and_the_others_are_grey_with_their_names() -> None:
+    crowd = [Series(f"other {number}", (1.0,), (0.5,)) for number in range(3)]
+    plain = frontier([*NUMBERS, *crowd], LABELS).svg
+    chosen = frontier([*NUMBERS, *crowd], LABELS, highlight=["saber"]).svg
+    assert GREY not in plain
+    assert COLOURS[1] in plain
+    assert GREY in chosen
+    assert COLOURS[1] not in chosen
+    names = re.findall(r"<text[^>]*>(archer|saber|other \d)</text>", chosen)
+    assert names.count("archer") == 3  # at each of its points, not in the legend
+    assert names.count("saber") == 1
+    places = re.findall(r"<text([^>]*)>other \d</text>", chosen)
+    assert len(set(places)) == 3  # at one point, and yet not above each other
+
+
+def test_a_file_is_readable_in_the_dark_and_a_page_keeps_its_own_ink() -> None:
+    figure = lines(NUMBERS, LABELS)
+    assert figure.svg.count(DARK) == 1
+    assert DARK not in figure.html("x")
+    ElementTree.fromstring(
+        figure.svg.partition("<!DOCTYPE")[0] + figure.svg[figure.svg.index("<svg") :]
+    )
 
 
 def test_settings_of_the_user_change_nothing() -> None:

@@ -23,10 +23,18 @@ if TYPE_CHECKING:
 REMEDY = "Figures need matplotlib. Install the extra: pip install 'archer-dlm[report]'."
 INK = "#222324"
 """Text and axes; becomes the colour of the text where a figure stands in a page."""
+GREY = "#7f8489"
+"""Series that are there for comparison; readable on white and on black."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
 LINES = ("-", "--", "-.", ":")
 HATCHES = ("", "///", "\\\\\\", "xx", "--", "||", "++")
+NAME_LETTERS, NAME_LINES = 92, 25
+"""Small letters that fit across a figure, and lines of them that fit above each other."""
+Box = tuple[float, float, float, float]
+"""Left, low, right, high, in the figure's own units."""
+DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(1) hue-rotate(180deg) } }</style>"
+"""For a figure that is a file on a page of unknown colour: light ink for readers in the dark."""
 INCHES = (6.4, 3.8)
 LEGEND_WIDTH, LEGEND_SIGN = 76, 7
 """Letters that fit beside each other, and how many of them a sign takes."""
@@ -86,7 +94,7 @@ class Figure:
         if not self.svg:
             caption = f"<figcaption>{embed.text(self.title)}</figcaption>"
             return f'<figure class="plot">\n{caption}\n<p>{embed.text(REMEDY)}</p></figure>\n'
-        picture = self.svg[self.svg.index("<svg") :].replace(INK, "currentColor")
+        picture = self.svg[self.svg.index("<svg") :].replace(INK, "currentColor").replace(DARK, "")
         picture = re.sub(r"<metadata>.*?</metadata>", "", picture, flags=re.DOTALL)
         used = set(re.findall(r"#([\w-]+)[\")]", picture))
         picture = re.sub(
@@ -116,8 +124,12 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
         return _finished(drawing, labels)
 
 
-def frontier(points: Sequence[Series], labels: Labels) -> Figure:
-    """Cost to the right, quality upwards; a line joins the points that no other beats in both."""
+def frontier(points: Sequence[Series], labels: Labels, *, highlight: Sequence[str] = ()) -> Figure:
+    """Cost to the right, quality upwards; a line joins the points that no other beats in both.
+
+    With `highlight`, the series of these labels are in colour and in the legend.  The others are grey, with
+    their names beside their points.
+    """
     if not can_draw():
         return Figure(labels.title, "", b"")
     with _drawing(labels) as (drawing, axes):
@@ -128,8 +140,14 @@ def frontier(points: Sequence[Series], labels: Labels) -> Figure:
             axes.step(
                 x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost"
             )
-        for number, each in enumerate(points):
+        coloured = [each for each in points if not highlight or each.label in highlight]
+        grey = [each for each in points if each not in coloured]
+        for each in grey:
+            _plot_grey(axes, each)
+        for number, each in enumerate(coloured):
             _plot(axes, each, each.x, number, linestyle="", markersize=7)
+        if grey:
+            _name_points(axes, grey, pairs)
         _legend(drawing, axes)
         return _finished(drawing, labels)
 
@@ -205,11 +223,71 @@ def _plot(axes: Axes, series: Series, x: Sequence[Any], number: int, **style: An
     )
 
 
+def _plot_grey(axes: Axes, series: Series) -> None:
+    """Small grey points with thin whiskers."""
+    axes.errorbar(
+        series.x,
+        series.y,
+        yerr=_errors(series),
+        color=GREY,
+        marker="o",
+        markersize=4,
+        linestyle="",
+        elinewidth=0.4,
+    )
+
+
+def _name_points(
+    axes: Axes, series: Sequence[Series], points: Sequence[tuple[float, float]]
+) -> None:
+    """Write each name beside its point, at the first place that hides neither a point nor another name.
+
+    Widths are estimated by letters, so that the same numbers give the same picture with any font.
+    """
+    axes.autoscale_view()
+    limits = (*axes.get_xlim(), *axes.get_ylim())
+    across, up = limits[1] - limits[0], limits[3] - limits[2]
+    letter, line = across / NAME_LETTERS, up / NAME_LINES
+    taken = [(x - letter, y - line / 2, x + letter, y + line / 2) for x, y in points]
+    for each in series:
+        wide = letter * len(each.label)
+        for x, y in zip(map(float, each.x), each.y, strict=True):
+            places = [
+                (x + letter if side == "left" else x - letter - wide, y + rise * line, side)
+                for rise in (0.6, -0.6, 0.0, 1.5, -1.5)
+                for side in ("left", "right")
+            ]
+            boxes = [(left, low - line / 2, left + wide, low + line / 2) for left, low, _ in places]
+            free = [
+                number
+                for number, box in enumerate(boxes)
+                if limits[0] <= box[0]
+                and box[2] <= limits[1]
+                and not any(_overlap(box, other) for other in taken)
+            ]
+            best = free[0] if free else 0
+            taken.append(boxes[best])
+            side = places[best][2]
+            axes.annotate(
+                each.label,
+                (x + letter if side == "left" else x - letter, places[best][1]),
+                ha=side,
+                va="center",
+                fontsize=7.5,
+                color=GREY,
+            )
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
 def _finished(drawing: Drawing, labels: Labels) -> Figure:
     svg, png = io.StringIO(), io.BytesIO()
     drawing.savefig(svg, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     drawing.savefig(png, format="png", dpi=160, metadata={"Software": None})
-    return Figure(labels.title, svg.getvalue(), png.getvalue())
+    themed = re.sub(r"(<svg[^>]*>)", rf"\1{DARK}", svg.getvalue(), count=1)
+    return Figure(labels.title, themed, png.getvalue())
 
 
 def _legend(drawing: Drawing, axes: Axes) -> None:
