@@ -503,17 +503,11 @@ def _markdown(table: report.Table) -> str:
 
 
 def present() -> None:
-    """Tables and figures of the studies, from their JSON; a picture in pixels only with its drawing."""
+    """Tables and figures of the studies, from their JSON, in the two formats that are committed."""
     for name in _reproduced():
-        files = dict(files_of(name, (STUDIES | BEYOND)[name].present(_result(f"{name}.json"))))
-        changed = {
-            file
-            for file, content in files.items()
-            if not (RESULTS / file).exists() or (RESULTS / file).read_bytes() != content
-        }
-        for file, content in files.items():
-            drawing = file.replace(".png", ".svg")
-            if file in changed and drawing in changed:
+        presented = (STUDIES | BEYOND)[name].present(_result(f"{name}.json"))
+        for file, content in files_of(name, presented):
+            if file.endswith((".md", ".svg")):
                 (RESULTS / file).write_bytes(content)
 
 
