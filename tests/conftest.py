@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+SLOW_SECONDS = 3600.0
+"""A slow test may take an hour; it is ended then, as any other test after the `timeout` of pyproject."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
 
 
 def let_everybody_through(folder: Path) -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
-import signal
-import struct
 import subprocess
 import sys
-import termios
-import time
 from pathlib import Path
 
 import pytest
 
 from support.folders import make_llada
-from support.terminals import heed_interrupts
+from support.processes import running
+from support.terminals import in_terminal
 
 SCRIPT = "import sys; from archer.cli import main; sys.exit(main())"
 COMMAND = [sys.executable, "-c", SCRIPT]
@@ -68,15 +63,9 @@ def test_json_in_a_pipe(model: str) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error(model: str) -> None:
-    child = subprocess.Popen(
-        [*COMMAND, "generate", "--model", model, "--prompt-ids", "5", "--length", "8"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    )
-    assert child.stdout is not None
-    assert child.stderr is not None
-    with child:
+    command = [*COMMAND, "generate", "--model", model, "--prompt-ids", "5", "--length", "8"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with running(command, **pipes, env=environment()) as child:
         child.stdout.close()
         assert child.stderr.read() == b""
         assert child.wait(SECONDS) == 141
@@ -93,57 +82,24 @@ def test_light_commands_leave_torch_alone() -> None:
     assert done.returncode == 0
 
 
-class Watched:
-    """A child at a pseudo-terminal, and everything it wrote there."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.outside, inside = pty.openpty()
-        fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        self.child = subprocess.Popen(
-            [*COMMAND, *arguments],
-            stdin=inside,
-            stdout=inside,
-            stderr=inside,
-            env=environment(),
-            start_new_session=True,
-            preexec_fn=heed_interrupts,
-        )
-        os.close(inside)
-        self.written = b""
-
-    def read_until(self, pattern: bytes) -> None:
-        deadline = time.monotonic() + SECONDS
-        while re.search(pattern, self.written) is None and time.monotonic() < deadline:
-            try:
-                self.written += os.read(self.outside, 65536)
-            except OSError:  # how a pseudo-terminal says that the other side has left
-                return
-
-    def finish(self) -> int:
-        self.read_until(b"(?!)")
-        code = self.child.wait(SECONDS)
-        os.close(self.outside)
-        return code
-
-
 def test_an_interrupt_leaves_the_terminal_intact(model: str, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     arguments = ["--prompt-ids", "5", "--length", "480", "--method", "llada-confidence"]
     arguments += ["--steps", "9600"]
-    watched = Watched("generate", "--model", model, *arguments, "--trace", str(trace))
-    watched.read_until(rb"update +[3-9]")
-    os.kill(watched.child.pid, signal.SIGINT)
-    assert watched.finish() == 130
-    assert b"Traceback" not in watched.written
-    assert watched.written.rindex(b"\x1b[?25h") > watched.written.rindex(b"\x1b[?25l")
-    last = watched.written.rpartition(b"\x1b[2K")[2]
-    assert re.sub(rb"\x1b\[[?\d;]*\w", b"", last) == b"archer: interrupted.\r\n"
+    written = in_terminal(
+        ["generate", "--model", model, *arguments, "--trace", str(trace)],
+        interrupt=lambda text: re.search(r"update +[3-9]", text) is not None,
+        code=130,
+    )
+    assert "Traceback" not in written
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
+    last = written.rpartition("\x1b[2K")[2]
+    assert re.sub(r"\x1b\[[?\d;]*\w", "", last) == "archer: interrupted.\n"
     assert b'"event":"update"' in trace.read_bytes()
 
 
 def test_a_terminal_ends_with_text_and_summary(model: str) -> None:
-    watched = Watched("generate", "--model", model, "--prompt-ids", "5", "--length", "8")
-    assert watched.finish() == 0
-    assert b"\x1b[?25l" in watched.written
-    rest = watched.written.rpartition(b"\x1b[?25h")[2]
-    assert re.search(rb"\d+ updates: \d+ full, \d+ cached", rest)
+    written = in_terminal(["generate", "--model", model, "--prompt-ids", "5", "--length", "8"])
+    assert "\x1b[?25l" in written
+    rest = written.rpartition("\x1b[?25h")[2]
+    assert re.search(r"\d+ updates: \d+ full, \d+ cached", rest)

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from archer.judge.folders import overfull
 from archer.judge.inside.folders import Folders
+from support.processes import PATIENCE, running
 
 SCRIPT = """
 import sys, time
@@ -27,15 +29,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tiers A to C ar
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_judge_that_is_ended_leaves_no_folder_behind(tmp_path: Path, ending: int) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-c", SCRIPT, BUSY], stdout=subprocess.PIPE, env=environment
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         assert list(tmp_path.iterdir())
         time.sleep(0.3)
         process.send_signal(ending)
-        process.wait()
+        process.wait(PATIENCE)
         assert_nothing_stays(tmp_path)
 
 
@@ -73,7 +74,9 @@ def test_a_judge_that_is_ended_while_it_orders_a_sandbox_leaves_no_folder(
 ) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", AT_AN_ORDER, moment, str(number)]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, check=False, timeout=PATIENCE
+    )
     assert done.returncode == -signal.SIGTERM, done.stderr
     assert_nothing_stays(tmp_path)
 
@@ -81,11 +84,9 @@ def test_a_judge_that_is_ended_while_it_orders_a_sandbox_leaves_no_folder(
 def end_at(seconds: float, folder: Path) -> None:
     """Ends a judge so long after its start, wherever it may be, and looks at what is left."""
     environment = os.environ | {"TMPDIR": str(folder)}
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, BUSY], stdout=subprocess.DEVNULL, env=environment
-    ) as process:
+    command = [sys.executable, "-c", SCRIPT, BUSY]
+    with running(command, stdout=subprocess.DEVNULL, env=environment):
         time.sleep(seconds)
-        process.kill()
     assert_nothing_stays(folder)
 
 
@@ -101,26 +102,39 @@ def test_a_judge_that_is_ended_at_any_moment_leaves_no_folder(tmp_path: Path) ->
 
 
 def children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Nothing for a process that has ended meanwhile."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(each) for each in text.split()]
+
+
+def sandboxes(judge: int) -> list[int]:
+    """Processes that the judge's zygotes have started; waits until there is one."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        below = [child for zygote in children(judge) for child in children(zygote)]
+        if below:
+            return below
+        assert time.monotonic() < deadline, "no program was started"
+        time.sleep(0.01)
 
 
 def test_a_program_that_ends_before_its_judge_leaves_no_folder_behind(tmp_path: Path) -> None:
     """The judge heard of its end, so the folder was the judge's to remove; then the judge was killed."""
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-c", SCRIPT, BUSY], stdout=subprocess.PIPE, env=environment
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
+        ended = sandboxes(process.pid)
         process.send_signal(signal.SIGSTOP)
-        ended = [child for zygote in children(process.pid) for child in children(zygote)]
-        assert ended
         for child in ended:
-            os.kill(child, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
         time.sleep(0.3)
-        process.kill()
-        process.wait()
-        assert_nothing_stays(tmp_path)
+    assert_nothing_stays(tmp_path)
 
 
 def test_a_folder_that_cannot_be_looked_into_counts_as_too_full(

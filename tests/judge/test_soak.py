@@ -12,6 +12,7 @@ import pytest
 
 from archer.judge import Check, FunctionCheck, Judge, Limits, StdinCheck, Tier
 from conftest import let_everybody_through
+from support.processes import running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -101,13 +102,11 @@ def test_a_killed_judge_takes_everything_along(tier: Tier, tmp_path: Path) -> No
     command = [sys.executable, "-c", KILLED, tier]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     let_everybody_through(tmp_path)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as judge:
-        assert judge.stdout is not None
+    with running(command, stdout=subprocess.PIPE, env=environment) as judge:
         assert judge.stdout.readline() == b"open\n"
         time.sleep(0.3)
         started = descendants(judge.pid)
         assert len(started) >= 4
-        judge.kill()
     deadline = time.monotonic() + 20
     while any(alive(pid) for pid in started):
         assert time.monotonic() < deadline

@@ -17,6 +17,7 @@ import archer
 from archer.decoders.saber import Saber
 from archer.errors import BadRequest
 from archer.policies.prompt_cache import Archer
+from support.processes import running
 
 PROBLEM = """\
 Write a function to count the numbers in nums that are greater than 5.
@@ -60,9 +61,8 @@ def test_a_misspelled_setting_gets_a_suggestion(model: archer.Model) -> None:
 def test_the_demo_takes_less_than_a_minute_beside_a_busy_process() -> None:
     """In processor time, which the other tests cannot lengthen; threads that wait for each other would."""
     variables = {key: value for key, value in os.environ.items() if "_NUM_THREADS" not in key}
-    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    try:
+    with running([sys.executable, "-c", "while True: pass"]):
         done = subprocess.run(
             [sys.executable, "-m", "archer", "demo"],
             env=variables,
@@ -71,10 +71,7 @@ def test_the_demo_takes_less_than_a_minute_beside_a_busy_process() -> None:
             check=True,
             timeout=600,
         )
-    finally:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spinning.kill()
-        spinning.wait()
     assert "hidden tests" in done.stdout
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert spent < DEMO_SECONDS

@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 
 from archer.cli import COMMANDS
 from conftest import REPOSITORY
+from support.processes import running
 
 Archer = Callable[..., subprocess.CompletedProcess[str]]
 EXTRAS = (
@@ -109,7 +110,7 @@ def archer(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "HF_HUB_OFFLINE": "1",
     }
 
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-S", "-c", FORKING],
         cwd=folder,
         env=variables,
@@ -117,12 +118,8 @@ def archer(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         stdout=subprocess.PIPE,
         text=True,
     ) as forking:
-        assert forking.stdin is not None
-        assert forking.stdout is not None
 
         def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-            assert forking.stdin is not None
-            assert forking.stdout is not None
             print(json.dumps(arguments), file=forking.stdin, flush=True)
             code, out, err = json.loads(forking.stdout.readline())
             return subprocess.CompletedProcess(arguments, code, out, err)

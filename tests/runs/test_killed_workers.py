@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 
@@ -19,12 +20,14 @@ import pytest
 from archer.runs.folder import JOURNAL, SAMPLES, SUMMARY
 from runs.clusters import ENVIRONMENT, pids
 from runs.toy import untimed
+from support.processes import running
 
 WORKERS = {"processes": "archer.runs.executors.process", "ray": "ray::Actor"}
 OPTIONS = {"processes": ["--workers", "2"], "ray": ["--ray", "local", "--workers", "2"]}
 LEFT = {"processes": ("archer.runs.executors.process",), "ray": ("ray::Actor", "raylet/raylet")}
 WORKER_KILLS, DRIVER_KILLS = 20, 5
 PROBLEMS = 60
+RUN_SECONDS = 600.0
 GRACE = 20.0
 """Seconds in which what a killed driver started must have ended by itself."""
 
@@ -38,19 +41,18 @@ def command(out: Path, problems: int, options: list[str]) -> list[str]:
     return [sys.executable, "-c", script, "eval", "pocket", *settings, *options]
 
 
-def started(out: Path, problems: int, options: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(out, problems, options),
-        env=os.environ | ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+def started(
+    out: Path, problems: int, options: list[str]
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return running(
+        command(out, problems, options), env=os.environ | ENVIRONMENT, text=True, **pipes
     )
 
 
 def finished(out: Path, problems: int, options: list[str]) -> str:
-    process = started(out, problems, options)
-    _, said = process.communicate()
+    with started(out, problems, options) as process:
+        _, said = process.communicate(timeout=RUN_SECONDS)
     assert process.returncode == 0, said
     return said
 
@@ -82,19 +84,19 @@ def with_killed_workers(kind: str, out: Path, problems: int, kills: int, rng: Ra
 
     Between two kills something is done, for a run on which nothing is ever done rightly ends.
     """
-    process = started(out, problems, OPTIONS[kind])
     killed = known = 0
-    while killed < kills and process.poll() is None:
-        time.sleep(rng.uniform(0.05, 2.0))
-        there = pids(WORKERS[kind], below=process.pid)
-        if there and recorded(out) > known:
-            known = recorded(out)
-            try:
-                os.kill(rng.choice(there), signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            killed += 1
-    _, said = process.communicate()
+    with started(out, problems, OPTIONS[kind]) as process:
+        while killed < kills and process.poll() is None:
+            time.sleep(rng.uniform(0.05, 2.0))
+            there = pids(WORKERS[kind], below=process.pid)
+            if there and recorded(out) > known:
+                known = recorded(out)
+                try:
+                    os.kill(rng.choice(there), signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                killed += 1
+        _, said = process.communicate(timeout=RUN_SECONDS)
     assert process.returncode == 0, said
     assert said.count("was lost") <= killed
     return killed
@@ -121,15 +123,13 @@ def test_runs_survive_killed_drivers(kind: str, tmp_path: Path, expected: Derive
     out = tmp_path / "run"
     before = {phrase: set(pids(phrase)) for phrase in LEFT[kind]}
     for kill in range(DRIVER_KILLS):
-        process = started(out, PROBLEMS, OPTIONS[kind])
-        goal = recorded(out) + rng.randrange(0, 8) if kill else 0
-        while process.poll() is None and (
-            not pids(WORKERS[kind], below=process.pid) or recorded(out) < goal
-        ):
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 0.5))
-        process.kill()
-        process.communicate()
+        with started(out, PROBLEMS, OPTIONS[kind]) as process:
+            goal = recorded(out) + rng.randrange(0, 8) if kill else 0
+            while process.poll() is None and (
+                not pids(WORKERS[kind], below=process.pid) or recorded(out) < goal
+            ):
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 0.5))
         assert process.returncode == -signal.SIGKILL
         last = time.monotonic() + GRACE
         while any(set(pids(phrase)) - before[phrase] for phrase in LEFT[kind]):

@@ -20,6 +20,7 @@ import pytest
 from archer.model import Model
 from archer.server.limits import Limits
 from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, slow, until
+from support.processes import end
 
 SECRET = "a prompt that nobody may read in a log"
 DRAIN = Limits().drain_seconds
@@ -70,12 +71,9 @@ def process(*options: str, code: str = SERVING) -> Iterator[Process]:
     try:
         yield made
     finally:
-        with suppress(ProcessLookupError):
-            made.process.kill()
-        made.process.wait(PATIENCE)
+        made.process.kill()
         made._reader.join(PATIENCE)
-        assert made.process.stdout is not None
-        made.process.stdout.close()
+        end(made.process)
 
 
 def asked_on_the_side(client: Client, body: Any) -> tuple[threading.Thread, list[Any]]:

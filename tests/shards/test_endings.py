@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from archer.shards.one_shard import compare
 from archer.shards.processes import Processes
 from archer.shards.start import Task, launched_rank
 from shards.pairs_of_models import FOLDERS
+from support.processes import running
 
 WITHIN = 10.0
 LISTENING = "0A"
@@ -198,17 +200,23 @@ def is_connected(pid: int) -> bool:
     return False
 
 
-def started(folder: Path) -> tuple[subprocess.Popen[str], int]:
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A command that decodes for long, with its second shard at work."""
-    first = subprocess.Popen(
-        command(folder, *LONG), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    with running(command(folder, *LONG), text=True, **PIPES) as first:
+        yield first, second_shard(first)
+
+
+def second_shard(first: subprocess.Popen[str]) -> int:
     last = time.monotonic() + 90
     while time.monotonic() < last and first.poll() is None:
         for pid in children_of(first.pid):
             if is_connected(pid):
                 time.sleep(1.5)
-                return first, pid
+                return pid
         time.sleep(0.05)
     first.kill()
     raise AssertionError(first.communicate())
@@ -216,9 +224,9 @@ def started(folder: Path) -> tuple[subprocess.Popen[str], int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_killed_shard_ends_the_command_with_one_sentence(tmp_path: Path) -> None:
-    first, other = started(FOLDERS["llada"](tmp_path / "model"))
-    os.kill(other, signal.SIGKILL)
-    _, said = first.communicate(timeout=WITHIN)
+    with started(FOLDERS["llada"](tmp_path / "model")) as (first, other):
+        os.kill(other, signal.SIGKILL)
+        _, said = first.communicate(timeout=WITHIN)
     assert first.returncode == 1
     assert said.count("\n") == 1
     assert said.startswith("archer: Shard 2 of 2 ended by SIGKILL")
@@ -226,10 +234,10 @@ def test_a_killed_shard_ends_the_command_with_one_sentence(tmp_path: Path) -> No
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_killed_first_shard_ends_the_others_with_one_sentence(tmp_path: Path) -> None:
-    first, other = started(FOLDERS["llada"](tmp_path / "model"))
-    first.kill()
-    assert gone(other)
-    _, said = first.communicate(timeout=WITHIN)
+    with started(FOLDERS["llada"](tmp_path / "model")) as (first, other):
+        first.kill()
+        assert gone(other)
+        _, said = first.communicate(timeout=WITHIN)
     assert said == "archer: shard 2 of 2: the first shard ended, so this one ends.\n"
 
 
@@ -333,16 +341,12 @@ def test_another_checkpoint_is_refused_before_loading(
     assert digests(read_folder(copied)) == digests(first)
 
 
-def launched(folder: Path, rank: int, port: int) -> subprocess.Popen[str]:
+def launched(folder: Path, rank: int, port: int) -> AbstractContextManager[subprocess.Popen[str]]:
     """One process of two as torchrun starts it."""
     environment = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
-    return subprocess.Popen(
-        command(folder, *SHORT),
-        env=os.environ | environment | address,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    return running(
+        command(folder, *SHORT), env=os.environ | environment | address, text=True, **PIPES
     )
 
 
@@ -352,8 +356,10 @@ def test_machines_with_other_weights_are_refused(tmp_path: Path) -> None:
     folder = FOLDERS["llada"](tmp_path / "model")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    both = [launched(folder, 0, port), launched(made_again(folder, "weights"), 1, port)]
-    said = [each.communicate(timeout=120)[1] for each in both]
+    other = made_again(folder, "weights")
+    with launched(folder, 0, port) as first, launched(other, 1, port) as second:
+        both = (first, second)
+        said = [each.communicate(timeout=120)[1] for each in both]
     assert [each.returncode for each in both] == [1, 1]
     assert "Shard 2 of 2 has other weights than the first" in said[0]
 

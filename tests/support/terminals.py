@@ -9,12 +9,13 @@ import pty
 import re
 import signal
 import struct
-import subprocess
 import sys
 import termios
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from support.processes import running
 
 SCRIPT = "import sys; from archer.cli import main; sys.exit(main())"
 SEVERAL = """import json, sys
@@ -38,6 +39,22 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@contextmanager
+def closing_descriptor(descriptor: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _next_part(terminal: int) -> bytes:
+    """What was written next; nothing when the other side has left, as Linux says by an error."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
+
+
 def in_terminal(
     arguments: Sequence[str],
     *,
@@ -51,36 +68,27 @@ def in_terminal(
     """Everything a command wrote; `interrupt` says of what was written that it is time for Ctrl-C."""
     here, there = pty.openpty()
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    child = subprocess.Popen(
-        [sys.executable, "-c", script, *arguments],
-        stdin=there,
-        stdout=there,
-        stderr=there,
-        cwd=folder,
-        env=environment(),
-        start_new_session=True,
-        preexec_fn=heed_interrupts,
-    )
-    os.close(there)
-    written = b""
-    ends = time.monotonic() + SECONDS
-    try:
-        while time.monotonic() < ends:
-            try:
-                chunk = os.read(here, 65536)
-            except OSError:  # Linux says so when the other end is closed
-                break
-            if not chunk:
-                break
+    command = [sys.executable, "-c", script, *arguments]
+    ends = {"stdin": there, "stdout": there, "stderr": there}
+    with (
+        closing_descriptor(here),
+        running(
+            command,
+            **ends,
+            cwd=folder,
+            env=environment(),
+            start_new_session=True,
+            preexec_fn=heed_interrupts,
+        ) as child,
+    ):
+        os.close(there)
+        written = b""
+        while chunk := _next_part(here):
             written += chunk
             if interrupt is not None and interrupt(written.decode(errors="replace")):
                 os.kill(child.pid, signal.SIGINT)
                 interrupt = None
-    finally:
-        os.close(here)
-        if time.monotonic() >= ends:
-            child.kill()
-        child.wait()
+        child.wait(SECONDS)
     if code is not None:
         assert child.returncode == code, written.decode(errors="replace")
     return written.decode(errors="replace").replace("\r\n", "\n")

@@ -86,6 +86,7 @@ class RayPool:
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            ray.shutdown()  # a node that was started and did not answer in time
             reason = (
                 str(error).strip().splitlines()[0].rstrip(".")
                 if str(error).strip()
