@@ -14,7 +14,8 @@ SLOW = FunctionCheck("import time\ndef f(x):\n    time.sleep(30)", "f", "assert 
 
 
 def _benches(judge: Judge) -> list[Bench]:
-    return [bench for bench in judge._benches.queue if bench is not None]
+    assert judge._benches is not None
+    return [bench for bench in judge._benches._free.queue if bench is not None]
 
 
 @pytest.mark.parametrize("part", ["programs", "tests"])

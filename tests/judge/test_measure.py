@@ -18,10 +18,9 @@ from archer.machine import processor
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    workshop, opened = open_bench(None, False, ())
+    _, opened = open_bench(None, False, ())
     yield opened
     opened.close()
-    workshop.close()
 
 
 def waiting(zygote: ZygoteProcess) -> int:
@@ -57,7 +56,7 @@ def test_the_spread_is_in_milliseconds() -> None:
 
 def test_a_small_measurement_says_what_it_measured() -> None:
     found = measure.measure(samples=2, programs=3).as_dict()
-    assert found["tier"] in ("A", "B", "C", "D")
+    assert found["tier"] in ("A", "B")
     assert (found["samples"], found["programs"]) == (2, 3)
     assert found["per_second"] > 0
     for name in ("first", "first_verdict", "warm", "warm_verdict", "warm_check"):

@@ -180,8 +180,11 @@ def test_folders_are_removed_whatever_is_in_them(tmp_path: Path) -> None:
     assert (outside / "kept").read_text() == "kept"
 
 
-def test_a_name_is_nobody_elses_and_taken_only_once(tmp_path: Path) -> None:
-    first, second = Path(new_base(tmp_path)), Path(new_base())
+def test_a_name_is_nobody_elses_and_taken_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    first, second = Path(new_base()), Path(new_base())
     assert first.parent == tmp_path.resolve()
     assert first.name.startswith(PREFIX)
     assert first.name != second.name

@@ -73,7 +73,6 @@ def measure(samples: int, programs: int) -> Speed:
         single = _single(bench, samples)
     finally:
         bench.close()
-        workshop.close()
     rate = _rate(programs)
     return Speed(workshop.tier, single, rate, samples, programs, machine)
 

@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 Outcome = Literal["pass", "fail", "timeout", "crash", "harness_error"]
 Integrity = Literal["isolated", "violated"]
-Tier = Literal["A", "B", "C", "D", "E", "F"]
+Tier = Literal["A", "B", "F"]
 
 
 class NoSandbox(ArcherError):

@@ -17,11 +17,9 @@ BLOCK: Final = 512  # bytes in the unit of st_blocks
 PREFIX: Final = "archer-judge-"
 
 
-def new_base(within: Path | None = None) -> str:
+def new_base() -> str:
     """Where a zygote can make the folder for those of its children; there is nothing yet."""
-    return str(
-        (within or Path(tempfile.gettempdir())).resolve() / f"{PREFIX}{secrets.token_hex(8)}"
-    )
+    return str(Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{secrets.token_hex(8)}")
 
 
 def overfull(folder: Path) -> bool:

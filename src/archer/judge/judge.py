@@ -3,7 +3,6 @@
 import contextlib
 import os
 import platform
-import queue
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -16,12 +15,14 @@ from archer.judge.child import ChildUnfit
 from archer.judge.functions import FunctionRun
 from archer.judge.inside import wire
 from archer.judge.plan import OPEN_FILES, TEMPORARY_BYTES, TEMPORARY_FILES, THREADS
+from archer.judge.pool import Pool
 from archer.judge.run import Bench
 from archer.judge.scripts import run_cases
 from archer.judge.selftest import self_test
 from archer.judge.tiers import Workshop, layers_in_words, open_bench
 from archer.judge.zygote_process import ZygoteLost
 
+NOT_OPEN: Final = "The judge is not open; use it in a with statement."
 AHEAD: Final = 2  # checks taken from the caller per worker before results are handed back
 
 
@@ -50,16 +51,14 @@ class Judge:
         self._unsafe = unsafe_no_sandbox
         self._packages = packages
         self._workshop: Workshop | None = None
-        self._benches: queue.LifoQueue[Bench | None] = queue.LifoQueue()
+        self._benches: Pool[Bench] | None = None
         self._crowd = Crowd()
 
     def __enter__(self) -> "Judge":
-        self._workshop, bench = open_bench(self._asked_tier, self._unsafe, self._packages)
-        for _ in range(self.workers - 1):
-            self._benches.put(None)
-        self._benches.put(bench)
+        workshop, bench = open_bench(self._asked_tier, self._unsafe, self._packages)
+        self._workshop, self._benches = workshop, Pool(self.workers, bench, workshop.bench)
         try:
-            self_test(self._grade_once, self._workshop.tier, self._workshop.most_threads)
+            self_test(self._grade_once, workshop.tier, workshop.most_threads)
         except BaseException:
             self.close()
             raise
@@ -75,14 +74,10 @@ class Judge:
 
     def close(self) -> None:
         """Waits for running checks, then ends every process and removes every folder."""
-        if self._workshop is None:
-            return
-        workshop, self._workshop = self._workshop, None
-        for _ in range(self.workers):
-            bench = self._benches.get()
-            if bench is not None:
-                bench.close()
-        workshop.close()
+        self._workshop = None
+        benches, self._benches = self._benches, None
+        if benches is not None:
+            benches.close()
 
     def grade(self, check: Check, *, again: bool = True) -> Verdict:
         """The verdict on one check. A timeout is run once more, with nothing else running.
@@ -125,7 +120,7 @@ class Judge:
         workshop = self._opened()
         return {
             "tier": workshop.tier,
-            "layers": layers_in_words(workshop.plan, workshop.tier),
+            "layers": layers_in_words(workshop.plan),
             "limits": self.limits.as_dict(),
             "fixed_limits": {
                 "threads": THREADS,
@@ -144,25 +139,18 @@ class Judge:
 
     def _opened(self) -> Workshop:
         if self._workshop is None:
-            raise BadRequest("The judge is not open; use it in a with statement.")
+            raise BadRequest(NOT_OPEN)
         return self._workshop
 
     def _grade_once(self, check: Check) -> Verdict:
-        workshop = self._opened()
-        bench = self._benches.get()
-        healthy = False
+        benches = self._benches
+        if benches is None:
+            raise BadRequest(NOT_OPEN)
         try:
-            if bench is None:
-                bench = workshop.bench()
-            verdict = _run(bench, check, check.limits or self.limits)
-            healthy = True
+            with benches.member() as bench:
+                return _run(bench, check, check.limits or self.limits)
         except (ZygoteLost, ChildUnfit, NoSandbox, OSError) as error:
-            verdict = Verdict("harness_error", str(error))
-        finally:
-            if not healthy and bench is not None:
-                bench.close()
-            self._benches.put(bench if healthy else None)
-        return verdict
+            return Verdict("harness_error", str(error))
 
 
 def _run(bench: Bench, check: Check, limits: Limits) -> Verdict:
@@ -225,7 +213,6 @@ def describe_tier() -> str:
     except NoSandbox as refusal:
         return f"none: {refusal}"
     try:
-        return f"{workshop.tier}: {', '.join(layers_in_words(workshop.plan, workshop.tier))}"
+        return f"{workshop.tier}: {', '.join(layers_in_words(workshop.plan))}"
     finally:
         bench.close()
-        workshop.close()

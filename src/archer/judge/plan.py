@@ -17,7 +17,6 @@ from archer.judge.checks import MIB, NoSandbox, Tier
 from archer.judge.filters import seccomp_filter
 from archer.judge.inside.confine import TEMPORARY
 from archer.judge.inside.kernel import Kernel
-from archer.judge.seatbelt import seatbelt_profile
 from archer.judge.syscalls import ARCHITECTURES, SETUP, numbers
 
 Role = Literal["program", "test", "reader"]
@@ -65,14 +64,13 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
     """The plan of one zygote. As root, each zygote's children get a user id that nobody else has."""
     machine = platform.machine()
     linux = sys.platform == "linux" and machine in ARCHITECTURES
-    if tier in ("A", "B", "C") and not linux:
+    if tier != "F" and not linux:
         raise NoSandbox(f"Tier {tier} needs Linux on {' or '.join(ARCHITECTURES)}.")
     root = linux and os.geteuid() == 0
     namespaces = _namespaces(root) if tier == "A" else None
-    drop_user = root and tier != "C"
     found = locate_packages(packages)
     needed = (standard_library(), *map(Path, found.values()))
-    hidden = drop_user and tier != "A" and not all(map(_others_can_read, needed))
+    hidden = root and tier != "A" and not all(map(_others_can_read, needed))
     return {
         "role": role,
         "numbers": numbers(SETUP, machine) if linux else {},
@@ -84,13 +82,10 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
         "packages": found,
         "versions": {},
         "devices": list(DEVICES),
-        "landlock": _landlock(tier) if linux and tier != "F" else None,
-        "seccomp": seccomp_filter(machine, keep_names=tier != "A")
-        if linux and tier != "F"
-        else None,
-        "seatbelt": seatbelt_profile([str(standard_library().parent)]) if tier == "D" else None,
-        "rlimits": _rlimits(namespaces is not None or drop_user),
-        "uid": FIRST_UID + secrets.randbelow(NUMBER_OF_UIDS) if drop_user else None,
+        "landlock": _landlock(tier) if tier != "F" else None,
+        "seccomp": seccomp_filter(machine, keep_names=tier == "B") if tier != "F" else None,
+        "rlimits": _rlimits(namespaces is not None or root),
+        "uid": FIRST_UID + secrets.randbelow(NUMBER_OF_UIDS) if root else None,
         "capabilities": READ_ANY_FILE if hidden else 0,
         "preload": list(PRELOAD),
         "base": None,
@@ -144,7 +139,7 @@ def _holds(folder: str, paths: list[str]) -> bool:
 
 
 def _landlock(tier: Tier) -> dict[str, int] | None:
-    """The rights of Landlock that this kernel can handle; None if tier A or C must do without."""
+    """The rights of Landlock that this kernel can handle; None if tier A must do without."""
     try:
         version = landlock_version()
     except OSError as error:

@@ -6,17 +6,18 @@ gets the verdict for that; the next text finds a new process.
 """
 
 import hashlib
-import queue
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from archer.judge.checks import MIB, Limits, NoSandbox, Outcome, Tier, Verdict
 from archer.judge.child import Child, ChildUnfit
 from archer.judge.inside import wire
+from archer.judge.pool import Pool
 from archer.judge.run import ended_early
 from archer.judge.tiers import Workshop, open_workshop
 from archer.judge.watch import Watch
@@ -30,7 +31,7 @@ LONG: Final = 0.1
 MOST_KEPT: Final = 1 << 24
 """Characters of findings that are remembered."""
 PRELOAD: Final = ("ast", "dataclasses", "json", "re", "textwrap", "warnings")
-TRY: Final[tuple[Tier, ...]] = ("A", "B", "C", "D", "F")
+TRY: Final[tuple[Tier, ...]] = ("A", "B", "F")
 """Where nothing confines, the limits alone must do: nothing of a text is ever run."""
 
 
@@ -116,15 +117,15 @@ class Readers:
         self._reading = reading
         self._candidates: tuple[Tier, ...] = TRY if tier is None else (tier,)
         self._workshop: Workshop | None = None
-        self._free: queue.LifoQueue[_Reader | None] = queue.LifoQueue()
+        self._readers: Pool[_Reader] | None = None
         self._count = count
         self._known = Known()
 
-    def __enter__(self) -> "Readers":
-        self._workshop, first = open_workshop(self._candidates, self._reading.packages, self._start)
-        for _ in range(self._count - 1):
-            self._free.put(None)
-        self._free.put(first)
+    def __enter__(self) -> Self:
+        workshop, first = open_workshop(self._candidates, self._reading.packages, self._start)
+        start = partial(self._start, workshop)
+        self._readers = Pool(self._count, first, start, harmless=(Unreadable,))
+        self._workshop = workshop
         return self
 
     def __exit__(
@@ -133,12 +134,8 @@ class Readers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._workshop is not None
-        for _ in range(self._count):
-            reader = self._free.get()
-            if reader is not None:
-                reader.close()
-        self._workshop.close()
+        assert self._readers is not None
+        self._readers.close()
 
     @property
     def tier(self) -> Tier:
@@ -176,24 +173,12 @@ class Readers:
         return self._read_once(operation, text, facts)
 
     def _read_once(self, operation: str, text: str, facts: Mapping[str, Any]) -> Any:
-        assert self._workshop is not None
-        reader = self._free.get()
-        healthy = False
+        assert self._readers is not None
         try:
-            if reader is None:
-                reader = self._start(self._workshop)
-            found = reader.ask({"operation": operation, "text": text, "facts": facts})
-            healthy = True
+            with self._readers.member() as reader:
+                return reader.ask({"operation": operation, "text": text, "facts": facts})
         except (ZygoteLost, ChildUnfit, NoSandbox, OSError) as error:
             raise Unreadable("harness_error", str(error)) from None
-        except Unreadable:
-            healthy = True
-            raise
-        finally:
-            if not healthy and reader is not None:
-                reader.close()
-            self._free.put(reader if healthy else None)
-        return found
 
     def _start(self, workshop: Workshop) -> "_Reader":
         reading = self._reading

@@ -11,7 +11,6 @@ from archer.judge.checks import Limits, Outcome, Verdict
 from archer.judge.child import Child
 from archer.judge.folders import overfull
 from archer.judge.inside import wire
-from archer.judge.seatbelt import resident_bytes
 from archer.judge.watch import Watch
 from archer.judge.zygote_process import ZygoteProcess
 from archer.machine.signals import signal_name
@@ -81,9 +80,6 @@ class ProgramRun:
         """Checks what the kernel does not limit in this tier."""
         if overfull(folder):
             raise Finished("fail", "The program wrote more temporary files than it may.")
-        watched = self.zygote.memory_is_watched
-        if watched and resident_bytes(self.child.pid) > self.limits.memory_bytes:
-            raise Finished("fail", "MemoryError: the program took more memory than it may.")
 
     def ended(self) -> Finished:
         """Makes sure that the program has ended, and gives the verdict on that."""

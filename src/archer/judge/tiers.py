@@ -3,22 +3,15 @@
 A   Linux: namespaces (as root, or through user namespaces), read-only root, Landlock where the
     kernel has it, seccomp, resource limits
 B   Linux without namespaces: Landlock, seccomp, resource limits, a private folder; no privilege
-C   Linux with a working bwrap: its namespaces, seccomp, resource limits
-D   macOS: Seatbelt profile, resource limits, memory watched (not tried on a real machine)
-F   nothing but resource limits: only when asked for by name of its danger
+F   nothing but resource limits: only when asked for by name of its danger; all there is outside Linux
 """
 
-import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from archer.errors import BadRequest
 from archer.judge.checks import NoSandbox, Tier
-from archer.judge.folders import PREFIX, new_base
+from archer.judge.folders import new_base
 from archer.judge.plan import (
     OWN_PROCESSES,
     THREADS,
@@ -26,13 +19,11 @@ from archer.judge.plan import (
     Role,
     landlock_version,
     make_plan,
-    standard_library,
 )
 from archer.judge.run import Bench
 from archer.judge.zygote_process import ZygoteProcess
 
-BY_STRENGTH: Final[tuple[Tier, ...]] = ("A", "B", "C", "D")
-NEEDS_FOLDERS: Final = ("B", "C", "D", "F")
+BY_STRENGTH: Final[tuple[Tier, ...]] = ("A", "B")
 
 # What a tier puts in a program's way. The self-test tries each of these.
 WALLS: Final = frozenset(
@@ -42,8 +33,6 @@ WALLS: Final = frozenset(
 LAYERS: Final[dict[Tier, frozenset[str]]] = {
     "A": WALLS | {"identity"},
     "B": WALLS | {"names"},
-    "C": WALLS | {"names"},
-    "D": frozenset({"protocol", "limits", "files", "network", "processes"}),
     "F": frozenset({"protocol", "limits"}),
 }
 
@@ -57,13 +46,6 @@ class Workshop:
         self.tier = tier
         self._packages = packages
         self.plan: Plan = make_plan(tier, "program", packages)
-        self._bound: Path | None = None
-        self._command: list[str] = []
-        if tier == "C":
-            program = find_bwrap()
-            shown = [str(standard_library()), *self.plan["packages"].values()]
-            self._bound = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
-            self._command = bwrap_command(program, shown, str(self._bound))
 
     def zygote(
         self,
@@ -109,14 +91,9 @@ class Workshop:
         changes: Mapping[str, Any] | None = None,
     ) -> ZygoteProcess:
         plan = make_plan(self.tier, role, () if role == "test" else self._packages)
-        if self.tier in NEEDS_FOLDERS:
-            plan["base"] = new_base(self._bound)
-        return ZygoteProcess(plan | dict(changes or {}), self._command, modules)
-
-    def close(self) -> None:
-        """Removes the folder that bwrap has shown to the zygotes."""
-        if self._bound is not None:
-            shutil.rmtree(self._bound, ignore_errors=True)
+        if self.tier != "A":
+            plan["base"] = new_base()
+        return ZygoteProcess(plan | dict(changes or {}), modules)
 
 
 def open_bench(
@@ -143,72 +120,28 @@ def open_workshop(
     refusals = []
     for candidate in candidates:
         try:
-            return _try(candidate, packages, start)
+            workshop = Workshop(candidate, packages)
+            return workshop, start(workshop)
         except NoSandbox as refusal:
             refusals.append(f"{candidate}: {refusal}")
     raise NoSandbox(
-        f"Programs cannot be confined on this machine. {' '.join(refusals)} Programs of unknown "
-        "origin can then do anything to it; unsafe_no_sandbox runs them all the same."
+        f"Programs cannot be confined on this machine. {' '.join(refusals)} Grade in a Linux "
+        "container, where one of these tiers usually works. unsafe_no_sandbox runs programs all the "
+        "same, but those of unknown origin can then do anything to this machine."
     )
 
 
-def _try(
-    tier: Tier, packages: tuple[str, ...], start: Callable[[Workshop], Started]
-) -> tuple[Workshop, Started]:
-    workshop = Workshop(tier, packages)
-    try:
-        return workshop, start(workshop)
-    except BaseException:
-        workshop.close()
-        raise
-
-
-def find_bwrap() -> str:
-    """The path of bwrap. Whether it works is found out by starting a zygote under it."""
-    if os.geteuid() == 0:
-        raise NoSandbox("Tier C is for ordinary users; root has the means for tier A or B.")
-    program = shutil.which("bwrap")
-    if program is None:
-        raise NoSandbox("Tier C needs the program bwrap, which is not installed.")
-    return program
-
-
-def bwrap_command(program: str, shown: list[str], writable: str) -> list[str]:
-    """The bwrap command line that shows Python, its libraries and some folders, nothing else."""
-    python = Path(sys.executable).resolve()
-    command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    command += ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/usr", "/usr"]
-    command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    for path in Path("/").glob("lib*"):
-        if path.is_symlink():
-            command += ["--symlink", str(path.readlink()), str(path)]
-        else:
-            command += ["--ro-bind", str(path), str(path)]
-    for name in [*shown, str(python), *_libraries_beside(python)]:
-        command += ["--ro-bind", name, name]
-    return [*command, "--bind", writable, writable, "--"]
-
-
-def _libraries_beside(python: Path) -> list[str]:
-    beside = (python.parent.parent / "lib").glob("libpython*")
-    return [str(path) for path in beside if path.is_file()]
-
-
-def layers_in_words(plan: Plan, tier: Tier) -> list[str]:
+def layers_in_words(plan: Plan) -> list[str]:
     """What stands between a program and the machine, for people and for result files."""
     words = []
     if plan["namespaces"] is not None:
         how = "user namespace" if plan["namespaces"]["user"] else "root"
         words.append(f"namespaces ({how})")
         words.append("read-only root")
-    if tier == "C":
-        words.append("bwrap")
     if plan["landlock"] is not None:
         words.append(f"Landlock {landlock_version()}")
     if plan["seccomp"] is not None:
         words.append("seccomp")
-    if plan["seatbelt"] is not None:
-        words.append("Seatbelt")
     if plan["uid"] is not None:
         words.append("own user id")
     return [*words, "resource limits"]

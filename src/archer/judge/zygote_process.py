@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,12 +63,7 @@ class ZygoteProcess:
     `modules` are further sources by name, which its children can use.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        command: Sequence[str],
-        modules: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, modules: Mapping[str, str] | None = None) -> None:
         self._plan = plan
         self._ordered: deque[Child] = deque()
         self._warm: deque[Child] = deque()
@@ -78,7 +73,7 @@ class ZygoteProcess:
         self._greeted = False
         self.control, theirs = socket.socketpair()
         with theirs:
-            self._process = _start([*command, *interpreter()], theirs)
+            self._process = _start(interpreter(), theirs)
         sources = [[name, _source(name)] for name in MODULES] + [
             *map(list, (modules or {}).items())
         ]
@@ -91,11 +86,6 @@ class ZygoteProcess:
     def pid(self) -> int:
         """Process id of the zygote, or of the process that waits for it."""
         return self._process.pid
-
-    @property
-    def memory_is_watched(self) -> bool:
-        """Whether the judge has to look after the memory of programs itself."""
-        return self._plan["seatbelt"] is not None
 
     def wait_until_started(self) -> None:
         """Waits for the zygote to stand behind its layers, and forks the first children.

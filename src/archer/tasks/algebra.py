@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from importlib.metadata import version
 from importlib.util import find_spec
-from types import TracebackType
 
 from archer.errors import BadRequest
 from archer.judge import Verdict
@@ -35,41 +34,26 @@ def math_verify_version() -> str:
     return version("math-verify")
 
 
-class Algebra:
-    """Asks the process, which math-verify is loaded in ahead."""
+class Algebra(Readers):
+    """A reader that has math-verify loaded ahead."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
-        self._readers: Readers | None = None
-
-    def __enter__(self) -> Algebra:
         math_verify_version()
         reading = Reading(
             modules=sources(),
             packages=PACKAGES,
             preload=(*PRELOAD, "math_verify"),
             versions={ASKED_FOR: version(ASKED_FOR)},
-            seconds=self._seconds,
+            seconds=seconds,
             memory_bytes=MEMORY_BYTES,
         )
-        self._readers = Readers(reading, 1).__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._readers is not None:
-            self._readers.__exit__(kind, error, trace)
+        super().__init__(reading, count=1)
 
     def compare(self, answer: str, right: str) -> Verdict:
         """Pass if both are equal. A question that takes too long is asked once more."""
-        assert self._readers is not None
         began = time.monotonic()
         try:
-            equal = self._readers.read("math_equal", answer, right=right)
+            equal = self.read("math_equal", answer, right=right)
         except Unreadable as fault:
             found = fault.verdict
         else:

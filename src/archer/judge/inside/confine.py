@@ -131,8 +131,6 @@ class Confinement:
             os.setresuid(plan["uid"], plan["uid"], plan["uid"])
         if sys.platform == "linux":
             self._linux_only(folder)
-        if plan["seatbelt"] is not None:
-            kernel.apply_seatbelt(plan["seatbelt"], folder or "/var/empty")
 
     def _settle(self, folder: str | None) -> None:
         """Makes the temporary folder, if there is one, the current and the home directory."""

@@ -124,14 +124,6 @@ class Kernel:
         program = FilterProgram(len(packed) // FILTER_INSTRUCTION.size, packed)
         self.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program))
 
-    def apply_seatbelt(self, profile: str, folder: str) -> None:
-        """macOS: confines this process by a profile with one parameter, FOLDER."""
-        pairs = (ctypes.c_char_p * 3)(b"FOLDER", folder.encode(), None)
-        message = ctypes.c_char_p()
-        sandbox_init = self._libc.sandbox_init_with_parameters
-        if sandbox_init(profile.encode(), ctypes.c_uint64(0), pairs, ctypes.byref(message)) != 0:
-            raise OSError(f"sandbox_init: {(message.value or b'').decode(errors='replace')}")
-
 
 class SystemCallFilter:
     """A seccomp filter, packed once, in which OWN_PID stands for the process id."""
