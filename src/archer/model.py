@@ -6,10 +6,11 @@ It joins the loader, the text codec, the methods and the loop; each of them can 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ParamSpec, cast
 
 import torch
 from tokenizers import Tokenizer
@@ -20,12 +21,12 @@ from archer.engine.generate import generate
 from archer.engine.loop import Loop
 from archer.engine.stream import Stream
 from archer.errors import BadRequest
-from archer.loading.checkpoint import Folder, is_int8, load_network, read_folder
-from archer.loading.hub import FETCHED, locate
+from archer.loading.checkpoint import Folder
+from archer.loading.hub import FETCHED
+from archer.loading.source import Source
 from archer.loading.text.text import Text, read_text
-from archer.machine.devices import default_device, dtype_on, place
 from archer.machine.heap import keep_freed_memory
-from archer.machine.threads import check_threads, fitting, fitting_shard
+from archer.machine.threads import check_threads, fitting
 from archer.methods import compatibility
 from archer.methods.build import Method, adopt, build, default_method
 from archer.methods.catalogue import LENGTHS
@@ -47,111 +48,57 @@ from archer.results.language import Language
 from archer.results.notebook import Trace, of_completions
 from archer.results.settled_text import as_stops
 
-
-def load(
-    model: str | Path,
-    *,
-    revision: str | None = None,
-    device: str | torch.device | None = None,
-    dtype: str | torch.dtype | None = None,
-    quantize: str | None = None,
-    threads: int | None = None,
-    compiled: bool = False,
-    shards: int = 1,
-) -> Model:
-    """Load a checkpoint from a folder or from the hub.
-
-    `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
-    `quantize="int8"` keeps feed-forwards and experts, of all layers but the last, in eight bits and changes
-    the logits slightly; everything else stays as it is.
-    `threads` are the processor threads it computes with; without, as many as the network is worth, unless
-    OMP_NUM_THREADS says otherwise.
-    `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
-    `shards` divides the network over so many processes with a device each, which are started here or by
-    torchrun; see `archer.shards`.
-    No code of the checkpoint is ever run.
-    """
-    where, kind = place(device, dtype)
-    int8 = is_int8(quantize)
-    if threads is not None:
-        check_threads(threads)
-    if compiled and shards != 1:
-        raise BadRequest("Compiled passes cannot be divided over shards. Leave out one of the two.")
-    folder = read_folder(locate(model, revision))
-    if compiled and folder.shape.experts is not None:
-        raise BadRequest(
-            "torch.compile cannot follow rows to their experts. Leave compiled=True out."
-        )
-    text = read_text(folder)
-    if shards == 1:
-        network = load_network(folder, device=where, dtype=kind, int8=int8)
-    else:
-        from archer.shards.start import Place, network_of  # brings torch.distributed along
-
-        if threads is None and where.type == "cpu":
-            threads = fitting_shard(folder.parameters, shards)
-        spelled = str(kind).removeprefix("torch.")
-        network = network_of(folder, Place(str(where), spelled, int8, threads), shards)
-    return Model(str(model), folder, network, text, threads=threads, compiled=compiled)
-
-
-def outline(
-    model: str | Path,
-    *,
-    revision: str | None = None,
-    device: str | torch.device | None = None,
-    dtype: str | torch.dtype | None = None,
-    quantize: str | None = None,
-) -> Model:
-    """A checkpoint without its weights: it encodes and checks requests that others carry out.
-
-    Its network is on torch's `meta` device and cannot compute. The device, which this machine need not have,
-    only decides the dtype.
-    """
-    try:
-        where = torch.device(device or default_device())
-    except RuntimeError as error:
-        raise BadRequest(
-            f"There is no kind of device {str(device)!r}. Give one such as cpu or cuda."
-        ) from error
-    kind = dtype_on(where, dtype)
-    folder = read_folder(locate(model, revision))
-    int8 = is_int8(quantize)
-    network = Transformer(folder.shape, int8=int8, device=torch.device("meta"), dtype=kind)
-    return Model(str(model), folder, network, read_text(folder))
+P = ParamSpec("P")
 
 
 class Model:
     """Network, folder facts and, where the folder has one, the text codec."""
 
     def __init__(
-        self,
-        name: str,
-        folder: Folder,
-        network: Transformer,
-        text: Text | None,
-        *,
-        threads: int | None = None,
-        compiled: bool = False,
+        self, source: Source, folder: Folder, network: Transformer, text: Text | None
     ) -> None:
-        self.name = name
+        self.source = source
+        """How it was loaded, for whoever loads another one alike."""
+        self.name = source.name
         on_processor = network.device.type == "cpu"
         if on_processor:
             keep_freed_memory()
-        self.threads = threads or (fitting(folder.parameters) if on_processor else None)
-        self.compiled = compiled
+        fits = fitting(folder.parameters, source.shards) if on_processor else None
+        self.threads = source.threads or fits
         self.folder = folder
         self.network = network
         self.text = text
         own = frozenset(folder.eos)
         self.language = Language(
-            model=name,
+            model=source.name,
             mask=folder.mask,
             eos=folder.eos,
             ends=own if text is None else own | text.end_ids,
             text=None if text is None else replace(text, template=None),
             attention_block=folder.architecture.attention_block,
         )
+
+    @classmethod
+    def open(cls, source: Source) -> Model:
+        """With its weights, ready to compute."""
+        source.place()
+        folder = source.folder()
+        text = read_text(folder)
+        if source.shards == 1:
+            return cls(source, folder, source.network(folder), text)
+        from archer.shards.start import network_of  # brings torch.distributed along
+
+        return cls(source, folder, network_of(folder, source), text)
+
+    @classmethod
+    def outline(cls, source: Source) -> Model:
+        """Without its weights: it encodes and checks requests that others carry out.
+
+        Its network is on torch's `meta` device and cannot compute.  The device, which this machine need not
+        have, only decides the dtype.
+        """
+        folder = source.folder()
+        return cls(source, folder, source.outline(folder), read_text(folder))
 
     def generate(
         self,
@@ -194,13 +141,13 @@ class Model:
             self.folder.architecture.shift,
             method.decoder,
             method.policy,
-            compiled=self.compiled,
+            compiled=self.source.compiled,
         )
 
     @property
     def pieces(self) -> Pieces:
         """The arithmetic of its passes."""
-        return compiled() if self.compiled else PLAIN
+        return compiled() if self.source.compiled else PLAIN
 
     def stream(
         self, prompts: Prompts, method: str | Method | None = None, **options: Any
@@ -341,3 +288,41 @@ class Model:
                 "Give a text or token ids instead."
             )
         return [self.text.encode_raw(text, allow_special=allow_special) for text in plain]
+
+
+def _loads_as(make: Callable[P, Source]) -> Callable[[Callable[..., Model]], Callable[P, Model]]:
+    """Have a function take what `Source` takes, for type checkers and for `help`."""
+
+    def wrap(function: Callable[..., Model]) -> Callable[P, Model]:
+        function.__signature__ = signature(make)  # type: ignore[attr-defined]
+        return cast("Callable[P, Model]", function)
+
+    return wrap
+
+
+@_loads_as(Source)
+def load(*model: str | Path, **how: Any) -> Model:
+    """Load a checkpoint from a folder or from the hub; `how` are the fields of `archer.Source`.
+
+    `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
+    `quantize="int8"` keeps feed-forwards and experts, of all layers but the last, in eight bits and changes
+    the logits slightly; everything else stays as it is.
+    `threads` are the processor threads it computes with; without, as many as the network is worth, unless
+    OMP_NUM_THREADS says otherwise.
+    `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
+    `shards` divides the network over N processes with a device each, which are started here or by torchrun;
+    see `archer.shards`.
+    No code of the checkpoint is ever run.
+    """
+    return Model.open(Source(*model, **how))
+
+
+def load_here(source: Source) -> Model:
+    """The same for a process that computes nothing else: torch keeps the model's number of threads."""
+    if source.threads is not None:
+        check_threads(source.threads)
+        torch.set_num_threads(source.threads)
+    model = Model.open(source)
+    if model.threads is not None:
+        torch.set_num_threads(model.threads)
+    return model

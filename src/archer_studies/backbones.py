@@ -120,7 +120,8 @@ def random_twin(model: Model, architecture: Architecture) -> Model:
     shape = replace(model.folder.shape, qkv_bias=architecture.shift)
     network = Transformer(shape, device=model.network.device, dtype=model.network.dtype)
     folder = replace(model.folder, architecture=architecture, shape=shape)
-    return Model(f"random-{architecture.name}", folder, filled(network), model.text)
+    source = replace(model.source, model=f"random-{architecture.name}")
+    return Model(source, folder, filled(network), model.text)
 
 
 def present(result: Mapping[str, Any]) -> Presented:

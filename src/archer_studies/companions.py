@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archer.model import load
+from archer.model import Model
 from archer.runs.workspace import Workspace
 
 TRAINED = "pocket"
@@ -20,13 +20,6 @@ def companion(workspace: Workspace, name: str) -> Workspace | None:
     model = workspace.model
     if model.name != TRAINED:
         return None
-    other = load(
-        name,
-        device=model.network.device,
-        dtype=model.network.dtype,
-        quantize="int8" if model.network.int8 else None,
-        threads=model.threads,
-        compiled=model.compiled,
-    )
+    other = Model.open(replace(model.source, model=name))
     executor = workspace.hire(other) if workspace.hire is not None else None
     return replace(workspace, model=other, out=workspace.out / name, executor=executor)

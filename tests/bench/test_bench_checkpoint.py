@@ -14,6 +14,7 @@ from archer.bench.weights import BLOCK, drawn
 from archer.costs.shapes import SHAPES, Published, Room, open_subject
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import read_folder
+from archer.loading.source import Source
 from archer.model import load
 
 
@@ -86,7 +87,7 @@ def test_large_parameters_repeat_one_block_of_noise() -> None:
 
 def test_loading_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, config_of(small_of("llada-8b")))
-    found = measure_load(str(tmp_path), dtype="float32", updates=3)
+    found = measure_load(Source(tmp_path, dtype="float32"), updates=3)
     weights = sum(each.nbytes for each in load(tmp_path).network.parameters())
     assert found.weight_bytes == weights
     assert 0 < found.before_bytes <= found.peak_bytes <= found.decoded_peak_bytes
@@ -96,14 +97,14 @@ def test_loading_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 def test_what_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadRequest, match=r"holds no config\.json"):
-        measure_load(str(tmp_path))
+        measure_load(Source(tmp_path))
     with pytest.raises(
         BadRequest, match="The number of updates must be a whole number from 0 to 32, not 33"
     ):
-        measure_load(str(tmp_path), updates=33)
+        measure_load(Source(tmp_path), updates=33)
     monkeypatch.setattr("archer.bench.load.CHILD", "raise SystemExit('the end')")
     with pytest.raises(ArcherError, match="ended with exit code 1: the end"):
-        measure_load(str(tmp_path))
+        measure_load(Source(tmp_path))
 
 
 def test_a_model_is_opened_whole_or_in_part(tmp_path: Path) -> None:

@@ -168,7 +168,9 @@ def test_unknown_tasks_are_listed(capsys: Capture) -> None:
 def test_bad_requests_are_refused_before_a_model_is_loaded(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    monkeypatch.setattr("archer.model.load", lambda *_, **__: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(
+        "archer.model.load_here", lambda *_, **__: pytest.fail("a model was loaded")
+    )
     assert sentence in refused(capsys, *arguments, "--model", "anything")
 
 

@@ -287,7 +287,7 @@ def test_bad_requests_are_refused_before_the_model_is_loaded(
     def untouched(*_: object, **__: object) -> Model:
         pytest.fail("the model was loaded")
 
-    monkeypatch.setattr(archer.model, "load", untouched)
+    monkeypatch.setattr(archer.model, "load_here", untouched)
     argv = ["generate", "--model", ids_model, *IDS]
     assert main([*argv, "--trace", str(tmp_path)]) == 2
     assert main([*argv, "--length", "8", "--block", "3"]) == 2
@@ -337,14 +337,14 @@ def test_the_trace_tells_the_whole_story(text_model: str, tmp_path: Path, capsys
 @pytest.fixture
 def poisoned(ids_model: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A model for which every prompt with the id 7 gives NaN."""
-    load = archer.model.load
+    load = archer.model.load_here
 
     def poison(*args: Any, **options: Any) -> Model:
         model = load(*args, **options)
         model.network.embedding.data[7] = math.nan
         return model
 
-    monkeypatch.setattr(archer.model, "load", poison)
+    monkeypatch.setattr(archer.model, "load_here", poison)
     return ids_model
 
 
@@ -434,7 +434,7 @@ def test_an_interrupt_is_quiet(
     def interrupted(*_: object, **__: object) -> Model:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(archer.model, "load", interrupted)
+    monkeypatch.setattr(archer.model, "load_here", interrupted)
     assert main(["generate", "--model", ids_model, *IDS]) == 130
     assert capsys.readouterr() == ("", "archer: interrupted.\n")
 
@@ -442,13 +442,13 @@ def test_an_interrupt_is_quiet(
 def test_log_records_are_lines_on_stderr(
     ids_model: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    load = archer.model.load
+    load = archer.model.load_here
 
     def talkative(*args: Any, **options: Any) -> Model:
         logging.getLogger("archer.loading.hub").warning("%s is not pinned.", "this")
         return load(*args, **options)
 
-    monkeypatch.setattr(archer.model, "load", talkative)
+    monkeypatch.setattr(archer.model, "load_here", talkative)
     argv = ["generate", "--model", ids_model, *IDS, "--length", "4"]
     assert main(argv) == 0
     assert capsys.readouterr().err == "archer: this is not pinned.\n"

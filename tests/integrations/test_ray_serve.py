@@ -84,15 +84,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"queue_timeout": float("nan")}, "finite number"),
     ({"drain": 1e10}, "less than or equal to"),
     ({"target": float("inf")}, "finite number"),
-    ({"threads": 100_000}, "less than or equal to 512"),
-    ({"dtype": "float8"}, "There is no dtype 'float8' here. Choose one of float32"),
+    ({"threads": 100_000}, "threads must be a whole number, at least 1 and at most 512"),
+    ({"dtype": "float8"}, "There is no dtype 'float8' here. Did you mean 'float64'"),
     ({"device": "cuda:1"}, "write cuda, not cuda:1"),
+    ({"quantize": "int4"}, "There is no quantisation 'int4' here"),
+    ({"shards": 2}, "cannot be divided over shards"),
 ]
 
 
 def test_dtypes_are_spelled_as_elsewhere() -> None:
-    assert settings(dtype="bf16").dtype == "bf16"
-    assert settings(device="cpu").device == "cpu"
+    assert settings(dtype="bf16").source.dtype == "bf16"
+    assert settings(device="cpu").source.device == "cpu"
 
 
 def test_options_are_the_same_wherever_they_are_written() -> None:
@@ -100,14 +102,13 @@ def test_options_are_the_same_wherever_they_are_written() -> None:
     from archer.cli.options import ModelOptions
     from archer.cli.serve import LimitOptions
     from archer.integrations.ray_serve import Settings
+    from archer.loading.source import Source
 
     here = {name: field.default for name, field in Settings.model_fields.items()}
     here_alone = {"replicas", "max_replicas", "target", "api_key_file", "without_key", "page"}
-    there_alone = {"compile", "shards"}
-    there = {
-        each.name: each.default for kind in (ModelOptions, LimitOptions) for each in fields(kind)
-    }
-    assert here.keys() - here_alone == there.keys() - there_alone
+    there = {each.name: each.default for each in fields(LimitOptions)}
+    assert here.pop("source") == Source(ModelOptions().model)
+    assert here.keys() - here_alone == there.keys()
     for name in here.keys() - here_alone:
         assert here[name] == there[name], name
     assert settings().setup().limits == Limits()
@@ -122,6 +123,17 @@ def test_what_makes_no_sense_is_refused(fields: dict[str, Any], phrase: str) -> 
 def test_a_key_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="cannot be read"):
         settings(api_key_file=str(tmp_path / "gone")).setup()
+
+
+def test_replicas_load_as_models_are_loaded_elsewhere() -> None:
+    """Every field of a source is taken, and it arrives at a replica as it was given."""
+    from archer.integrations.ray_serve import Settings
+
+    given = settings(
+        model="x/y", revision="abc", dtype="bf16", quantize="int8", threads="2", compiled=True
+    )
+    assert (given.source.name, given.source.threads, given.source.compiled) == ("x/y", 2, True)
+    assert Settings.model_validate(given.model_dump(mode="json")) == given
 
 
 def test_the_application_is_bound_without_a_cluster() -> None:

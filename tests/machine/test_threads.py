@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from archer.errors import BadRequest
-from archer.machine.threads import WORTH_A_THREAD, computing, fitting, fitting_shard
+from archer.machine.threads import WORTH_A_THREAD, computing, fitting
 from archer.model import load
 
 
@@ -30,21 +30,21 @@ def four_threads() -> Iterator[None]:
     [(1, 1), (2 * WORTH_A_THREAD - 1, 1), (2 * WORTH_A_THREAD, 2), (8_000_000_000, 4)],
 )
 def test_a_network_gets_as_many_threads_as_it_is_worth(parameters: int, threads: int) -> None:
-    assert fitting(parameters, {}) == threads
+    assert fitting(parameters, environment={}) == threads
 
 
 @pytest.mark.usefixtures("four_threads")
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
 def test_what_the_user_said_stands(name: str) -> None:
-    assert fitting(1, {name: "4"}) == 4
-    assert fitting(1, {name: ""}) == 1
+    assert fitting(1, environment={name: "4"}) == 4
+    assert fitting(1, environment={name: ""}) == 1
 
 
 @pytest.mark.usefixtures("four_threads")
 def test_shards_share_the_threads_of_the_machine() -> None:
-    assert [fitting_shard(8_000_000_000, shards, {}) for shards in (1, 2, 3, 8)] == [4, 2, 1, 1]
-    assert fitting_shard(2 * WORTH_A_THREAD, 2, {}) == 1
-    assert fitting_shard(1, 2, {"OMP_NUM_THREADS": "4"}) == 4
+    assert [fitting(8_000_000_000, shards, {}) for shards in (1, 2, 3, 8)] == [4, 2, 1, 1]
+    assert fitting(2 * WORTH_A_THREAD, 2, {}) == 1
+    assert fitting(1, 2, {"OMP_NUM_THREADS": "4"}) == 4
 
 
 @pytest.mark.usefixtures("four_threads")

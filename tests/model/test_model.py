@@ -381,7 +381,7 @@ def test_an_unknown_model_is_refused() -> None:
 def test_experts_are_not_compiled(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="cannot follow rows to their experts"):
         load(make_llada_moe(tmp_path / "moe"), device="cpu", compiled=True)
-    assert load(make_llada(tmp_path / "dense"), device="cpu", compiled=True).compiled
+    assert load(make_llada(tmp_path / "dense"), device="cpu", compiled=True).source.compiled
 
 
 def test_a_model_hands_its_passes_to_the_compiler_if_asked(

@@ -365,7 +365,7 @@ def test_what_cannot_be_asked_is_refused_first(model: Model, tmp_path: Path) -> 
 
 
 def test_a_benchmark_needs_a_tokenizer(model: Model, tmp_path: Path) -> None:
-    bare = Model(model.name, model.folder, model.network, None)
+    bare = Model(model.source, model.folder, model.network, None)
     with pytest.raises(BadRequest, match="has no tokenizer"):
         evaluate(toy_request(bare), tmp_path / "run", Quiet())
 

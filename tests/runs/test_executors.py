@@ -22,7 +22,7 @@ from rich.console import Console
 
 from archer.errors import ArcherError, BadModel
 from archer.loading.source import Source
-from archer.model import Model, load, outline
+from archer.model import Model, load
 from archer.runs import evaluation, verdicts
 from archer.runs.evaluation import evaluate
 from archer.runs.executors import processes as processes_module
@@ -106,7 +106,7 @@ def test_processes_make_the_same_run(
     model: Model, two: Dispatcher, unbroken: Path, tmp_path: Path
 ) -> None:
     """With the outline of a model alone: the driver computes nothing."""
-    bare = outline(model.folder.path, device="cpu", dtype="float32")
+    bare = Model.outline(Source(model.folder.path, device="cpu", dtype="float32"))
     heard = Quiet()
     request = toy_request(bare, device="cpu", traces=2)
     evaluate(request, tmp_path / "run", heard, executor=two)
@@ -247,19 +247,19 @@ def test_eight_bits_are_part_of_what_a_model_is(model: Model) -> None:
     folder = model.folder.path
     small = load(folder, device="cpu", dtype="float32", quantize="int8")
     assert model_identity(small) == model_identity(model) | {"quantize": "int8"}
-    bare = outline(folder, device="cpu", dtype="float32", quantize="int8")
+    bare = Model.outline(Source(folder, device="cpu", dtype="float32", quantize="int8"))
     assert model_identity(bare, device="cpu") == model_identity(small)
     with pytest.raises(OtherModel, match="quantize"):
         Worker(order_of(model, **model_identity(small)))
 
 
 def test_an_outline_knows_all_but_the_weights(model: Model) -> None:
-    bare = outline(model.folder.path, device="cuda")
+    bare = Model.outline(Source(model.folder.path, device="cuda"))
     assert bare.network.device.type == "meta"
     assert model_identity(bare, device="cuda")["dtype"] == "bfloat16"
     assert bare.encode("Well,") == model.encode("Well,")
     with pytest.raises(ArcherError, match="no kind of device 'abacus'"):
-        outline(model.folder.path, device="abacus")
+        Model.outline(Source(model.folder.path, device="abacus"))
 
 
 def test_where_a_worker_finds_the_model(
@@ -267,12 +267,12 @@ def test_where_a_worker_finds_the_model(
 ) -> None:
     """A folder by its whole path, a hub id by its commit, so that every machine fetches the same."""
     monkeypatch.chdir(model.folder.path.parent)
-    assert Source("model").pinned(model).model == str(model.folder.path.resolve())
-    pinned = Source("GSAI-ML/LLaDA-8B-Instruct").pinned(model)
+    assert Source("model").pinned(model.folder).model == str(model.folder.path.resolve())
+    pinned = Source("GSAI-ML/LLaDA-8B-Instruct").pinned(model.folder)
     assert pinned.revision == model.folder.path.name
-    assert Source("pocket").pinned(model) == Source("pocket")
+    assert Source("pocket").pinned(model.folder) == Source("pocket")
     with pytest.raises(BadModel):
-        Source(str(tmp_path / "gone")).load()
+        Model.open(Source(str(tmp_path / "gone")))
 
 
 RECORD: dict[str, Any] = {

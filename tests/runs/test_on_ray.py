@@ -16,7 +16,7 @@ import pytest
 from archer.cli import main
 from archer.errors import BadRequest
 from archer.loading.source import Source
-from archer.model import Model, outline
+from archer.model import Model
 from archer.runs.evaluation import evaluate
 from archer.runs.executors.dispatch import Dispatcher
 from archer.runs.executors.on_ray import Actor, RayPool
@@ -63,7 +63,7 @@ class Killing(Quiet):
 def test_a_cluster_makes_the_same_run_although_its_workers_are_killed(
     pool: RayPool, model: Model, unbroken: Path, tmp_path: Path
 ) -> None:
-    bare = outline(model.folder.path, device="cpu", dtype="float32")
+    bare = Model.outline(Source(model.folder.path, device="cpu", dtype="float32"))
     heard = Killing()
     with Dispatcher(pool, order_of(model), CORES) as executor:
         request = toy_request(bare, device="cpu")

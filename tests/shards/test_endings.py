@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 
 from archer.errors import ShardLost
 from archer.loading.checkpoint import load_network, read_folder
+from archer.loading.source import Source
 from archer.model import Model, load
 from archer.network.group import Group
 from archer.network.network import Transformer
@@ -426,7 +427,6 @@ def test_the_rank_is_the_one_torchrun_gives() -> None:
 
 
 def test_a_task_arrives_as_it_was() -> None:
-    from archer.shards.start import Place
-
-    task = Task("folder", Place("cpu", "float64", True, None), 1, 2, 4711)
+    source = Source("folder", device="cpu", dtype="float64", quantize="int8", shards=2)
+    task = Task(source, rank=1, port=4711)
     assert Task.decoded(task.encoded()) == task

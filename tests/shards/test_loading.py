@@ -116,7 +116,7 @@ def test_it_is_refused_before_anything_is_loaded_or_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FOLDERS["llada"](tmp_path / "model")
-    monkeypatch.setattr("archer.shards.start.load_network", None)
+    monkeypatch.setattr("archer.loading.checkpoint.load_network", None)
     monkeypatch.setattr("archer.shards.start.Processes", None)
     with pytest.raises(
         BadRequest, match=r"3 shards cannot divide 4 attention heads .* Choose 2 or 4"

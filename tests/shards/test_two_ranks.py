@@ -20,7 +20,7 @@ from archer.policies.dllm import DllmCache
 from archer.results.step import Kind
 from archer.shards.leader import Leader
 from archer.shards.orders import order
-from archer.shards.start import Place, network_of
+from archer.shards.start import network_of
 from engine.mixes import alone, draw_block_causal, draw_request, record, together
 from shards.pairs_of_models import FOLDERS, PROMPT, Two, twice, walked
 
@@ -214,7 +214,7 @@ def test_stores_and_logits_are_let_go_of_everywhere(two: Two) -> None:
 def test_a_process_leads_one_group_at_a_time(two: Two) -> None:
     assert isinstance(leader_of(two.shared).group, Group)
     with pytest.raises(BadRequest, match="Close that one first"):
-        network_of(two.whole.folder, Place("cpu", "float64", False, None), 2)
+        network_of(two.whole.folder, two.shared.source)
 
 
 def test_logits_can_be_had_whole(two: Two) -> None:

@@ -47,7 +47,7 @@ def test_a_companion_computes_as_the_model_does(workspace: Workspace) -> None:
     other = found.model
     assert other.network.int8
     assert other.network.dtype == model.network.dtype
-    assert (other.threads, other.compiled) == (1, True)
+    assert (other.threads, other.source.compiled) == (1, True)
 
 
 def test_a_companion_gets_workers_of_its_own(workspace: Workspace, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from archer.cli.tune import line_of
 from archer.errors import BadRequest
+from archer.loading.source import Source
 from archer.methods.build import in_full
 from archer.model import Model, load
 from archer.tune.candidates import REFERENCE, Candidate, given, parsed, usual
@@ -53,7 +54,9 @@ def test_the_rules_of_main_and_refresh_are_among_them(model: Model) -> None:
 def test_where_prompt_caches_are_exact_one_of_them_is_tried(model: Model) -> None:
     """Under block-causal attention they all compute the same."""
     architecture = replace(model.folder.architecture, attention_block=32)
-    causal = Model("causal", replace(model.folder, architecture=architecture), model.network, None)
+    causal = Model(
+        Source("causal"), replace(model.folder, architecture=architecture), model.network, None
+    )
     tried = [in_full(each.method) for each in usual(causal, LENGTH)]
     for decoder in ("saber", "saber-doubt", "confidence"):
         caches = [name.partition("+")[2] for name in tried if name.startswith(f"{decoder}+")]

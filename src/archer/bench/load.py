@@ -17,6 +17,7 @@ import torch
 
 from archer.bench.machine import machine
 from archer.errors import ArcherError, BadRequest
+from archer.loading.source import Source
 
 CHILD = "import sys; from archer.bench.load import child; child(*sys.argv[1:])"
 PROMPT = 32
@@ -50,26 +51,13 @@ class Loaded:
         }
 
 
-def measure_load(
-    model: str,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    quantize: str | None = None,
-    updates: int = 0,
-) -> Loaded:
+def measure_load(source: Source, *, updates: int = 0) -> Loaded:
     """Load in a fresh process and decode `updates` updates of a short response."""
     if not 0 <= updates <= RESPONSE:
         raise BadRequest(
             f"The number of updates must be a whole number from 0 to {RESPONSE}, not {updates}."
         )
-    request = {
-        "model": model,
-        "device": device,
-        "dtype": dtype,
-        "quantize": quantize,
-        "updates": updates,
-    }
+    request = {"source": asdict(source), "updates": updates}
     done = subprocess.run(
         [sys.executable, "-P", "-c", CHILD, json.dumps(request), str(torch.get_num_threads())],
         capture_output=True,
@@ -81,7 +69,7 @@ def measure_load(
     if done.returncode:
         last = done.stderr.strip().rpartition("\n")[2] or "no message"
         raise ArcherError(
-            f"The process that loaded {model!r} ended with exit code {done.returncode}: {last}."
+            f"The process that loaded {source.name!r} ended with exit code {done.returncode}: {last}."
         )
     return Loaded(**json.loads(done.stdout))
 
@@ -97,14 +85,12 @@ def child(request: str, threads: str) -> None:
     sys.stdout.write(json.dumps(asdict(found)))
 
 
-def _load(
-    model: str, device: str | None, dtype: str | None, quantize: str | None, updates: int
-) -> Loaded:
-    from archer.model import load
+def _load(source: dict[str, Any], updates: int) -> Loaded:
+    from archer.model import Model
 
     before = _peak()
     start = time.perf_counter()
-    loaded = load(model, device=device, dtype=dtype, quantize=quantize)
+    loaded = Model.open(Source(**source))
     seconds, peak = time.perf_counter() - start, _peak()
     network = loaded.network
     started, made = time.perf_counter(), 0
@@ -112,7 +98,7 @@ def _load(
     for _ in zip(range(updates), loaded.stream([ids], length=RESPONSE), strict=False):
         made += 1
     return Loaded(
-        model=model,
+        model=loaded.name,
         seconds=seconds,
         weight_bytes=sum(each.nbytes for each in network.parameters()),
         before_bytes=before,
@@ -121,7 +107,7 @@ def _load(
         updates=made,
         update_seconds=time.perf_counter() - started,
         machine=machine(network.device, network.dtype),
-        quantize=quantize,
+        quantize=loaded.source.quantize,
         layers=network.shape.layers,
     )
 

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from archer.cli.whole import MaybeWhole, Whole, whole
 from archer.errors import BadRequest
+from archer.loading.source import Source
 
 if TYPE_CHECKING:
     from archer.methods.build import Method
@@ -23,44 +24,20 @@ if TYPE_CHECKING:
 
 @Parameter(name="*", group="Model")
 @dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(Source):
     """Which checkpoint, and where and how it runs."""
 
     model: str = "pocket"
-    """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct; or a bundled model."""
-    revision: str | None = None
-    """Commit of a hub id."""
-    device: str | None = None
-    """Such as cpu or cuda:0; the accelerator if there is one."""
-    dtype: str | None = None
-    """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
-    quantize: str | None = None
-    """int8 keeps feed-forwards and experts, of all layers but the last, in eight bits; off."""
     threads: MaybeWhole = None
-    """CPU threads; as many as the network's size calls for: one for small ones."""
-    compile: bool = False
-    """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
+    compiled: Annotated[bool, Parameter(name="--compile")] = False
     shards: Whole = 1
-    """How many processes, each with its own device, the network is divided over."""
 
     def load(self) -> Model:
-        from archer.model import load
+        from archer.model import load_here
 
         if self.threads is not None:
-            use_threads(self.threads)
-        model = load(
-            self.model,
-            revision=self.revision,
-            device=self.device,
-            dtype=self.dtype,
-            quantize=self.quantize,
-            threads=self.threads,
-            compiled=self.compile,
-            shards=self.shards,
-        )
-        if model.threads is not None:
-            use_threads(model.threads)
-        return model
+            check_threads(self.threads)
+        return load_here(self)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from archer.cli.options import ModelOptions
 from archer.cli.output import write_grid, write_json, write_line, write_table
 from archer.cli.spelled import spelled
 from archer.cli.whole import MaybeWhole, Whole
-from archer.cli.workers import check_workers, processes, source_of
+from archer.cli.workers import check_whole, check_workers, processes
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -116,15 +116,14 @@ def study(
         return _list(json=json)
     chosen = find_study(name)
     check_workers(workers)
-    source = source_of(model) if workers > 1 else None
+    if workers > 1:
+        check_whole(model)
     with ExitStack() as stack:
         workspace = options.workspace(out, model, stack.enter_context(_listener()))
-        if source is not None:
-            given = source
+        if workers > 1:
 
             def hire(asked: Model) -> Executor:
-                own = given if asked is workspace.model else replace(given, model=asked.name)
-                return stack.enter_context(processes(own, asked, workers))
+                return stack.enter_context(processes(asked.source, asked, workers))
 
             workspace = replace(workspace, executor=hire(workspace.model), hire=hire)
         result = result_of(chosen, workspace)
@@ -192,7 +191,7 @@ def reproduce(
             workspace = options.workspace(out, model, listener)
             failed = reproduced(workspace, list(STUDIES.values()), complain, command)
     else:
-        source_of(model)  # refuses what workers cannot have
+        check_whole(model)
         shared = replace(model, threads=model.threads or max(1, usable_cores() // workers))
         place = Place(out, shared, options)
         failed = reproduce_together(

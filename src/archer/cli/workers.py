@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
-from archer.cli.options import ModelOptions
+from archer.cli.options import ModelOptions, check_threads
 from archer.cli.whole import MaybeWhole
 from archer.errors import BadRequest
 
@@ -50,15 +50,16 @@ class WorkerOptions:
         if self.ray is not None:
             if not self.ray.strip():
                 raise BadRequest("--ray takes auto, local or the address of a cluster.")
-            with _on_ray(self.ray, self.workers, source_of(model)) as found:
+            check_whole(model)
+            with _on_ray(self.ray, self.workers, model) as found:
                 yield found
         elif self.workers is not None and self.workers > 1:
-            source = source_of(model)
-            from archer.machine.devices import place
+            from archer.model import Model
 
-            kind = place(source.device, source.dtype)[0].type
-            outline = source.outline()
-            with processes(source, outline, self.workers) as executor:
+            check_whole(model)
+            kind = model.place()[0].type
+            outline = Model.outline(model)
+            with processes(model, outline, self.workers) as executor:
                 yield Computing(outline, executor, kind)
         else:
             from archer.runs.executors.executor import Inline
@@ -83,7 +84,7 @@ def processes(source: Source, model: Model, workers: int) -> Dispatcher:
     from archer.runs.executors.worker import Order
 
     share = min(max(1, usable_cores() // workers), fitting(model.folder.parameters))
-    own = replace(source.pinned(model), threads=source.threads or share)
+    own = replace(source.pinned(model.folder), threads=source.threads or share)
     return Dispatcher(Processes(), Order(own, {}), workers)
 
 
@@ -92,12 +93,13 @@ def _on_ray(address: str, workers: int | None, source: Source) -> Iterator[Compu
     from archer.judge.judge import usable_cores
     from archer.machine.devices import default_device
     from archer.machine.threads import fitting
+    from archer.model import Model
     from archer.runs.executors.dispatch import Dispatcher
     from archer.runs.executors.on_ray import LOCAL, RayPool, require_ray
     from archer.runs.executors.worker import Order
 
     require_ray()
-    source.outline()  # what is wrong with the model is said before a cluster is started
+    Model.outline(source)  # what is wrong with the model is said before a cluster is started
     local = address == LOCAL
     most = usable_cores() if workers is None else workers * (source.threads or 1)
     pool = RayPool(address, cores=max(most, usable_cores()) if local else most)
@@ -105,34 +107,22 @@ def _on_ray(address: str, workers: int | None, source: Source) -> Iterator[Compu
         device = source.device or ("cuda" if pool.accelerators else default_device())
         kind = device.partition(":")[0]
         source = replace(source, device=kind)
-        outline = source.outline()
+        outline = Model.outline(source)
         if source.threads is None and kind == "cpu":
             source = replace(source, threads=fitting(outline.folder.parameters))
         room = pool.accelerators if kind == "cuda" else pool.cores // (source.threads or 1)
-        own = source.pinned(outline)
+        own = source.pinned(outline.folder)
         with Dispatcher(pool, Order(own, {}), workers or max(1, room)) as executor:
             yield Computing(outline, executor, kind)
     finally:
         pool.leave()
 
 
-def source_of(model: ModelOptions) -> Source:
-    """The model's options for workers."""
-    from archer.cli.options import check_threads
-    from archer.loading.source import Source
-
+def check_whole(model: ModelOptions) -> None:
+    """Refuse a model that workers cannot have."""
     if model.shards > 1:
         raise BadRequest(
             "Each worker has a whole model: --shards works with neither --workers nor --ray."
         )
     if model.threads is not None:
         check_threads(model.threads)
-    return Source(
-        model=model.model,
-        revision=model.revision,
-        device=model.device,
-        dtype=model.dtype,
-        quantize=model.quantize,
-        threads=model.threads,
-        compile=model.compile,
-    )

@@ -7,16 +7,18 @@ again: it gets the same answer.
 
 from __future__ import annotations
 
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from ray import serve
 from ray.serve import Application
 
+from archer.errors import BadRequest
 from archer.loading.source import Source
-from archer.machine.devices import DTYPES, SPELLINGS
-from archer.machine.threads import MOST_THREADS
+from archer.model import load_here
 from archer.server.access import read_keys
 from archer.server.hosted import Hosted
 from archer.server.lifecycle import Setup
@@ -30,17 +32,12 @@ MOST = 1e9
 
 
 class Settings(BaseModel):
-    """What `serve run` and a configuration file may say, by the names of `archer serve`'s options."""
+    """What `serve run` and a configuration file may say: fields of `Source` and options of `archer serve`."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
-    model: str = "pocket"
-    revision: str | None = None
-    device: str | None = None
-    """Asked of every replica; `cuda` makes Ray give each a card of its own."""
-    dtype: str | None = None
-    quantize: Literal["int8"] | None = None
-    threads: int | None = Field(None, ge=1, le=MOST_THREADS)
+    source: Source = Source("pocket")
+    """Of every replica; its fields stand beside the others.  `cuda` makes Ray give each a card of its own."""
     replicas: int = Field(1, ge=1)
     """How many, or the least where `max_replicas` says that it may be more."""
     max_replicas: int | None = Field(None, ge=1)
@@ -61,25 +58,34 @@ class Settings(BaseModel):
     """Answer to every name although there is no key: where something in front decides who may ask."""
     page: bool = True
 
-    @field_validator("device")
+    @model_validator(mode="before")
     @classmethod
-    def _check_device(cls, device: str | None) -> str | None:
-        kind, numbered, _ = (device or "").partition(":")
+    def _gather_source(cls, given: Any) -> Any:
+        """The fields of a source become one; what is none of them is left to the others."""
+        if not isinstance(given, dict) or "source" in given:
+            return given
+        own = {field.name for field in fields(Source)}
+        source = {"model": "pocket", **{name: given[name] for name in given if name in own}}
+        return {"source": source, **{name: given[name] for name in given if name not in own}}
+
+    @field_validator("source")
+    @classmethod
+    def _check_source(cls, source: Source) -> Source:
+        try:
+            source.check()
+        except BadRequest as error:
+            raise ValueError(str(error)) from error
+        kind, numbered, _ = (source.device or "").partition(":")
         if numbered and kind != "cpu":
             raise ValueError(
                 "Ray gives each replica a card of its own, which the replica sees as the only one: write "
-                f"{kind}, not {device}."
+                f"{kind}, not {source.device}."
             )
-        return device
-
-    @field_validator("dtype")
-    @classmethod
-    def _check_dtype(cls, dtype: str | None) -> str | None:
-        if dtype is not None and SPELLINGS.get(dtype, dtype) not in DTYPES:
+        if source.shards != 1:
             raise ValueError(
-                f"There is no dtype {dtype!r} here. Choose one of {', '.join(DTYPES)}."
+                "Ray gives each replica one card, so a replica's model cannot be divided over shards."
             )
-        return dtype
+        return source
 
     @model_validator(mode="after")
     def _check_replicas(self) -> Settings:
@@ -109,10 +115,7 @@ class Settings(BaseModel):
 
     def hosted(self) -> Hosted:
         """The application of one replica; its model is loaded when it is opened."""
-        source = Source(
-            self.model, self.revision, self.device, self.dtype, self.quantize, self.threads
-        )
-        return Hosted(source.load, self.setup())
+        return Hosted(partial(load_here, self.source), self.setup())
 
     def options(self) -> dict[str, Any]:
         """What Ray Serve is told about the replicas.
@@ -130,7 +133,7 @@ class Settings(BaseModel):
                     "target_ongoing_requests": self.target,
                 },
             }
-        accelerated = self.device is not None and self.device.partition(":")[0] == "cuda"
+        accelerated = (self.source.device or "").partition(":")[0] == "cuda"
         return {
             **scale,
             "name": "archer",
@@ -138,7 +141,10 @@ class Settings(BaseModel):
             "max_queued_requests": CONNECTIONS,
             "graceful_shutdown_timeout_s": self.drain,
             "health_check_period_s": HEALTH_SECONDS,
-            "ray_actor_options": {"num_cpus": self.threads or 1, "num_gpus": int(accelerated)},
+            "ray_actor_options": {
+                "num_cpus": self.source.threads or 1,
+                "num_gpus": int(accelerated),
+            },
         }
 
 

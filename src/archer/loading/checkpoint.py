@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from archer.errors import BadModel, BadRequest
+from archer.errors import BadModel
 from archer.loading.architecture import Architecture, In, Part, Placement
 from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
@@ -97,15 +97,6 @@ def _recommended_length(folder: Path, positions: int) -> int | None:
             "remove the key."
         )
     return length
-
-
-def is_int8(quantize: str | None) -> bool:
-    """Whether weights are kept in eight bits; refuses any other scheme."""
-    if quantize not in (None, "int8"):
-        raise BadRequest(
-            f"There is no quantisation {quantize!r} here. Choose int8, or leave it out."
-        )
-    return quantize is not None
 
 
 def load_network(

@@ -1,58 +1,165 @@
-"""Where a worker gets its model: plain data that can be sent to another process or machine."""
+"""How to load a model, declared once: plain data that commands, workers, shards and studies hold or extend.
+
+Another way to load is another field here; whoever passes a source on passes it on as well.  Nothing is
+imported before something is opened, because the command line reads its options from here.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+from archer.errors import BadRequest
 
-from archer.loading.hub import HUB_ID
-from archer.loading.model_files import is_folder
-from archer.model import Model, load, outline
+if TYPE_CHECKING:
+    import torch
+
+    from archer.loading.checkpoint import Folder
+    from archer.network.network import Transformer
+    from archer.network.shard import Shard
 
 
 @dataclass(frozen=True)
 class Source:
-    """A checkpoint by folder, hub id or bundled name, and how it is to compute."""
+    """Which checkpoint, and where and how it runs."""
 
-    model: str
+    model: str | Path
+    """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct; or a bundled model."""
+    _: KW_ONLY
     revision: str | None = None
+    """Commit of a hub id."""
     device: str | None = None
+    """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
+    """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
     quantize: str | None = None
+    """int8 keeps feed-forwards and experts, of all layers but the last, in eight bits; off."""
     threads: int | None = None
-    compile: bool = False
+    """CPU threads; as many as the network's size calls for: one for small ones."""
+    compiled: bool = False
+    """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
+    shards: int = 1
+    """How many processes, each with its own device, the network is divided over."""
 
-    def load(self) -> Model:
-        """With its weights, ready to compute in this process."""
-        model = load(
-            self.model,
-            revision=self.revision,
-            device=self.device,
-            dtype=self.dtype,
-            quantize=self.quantize,
-            threads=self.threads,
-            compiled=self.compile,
+    def __post_init__(self) -> None:
+        """Folders, devices and dtypes may be given as objects; they are kept by their names."""
+        if isinstance(self.model, Path):
+            path = str(self.model)
+            named = path if self.model.is_absolute() or path.startswith(".") else f"./{path}"
+            object.__setattr__(self, "model", named)
+        for name in ("device", "dtype"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, str(value).removeprefix("torch."))
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        return str(self.model)
+
+    def check(self) -> None:
+        """Refuse what no checkpoint can be loaded with, on whatever machine."""
+        from archer.machine.devices import dtype_named
+        from archer.machine.threads import check_threads
+
+        if self.dtype is not None:
+            dtype_named(self.dtype)
+        if self.quantize not in (None, "int8"):
+            raise BadRequest(
+                f"There is no quantisation {self.quantize!r} here. Choose int8, or leave it out."
+            )
+        if self.threads is not None:
+            check_threads(self.threads)
+        if self.compiled and self.shards != 1:
+            raise BadRequest(
+                "Compiled passes cannot be divided over shards. Leave out one of the two."
+            )
+
+    def folder(self) -> Folder:
+        """The checkpoint, found and checked against this."""
+        from archer.loading.checkpoint import read_folder
+        from archer.loading.hub import locate
+
+        self.check()
+        folder = read_folder(locate(self.name, self.revision))
+        if self.compiled and folder.shape.experts is not None:
+            raise BadRequest(
+                "torch.compile cannot follow rows to their experts. Leave compiled=True out."
+            )
+        return folder
+
+    def place(self) -> tuple[torch.device, torch.dtype]:
+        """Where and in what to compute; refuses what this machine cannot do."""
+        from archer.machine.devices import place
+
+        return place(self.device, self.dtype)
+
+    def network(
+        self,
+        folder: Folder,
+        shard: Shard | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Transformer:
+        """With its weights; of a `shard` its own part.  `meanwhile` is called between tensors."""
+        from archer.loading.checkpoint import load_network
+        from archer.loading.weights import nothing
+
+        device, dtype = self.place()
+        return load_network(
+            folder,
+            device=device,
+            dtype=dtype,
+            int8=self.quantize is not None,
+            shard=shard,
+            meanwhile=meanwhile or nothing,
         )
-        if model.threads is not None:
-            torch.set_num_threads(model.threads)
-        return model
 
-    def outline(self) -> Model:
-        """Without weights: enough to encode and to check, for whoever leaves the computing to others."""
-        return outline(
-            self.model,
-            revision=self.revision,
-            dtype=self.dtype,
-            device=self.device,
-            quantize=self.quantize,
+    def outline(self, folder: Folder) -> Transformer:
+        """Without weights, on torch's `meta` device; this machine need not have the source's own."""
+        import torch
+
+        from archer.machine.devices import default_device, dtype_on
+        from archer.network.network import Transformer
+
+        try:
+            where = torch.device(self.device or default_device())
+        except RuntimeError as error:
+            raise BadRequest(
+                f"There is no kind of device {str(self.device)!r}. Give one such as cpu or cuda."
+            ) from error
+        return Transformer(
+            folder.shape,
+            int8=self.quantize is not None,
+            device=torch.device("meta"),
+            dtype=dtype_on(where, self.dtype),
         )
 
-    def pinned(self, known: Model) -> Source:
-        """The same checkpoint for others: a folder by its full path, a hub id by the commit that is known."""
+    def pinned(self, folder: Folder) -> Source:
+        """The same for other machines: a folder by its full path, a hub id by the commit that was read."""
+        from archer.loading.hub import HUB_ID
+        from archer.loading.model_files import is_folder
+
         if is_folder(Path(self.model)):
             return replace(self, model=str(Path(self.model).resolve()))
-        if HUB_ID.fullmatch(self.model):
-            return replace(self, revision=known.folder.path.name)
+        if HUB_ID.fullmatch(self.name):
+            return replace(self, revision=folder.path.name)
         return self
+
+    def settled(self, folder: Folder) -> Source:
+        """The same with nothing left to choose, for other processes of this machine."""
+        from archer.machine.threads import fitting
+
+        device, dtype = self.place()
+        threads = self.threads
+        if threads is None and device.type == "cpu":
+            threads = fitting(folder.parameters, self.shards)
+        return replace(
+            self,
+            model=str(folder.path),
+            revision=None,
+            device=str(device),
+            dtype=str(dtype),
+            threads=threads,
+        )

@@ -118,16 +118,21 @@ def place(
 
 def dtype_on(device: torch.device, dtype: str | torch.dtype | None) -> torch.dtype:
     """What to compute in on a device; the default where none is named."""
-    dtype = default_dtype(device.type) if dtype is None else dtype
+    chosen = default_dtype(device.type) if dtype is None else dtype_named(dtype)
+    refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
+    if refusal is not None:
+        raise BadRequest(refusal)
+    return chosen
+
+
+def dtype_named(dtype: str | torch.dtype) -> torch.dtype:
+    """One of `DTYPES`, by any of its names."""
     chosen = DTYPES.get(SPELLINGS.get(dtype, dtype)) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
         hint = meant(str(dtype), (*DTYPES, *SPELLINGS))
         raise BadRequest(
             f"There is no dtype {dtype!r} here.{hint} Choose one of {', '.join(DTYPES)}."
         )
-    refusal = bf16_refusal(device.type) if chosen == torch.bfloat16 else None
-    if refusal is not None:
-        raise BadRequest(refusal)
     return chosen
 
 

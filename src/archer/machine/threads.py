@@ -33,21 +33,15 @@ def check_threads(count: int, name: str = "threads") -> None:
         )
 
 
-def fitting(parameters: int, environment: Mapping[str, str] = os.environ) -> int:
-    """Threads for a network of this size: at least 1, at most what torch has, or what the user said."""
+def fitting(parameters: int, shards: int = 1, environment: Mapping[str, str] = os.environ) -> int:
+    """Threads for a network of this size: at least 1, at most what torch has, or what the user said.
+
+    For each of several shards on this machine, which share its threads.
+    """
     available = torch.get_num_threads()
     if any(environment.get(name) for name in VARIABLES):
         return available
-    return max(1, min(available, parameters // WORTH_A_THREAD))
-
-
-def fitting_shard(parameters: int, shards: int, environment: Mapping[str, str] = os.environ) -> int:
-    """The same for each of several shards on this machine, which share its threads."""
-    if any(environment.get(name) for name in VARIABLES):
-        return torch.get_num_threads()
-    return max(
-        1, min(fitting(parameters // shards, environment), torch.get_num_threads() // shards)
-    )
+    return max(1, min(available // shards, parameters // shards // WORTH_A_THREAD))
 
 
 @contextmanager

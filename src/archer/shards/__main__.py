@@ -22,7 +22,7 @@ class _Ending:
     """The one sentence that a shard says when it ends before its time."""
 
     def __init__(self, task: Task) -> None:
-        self._name = f"shard {task.rank + 1} of {task.of}"
+        self._name = f"shard {task.rank + 1} of {task.source.shards}"
         self._said = threading.Lock()
 
     def now(self, sentence: str) -> None:

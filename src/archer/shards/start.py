@@ -9,19 +9,18 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import distributed as dist
 
 from archer.errors import BadRequest, ShardLost
-from archer.loading.checkpoint import Folder, load_network, read_folder
-from archer.loading.weights import nothing
+from archer.loading.checkpoint import Folder
+from archer.loading.source import Source
 from archer.network.group import Group
 from archer.network.network import Transformer
 from archer.network.shard import Shard, check
@@ -44,23 +43,11 @@ POLL = 0.05
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where and how each shard computes; the same for all but the number of the device."""
-
-    device: str
-    dtype: str
-    int8: bool
-    threads: int | None
-
-
-@dataclass(frozen=True)
 class Task:
-    """All that a process must know to be a shard."""
+    """All that a process must know to be a shard; the source has nothing left to choose."""
 
-    folder: str
-    place: Place
+    source: Source
     rank: int
-    of: int
     port: int
 
     def encoded(self) -> str:
@@ -68,8 +55,8 @@ class Task:
 
     @classmethod
     def decoded(cls, text: str) -> Task:
-        task = cls(**json.loads(text))
-        return replace(task, place=Place(**task.place))  # type: ignore[arg-type]
+        fields = json.loads(text)
+        return cls(**{**fields, "source": Source(**fields["source"])})
 
 
 class _Elsewhere:
@@ -82,11 +69,12 @@ class _Elsewhere:
         pass
 
 
-def network_of(folder: Folder, place: Place, shards: int) -> Transformer:
+def network_of(folder: Folder, source: Source) -> Transformer:
     """The first shard's network, the others at work.
 
     Under torchrun every process calls this; it returns in the first alone, the others end with it.
     """
+    source, shards = source.settled(folder), source.shards
     check(folder.shape, shards)
     if dist.is_initialized():
         raise BadRequest(
@@ -95,15 +83,15 @@ def network_of(folder: Folder, place: Place, shards: int) -> Transformer:
         )
     rank = launched_rank(os.environ, shards)
     if rank is None:
-        return _start(folder, place, shards)
+        return _start(folder, source)
     shard = Shard(rank, shards)
     local = int(os.environ.get("LOCAL_RANK", rank))
-    device = device_of(place.device, local)
+    device = device_of(str(source.device), local)
     group = join(shard, device, None)
     if rank:
-        follow(folder, replace(place, device=str(device)), group)
+        follow(folder, replace(source, device=str(device)), group)
         raise SystemExit(0)
-    return _leading(folder, replace(place, device=str(device)), group, _Elsewhere())
+    return _leading(folder, replace(source, device=str(device)), group, _Elsewhere())
 
 
 def launched_rank(environment: Mapping[str, str], shards: int) -> int | None:
@@ -149,7 +137,7 @@ def join(shard: Shard, device: torch.device, store: Store | None) -> Group:
     return Group(shard, data, control)
 
 
-def follow(folder: Folder, place: Place, group: Group) -> None:
+def follow(folder: Folder, source: Source, group: Group) -> None:
     """Be a shard until the first one ends.
 
     Who wants to stop it tells the first, which answers what is running; the others leave when it does.
@@ -157,10 +145,10 @@ def follow(folder: Folder, place: Place, group: Group) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     agree(group, folder)
-    network = _loaded(folder, place, group.shard)
+    network = source.network(folder, group.shard)
     follower = Follower(group, folder.shape.vocabulary, folder.mask, network)
     follower.joins(network)
-    follower.follow(place.threads)
+    follower.follow(source.threads)
     group.leave()
 
 
@@ -168,18 +156,18 @@ def follow_task(task: Task) -> None:
     """The same in a process that the first shard started."""
     store = dist.TCPStore(LOOPBACK, task.port, is_master=False)  # type: ignore[attr-defined]
     store.set(_here(task.rank), "")
-    device = torch.device(task.place.device)
-    group = join(Shard(task.rank, task.of), device, store)
-    follow(read_folder(Path(task.folder)), task.place, group)
+    source = task.source
+    group = join(Shard(task.rank, source.shards), torch.device(str(source.device)), store)
+    follow(source.folder(), source, group)
 
 
-def _start(folder: Folder, place: Place, shards: int) -> Transformer:
+def _start(folder: Folder, source: Source) -> Transformer:
     """Start the others on this machine and lead them."""
-    devices = [str(device_of(place.device, rank)) for rank in range(shards)]
+    shards = source.shards
+    devices = [str(device_of(str(source.device), rank)) for rank in range(shards)]
     store = own_store()
     tasks = [
-        Task(str(folder.path), replace(place, device=devices[rank]), rank, shards, store.port)
-        for rank in range(1, shards)
+        Task(replace(source, device=devices[rank]), rank, store.port) for rank in range(1, shards)
     ]
     others = Processes([[*COMMAND, task.encoded()] for task in tasks])
     try:
@@ -191,7 +179,7 @@ def _start(folder: Folder, place: Place, shards: int) -> Transformer:
         others.close(told=False)
         raise
     try:
-        return _leading(folder, replace(place, device=devices[0]), group, others)
+        return _leading(folder, replace(source, device=devices[0]), group, others)
     except BaseException:
         others.close(told=False)
         group.leave()
@@ -215,12 +203,12 @@ def _here(rank: int) -> str:
     return f"archer/here/{rank}"
 
 
-def _leading(folder: Folder, place: Place, group: Group, others: Others) -> Transformer:
+def _leading(folder: Folder, source: Source, group: Group, others: Others) -> Transformer:
     try:
         agree(group, folder)
     except ShardLost as error:
         raise ShardLost(others.fate() or str(error)) from error
-    network = _loaded(folder, place, group.shard, lambda: _still(others))
+    network = source.network(folder, group.shard, lambda: _still(others))
     leader = Leader(group, folder.shape.vocabulary, folder.mask, others)
     leader.joins(network)
     network.all_shards = leader
@@ -239,16 +227,3 @@ def _still(others: Others) -> None:
 
 def _always() -> bool:
     return True
-
-
-def _loaded(
-    folder: Folder, place: Place, shard: Shard, meanwhile: Callable[[], None] = nothing
-) -> Transformer:
-    return load_network(
-        folder,
-        device=torch.device(place.device),
-        dtype=getattr(torch, place.dtype),
-        int8=place.int8,
-        shard=shard,
-        meanwhile=meanwhile,
-    )

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from archer.cli.bench.tables import Table, write_machine
-from archer.cli.options import use_threads
+from archer.cli.options import ModelOptions, use_threads
 from archer.cli.output import write_json
-from archer.cli.whole import MaybeWhole, Whole
+from archer.cli.whole import Whole
 
+DEFAULT_MODEL = ModelOptions()
 COLUMNS = ("seconds", "weights MiB", "before MiB", "peak MiB", "peak/weights", "after updates MiB")
 
 
 def load(
-    model: str,
+    model: ModelOptions = DEFAULT_MODEL,
     *,
-    device: str | None = None,
-    dtype: str | None = None,
-    quantize: str | None = None,
-    threads: MaybeWhole = None,
     updates: Whole = 0,
     json: bool = False,
 ) -> int:
@@ -24,16 +21,6 @@ def load(
 
     Parameters
     ----------
-    model
-        Folder of a checkpoint, or its hub id.
-    device
-        Such as cpu or cuda:0; the accelerator if there is one.
-    dtype
-        float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32.
-    quantize
-        int8 keeps feed-forwards and experts, of all layers but the last, in eight bits; off.
-    threads
-        CPU threads; as many as there are cores.
     updates
         Updates of a short response to decode afterwards.
     json
@@ -41,11 +28,9 @@ def load(
     """
     from archer.bench.load import measure_load
 
-    if threads is not None:
-        use_threads(threads)
-    found = measure_load(
-        model, device=device, dtype=dtype, quantize=quantize, updates=updates
-    ).as_dict()
+    if model.threads is not None:
+        use_threads(model.threads)
+    found = measure_load(model, updates=updates).as_dict()
     if json:
         write_json({"bench": "load", **found})
         return 0

@@ -14,7 +14,7 @@ from typing import Any
 from archer.engine.engine import Engine
 from archer.errors import ArcherError
 from archer.loading.source import Source
-from archer.model import Model
+from archer.model import Model, load_here
 from archer.request import Request
 from archer.runs.decoding import Counted, Traced, ask, record_of, warm_up
 from archer.runs.manifest import differences, model_identity
@@ -65,7 +65,7 @@ class Worker:
     """A loaded model; several threads may ask it to complete problems, which then share passes."""
 
     def __init__(self, order: Order) -> None:
-        model = order.source.load()
+        model = load_here(order.source)
         found = model_identity(model, files="files" in order.expected)
         differing = differences(order.expected, found)
         if differing:
