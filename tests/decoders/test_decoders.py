@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from archer.decoders.base import Decision, DecodeState, leading
-from archer.decoders.saber import Saber, SaberState
+from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
 from archer.errors import BadRequest
 from archer.passes.canvas import Ints, Prompt
@@ -248,7 +248,13 @@ def test_no_position_is_immutable(position: int) -> None:
     decoder = Saber()
     response = np.array([[1, 2, 3, 4, 5, 6, MASK, MASK, MASK]])
     sure = np.full((1, 9), 0.5)
-    state = SaberState(prompt_of(1), response, np.array([False]), (3,), sure, sure, np.array([0]))
+    state = replace(
+        decoder.start(prompt_of(1), 9),
+        response=response,
+        updates=(3,),
+        accepted_at=sure,
+        previous=sure,
+    )
     values = torch.zeros(1, 9, VOCABULARY, dtype=torch.float64)
     values[..., 3] = 6.0
     values[0, [position, 6]] = 0.0

@@ -38,7 +38,7 @@ def logits(update: int, seed: int, length: int, read: list[int]) -> Logits:
 def trajectory(
     decoder: SaberTail, seed: int, length: int
 ) -> Iterator[tuple[SaberTailState, list[int], Decision, SaberTailState]]:
-    state = decoder.start(PROMPT, length)
+    state = decoder.begin(PROMPT, length)
     update = 0
     while not state.done.item():
         update += 1

@@ -4,7 +4,7 @@ Axes: B rows, G response columns.
 
 A decoder is a frozen dataclass of settings with three verbs.  `start` makes the state, `canvas` says what
 to ask the model, `step` is pure: it returns a new state and a Decision and changes nothing.  A decoder
-knows no model, no cache and no loop.
+knows no model, no cache and no loop.  `Decoder` is what others may ask of it; `Rule` answers most of that.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass as settings_dataclass
 
 from archer.errors import BadRequest
 from archer.passes import noise
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
-from archer.passes.logits import Candidates, Logits
+from archer.passes.logits import Answers, Candidates, Logits
 
 HOST = torch.device("cpu")
 
@@ -49,8 +51,32 @@ class DecodeState:
     @property
     def masked(self) -> Flags:
         """[B, G]: nothing placed."""
-        masked: Flags = self.response == self.prompt.mask
+        return self.masked_in(self.response)
+
+    @property
+    def placed(self) -> Flags:
+        """[B, G]: a token that the rule has placed, and may revise if it revises at all."""
+        return self.placed_in(self.response)
+
+    def masked_in(self, response: Ints) -> Flags:
+        """[B, G]: what would be masked if the response were this one."""
+        masked: Flags = response == self.prompt.mask
         return masked
+
+    def placed_in(self, response: Ints) -> Flags:
+        """[B, G]: what the rule would have placed if the response were this one."""
+        return ~self.masked_in(response)
+
+    def filled(self, response: Ints, within: Flags | None = None) -> Flags:
+        """[B]: no mask would be left, at all or `within` these columns [B, G]."""
+        left = self.masked_in(response)
+        return ~np.asarray((left if within is None else left & within).any(axis=1))
+
+    def advanced(self, response: Ints, done: Flags | None = None, **changes: Any) -> Self:
+        """The state after an update wrote `response`: done where no mask is left, unless `done` is given."""
+        over = self.filled(response) if done is None else done
+        updates = tuple(update + 1 for update in self.updates)
+        return replace(self, response=response, done=over, updates=updates, **changes)
 
     @property
     def wanted(self) -> int:
@@ -95,16 +121,17 @@ class Decision:
     """[B]: confidence a mask had to exceed; NaN for rules without one."""
 
     @classmethod
-    def accepting(cls, accepted: Flags, best: Candidates) -> Decision:
-        """The decision of a rule that only fills masks."""
-        return cls(
-            accepted=accepted,
-            remasked=np.zeros_like(accepted),
-            replaced=np.zeros_like(accepted),
-            tokens=best.tokens,
-            confidence=best.confidence,
-            threshold=np.full(len(accepted), np.nan),
-        )
+    def accepting(cls, accepted: Flags, best: Candidates, **also: Any) -> Decision:
+        """Masks were filled with the best candidates; `also` are fields of which there is more to say."""
+        usual = {
+            "accepted": accepted,
+            "remasked": np.zeros_like(accepted),
+            "replaced": np.zeros_like(accepted),
+            "tokens": best.tokens,
+            "confidence": best.confidence,
+            "threshold": np.full(len(accepted), np.nan),
+        }
+        return cls(**(usual | also))
 
     def select(self, rows: Sequence[int]) -> Decision:
         chosen = list(rows)
@@ -168,13 +195,58 @@ class Decoder(Protocol[State]):
         ...
 
 
-class Rule:
-    """Base of the decoders of this package: what most of them declare alike."""
+@settings_dataclass(frozen=True, kw_only=True)
+class Rule(Generic[State]):
+    """Base of decoders, with what most rules answer alike.
+
+    A rule that fills masks and keeps them needs `canvas` and `step`, and `begin` if its state is its own.
+    One that takes tokens back says in `reads` what it looks at, and in `settled` what it leaves alone.
+    """
+
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
 
     attention: ClassVar[Attention] = Attention.ANY
 
+    @property
+    def reads(self) -> Scope:
+        return Scope.MASKS
+
+    @property
+    def draws(self) -> bool:
+        return self.temperature > 0
+
+    def check(self, length: int) -> None:
+        """Any length will do, unless a rule says otherwise."""
+
     def blocks(self, length: int) -> int:
         return 1
+
+    def start(self, prompt: Prompt, length: int) -> State:
+        self.check(length)
+        return self.begin(prompt, length)
+
+    def begin(self, prompt: Prompt, length: int) -> State:
+        """The state before the first update; without more to remember, a blank response."""
+        return cast("State", blank(prompt, length))
+
+    def limit(self, length: int) -> int:
+        """One update per position: enough where every update but the last leaves a token more."""
+        return length
+
+    def settled(self, state: State) -> Flags:
+        """Whatever is placed where the rule looks at masks alone; else nothing until it is done."""
+        return kept(state) if self.reads is Scope.MASKS else finished(state)
+
+    def canvas(self, state: State) -> Canvas:
+        raise NotImplementedError
+
+    def step(self, state: State, logits: Logits) -> tuple[State, Decision]:
+        raise NotImplementedError
+
+    def sampled(self, state: State, logits: Logits) -> Answers:
+        """The likeliest token of every column that was read, or at a temperature a drawn one."""
+        return logits.sampled(self.temperature, state.prompt.keys, state.updates)
 
 
 def blank(prompt: Prompt, length: int) -> DecodeState:
@@ -206,12 +278,17 @@ def finished(state: DecodeState) -> Flags:
 
 def kept(state: DecodeState) -> Flags:
     """[B, G]: what is settled where the rule takes nothing back: whatever is placed."""
-    return ~state.masked | finished(state)
+    return state.placed | finished(state)
 
 
 def ended(updates: Sequence[int], total: int) -> Flags:
     """[B]: rows that have made all updates of a fixed plan."""
     return np.array([update >= total for update in updates])
+
+
+def ends_now(state: DecodeState, total: int) -> Flags:
+    """[B]: rows for which this update is the last of a fixed plan."""
+    return ended(state.updates, total - 1)
 
 
 def chance(state: DecodeState, purpose: noise.Purpose) -> Reals:
@@ -233,6 +310,14 @@ def whole_block(block: int | None, length: int) -> int:
             f"Choose a block that does, or leave it out to decode the response as one block."
         )
     return block
+
+
+def above_or_surest(above: Flags, scores: Reals, eligible: Flags, least: Ints | int) -> Flags:
+    """[B, G]: positions `above` a bar; in rows with fewer than `least` [B], the `least` surest eligible."""
+    few = above.sum(axis=1) < least
+    if not few.any():
+        return above
+    return np.where(few[:, None], leading(scores, eligible, least), above)
 
 
 def leading(scores: Reals, eligible: Flags, count: Ints | int) -> Flags:

@@ -1,20 +1,36 @@
 """Decoders that fill a block until no mask is left in it, then move to the next.
 
-Axes: B rows, G response columns.  What they share is the state and the bookkeeping, not a rule.
+Axes: B rows, G response columns.  What they share is the setting, the state and the bookkeeping.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated, Self
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import DecodeState, blank, finished, grow, whole_block
+from archer.decoders.base import DecodeState, Rule, State, blank, finished, grow, whole_block
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt
 
 
 @dataclass(frozen=True)
+class Blockwise(Rule[State]):
+    """A rule whose user says how many columns are decoded together."""
+
+    block: Annotated[int, Field(ge=1)] | None = None
+    """Columns decoded together, left to right; the whole response when left out."""
+
+    def check(self, length: int) -> None:
+        whole_block(self.block, length)
+
+    def blocks(self, length: int) -> int:
+        return length // whole_block(self.block, length)
+
+
+@plain_dataclass(frozen=True)
 class BlockState(DecodeState):
     """A response and the block that is being decoded."""
 
@@ -37,6 +53,12 @@ class BlockState(DecodeState):
         return (columns >= low) & (columns < low + self.size)
 
     @property
+    def reached(self) -> Flags:
+        """[B, G]: the columns of the block and of all before it."""
+        reached: Flags = np.arange(self.length) < (self.block[:, None] + 1) * self.size
+        return reached
+
+    @property
     def finished_blocks(self) -> Flags:
         """[B, G]: the columns of blocks that were left; all of a row that is done."""
         earlier = np.arange(self.length) < self.block[:, None] * self.size
@@ -52,13 +74,7 @@ class BlockState(DecodeState):
 
         Where `may_leave` [B] is false the row stays in its block although it has no masks.
         """
-        unfilled = ((response == self.prompt.mask) & self.current).any(axis=1)
-        leave = ~unfilled if may_leave is None else ~unfilled & may_leave
+        full = self.filled(response, self.current)
+        leave = full if may_leave is None else full & may_leave
         last = self.block == self.length // self.size - 1
-        return replace(
-            self,
-            response=response,
-            done=leave & last,
-            updates=tuple(update + 1 for update in self.updates),
-            block=self.block + (leave & ~last),
-        )
+        return self.advanced(response, leave & last, block=self.block + (leave & ~last))

@@ -6,7 +6,6 @@ Axes: B rows, G response columns.  Nothing is taken back; no blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -14,24 +13,14 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import (
-    Decision,
-    DecodeState,
-    Rule,
-    blank,
-    chance,
-    ended,
-    kept,
-    leading,
-    one_block,
-)
+from archer.decoders.base import Decision, DecodeState, Rule, chance, ends_now, leading, one_block
 from archer.decoders.nucleus import drawn, truncated
-from archer.passes.canvas import Canvas, Flags, Prompt, Reals, Scope
+from archer.passes.canvas import Canvas, Flags, Reals
 from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)
-class Dream(Rule):
+class Dream(Rule[DecodeState]):
     """At time t an update fills the share 1 - s/t of the masks that are left; all of them at the last."""
 
     steps: Annotated[int, Field(ge=1)] | None = None
@@ -40,8 +29,6 @@ class Dream(Rule):
     """origin fills each mask at random; the others fill the surest by probability, margin or entropy."""
     alg_temp: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Above 0, positions are drawn from a softmax of their score instead of taken from the top."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Only tokens within this share of probability are drawn; all of them when left out."""
     top_k: Annotated[int, Field(ge=1)] | None = None
@@ -50,25 +37,11 @@ class Dream(Rule):
     """Where time ends."""
 
     @property
-    def reads(self) -> Scope:
-        return Scope.MASKS
-
-    @property
     def draws(self) -> bool:
         return self.alg == "origin" or self.alg_temp > 0 or self.temperature > 0
 
-    def check(self, length: int) -> None:
-        """Any length will do."""
-
-    def start(self, prompt: Prompt, length: int) -> DecodeState:
-        self.check(length)
-        return blank(prompt, length)
-
     def limit(self, length: int) -> int:
         return length if self.steps is None else self.steps
-
-    def settled(self, state: DecodeState) -> Flags:
-        return kept(state)
 
     def canvas(self, state: DecodeState) -> Canvas:
         return one_block(state, state.masked)
@@ -80,10 +53,8 @@ class Dream(Rule):
         )
         scores = {"maskgit_plus": best.confidence, "topk_margin": margin, "entropy": -entropy}
         accepted = self._accept(state, scores)
-        updates = tuple(update + 1 for update in state.updates)
-        done = ended(updates, self.limit(state.length))
         response = np.where(accepted, best.tokens, state.response)
-        after = replace(state, response=response, done=done, updates=updates)
+        after = state.advanced(response, ends_now(state, self.limit(state.length)))
         return after, Decision.accepting(accepted, best)
 
     def _accept(self, state: DecodeState, scores: Mapping[str, Reals]) -> Flags:

@@ -21,7 +21,16 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Attention, Decision, DecodeState, Rule, blank, grow, kept, leading
+from archer.decoders.base import (
+    Attention,
+    Decision,
+    DecodeState,
+    Rule,
+    above_or_surest,
+    blank,
+    grow,
+    kept,
+)
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
 from archer.errors import BadRequest
@@ -87,11 +96,9 @@ class AbsoluteState(DecodeState):
 
     def moved(self, response: Ints, leave: Flags, stop: Flags, inside: Ints) -> Self:
         """The state after an update wrote `response`; rows `leave` their block, or `stop` for good."""
-        return replace(
-            self,
-            response=response,
-            done=stop | (leave & self.last),
-            updates=tuple(update + 1 for update in self.updates),
+        return self.advanced(
+            response,
+            stop | (leave & self.last),
             block=self.block + (leave & ~self.last),
             inside=np.where(leave, 0, inside),
         )
@@ -109,7 +116,7 @@ def _ends(lengths: Ints, length: int, size: int) -> Ints:
 
 
 @dataclass(frozen=True)
-class _Sampler(Rule):
+class _Sampler(Rule[AbsoluteState]):
     """What both versions share."""
 
     block: Annotated[int, Field(ge=1)] = 32
@@ -118,8 +125,6 @@ class _Sampler(Rule):
     """Masks with more confidence than this are filled."""
     eos_early_stop: bool = False
     """Stop at an end of text instead of filling what follows it."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Only tokens within this share of probability are drawn; all of them when left out."""
     top_k: Annotated[int, Field(ge=1)] | None = None
@@ -127,19 +132,11 @@ class _Sampler(Rule):
 
     attention = Attention.BLOCK_CAUSAL
 
-    @property
-    def draws(self) -> bool:
-        return self.temperature > 0
-
-    def check(self, length: int) -> None:
-        """Any length will do."""
-
     def blocks(self, length: int) -> int:
         """At most: the first may begin with prompt tokens."""
         return -(-length // self.block) + 1
 
-    def start(self, prompt: Prompt, length: int) -> AbsoluteState:
-        self.check(length)
+    def begin(self, prompt: Prompt, length: int) -> AbsoluteState:
         return AbsoluteState.begin(prompt, length, self.block)
 
     def _candidates(self, state: AbsoluteState, logits: Logits) -> Candidates:
@@ -155,11 +152,10 @@ class _Sampler(Rule):
         )
         return cut.read(drawn(cut, state, self.temperature))[0]
 
-    def _filled(self, best: Candidates, masked: Flags, least: Ints) -> Flags:
+    def _filled(self, best: Candidates, masked: Flags, least: Ints | int) -> Flags:
         """[B, G]: the masks above the threshold, or where these are too few the `least` [B] surest."""
         sure = masked & (best.confidence > self.threshold)
-        enough = sure.sum(axis=1) >= least
-        return np.where(enough[:, None], sure, leading(best.confidence, masked, least))
+        return above_or_surest(sure, best.confidence, masked, least)
 
 
 @dataclass(frozen=True)
@@ -175,20 +171,12 @@ class LLaDA2(_Sampler):
     minimal_topk: Annotated[int, Field(ge=1)] = 1
     """Caps the steps at length / minimal_topk."""
 
-    @property
-    def reads(self) -> Scope:
-        return Scope.MASKS
-
     def check(self, length: int) -> None:
         if self.minimal_topk > length:
             raise BadRequest(
                 f"minimal_topk = {self.minimal_topk} leaves no step for a response of {length}. "
                 f"Choose minimal_topk at most {length}, or a longer response."
             )
-
-    def settled(self, state: AbsoluteState) -> Flags:
-        """Nothing that is placed is ever changed."""
-        return kept(state)
 
     def limit(self, length: int) -> int:
         return (length // self.block + 2) * max(self.steps, self.block)
@@ -200,8 +188,8 @@ class LLaDA2(_Sampler):
         best = self._candidates(state, logits)
         accepted = self._filled(best, state.masked & state.current, self._shares(state))
         response = np.where(accepted, best.tokens, state.response)
-        left = response == state.prompt.mask
-        leave = ~(left & state.current).any(axis=1)
+        left = state.masked_in(response)
+        leave = state.filled(response, state.current)
         ended = state.ended_so_far(response)
         stop = leave & ended.any(axis=1)
         if self.eos_early_stop:
@@ -251,22 +239,21 @@ class LLaDA2Edit(_Sampler):
     def step(self, state: AbsoluteState, logits: Logits) -> tuple[AbsoluteState, Decision]:
         best = self._candidates(state, logits)
         masked = state.masked & state.current
-        least = np.full(len(masked), self.num_to_transfer)
-        accepted = self._filled(best, masked, least)
+        accepted = self._filled(best, masked, self.num_to_transfer)
         replaced = (
             state.current
-            & ~masked
+            & state.placed
             & (best.tokens != state.response)
             & (best.confidence > self.editing_threshold)
         )
         response = np.where(accepted | replaced, best.tokens, state.response)
-        full = ~((response == state.prompt.mask) & state.current).any(axis=1)
+        full = state.filled(response, state.current)
         settled = ~masked.any(axis=1) & ~replaced.any(axis=1)
         inside = state.inside + full
         leave = settled | (inside > self.max_post_steps)
         stop = leave & state.ended_so_far(response).any(axis=1) & self.eos_early_stop
         after = state.moved(response, leave, stop, inside)
-        return after, replace(Decision.accepting(accepted, best), replaced=replaced)
+        return after, Decision.accepting(accepted, best, replaced=replaced)
 
 
 def _first(found: Flags) -> Ints:

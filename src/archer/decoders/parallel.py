@@ -11,51 +11,25 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, Rule, kept, leading, whole_block
-from archer.decoders.blocks import BlockState
-from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
+from archer.decoders.base import Decision, above_or_surest, leading
+from archer.decoders.blocks import BlockState, Blockwise
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt
 from archer.passes.logits import Answers, Candidates, Logits
 
 
 @dataclass(frozen=True)
-class Parallel(Rule):
+class Parallel(Blockwise[BlockState]):
     """What the three rules share; `_accept` is the rule."""
 
-    block: Annotated[int, Field(ge=1)] | None = None
-    """Columns decoded together, left to right; the whole response when left out."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
-
-    @property
-    def reads(self) -> Scope:
-        return Scope.MASKS
-
-    @property
-    def draws(self) -> bool:
-        return self.temperature > 0
-
-    def check(self, length: int) -> None:
-        whole_block(self.block, length)
-
-    def blocks(self, length: int) -> int:
-        return length // whole_block(self.block, length)
-
-    def start(self, prompt: Prompt, length: int) -> BlockState:
-        self.check(length)
+    def begin(self, prompt: Prompt, length: int) -> BlockState:
         return BlockState.begin(prompt, length, self.block)
-
-    def limit(self, length: int) -> int:
-        return length
-
-    def settled(self, state: BlockState) -> Flags:
-        return kept(state)
 
     def canvas(self, state: BlockState) -> Canvas:
         return state.canvas(state.masked & state.current)
 
     def step(self, state: BlockState, logits: Logits) -> tuple[BlockState, Decision]:
-        drawn = logits.sampled(self.temperature, state.prompt.keys, state.updates)
-        best, accepted = self._choose(state.masked & state.current, drawn, logits)
+        eligible = state.masked & state.current
+        best, accepted = self._choose(eligible, self.sampled(state, logits), logits)
         after = state.moved(np.where(accepted, best.tokens, state.response))
         return after, Decision.accepting(accepted, best)
 
@@ -73,8 +47,8 @@ class Threshold(Parallel):
 
     def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
         best, _ = logits.read(drawn)
-        surest = leading(best.confidence, eligible, 1)
-        return best, surest | (eligible & (best.confidence >= self.threshold))
+        above = eligible & (best.confidence >= self.threshold)
+        return best, above_or_surest(above, best.confidence, eligible, 1)
 
 
 @dataclass(frozen=True)

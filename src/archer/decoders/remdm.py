@@ -5,7 +5,6 @@ Axes: B rows, G response columns.  Deterministic: what an update does follows fr
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -16,20 +15,20 @@ from archer.decoders.base import (
     Decision,
     DecodeState,
     Rule,
-    blank,
     ended,
+    ends_now,
     finished,
     kept,
     leading,
     one_block,
     trailing,
 )
-from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Scope
 from archer.passes.logits import Logits
 
 
 @dataclass(frozen=True)
-class Remdm(Rule):
+class Remdm(Rule[DecodeState]):
     """Fill to `ratio`; `loops` times re-mask the k least likely tokens and fill k; then fill the rest."""
 
     k: Annotated[int, Field(ge=1)] = 1
@@ -38,23 +37,10 @@ class Remdm(Rule):
     """Share of the response that is filled before the first re-mask."""
     loops: Annotated[int, Field(ge=0)] = 32
     """Turns of one re-masking and one filling update."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
 
     @property
     def reads(self) -> Scope:
         return Scope.BLOCK
-
-    @property
-    def draws(self) -> bool:
-        return self.temperature > 0
-
-    def check(self, length: int) -> None:
-        """Any length will do."""
-
-    def start(self, prompt: Prompt, length: int) -> DecodeState:
-        self.check(length)
-        return blank(prompt, length)
 
     def limit(self, length: int) -> int:
         return self._plan(length)[2]
@@ -66,27 +52,21 @@ class Remdm(Rule):
 
     def canvas(self, state: DecodeState) -> Canvas:
         takes = self._takes_back(state)[:, None]
-        return one_block(state, np.where(takes, ~state.masked, state.masked))
+        return one_block(state, np.where(takes, state.placed, state.masked))
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
-        best, (placed,) = logits.read(
-            logits.sampled(self.temperature, state.prompt.keys, state.updates),
+        best, (own,) = logits.read(
+            self.sampled(state, logits),
             logits.probability(logits.at(state.response)),
         )
         takes = self._takes_back(state)
-        remasked = trailing(placed, ~state.masked, takes * self._counts(state))
+        remasked = trailing(own, state.placed, takes * self._counts(state))
         accepted = leading(best.confidence, state.masked, ~takes * self._counts(state))
         response = np.where(accepted, best.tokens, state.response)
         response = np.where(remasked, state.prompt.mask, response)
-        updates = tuple(update + 1 for update in state.updates)
-        done = ended(updates, self.limit(state.length))
-        after = replace(state, response=response, done=done, updates=updates)
-        decision = replace(
-            Decision.accepting(accepted, best),
-            remasked=remasked,
-            confidence=np.where(takes[:, None], placed, best.confidence),
-        )
-        return after, decision
+        after = state.advanced(response, ends_now(state, self.limit(state.length)))
+        looked_at = np.where(takes[:, None], own, best.confidence)
+        return after, Decision.accepting(accepted, best, remasked=remasked, confidence=looked_at)
 
     def _plan(self, length: int) -> tuple[int, int, int]:
         """Updates after which filling, refilling and everything ends."""

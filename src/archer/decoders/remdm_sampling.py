@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RemdmSampling(Rule):
+class RemdmSampling(Rule[SampledState]):
     """`steps` chance updates, then one that fills what is left with the likeliest tokens."""
 
     strategy: Literal["cap", "rescale", "conf", "loop"] = "cap"
@@ -80,11 +80,7 @@ class RemdmSampling(Rule):
     def draws(self) -> bool:
         return True
 
-    def check(self, length: int) -> None:
-        """Any length will do."""
-
-    def start(self, prompt: Prompt, length: int) -> SampledState:
-        self.check(length)
+    def begin(self, prompt: Prompt, length: int) -> SampledState:
         base = blank(prompt, length)
         return grow(SampledState, base, placed_at=np.zeros(base.response.shape))
 
@@ -109,26 +105,16 @@ class RemdmSampling(Rule):
         back, fill = self._rates(state)
         draw = chance(state, "remask")
         accepted = state.masked & ((draw < fill) | ending)
-        remasked = ~state.masked & (draw < back) & ~ending
+        remasked = state.placed & (draw < back) & ~ending
         response = np.where(accepted, tokens, state.response)
-        after = SampledState(
-            prompt=state.prompt,
-            response=np.where(remasked, state.prompt.mask, response),
-            done=ending[:, 0],
-            updates=tuple(update + 1 for update in state.updates),
+        after = state.advanced(
+            np.where(remasked, state.prompt.mask, response),
+            ending[:, 0],
             placed_at=np.select(
                 [remasked, accepted], [np.zeros_like(draw), drawn.confidence], state.placed_at
             ),
         )
-        decision = Decision(
-            accepted=accepted,
-            remasked=remasked,
-            replaced=np.zeros_like(accepted),
-            tokens=tokens,
-            confidence=drawn.confidence,
-            threshold=np.full(len(draw), np.nan),
-        )
-        return after, decision
+        return after, Decision.accepting(accepted, drawn, remasked=remasked, tokens=tokens)
 
     def _rates(self, state: SampledState) -> tuple[Reals, Reals]:
         """[B, G] or [B, 1] each: chance of a token to be re-masked and of a mask to be filled."""
@@ -149,7 +135,7 @@ class RemdmSampling(Rule):
             return most * eta
         if self.strategy == "loop":
             return np.full_like(most, eta)
-        weight = np.where(state.masked, 0.0, np.exp(-state.placed_at))
+        weight = np.where(state.placed, np.exp(-state.placed_at), 0.0)
         whole: Reals = np.maximum(weight.sum(axis=1, keepdims=True), LEAST_WEIGHT)
         return weight / whole * most
 

@@ -9,47 +9,32 @@ the released code's overwriting of placed tokens when fewer than n masks are lef
 from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import (
-    Decision,
-    DecodeState,
-    Rule,
-    blank,
-    finished,
-    grow,
-    kept,
-    leading,
-    trailing,
-    whole_block,
-)
+from archer.decoders.base import Decision, above_or_surest, grow, trailing
+from archer.decoders.blocks import BlockState, Blockwise
 from archer.errors import BadRequest
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
-Number = TypeVar("Number", bound=np.generic)
-
 
 @plain_dataclass(frozen=True)
-class SaberState(DecodeState):
-    """The response and two histories of confidence."""
+class SaberState(BlockState):
+    """A block in progress and two histories of confidence."""
 
     accepted_at: Reals
     """[B, G]: confidence at the last acceptance; NaN if never accepted; survives re-masking."""
     previous: Reals
     """[B, G]: confidence at the previous update; NaN where that update did not look."""
-    block: Ints
-    """[B]: index of the block being decoded."""
 
 
 @dataclass(frozen=True)
-class Saber(Rule):
+class Saber(Blockwise[SaberState]):
     """Accept above the mean accept-time confidence, at least n; re-mask about |accepted| / mu."""
 
     n: Annotated[int, Field(ge=1)] = 2
@@ -58,8 +43,6 @@ class Saber(Rule):
     """Re-mask divisor; the first released version had 8."""
     block: Annotated[int, Field(ge=1)] | None = None
     """Columns decoded together; earlier blocks stay revisable.  The whole response when left out."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     rollback: bool = True
     """False is the control without re-masking."""
     watch: Literal["argmax", "placed"] = "argmax"
@@ -78,11 +61,8 @@ class Saber(Rule):
 
     @property
     def reads(self) -> Scope:
+        """With rollback, tokens of earlier blocks too: they are taken back like those of this one."""
         return Scope.RESPONSE if self.rollback else Scope.MASKS
-
-    @property
-    def draws(self) -> bool:
-        return self.temperature > 0
 
     def check(self, length: int) -> None:
         if self.n > length:
@@ -90,72 +70,45 @@ class Saber(Rule):
                 f"n = {self.n} positions per update do not fit a response of {length}. "
                 f"Choose n at most {length}, or a longer response."
             )
-        whole_block(self.block, length)
+        super().check(length)
 
-    def blocks(self, length: int) -> int:
-        return length // whole_block(self.block, length)
-
-    def start(self, prompt: Prompt, length: int) -> SaberState:
-        self.check(length)
-        base = blank(prompt, length)
+    def begin(self, prompt: Prompt, length: int) -> SaberState:
+        base = BlockState.begin(prompt, length, self.block)
         return grow(
             SaberState,
             base,
             accepted_at=np.full(base.response.shape, np.nan),
             previous=np.zeros(base.response.shape),
-            block=np.zeros(len(base.response), dtype=np.int64),
         )
-
-    def limit(self, length: int) -> int:
-        """Every update but the last leaves at least one token more."""
-        return length
-
-    def settled(self, state: SaberState) -> Flags:
-        """Nothing until done, blocks or not: tokens of earlier blocks are taken back, too."""
-        return finished(state) if self.rollback else kept(state)
 
     def canvas(self, state: SaberState) -> Canvas:
-        block = whole_block(self.block, state.length)
-        bounds = np.array([(index * block, (index + 1) * block) for index in state.block.tolist()])
-        reads = np.ones(state.response.shape, np.bool_) if self.rollback else state.masked
-        return Canvas.plain(
-            state.prompt, state.response, bounds, self._below(state, reads, beyond=False)
-        )
+        return state.canvas(state.reached if self.rollback else state.reached & state.masked)
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
         best, sure, signs = self._look(state, logits)
         bar = self._bar(state)
-        accepted = self._accept(sure, bar, self._below(state, state.masked, beyond=False))
+        eligible = state.masked & state.reached
+        accepted = above_or_surest(eligible & (sure > bar[:, None]), sure, eligible, self.n)
         response = np.where(accepted, best.tokens, state.response)
-        left = response == state.prompt.mask
-        going = self._below(state, left, beyond=False).any(axis=1)
-        done = ~left.any(axis=1)
+        going, done = ~state.filled(response, state.reached), state.filled(response)
         count = self._remask_count(accepted) * going
         accepted_at = np.where(accepted, sure, state.accepted_at)
-        placed = self._below(state, ~left & self._doubted(sure, signs, accepted_at), beyond=False)
-        remasked = trailing(self._change(state, sure), placed, count)
-        after = SaberState(
-            prompt=state.prompt,
-            response=np.where(remasked, state.prompt.mask, response),
-            done=done,
-            updates=tuple(update + 1 for update in state.updates),
+        doubted = self._doubted(sure, signs, accepted_at)
+        revisable = state.placed_in(response) & state.reached & doubted
+        remasked = trailing(_gain(state, sure), revisable, count)
+        after = state.advanced(
+            np.where(remasked, state.prompt.mask, response),
+            done,
             accepted_at=accepted_at,
-            previous=self._below(state, sure, beyond=np.nan),
+            previous=np.where(state.reached, sure, np.nan),
             block=state.block + ~(going | done),
         )
-        decision = Decision(
-            accepted=accepted,
-            remasked=remasked,
-            replaced=np.zeros_like(accepted),
-            tokens=best.tokens,
-            confidence=sure,
-            threshold=bar,
-        )
-        return after, decision
+        said = Decision.accepting(accepted, best, remasked=remasked, confidence=sure, threshold=bar)
+        return after, said
 
     def _look(self, state: SaberState, logits: Logits) -> tuple[Candidates, Reals, Reals | None]:
         """What could be placed, and [B, G] each: the confidence the rule follows, and a sign of its own."""
-        best = logits.sampled(self.temperature, state.prompt.keys, state.updates)
+        best = self.sampled(state, logits)
         by = self.doubt_by if self.doubt is not None else None
         if self.watch == "argmax" and by not in ("own", "lead"):
             found, _ = logits.read(best)
@@ -180,40 +133,15 @@ class Saber(Rule):
             sign = signs
         return np.asarray(sign < self.doubt)
 
-    def _below(
-        self, state: SaberState, values: NDArray[Number], *, beyond: float
-    ) -> NDArray[Number]:
-        """[B, G]: `values` in the current block and all before it, which the rule looks at; else `beyond`."""
-        if self.block is None:
-            return values
-        end = (state.block + 1) * self.block
-        inside = np.arange(state.length) < end[:, None]
-        return np.where(inside, values, np.asarray(beyond, dtype=values.dtype))
-
-    def _change(self, state: SaberState, sure: Reals) -> Reals:
-        """[B, G]: what confidence has gained; inf where the previous update did not look."""
-        change: Reals = sure - state.previous
-        if self.block is not None:
-            change[np.isnan(change)] = np.inf
-        return change
-
     def _bar(self, state: SaberState) -> Reals:
         """[B]: mean accept-time confidence, 1 while there is no history."""
-        known = self._below(state, state.accepted_at, beyond=np.nan)
+        known = state.accepted_at
         counted = ~np.isnan(known)
         if self.pool == "current":
-            counted &= ~state.masked
+            counted &= state.placed
         numbers, totals = counted.sum(axis=1), np.where(counted, known, 0.0).sum(axis=1)
         sums = zip(totals.tolist(), numbers.tolist(), strict=True)
         return self._round(np.array([total / number if number else 1.0 for total, number in sums]))
-
-    def _accept(self, sure: Reals, bar: Reals, eligible: Flags) -> Flags:
-        """[B, G]: masks strictly above the bar; the n surest when those are fewer than n."""
-        above = eligible & (sure > bar[:, None])
-        few = [count < self.n for count in above.sum(axis=1).tolist()]
-        if not any(few):
-            return above
-        return np.where(np.array(few)[:, None], leading(sure, eligible, self.n), above)
 
     def _remask_count(self, accepted: Flags) -> Ints:
         """[B]: fewer than were accepted, so that every update makes progress."""
@@ -228,3 +156,9 @@ class Saber(Rule):
         if self.precision == "float64":
             return confidence
         return torch.from_numpy(confidence).to(torch.bfloat16).to(torch.float64).numpy()
+
+
+def _gain(state: SaberState, sure: Reals) -> Reals:
+    """[B, G]: what confidence has gained; inf where this or the previous update did not look."""
+    gain: Reals = sure - state.previous
+    return np.where(np.isnan(gain), np.inf, gain)

@@ -18,14 +18,13 @@ from archer.decoders.base import (
     Decision,
     DecodeState,
     Rule,
+    above_or_surest,
     blank,
-    finished,
     grow,
-    leading,
     one_block,
     trailing,
 )
-from archer.passes.canvas import Canvas, Flags, Prompt, Reals, Scope
+from archer.passes.canvas import Canvas, Prompt, Reals, Scope
 from archer.passes.logits import Logits
 
 EPS = 1e-3
@@ -41,15 +40,13 @@ class SaberDreamState(DecodeState):
 
 
 @dataclass(frozen=True)
-class SaberDream(Rule):
+class SaberDream(Rule[SaberDreamState]):
     """Accept above the mean first-time confidence, at least n; re-mask the least likely placed tokens."""
 
     n: Annotated[int, Field(ge=2)] = 2
     """The fewest positions accepted per update; as a keyword in Python `least`, where n counts samples."""
     mu: Annotated[int, Field(ge=1)] = 8
     """Re-mask divisor."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     eos_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Times log(1 - t + eps) is added to end-of-text logits where masks are filled; t falls from 1."""
     steps: Annotated[int, Field(ge=1)] = 512
@@ -59,31 +56,16 @@ class SaberDream(Rule):
     def reads(self) -> Scope:
         return Scope.BLOCK
 
-    @property
-    def draws(self) -> bool:
-        return self.temperature > 0
-
-    def check(self, length: int) -> None:
-        """Any length will do."""
-
-    def start(self, prompt: Prompt, length: int) -> SaberDreamState:
-        self.check(length)
+    def begin(self, prompt: Prompt, length: int) -> SaberDreamState:
         base = blank(prompt, length)
         return grow(SaberDreamState, base, first_accepted_at=np.full(base.response.shape, np.nan))
-
-    def limit(self, length: int) -> int:
-        """Every update but the last leaves at least one token more."""
-        return length
-
-    def settled(self, state: SaberDreamState) -> Flags:
-        return finished(state)
 
     def canvas(self, state: SaberDreamState) -> Canvas:
         return one_block(state, np.ones_like(state.masked))
 
     def step(self, state: SaberDreamState, logits: Logits) -> tuple[SaberDreamState, Decision]:
         penalised = self._penalised(state, logits)
-        drawn = penalised.sampled(self.temperature, state.prompt.keys, state.updates)
+        drawn = self.sampled(state, penalised)
         best, (of_placed, of_drawn) = penalised.read(
             drawn,
             logits.probability(logits.at(state.response)),
@@ -94,32 +76,25 @@ class SaberDream(Rule):
         mean = np.where(known, first, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
         bar = np.where(known.any(axis=1), mean, 1.0)
         above = masked & (best.confidence > bar[:, None])
-        floor = leading(best.confidence, masked, self.n)
-        accepted = np.where(above.sum(axis=1, keepdims=True) < self.n, floor, above)
+        accepted = above_or_surest(above, best.confidence, masked, self.n)
         response = np.where(accepted, best.tokens, state.response)
-        left = response == state.prompt.mask
-        done = ~left.any(axis=1)
+        placed = state.placed_in(response)
+        done = state.filled(response)
         count = accepted.sum(axis=1)
         back = np.maximum(np.minimum((count + self.mu - 1) // self.mu, count - 1), 1)
-        back = back * (~done & ((~left).sum(axis=1) > 1))
-        placed = np.where(accepted, of_drawn, of_placed)
-        remasked = trailing(placed, ~left, back)
-        after = SaberDreamState(
-            prompt=state.prompt,
-            response=np.where(remasked, state.prompt.mask, response),
-            done=done,
-            updates=tuple(update + 1 for update in state.updates),
+        back = back * (~done & (placed.sum(axis=1) > 1))
+        own = np.where(accepted, of_drawn, of_placed)
+        remasked = trailing(own, placed, back)
+        after = state.advanced(
+            np.where(remasked, state.prompt.mask, response),
+            done,
             first_accepted_at=np.where(accepted & ~known, best.confidence, first),
         )
-        decision = Decision(
-            accepted=accepted,
-            remasked=remasked,
-            replaced=np.zeros_like(accepted),
-            tokens=best.tokens,
-            confidence=np.where(masked, best.confidence, placed),
-            threshold=bar,
+        looked_at = np.where(masked, best.confidence, own)
+        said = Decision.accepting(
+            accepted, best, remasked=remasked, confidence=looked_at, threshold=bar
         )
-        return after, decision
+        return after, said
 
     def _penalised(self, state: SaberDreamState, logits: Logits) -> Logits:
         """The logits that masks are filled from; placed tokens are judged by the plain ones."""

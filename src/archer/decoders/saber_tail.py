@@ -11,7 +11,7 @@ the token before it is taken back: then the length of the answer is in question.
 from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -53,8 +53,8 @@ class SaberTail(Saber):
             raise BadRequest("saber-tail decodes the response as one block. Leave out the block.")
         super().check(length)
 
-    def start(self, prompt: Prompt, length: int) -> SaberTailState:
-        base = super().start(prompt, length)
+    def begin(self, prompt: Prompt, length: int) -> SaberTailState:
+        base = super().begin(prompt, length)
         stood = np.zeros(base.response.shape, dtype=np.int64)
         return grow(SaberTailState, base, stood=stood, unseen=np.zeros(len(stood), dtype=np.int64))
 
@@ -77,11 +77,14 @@ class SaberTail(Saber):
         assert isinstance(state, SaberTailState)
         looked = ~self.resting(state).any(axis=1)
         after, decision = super().step(state, logits)
-        base = {item.name: getattr(after, item.name) for item in fields(SaberState)}
-        base["previous"] = np.where(np.isnan(after.previous), state.previous, after.previous)
-        stood = self._stood(state, after.response, decision.remasked)
-        unseen = np.where(looked, 0, state.unseen + 1)
-        return SaberTailState(**base, stood=stood, unseen=unseen), decision
+        assert isinstance(after, SaberTailState)
+        changed = replace(
+            after,
+            previous=np.where(np.isnan(after.previous), state.previous, after.previous),
+            stood=self._stood(state, after.response, decision.remasked),
+            unseen=np.where(looked, 0, state.unseen + 1),
+        )
+        return changed, decision
 
     def _stood(self, state: SaberTailState, response: Ints, remasked: Flags) -> Ints:
         """[B, G]: the tail's age; anew, if asked for, where it got shorter or the token before it went."""

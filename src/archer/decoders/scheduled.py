@@ -5,45 +5,29 @@ Axes: B rows, G response columns.  With `confidence` this is LLaDA's own decodin
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import (
-    Decision,
-    DecodeState,
-    Rule,
-    blank,
-    ended,
-    kept,
-    leading,
-    whole_block,
-)
-from archer.decoders.scores import Score, scored
+from archer.decoders.base import Decision, DecodeState, chance, ends_now, leading, whole_block
+from archer.decoders.blocks import Blockwise
 from archer.errors import BadRequest
-from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
-from archer.passes.logits import Logits
+from archer.passes.canvas import Canvas, Flags, Ints, Reals
+from archer.passes.logits import Answers, Candidates, Logits
+
+Score = Literal["confidence", "entropy", "margin", "random"]
 
 
 @dataclass(frozen=True)
-class Scheduled(Rule):
+class Scheduled(Blockwise[DecodeState]):
     """A block of B masks is filled in steps * B / G updates, as evenly as integers allow."""
 
-    block: Annotated[int, Field(ge=1)] | None = None
-    """Columns decoded together, left to right; the whole response when left out."""
     steps: Annotated[int, Field(ge=1)] | None = None
     """Updates over the whole response; one per token when left out."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     score: Score = "confidence"
     """What "surest" means; `random` draws anew at every update."""
-
-    @property
-    def reads(self) -> Scope:
-        return Scope.MASKS
 
     @property
     def draws(self) -> bool:
@@ -52,31 +36,18 @@ class Scheduled(Rule):
     def check(self, length: int) -> None:
         self._updates_per_block(length)
 
-    def blocks(self, length: int) -> int:
-        return length // whole_block(self.block, length)
-
-    def start(self, prompt: Prompt, length: int) -> DecodeState:
-        self.check(length)
-        return blank(prompt, length)
-
     def limit(self, length: int) -> int:
-        return self._total(length)
-
-    def settled(self, state: DecodeState) -> Flags:
-        return kept(state)
+        return length if self.steps is None else self.steps
 
     def canvas(self, state: DecodeState) -> Canvas:
         bounds = np.stack(self._bounds(state), axis=1)
         return Canvas.plain(state.prompt, state.response, bounds, self._eligible(state))
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
-        drawn = logits.sampled(self.temperature, state.prompt.keys, state.updates)
-        best, ranked = scored(self.score, logits, drawn, state)
+        best, ranked = scored(self.score, logits, self.sampled(state, logits), state)
         accepted = leading(ranked, self._eligible(state), self._counts(state))
         response = np.where(accepted, best.tokens, state.response)
-        updates = tuple(update + 1 for update in state.updates)
-        done = ended(updates, self._total(state.length))
-        after = replace(state, response=response, done=done, updates=updates)
+        after = state.advanced(response, ends_now(state, self.limit(state.length)))
         return after, Decision.accepting(accepted, best)
 
     def _eligible(self, state: DecodeState) -> Flags:
@@ -84,12 +55,8 @@ class Scheduled(Rule):
         columns = np.arange(state.length)
         return state.masked & (columns < self._bounds(state)[1][:, None])
 
-    def _total(self, length: int) -> int:
-        return length if self.steps is None else self.steps
-
     def _updates_per_block(self, length: int) -> int:
-        blocks = length // whole_block(self.block, length)
-        total = self._total(length)
+        blocks, total = self.blocks(length), self.limit(length)
         if total % blocks:
             raise BadRequest(
                 f"{total} steps cannot be spread evenly over {blocks} blocks. "
@@ -118,3 +85,17 @@ def share_of(masks: int, updates: int, index: int) -> int:
     """How many of `masks` the update `index` of `updates` fills: an even split, the rest first."""
     share, extra = divmod(masks, updates)
     return share + (index < extra)
+
+
+def scored(
+    kind: Score, logits: Logits, best: Answers, state: DecodeState
+) -> tuple[Candidates, Reals]:
+    """The answers on the host, and [B, G] how sure each is, higher is surer; NaN without logits."""
+    if kind == "entropy":
+        found, (entropy,) = logits.read(best, logits.entropy)
+        return found, -entropy
+    if kind == "margin":
+        found, (margin,) = logits.read(best, logits.margin)
+        return found, margin
+    found, _ = logits.read(best)
+    return found, found.confidence if kind == "confidence" else chance(state, "order")

@@ -17,8 +17,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Attention, Decision, Rule, grow, leading, trailing, whole_block
-from archer.decoders.blocks import BlockState
+from archer.decoders.base import Attention, Decision, above_or_surest, grow, leading, trailing
+from archer.decoders.blocks import BlockState, Blockwise
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
@@ -37,17 +37,13 @@ class WinoState(BlockState):
 
 
 @dataclass(frozen=True)
-class Wino(Rule):
+class Wino(Blockwise[WinoState]):
     """Accept above `threshold`, re-mask what its shadow gives less than `verify`."""
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.7
     """Confidence above which a mask is filled."""
     verify: Annotated[float, Field(ge=0, le=1)] = 0.9
     """A placed token that its shadow gives less than this is taken back."""
-    block: Annotated[int, Field(ge=1)] | None = None
-    """Columns decoded together, left to right; the whole response when left out."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
 
     attention = Attention.FULL
 
@@ -55,25 +51,14 @@ class Wino(Rule):
     def reads(self) -> Scope:
         return Scope.BLOCK
 
-    @property
-    def draws(self) -> bool:
-        return self.temperature > 0
-
-    def check(self, length: int) -> None:
-        whole_block(self.block, length)
-
-    def blocks(self, length: int) -> int:
-        return length // whole_block(self.block, length)
-
-    def start(self, prompt: Prompt, length: int) -> WinoState:
-        self.check(length)
+    def begin(self, prompt: Prompt, length: int) -> WinoState:
         base = BlockState.begin(prompt, length, self.block)
         budget = np.full_like(base.block, FIRST_BUDGET)
         return grow(WinoState, base, last_accepted=budget)
 
     def limit(self, length: int) -> int:
         """Each block ends within its size plus the first budget."""
-        return length + FIRST_BUDGET * (length // (self.block or length))
+        return length + FIRST_BUDGET * self.blocks(length)
 
     def settled(self, state: WinoState) -> Flags:
         """Only the current block is revised."""
@@ -85,7 +70,7 @@ class Wino(Rule):
         own = plain.block[:, :1] + np.arange(size)
         starts = np.array(plain.starts)[:, None]
         everywhere = np.broadcast_to(np.arange(scratch), (plain.rows, scratch))
-        placed = ~np.take_along_axis(state.masked, own - plain.response.start, axis=1)
+        placed = np.take_along_axis(state.placed, own - plain.response.start, axis=1)
         visible = np.ones((plain.rows, scratch + size, scratch + size), dtype=np.bool_)
         visible[:, :scratch, scratch:] = False
         np.put_along_axis(visible[:, scratch:], own[:, :, None], False, axis=2)
@@ -99,7 +84,7 @@ class Wino(Rule):
 
     def step(self, state: WinoState, logits: Logits) -> tuple[WinoState, Decision]:
         best, (shadow,) = logits.read(
-            logits.sampled(self.temperature, state.prompt.keys, state.updates),
+            self.sampled(state, logits),
             logits.probability(logits.at(self._doubled(state))),
         )
         inside = Candidates(*(getattr(best, f.name)[:, : state.length] for f in fields(best)))
@@ -107,26 +92,22 @@ class Wino(Rule):
         accepted = self._accept(inside.confidence, masked)
         count = accepted.sum(axis=1)
         trust = self._trust(state, shadow)
-        placed = state.current & ~state.masked
-        doubtful = placed & (trust < self.verify) & (count > 1)[:, None]
+        doubtful = state.current & state.placed & (trust < self.verify) & (count > 1)[:, None]
         remasked = trailing(trust, doubtful, state.last_accepted - 1)
         response = np.where(accepted, inside.tokens, state.response)
         response = np.where(remasked, state.prompt.mask, response)
         after = state.moved(response)
         budget = np.where(after.block != state.block, FIRST_BUDGET, count)
-        decision = replace(
-            Decision.accepting(accepted, inside),
-            remasked=remasked,
-            confidence=np.where(masked, inside.confidence, trust),
-        )
+        looked_at = np.where(masked, inside.confidence, trust)
+        decision = Decision.accepting(accepted, inside, remasked=remasked, confidence=looked_at)
         return replace(after, last_accepted=budget), decision
 
     def _accept(self, sure: Reals, masked: Flags) -> Flags:
         """[B, G]: the surest above the threshold up to the cap; the single surest if there is none."""
         cap = (SHARE * masked.sum(axis=1)).astype(np.int64).clip(FEWEST, MOST)
-        above = masked & (sure > self.threshold)
-        some = np.asarray(above.any(axis=1))
-        return leading(sure, np.where(some[:, None], above, masked), np.where(some, cap, 1))
+        return leading(
+            sure, above_or_surest(masked & (sure > self.threshold), sure, masked, 1), cap
+        )
 
     def _doubled(self, state: WinoState) -> Ints:
         """[B, G + K]: the response, and once more what its block holds."""
