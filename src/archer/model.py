@@ -15,7 +15,6 @@ from typing import Any, ParamSpec, cast
 import torch
 from tokenizers import Tokenizer
 
-from archer.decoders.wrappers import seen_by
 from archer.engine.engine import Engine
 from archer.engine.generate import generate
 from archer.engine.loop import Loop
@@ -75,7 +74,6 @@ class Model:
             eos=folder.eos,
             ends=own if text is None else own | text.end_ids,
             text=None if text is None else replace(text, template=None),
-            attention_block=folder.architecture.attention_block,
         )
 
     @classmethod
@@ -136,13 +134,7 @@ class Model:
 
     def loop(self, method: Method) -> Loop[Any]:
         """The loop of a method on this model."""
-        return Loop(
-            self.network,
-            self.folder.architecture.shift,
-            method.decoder,
-            method.policy,
-            compiled=self.source.compiled,
-        )
+        return Loop(self.network, method.decoder, method.policy, compiled=self.source.compiled)
 
     @property
     def pieces(self) -> Pieces:
@@ -229,15 +221,13 @@ class Model:
         `chat=False` takes texts as they are, without the chat template.
         """
         chosen = self._method(method, joined(keywords, settings), preset)
-        compatibility.check_attention(chosen, self.folder.architecture.attention_block)
-        decoder = seen_by(self.folder.architecture.blind, chosen.decoder)
+        compatibility.check_attention(chosen, self.folder.shape.attention)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
         window.check(max(map(len, ids)), chosen.length)
-        own = replace(chosen, decoder=decoder)
-        return Request(own, tuple(map(tuple, ids)), seed, self.language)
+        return Request(chosen, tuple(map(tuple, ids)), seed, self.language)
 
     def _method(
         self, method: str | Method | None, settings: dict[str, Any], preset: str | None

@@ -45,7 +45,7 @@ def nearest_age(updates: Sequence[int], fraction: float) -> int:
 
 def measure(workspace: Workspace) -> Measured:
     rows: list[Row] = []
-    decoders = ["saber"] if workspace.model.folder.architecture.shift else ["saber", "wino"]
+    decoders = ["saber"] if workspace.model.folder.shape.shift else ["saber", "wino"]
     for decoder in decoders:
         rows += _decoder(workspace, decoder)
     return Measured(rows[0]["n"], rows, {"radii": list(RADII), "decoders": decoders})

@@ -66,10 +66,10 @@ def against(arm: Arm, other: Arm, model: Model) -> Row:
 
 def operations_of(arm: Arm, model: Model) -> int:
     """The cost model: operations of the passes that a run made, each full or cached (Eq. 16)."""
-    shape, shift = model.folder.shape, model.folder.architecture.shift
+    shape = model.folder.shape
     total = 0
     for record in arm.run.recorded.samples.values():
-        counts = count_passes(shape, shift, record.prompt_tokens, len(record.tokens))
+        counts = count_passes(shape, record.prompt_tokens, len(record.tokens))
         total += record.full_passes * counts.full + record.cached_passes * counts.cached
     return total
 

@@ -117,7 +117,12 @@ def _random(workspace: Workspace, architecture: Architecture, radius: int) -> li
 
 def random_twin(model: Model, architecture: Architecture) -> Model:
     """A network of the same size with the conventions of an architecture and weights that mean nothing."""
-    shape = replace(model.folder.shape, qkv_bias=architecture.shift)
+    shape = replace(
+        model.folder.shape,
+        qkv_bias=architecture.shift,
+        shift=architecture.shift,
+        attention=architecture.attention,
+    )
     network = Transformer(shape, device=model.network.device, dtype=model.network.dtype)
     folder = replace(model.folder, architecture=architecture, shape=shape)
     source = replace(model.source, model=f"random-{architecture.name}")

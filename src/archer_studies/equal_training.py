@@ -6,7 +6,6 @@ exact, whatever the radius.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +33,7 @@ EAGER = Way("none", blind=False, method="saber")
 WAYS = (
     EAGER,
     Way("K=8", blind=False, method="archer", settings={"radius": 8}),
-    Way("exact", blind=True, method="archer", settings={"radius": math.inf}),
+    Way("exact", blind=True, method="archer"),
 )
 
 

@@ -52,7 +52,6 @@ def measure(workspace: Workspace) -> Measured:
     subject = Subject(
         model.name,
         model.network,
-        model.folder.architecture.shift,
         model.folder.mask,
         model.folder.shape.layers,
     )

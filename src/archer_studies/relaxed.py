@@ -37,13 +37,13 @@ class Derivatives:
 
 def along(model: Model, tokens: Tensor, prompt: int, position: int, token: int) -> Derivatives:
     """Derivatives at the tokens Long[L] towards `token` from the mask at a response position."""
-    network, shift = model.network, model.folder.architecture.shift
+    network = model.network
     embedded = network.embed(tokens)
     ends = network.embed(torch.tensor([token, model.folder.mask], device=tokens.device))
     direction = torch.zeros_like(embedded[prompt:])
     direction[position] = ends[0] - ends[1]
     offered: list[tuple[Tensor, Tensor]] = []
-    boundary = prompt - int(shift)
+    boundary = prompt - int(network.shape.shift)
     hidden_states(network, embedded[None], attention=spelled_attention, kept=offered)
 
     def answered(held: Held | None) -> Callable[[Tensor], Tensor]:

@@ -49,8 +49,7 @@ def _same_response(one: Step[Any], other: Step[Any]) -> bool:
 
 def loop_of(model: Model, method: Method, policy: Policy) -> Loop[Any]:
     """The loop of a method with another policy."""
-    shift = model.folder.architecture.shift
-    return Loop(model.network, shift, method.decoder, policy, compiled=model.source.compiled)
+    return Loop(model.network, method.decoder, policy, compiled=model.source.compiled)
 
 
 def shadow(model: Model, method: Method, step: Step[Any]) -> Step[Any]:

@@ -111,7 +111,7 @@ def test_a_model_is_opened_whole_or_in_part(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, config_of(small_of("dream-7b")))
     room = Room(prompt=8, response=8)
     whole, part = (open_subject(str(tmp_path), layers, room) for layers in (None, 2))
-    assert (whole.network.shape.layers, whole.depth, whole.shift) == (3, 3, True)
+    assert (whole.network.shape.layers, whole.depth, whole.network.shape.shift) == (3, 3, True)
     assert (part.network.shape.layers, part.depth) == (2, 3)
     with pytest.raises(BadRequest, match="has 3 layers; 4 were asked for"):
         open_subject(str(tmp_path), 4, room)

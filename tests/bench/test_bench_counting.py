@@ -16,6 +16,7 @@ from archer.costs.counting import Counts, count_passes
 from archer.costs.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
 from archer.costs.shapes import SHAPES, Published
 from archer.network.network import Shape, Transformer
+from archer.network.shape import DENSE, Blocks
 from archer.passes.work import Work, operations
 from support.networks import MIXTURES, mixture
 from support.subjects import tiny
@@ -43,7 +44,7 @@ def closed_form(shape: Shape, shift: bool, p: int, g: int) -> Counts:
 @given(p=lengths, g=lengths, layers=st.integers(1, 4), shift=st.booleans())
 def test_counted_passes_are_the_closed_form(p: int, g: int, layers: int, shift: bool) -> None:
     shape = replace(tiny(shift).network.shape, layers=layers)
-    assert count_passes(shape, shift, p, g) == closed_form(shape, shift, p, g)
+    assert count_passes(shape, p, g) == closed_form(shape, shift, p, g)
 
 
 def closed_form_of_a_mixture(shape: Shape, p: int, g: int, block: int | None) -> Counts:
@@ -104,9 +105,10 @@ def test_counted_passes_of_a_mixture_are_the_closed_form(
 ) -> None:
     which = mixture(kind).network.shape
     experts = replace(MIXTURES[kind], inner=inner, shared=shared, dense_layers=min(dense, layers))
-    which = replace(which, layers=layers, inner=40, experts=experts)
+    attention = DENSE if block is None else Blocks(block)
+    which = replace(which, layers=layers, inner=40, experts=experts, attention=attention)
     wanted = closed_form_of_a_mixture(which, p, g, block)
-    assert count_passes(which, False, p, g, block) == wanted
+    assert count_passes(which, p, g) == wanted
 
 
 @pytest.mark.parametrize(("name", "block"), [("llada-moe-7b", None), ("llada2-mini", 32)])
@@ -114,9 +116,9 @@ def test_counted_passes_of_the_published_mixtures_are_the_closed_form(
     name: str, block: int | None
 ) -> None:
     known = SHAPES[name]
-    assert known.architecture.attention_block == block
+    assert known.shape.attention == (DENSE if block is None else Blocks(block))
     wanted = closed_form_of_a_mixture(known.shape, 70, 64, block)
-    assert count_passes(known.shape, False, 70, 64, block) == wanted
+    assert count_passes(known.shape, 70, 64) == wanted
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -124,7 +126,7 @@ def test_a_step_that_runs_counts_what_one_without_data_counts(shift: bool) -> No
     subject = tiny(shift)
     alternatives = Alternatives.at(subject, 12, 8)
     shape = subject.network.shape
-    counted = count_passes(shape, shift, 12, 8)
+    counted = count_passes(shape, 12, 8)
     assert operations(alternatives.refreshing(1)().work, shape) == counted.full
     assert operations(alternatives.refreshing(NEVER)().work, shape) == counted.cached
 
@@ -144,7 +146,7 @@ def test_against_the_naive_pass_a_cached_one_saves_exactly_the_rows() -> None:
     """Without pruning every row costs the same, so eta is exact: 1 + P / G."""
     shape = SHAPES["llada-8b"].shape
     for prompt, limit in ((128, 1.5), (256, 2.0), (512, 3.0), (1024, 5.0), (2048, 9.0)):
-        counts = count_passes(shape, False, prompt, 256)
+        counts = count_passes(shape, prompt, 256)
         assert counts.naive / counts.cached == limit == 1 / cost.eta(prompt, 256)
         assert counts.full / counts.cached < limit
 
@@ -193,12 +195,12 @@ def test_floors_of_known_cards() -> None:
     """Compute-bound where the card is slow against its memory; a batch makes every card so."""
     known: Published = SHAPES["llada-8b"]
     by_name = {device.name: device for device in DEVICES}
-    h100 = floors(by_name["H100 SXM"], known.shape, False, 512, 256)
+    h100 = floors(by_name["H100 SXM"], known.shape, 512, 256)
     assert [each.limit for each in h100] == ["compute", "bandwidth"]
     assert h100[0].seconds == pytest.approx(11.2e-3, rel=0.01)
-    a100 = floors(by_name["A100 80GB"], known.shape, False, 512, 256)
+    a100 = floors(by_name["A100 80GB"], known.shape, 512, 256)
     assert [each.limit for each in a100] == ["compute", "compute"]
     assert a100[1].seconds == pytest.approx(12.6e-3, rel=0.01)
-    batch = floors(by_name["H100 SXM"], known.shape, False, 512, 256, rows=4)
+    batch = floors(by_name["H100 SXM"], known.shape, 512, 256, rows=4)
     assert [each.limit for each in batch] == ["compute", "compute"]
     assert kv_numbers(known.shape, 1) * 2 == 524288

@@ -38,7 +38,7 @@ def test_a_row_tells_ratios_of_its_own_times(measured: tuple[Subject, Row]) -> N
     subject, row = measured
     made = row.figures
     shape = subject.network.shape
-    counts = count_passes(shape, subject.shift, P, G)
+    counts = count_passes(shape, P, G)
     assert made.layers == shape.layers
     assert made.limit == counts.full / counts.cached > 1
     assert made.limit_naive == counts.naive / counts.cached > made.limit

@@ -27,7 +27,7 @@ P, G = 11, 6
 
 
 def engine_logits(subject: Subject, alternatives: Alternatives, every: int) -> torch.Tensor:
-    loop = Loop(alternatives.network, subject.shift, Saber(), Age(every))
+    loop = Loop(alternatives.network, Saber(), Age(every))
     return next(loop.steps(alternatives.state, alternatives.memory)).logits.rows[0].values
 
 
@@ -56,7 +56,7 @@ def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> 
     fresh, _ = naive_pass(subject.network, moved)
     state = half_placed(subject, P, G)
     state.response[0, -2:] = [1, 2]
-    loop = Loop(alternatives.network, shift, Saber(), Age(NEVER))
+    loop = Loop(alternatives.network, Saber(), Age(NEVER))
     engine = next(loop.steps(state, alternatives.memory)).logits.rows[0].values
     assert (stale[:G] - engine).abs().max() < 1e-5
     assert (fresh[P - int(shift) :][:G] - engine).abs().max() > 1e-3

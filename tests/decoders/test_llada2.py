@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from archer.decoders.llada2 import AbsoluteState, LLaDA2, LLaDA2Edit
 from archer.errors import BadRequest
 from archer.methods.build import build
+from archer.network.shape import Blocks
 from archer.passes.canvas import Prompt
 from archer.passes.logits import Logits
 from support.oracles.llada2 import MASK, Editing, Filling, LLaDA2Row
@@ -114,7 +115,7 @@ def test_rows_of_a_batch_have_blocks_of_their_own() -> None:
     assert state.bounds.tolist() == [[0, 3], [0, 4], [0, 3]]
     assert state.last.tolist() == [False, False, False]
     canvas = LLaDA2(block=4).canvas(state)
-    assert canvas.attention_block == 4
+    assert canvas.attention == Blocks(4)
     assert canvas.horizon().tolist() == [11, 12, 11]
     assert canvas.everything().sum(axis=1).tolist() == [11, 12, 11]
 

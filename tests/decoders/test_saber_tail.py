@@ -116,7 +116,7 @@ def walk(decoder: Any, policy: Any, prompts: list[list[int]], *, shift: bool = F
     """On a random network, for which every token is an end mark."""
     net = backbone(shift, 5, torch.float64)
     state = decoder.start(Prompt.of(prompts, net.mask, eos=tuple(range(47))), LENGTH)
-    return list(Loop(net.network, net.shift, decoder, policy).steps(state))
+    return list(Loop(net.network, decoder, policy).steps(state))
 
 
 @pytest.mark.parametrize("shift", [False, True])

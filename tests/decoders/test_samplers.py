@@ -383,7 +383,7 @@ def test_the_shadow_of_wino_sees_all_but_its_own_token() -> None:
 
     The second half holds for one layer; in deeper ones other columns have seen the token and carry it over.
     """
-    net = Backbone(random_network(shape(layers=1), 3, torch.float64), shift=False, mask=47)
+    net = Backbone(random_network(shape(layers=1), 3, torch.float64), mask=47)
     decoder, block, low = Wino(block=4), 4, 4
     state = replace(decoder.start(prompt_of(1), 8), block=np.array([1]))
     prompt = torch.tensor([1, 2, 3])
@@ -425,7 +425,7 @@ def test_archer_wraps_every_rollback_decoder_and_each_keeps_revising(
 ) -> None:
     """On checkpoints in the real format, at a radius that really caches."""
     model = load(shared("data", "golden", "checkpoints", checkpoint), dtype="float32")
-    if decoder == "wino" and model.folder.architecture.shift:
+    if decoder == "wino" and model.folder.shape.shift:
         with pytest.raises(BadRequest, match="logits are shifted"):
             model.generate([5, 7, 9], method="wino+archer", length=16)
         return

@@ -87,7 +87,7 @@ class Case:
         net = NETS[self.shift, self.network]
         prompt = Prompt.of(self.prompts, net.mask, seed=self.seed, eos=(1,), ends=(1, 2))
         decoder = self.method.decoder
-        loop = Loop(net.network, net.shift, decoder, self.method.policy)
+        loop = Loop(net.network, decoder, self.method.policy)
         with contextlib.suppress(Stuck):
             for step in loop.steps(decoder.start(prompt, self.method.length)):
                 yield step.before, step.after

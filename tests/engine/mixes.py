@@ -14,7 +14,7 @@ from archer.engine.batch import Batch
 from archer.engine.loop import Loop
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
-from archer.passes.canvas import Prompt
+from archer.passes.canvas import Blocks, Prompt
 from archer.results.step import Step
 from support.networks import Backbone, mixture, random_network, shape
 
@@ -30,7 +30,7 @@ Record = list[tuple[Any, ...]]
 @cache
 def backbone(shift: bool, dtype: torch.dtype = torch.float64) -> Backbone:
     which = shape(layers=2, heads=2, kv_heads=2, head_dim=4, inner=12, vocabulary=24, shift=shift)
-    return Backbone(random_network(which, 5 + shift, dtype), shift, mask=23)
+    return Backbone(random_network(which, 5 + shift, dtype), mask=23)
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,14 @@ class Drawn:
     prompt: tuple[int, ...]
     samples: int
     seed: int
-    attention_block: int | None = None
-    """As LLaDA2's, where a number."""
     eos: tuple[int, ...] = (1,)
 
     def loop(self, net: Backbone) -> Loop[Any]:
-        return Loop(net.network, net.shift, self.method.decoder, self.method.policy)
+        return Loop(net.network, self.method.decoder, self.method.policy)
 
     def start(self, net: Backbone) -> Any:
         prompts = [list(self.prompt)] * self.samples
-        prompt = Prompt.of(
-            prompts,
-            net.mask,
-            seed=self.seed,
-            eos=self.eos,
-            ends=(1, 2),
-            attention_block=self.attention_block,
-        )
+        prompt = Prompt.of(prompts, net.mask, seed=self.seed, eos=self.eos, ends=(1, 2))
         return self.method.decoder.start(prompt, self.method.length)
 
 
@@ -110,8 +101,8 @@ def draw_resting(draw: random.Random, settle: int = 2) -> Drawn:
 
 @cache
 def block_causal() -> Backbone:
-    """A tiny LLaDA2; its requests have an `attention_block`."""
-    return mixture("grouped", seed=3)
+    """A tiny LLaDA2."""
+    return mixture("grouped", seed=3, attention=Blocks(4))
 
 
 BLOCK_CAUSAL = ("llada2", "llada2-edit", "saber", "threshold", "editing", "confidence")
@@ -127,7 +118,7 @@ def draw_block_causal(draw: random.Random) -> Drawn:
     if cache_ == "archer":
         settings["radius"] = draw.choice([1, 3, "inf"])
     prompt = tuple(draw.choice(PROMPTS))
-    return Drawn(build(f"{decoder}+{cache_}", settings), prompt, draw.choice([1, 2]), 0, 4)
+    return Drawn(build(f"{decoder}+{cache_}", settings), prompt, draw.choice([1, 2]), 0)
 
 
 def record(step: Step[Any]) -> tuple[Any, ...]:

@@ -129,8 +129,7 @@ def test_walks_that_share_a_pass_share_one_transfer(monkeypatch: pytest.MonkeyPa
     methods = ("saber+archer:2", "confidence+eager", "confidence+dual")
     drawn = [Drawn(build(name, {"length": 6}), (3, at), 1, 0) for at, name in enumerate(methods)]
     expected = [alone(request, net) for request in drawn]
-    for module in ("logits", "row_logits"):
-        monkeypatch.setattr(f"archer.engine.{module}.to_host", counted)
+    monkeypatch.setattr("archer.passes.logits.to_host", counted)
     batch: Batch[int] = Batch(net.network)
     for tag, request in enumerate(drawn):
         batch.add(tag, request.loop(net).walk(request.start(net)))

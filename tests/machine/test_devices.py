@@ -106,7 +106,7 @@ def loop_of(
     model: Backbone, method: str, settings: Mapping[str, Any] = NOTHING, **options: bool
 ) -> tuple[Loop[Any], Any]:
     made = build(method, {"length": LENGTH, **settings})
-    loop = Loop(model.network, model.shift, made.decoder, made.policy, **options)
+    loop = Loop(model.network, made.decoder, made.policy, **options)
     return loop, made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
 
 
@@ -218,7 +218,7 @@ def test_compiled_pieces_serve_all_lengths_with_a_few_graphs() -> None:
             ids = [(7 * prompt + at) % 40 for at in range(prompt)]
             start = made.decoder.start(Prompt.of([ids], model.mask), length)
             found = [
-                tokens_of(Loop(model.network, False, made.decoder, made.policy, compiled=c), start)
+                tokens_of(Loop(model.network, made.decoder, made.policy, compiled=c), start)
                 for c in (False, True)
             ]
             assert found[0] == found[1]
@@ -242,7 +242,7 @@ def test_a_pass_can_be_recorded_and_replayed_with_other_tokens(kind: str) -> Non
     model = backbone()
     made = build("archer", {"length": LENGTH})
     start = made.decoder.start(Prompt.of([PROMPTS[0]], model.mask), LENGTH)
-    loop = Loop(model.network, False, made.decoder, Archer(float("inf")))
+    loop = Loop(model.network, made.decoder, Archer(float("inf")))
     walk = loop.walk(start)
     if kind == "cached":
         walk.advance(run(model.network, [_part(walk)])[0])
@@ -286,7 +286,7 @@ def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
     nowhere = torch.device("meta")
     model = backbone()
     made = build(method, {"length": LENGTH})
-    loop = Loop(Transformer(model.network.shape, device=nowhere), False, made.decoder, made.policy)
+    loop = Loop(Transformer(model.network.shape, device=nowhere), made.decoder, made.policy)
     state = made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
     for module in ("logits", "foresight"):
         monkeypatch.setattr(f"archer.engine.{module}.to_host", unread)
@@ -303,7 +303,7 @@ def test_kept_keys_and_values_grow_with_the_formula_alone(rows: int) -> None:
     model = backbone()
     shape = model.network.shape
     made = build("saber+age:4", {"length": LENGTH})
-    loop = Loop(model.network, False, made.decoder, Age(4))
+    loop = Loop(model.network, made.decoder, Age(4))
     state = made.decoder.start(Prompt.of([[1, 2, 3]] * rows, model.mask), LENGTH)
     steps = list(loop.steps(state))
     numbers = 2 * shape.layers * rows * shape.kv_heads * (3 + LENGTH) * shape.head_dim

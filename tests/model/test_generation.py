@@ -52,7 +52,7 @@ def decode(
     seed: int = 0,
 ) -> list[Step[Any]]:
     state = decoder.start(Prompt.of(prompts, net.mask, seed=seed), length)
-    return list(Loop(net.network, net.shift, decoder, policy).steps(state))
+    return list(Loop(net.network, decoder, policy).steps(state))
 
 
 def by_row(steps: list[Step[Any]]) -> dict[int, list[tuple[Any, ...]]]:
@@ -222,7 +222,7 @@ def test_a_cloned_state_and_memory_replay_the_trunk(shift: bool, temperature: fl
     net, decoder, policy = model(shift), Saber(temperature=temperature), Archer(5)
     prompts = random_prompts(3, 11)
     trunk = by_row(decode(net, decoder, policy, prompts, 16))
-    loop = Loop(net.network, net.shift, decoder, policy)
+    loop = Loop(net.network, decoder, policy)
     state = decoder.start(Prompt.of(prompts, net.mask), 16)
     for step in loop.steps(state):
         if step.index % 3 or step.after.done.any():
@@ -234,7 +234,7 @@ def test_a_cloned_state_and_memory_replay_the_trunk(shift: bool, temperature: fl
 
 def test_forgetting_makes_the_next_pass_full_and_nothing_else() -> None:
     net, decoder = model(False), Saber()
-    loop = Loop(net.network, net.shift, decoder, Archer(math.inf))
+    loop = Loop(net.network, decoder, Archer(math.inf))
     state = decoder.start(Prompt.of([[4, 5, 6, 7]], net.mask), 16)
     third = next(step for step in loop.steps(state) if step.index == 2)
     memory = third.memory.clone()
@@ -251,8 +251,8 @@ def test_watching_the_steps_changes_nothing() -> None:
     watched = []
     state = decoder.start(Prompt.of([[3, 1, 4], [1, 5]], net.mask), 14)
     generator = torch.random.get_rng_state()
-    for step in Loop(net.network, net.shift, decoder, policy).steps(state):
-        shadow = Loop(net.network, net.shift, decoder, Eager()).steps(step.before)
+    for step in Loop(net.network, decoder, policy).steps(state):
+        shadow = Loop(net.network, decoder, Eager()).steps(step.before)
         fresh = next(iter(shadow))
         decoder.step(step.before, fresh.logits)
         watched.append(step)
@@ -279,7 +279,7 @@ def test_one_row_reuses_while_another_runs() -> None:
     net, decoder = model(False), Scheduled(steps=12)
     state = decoder.start(Prompt.of([[1, 2, 3], [4, 5]], net.mask), 8)
     late = replace(state, updates=(0, 9))
-    loop = Loop(net.network, net.shift, decoder, Archer(math.inf))
+    loop = Loop(net.network, decoder, Archer(math.inf))
     for made, step in enumerate(loop.steps(late), start=1):
         if 1 not in step.rows:
             break
@@ -325,7 +325,7 @@ def test_a_row_with_nan_logits_ends_alone(kind: str) -> None:
     if kind == "cached":
         net = backbone(False, 3, torch.float64)
         state = Saber().start(Prompt.of([[1, 2, 3]], net.mask), 12)
-        walk = Loop(net.network, False, Saber(), Archer(math.inf)).steps(state)
+        walk = Loop(net.network, Saber(), Archer(math.inf)).steps(state)
         next(walk)
         net.network.head.data.fill_(torch.nan)
         failing = next(walk)
@@ -361,7 +361,7 @@ def test_a_decoder_that_never_ends_is_stopped_loudly() -> None:
     """After exactly as many updates as its rule allows."""
     net, decoder = model(False), Idle()
     state = decoder.start(Prompt.of([[1, 2, 3]], net.mask), 8)
-    walk = Loop(net.network, False, decoder, Eager()).steps(state)
+    walk = Loop(net.network, decoder, Eager()).steps(state)
     assert len(list(islice(walk, 8))) == 8
     with pytest.raises(Stuck, match="Idle has not finished after 8 updates"):
         next(walk)
@@ -397,7 +397,7 @@ def test_rows_that_are_done_make_no_step(decoder: Any) -> None:
     """A forked state may hold finished rows; only the others go on, under their own numbers."""
     net = model(False)
     state = decoder.start(Prompt.of([[1, 2], [3, 4]], net.mask), 8)
-    loop = Loop(net.network, net.shift, decoder, Archer(4))
+    loop = Loop(net.network, decoder, Archer(4))
     finished = replace(state, done=np.array([True, False]))
     rows = by_row(list(loop.steps(finished)))
     assert list(rows) == [1]

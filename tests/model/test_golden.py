@@ -67,8 +67,8 @@ def test_reference_logits(name: str, dtype: str, tolerance: float) -> None:
     model = checkpoint(name, dtype)
     reference = np.load(shared("data", "golden", "logits", f"{name}.npz"))
     prompt = reference["prompt"].tolist()
-    shift = model.folder.architecture.shift
-    net = Backbone(model.network, shift, model.folder.mask)
+    shift = model.folder.shape.shift
+    net = Backbone(model.network, model.folder.mask)
 
     def rows(raw: NDArray[np.float64]) -> torch.Tensor:
         tensor = torch.from_numpy(raw)

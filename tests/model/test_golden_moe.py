@@ -16,6 +16,7 @@ from archer.errors import Incompatible
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.methods.compatibility import matrix
 from archer.model import Model, load
+from archer.network.shape import DENSE, Blocks
 from archer.passes.canvas import Canvas
 from archer.results.step import Step
 from conftest import shared
@@ -111,11 +112,12 @@ def test_reference_logits(name: str, dtype: str, tolerance: float) -> None:
     reference = np.load(golden("logits", f"{name}.npz"))
     prompt = reference["prompt"].tolist()
     block = int(reference["block_length"]) if "block_length" in reference else None
-    net = Backbone(model.network, False, model.folder.mask)
+    kind = DENSE if block is None else Blocks(block)
+    net = Backbone(model.network, model.folder.mask)
 
     def canvas(key: str) -> Canvas:
         response = torch.from_numpy(reference[key])[None].long()
-        return canvas_of([prompt], response, net.mask, attention_block=block)
+        return canvas_of([prompt], response, net.mask, kind)
 
     for response, logits in (("masked_response", "masked_logits"), ("response", "full_logits")):
         asked = canvas(response)
@@ -160,13 +162,13 @@ def test_the_library_twin_agrees(name: str) -> None:
     """Qwen3-MoE and GLM-4-MoE with the same weights."""
     model = checkpoint(name)
     twin = library_twin(model.network)
-    block = 8 if name in CAUSAL else None
-    net = Backbone(model.network, False, model.folder.mask)
+    kind = Blocks(8) if name in CAUSAL else DENSE
+    net = Backbone(model.network, model.folder.mask)
     for seed in range(3):
         prompt, response = drawn_prompts(name, 2, seed)
-        asked = canvas_of([prompt], torch.tensor([response]), net.mask, attention_block=block)
+        asked = canvas_of([prompt], torch.tensor([response]), net.mask, kind)
         (ours,), _, _ = ask(net, asked, blank(net.network, asked), asked.everything())
-        theirs = library_pass(twin, torch.tensor(prompt + response), len(response), block)
+        theirs = library_pass(twin, torch.tensor(prompt + response), len(response), kind)
         assert (ours - theirs).abs().max() < 5e-5
 
 
@@ -174,13 +176,13 @@ def test_the_library_twin_agrees(name: str) -> None:
 def test_keys_and_values_of_complete_prompt_blocks_never_change(name: str) -> None:
     """Bit for bit, whatever the response is."""
     model = checkpoint(name)
-    net = Backbone(model.network, False, model.folder.mask)
+    net = Backbone(model.network, model.folder.mask)
     source = np.random.default_rng(4)
     for prompt in drawn_prompts(name, 6, seed=5):
         kept = []
         for _ in range(3):
             response = source.integers(0, model.folder.shape.vocabulary, (1, 24))
-            asked = canvas_of([prompt], torch.from_numpy(response), net.mask, attention_block=8)
+            asked = canvas_of([prompt], torch.from_numpy(response), net.mask, Blocks(8))
             memory = blank(net.network, asked)
             ask(net, asked, memory, asked.everything())
             full = len(prompt) // 8 * 8

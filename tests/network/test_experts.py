@@ -17,6 +17,7 @@ from archer.network import experts
 from archer.network.experts import Sent, Stack, can_group, mixed, send
 from archer.network.linear import LARGEST, OFF, product, quantised, scales
 from archer.network.network import Layer, Transformer
+from archer.network.shape import DENSE, Blocks
 from passes.test_forward import ask, blank, canvas_of
 from support import naive
 from support.networks import MIXTURES, mixture, random_network
@@ -210,7 +211,9 @@ def test_the_bias_chooses_and_does_not_weigh() -> None:
 def test_a_full_pass_against_the_plain_twin(kind: str, attention_block: int | None) -> None:
     net = mixture(kind)
     prompt, response = [1, 2, 3, 4, 5, 6, 7], torch.tensor([[8, 9, net.mask, 10, net.mask, 11]])
-    canvas = canvas_of([prompt], response, net.mask, attention_block=attention_block)
+    canvas = canvas_of(
+        [prompt], response, net.mask, Blocks(attention_block) if attention_block else DENSE
+    )
     (ours,), _, _ = ask(net, canvas, blank(net.network, canvas), canvas.everything())
     tokens = torch.cat((torch.tensor(prompt), response[0]))
     raw, _ = naive.forward(net.network, tokens, attention_block=attention_block)
@@ -297,7 +300,7 @@ def test_logits_in_eight_bits_are_near(kind: str) -> None:
     canvas = canvas_of([tokens.tolist()[:8]], tokens[None, 8:], 49)
     from support.networks import Backbone
 
-    net = Backbone(twin, False, 49)
+    net = Backbone(twin, 49)
     (ours,), _, _ = ask(net, canvas, blank(twin, canvas), canvas.everything())
     error = (ours - exact[8:]).pow(2).mean().sqrt() / exact[8:].pow(2).mean().sqrt()
     products = 2 * (network.shape.layers - 1)

@@ -20,7 +20,7 @@ METHODS = ("archer", "wino", "dllm-cache", "fast-dllm-cache", "remdm-sampling+ar
 
 def loop_and_start(method: str, **settings: Any) -> tuple[Loop[Any], Any]:
     net, made = backbone(), build(method, {"length": LENGTH} | settings)
-    loop = Loop(net.network, net.shift, made.decoder, made.policy)
+    loop = Loop(net.network, made.decoder, made.policy)
     return loop, made.decoder.start(Prompt.of(PROMPTS, net.mask, seed=3), LENGTH)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from archer.network.network import Shape, Transformer
+from archer.network.shape import DENSE, AttentionKind
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Flags, Prompt
 from archer.passes.forward import Part, run
@@ -25,14 +26,14 @@ from support.networks import Backbone, backbone, random_network, shape
 
 
 def canvas_of(
-    prompts: list[list[int]], responses: Tensor, mask: int, attention_block: int | None = None
+    prompts: list[list[int]], responses: Tensor, mask: int, attention: AttentionKind = DENSE
 ) -> Canvas:
     """Every response column is read."""
     rows, length = responses.shape
     bounds = np.array([[0, length]] * rows)
     reads = np.ones((rows, length), dtype=np.bool_)
-    prompt = Prompt.of(prompts, mask, attention_block=attention_block)
-    return Canvas.plain(prompt, responses.numpy(), bounds, reads)
+    prompt = Prompt.of(prompts, mask)
+    return Canvas.plain(prompt, responses.numpy(), bounds, reads).under(attention)
 
 
 def blank(network: Transformer, canvas: Canvas) -> Memory:
@@ -56,13 +57,7 @@ def ask(
 ) -> tuple[list[Tensor], Work, layout.Layout]:
     """Run one pass over the asked columns; logits per row."""
     rows = tuple(range(canvas.rows))
-    frame = layout.Frame(
-        canvas.starts,
-        memory.slots,
-        canvas.response.start,
-        rows,
-        attention_block=canvas.attention_block,
-    )
+    frame = layout.Frame.of(canvas, memory.slots, rows)
     plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
     (answer,) = run(model.network, [Part(canvas, plan, memory)])
     memory.note(canvas, [True] * canvas.rows, plan.full)
@@ -95,7 +90,7 @@ def drawn_model(case: dict[str, Any], dtype: torch.dtype) -> Backbone:
         head_dim=case["head_dim"],
         shift=case["shift"],
     )
-    return Backbone(random_network(which, case["seed"], dtype), case["shift"], mask=47)
+    return Backbone(random_network(which, case["seed"], dtype), mask=47)
 
 
 @settings(max_examples=100)
@@ -416,7 +411,7 @@ def test_positions_count_from_the_start_of_each_row(shift: bool) -> None:
 def test_sixteen_bit_weights_give_sixteen_bit_logits_close_to_float32() -> None:
     """float16 on a CPU: the norm's statistics and the rotation are computed wider and cast back."""
     model = backbone()
-    small = Backbone(copy.deepcopy(model.network).to(torch.float16), False, model.mask)
+    small = Backbone(copy.deepcopy(model.network).to(torch.float16), model.mask)
     canvas = canvas_of([[5, 6, 7]], torch.tensor([[1, 2, 3, 4]]), model.mask)
     (wide,), _, _ = ask(model, canvas, blank(model.network, canvas), canvas.everything())
     (narrow,), _, _ = ask(small, canvas, blank(small.network, canvas), canvas.everything())

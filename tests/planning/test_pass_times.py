@@ -38,7 +38,7 @@ costs = st.floats(0, 1e-2, allow_subnormal=False)
 )
 def test_operations_are_those_that_the_engine_counts(which: Shape, shift: bool) -> None:
     made = even(40, 16, 2, 1, extra=int(shift))
-    counts = count_passes(which, shift, 40, 16)
+    counts = count_passes(which, 40, 16)
     assert [share_operations(which, share) for share in made.shares] == [counts.full, counts.cached]
 
 
@@ -47,8 +47,8 @@ def test_without_losses_a_pass_takes_its_least_time(device: Device) -> None:
     which = SHAPES["llada-8b"].shape
     full, cached = even(512, 256, 2, 1).shares
     times = Roofline(device, which, NOTHING_LOST)
-    floor_full, floor_cached = floors(device, which, False, 512, 256)
-    _, eight = floors(device, which, False, 512, 256, rows=8)
+    floor_full, floor_cached = floors(device, which, 512, 256)
+    _, eight = floors(device, which, 512, 256, rows=8)
     assert times.seconds([full]) == pytest.approx(floor_full.seconds, rel=1e-12)
     assert times.seconds([cached]) == pytest.approx(floor_cached.seconds, rel=1e-12)
     assert times.seconds([cached] * 8) == pytest.approx(eight.seconds, rel=1e-12)

@@ -220,7 +220,7 @@ def test_a_refresh_of_everything_equals_its_slow_twins_and_a_full_pass(shift: bo
     net = NETS[shift]
     eager = build("confidence+eager", {"length": 6}).policy
     fast, slow, less_slow, full = (
-        first_pass(net.network, shift, net.mask, policy, 9, 6)()
+        first_pass(net.network, net.mask, policy, 9, 6)()
         for policy in (DllmCache(), Slow(), LessSlow(), eager)
     )
     assert fast.shape == full.shape

@@ -163,7 +163,7 @@ def test_the_tally_of_a_real_run_adds_up(name: str) -> None:
     settings = {"length": length} | ({"steps": 12} if "confidence" in name else {})
     method = build(name, settings)
     state = method.decoder.start(Prompt.of([[1, 2, 3], [4, 5]], net.mask), length)
-    steps = list(Loop(net.network, net.shift, method.decoder, method.policy).steps(state))
+    steps = list(Loop(net.network, method.decoder, method.policy).steps(state))
     tallies = {0: Tally(), 1: Tally()}
     for each in steps:
         add(tallies, each)

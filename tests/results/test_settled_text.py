@@ -318,7 +318,7 @@ def test_stop_strings_are_one_or_several() -> None:
 def net(shift: bool) -> Backbone:
     """A random network that speaks bytes."""
     which = shape(vocabulary=SIZE, shift=shift, layers=2)
-    return Backbone(random_network(which, 3, torch.float64), shift, MASK)
+    return Backbone(random_network(which, 3, torch.float64), MASK)
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -329,7 +329,7 @@ def test_pieces_add_up_for_every_decoder(name: str, shift: bool) -> None:
     chosen = {"block": 4} if name in {"wino", "editing", "threshold", "saber"} else {}
     chosen |= {"loops": 3} if name == "remdm" else {}
     method = build(name, {"length": 12, **chosen})
-    loop = Loop(net(shift).network, shift, method.decoder, method.policy)
+    loop = Loop(net(shift).network, method.decoder, method.policy)
     for seed in range(3):
         prompt = Prompt.of([[seed, 7], [70, 80 + seed, 90]], MASK, seed=seed)
         rounds: dict[int, list[tuple[list[int], list[bool]]]] = {0: [], 1: []}
@@ -352,7 +352,7 @@ def test_pieces_add_up_for_every_decoder(name: str, shift: bool) -> None:
 
 def test_a_rule_that_fills_from_the_left_speaks_as_it_goes() -> None:
     method = build("threshold:1", {"length": 12, "block": 1})
-    loop = Loop(net(False).network, False, method.decoder, method.policy)
+    loop = Loop(net(False).network, method.decoder, method.policy)
     told = SettledText(language(replace(TEXTS["metaspace"], end_ids=frozenset())))
     pieces = []
     for step in loop.steps(method.decoder.start(Prompt.of([[1, 7]], MASK), 12)):

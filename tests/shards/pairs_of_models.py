@@ -47,10 +47,10 @@ class Two:
 
     @property
     def nets(self) -> tuple[Backbone, Backbone]:
-        shift, mask = self.whole.folder.architecture.shift, self.whole.folder.mask
+        mask = self.whole.folder.mask
         return (
-            Backbone(self.whole.network, shift, mask),
-            Backbone(self.shared.network, shift, mask),
+            Backbone(self.whole.network, mask),
+            Backbone(self.shared.network, mask),
         )
 
 

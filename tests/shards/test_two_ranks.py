@@ -15,6 +15,7 @@ from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.model import Model
 from archer.network.group import Group
+from archer.network.shape import Blocks
 from archer.passes.memory import Memory
 from archer.policies.dllm import DllmCache
 from archer.results.step import Kind
@@ -44,7 +45,7 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def methods(model: Model, every: int = 1) -> Iterator[tuple[str, str, Method]]:
     """Decoders with caches that go with them and with the model: all pairs, or one in `every`."""
-    shift = model.folder.architecture.shift
+    shift = model.folder.shape.shift
     for one, decoder in enumerate(DECODERS):
         for other, policy in enumerate(POLICIES):
             if (one + other) % every or (shift and decoder == "wino"):
@@ -73,7 +74,7 @@ def test_every_decoder_and_every_cache_makes_the_same_updates(two: Two) -> None:
         policies.add(policy)
         if refreshes(found):
             refreshed.add(policy)
-    if two.whole.folder.architecture.attention_block:
+    if isinstance(two.whole.folder.shape.attention, Blocks):
         assert len(decoders) >= 6
         assert policies == {"eager", "archer", "late", "surprise", "age"}
     else:
@@ -88,7 +89,7 @@ def test_every_pair_makes_the_same_updates(two: Two) -> None:
     for _, _, method in methods(two.whole):
         assert walked(two.shared, method) == walked(two.whole, method), method.name
         counted += 1
-    assert counted >= (50 if two.whole.folder.architecture.attention_block else 150)
+    assert counted >= (50 if isinstance(two.whole.folder.shape.attention, Blocks) else 150)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_every_pair_makes_the_same_updates(two: Two) -> None:
 def test_noise_guidance_and_cut_distributions(
     two: Two, name: str, settings: dict[str, Any]
 ) -> None:
-    if two.whole.folder.architecture.attention_block and "guidance" in settings:
+    if isinstance(two.whole.folder.shape.attention, Blocks) and "guidance" in settings:
         pytest.skip("a masked prompt and block-causal attention do not go together")
     method = build(name, {"length": 8, **settings})
     assert walked(two.shared, method, 2, 5) == walked(two.whole, method, 2, 5)
@@ -115,7 +116,7 @@ def check_mix(two: Two, seed: int, count: int) -> None:
     """Drawn requests in company over shards, against each of them alone in one process."""
     one, other = two.nets
     draw = random.Random(seed)
-    if two.whole.folder.architecture.attention_block:
+    if isinstance(two.whole.folder.shape.attention, Blocks):
         requests = [draw_block_causal(draw) for _ in range(count)]
     else:
         requests = [draw_request(draw, one.shift) for _ in range(count)]
@@ -170,12 +171,12 @@ def test_what_is_sent_is_what_the_formula_says(two: Two, name: str) -> None:
     shifted, in all layers but the first, in passes that do not refresh them.
     """
     shape = two.whole.folder.shape
-    if "dllm" in name and two.whole.folder.architecture.attention_block:
+    if "dllm" in name and isinstance(two.whole.folder.shape.attention, Blocks):
         pytest.skip("dLLM-Cache is for dense attention")
     method = two.whole.request([list(PROMPT)], name, length=8).method
     loop = two.shared.loop(method)
     group = leader_of(two.shared).group
-    rows = 8 + two.whole.folder.architecture.shift
+    rows = 8 + two.whole.folder.shape.shift
     before, compared = replace(group.traffic), 0
     steps = loop.steps(method.decoder.start(two.shared.language.prompt([list(PROMPT)], 0), 8))
     for number, step in enumerate(steps):

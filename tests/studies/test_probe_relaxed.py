@@ -44,7 +44,7 @@ def state_of(model: Model) -> SaberState:
 def step_of(model: Model, memory: Memory | None = None) -> Step[SaberState]:
     """One update: eager, or with the prompt of a memory."""
     policy = Eager() if memory is None else Archer(radius=float("inf"))
-    loop = Loop(model.network, model.folder.architecture.shift, Saber(), policy)
+    loop = Loop(model.network, Saber(), policy)
     return next(loop.steps(state_of(model), memory))
 
 

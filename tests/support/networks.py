@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 import torch
 
 from archer.network.network import Shape, Transformer
-from archer.network.shape import Experts, Router
+from archer.network.shape import DENSE, AttentionKind, Experts, Router
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network, its alignment and its mask id: all the loop needs."""
+    """A network and its mask id: all the loop needs."""
 
     network: Transformer
-    shift: bool
     mask: int
+
+    @property
+    def shift(self) -> bool:
+        return self.network.shape.shift
 
 
 def shape(
@@ -43,6 +46,7 @@ def shape(
         qkv_bias=shift,
         rope_float32=not shift,
         max_positions=512,
+        shift=shift,
     )
 
 
@@ -65,7 +69,12 @@ MIXTURES = {
 """As LLaDA-MoE's and as LLaDA2's."""
 
 
-def mixture(kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Backbone:
+def mixture(
+    kind: str,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    attention: AttentionKind = DENSE,
+) -> Backbone:
     """A network with experts, q/k norms and, as LLaDA2 has it, half of each head rotated."""
     grouped = kind == "grouped"
     which = replace(
@@ -74,8 +83,9 @@ def mixture(kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Bac
         rope_float32=False,
         rotary=4 if grouped else None,
         experts=MIXTURES[kind],
+        attention=attention,
     )
-    return Backbone(random_network(which, seed, dtype), False, mask=which.vocabulary - 3)
+    return Backbone(random_network(which, seed, dtype), mask=which.vocabulary - 3)
 
 
 def random_network(which: Shape, seed: int = 0, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -98,4 +108,4 @@ def random_network(which: Shape, seed: int = 0, dtype: torch.dtype = torch.float
 def backbone(shift: bool = False, seed: int = 0, dtype: torch.dtype = torch.float32) -> Backbone:
     """The usual test network: grouped key heads where the alignment is shifted."""
     which = shape(shift=shift, kv_heads=2 if shift else 4)
-    return Backbone(random_network(which, seed, dtype), shift, mask=which.vocabulary - 3)
+    return Backbone(random_network(which, seed, dtype), mask=which.vocabulary - 3)

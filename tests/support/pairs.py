@@ -22,7 +22,7 @@ def walk(
     method = build(name, settings)
     prompt = Prompt.of(prompts, net.mask, seed=seed, eos=(1,), ends=(1, 2))
     state = method.decoder.start(prompt, method.length)
-    return list(Loop(net.network, net.shift, method.decoder, method.policy).steps(state))
+    return list(Loop(net.network, method.decoder, method.policy).steps(state))
 
 
 def texts(steps: list[Step[Any]]) -> Rows:

@@ -67,14 +67,12 @@ class LessSlow(Slow):
 
 
 def first_pass(
-    network: Transformer, shift: bool, mask: int, policy: Any, prompt: int, response: int
+    network: Transformer, mask: int, policy: Any, prompt: int, response: int
 ) -> Callable[[], Tensor]:
     """Makes the first pass of a request as often as it is called; returns its logits."""
     decoder = build("llada-confidence", {"length": response}).decoder
     ids = np.random.default_rng(1).integers(0, mask, prompt).tolist()
-    walk = Loop(network, shift, decoder, policy).walk(
-        decoder.start(Prompt.of([ids], mask), response)
-    )
+    walk = Loop(network, decoder, policy).walk(decoder.start(Prompt.of([ids], mask), response))
     part = walk.wants
     assert part is not None
 
@@ -90,7 +88,7 @@ def first_pass(
 def main(shape: str, prompt: int, response: int, rounds: int) -> None:
     torch.set_num_threads(1)
     subject = open_subject(shape, None, Room(prompt, response), device="cpu", dtype="float32")
-    make = partial(first_pass, subject.network, subject.shift, subject.mask)
+    make = partial(first_pass, subject.network, subject.mask)
     eager = build("confidence+eager", {"length": response}).policy
     ways = {
         "by index, nothing skipped": make(Slow(), prompt, response),

@@ -9,4 +9,4 @@ from support.networks import backbone
 def tiny(shift: bool = False) -> Subject:
     """Three layers of a model that claims to have five."""
     model = backbone(shift)
-    return Subject("tiny", model.network, shift, model.mask, depth=5)
+    return Subject("tiny", model.network, model.mask, depth=5)

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from archer.decoders.scheduled import Scheduled
-from archer.decoders.wrappers import seen_by
 from archer.engine.loop import Loop
 from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
@@ -51,10 +50,10 @@ def batch_of(rows: int = 6) -> Batch:
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=str)
 def test_the_loss_reads_what_the_package_would_decode_from(variant: Variant) -> None:
     """The batched pass, its shift and its blindness against the loop: cross-entropy of the same holes."""
-    network, architecture = untrained(variant), variant.architecture
+    network = untrained(variant)
     hole, length = token_id(MASK), 5
     prompts = [[20 + (row + column) % 60 for column in range(9)] for row in range(3)]
-    decoder = seen_by(architecture.blind, Scheduled())
+    decoder = Scheduled()
     state = decoder.start(Prompt.of(prompts, hole), length)
     truth = torch.randint(20, 90, (3, 9 + length), generator=torch.Generator().manual_seed(0))
     truth[:, :9] = torch.tensor(prompts)
@@ -62,8 +61,8 @@ def test_the_loss_reads_what_the_package_would_decode_from(variant: Variant) -> 
     weights = torch.rand(3, 9 + length, generator=torch.Generator().manual_seed(1))
     masked = Masked(truth.masked_fill(holes, hole), truth, holes, weights, torch.tensor([9] * 3))
     with torch.no_grad():
-        step = next(Loop(network, architecture.shift, decoder, Eager()).steps(state))
-        found = loss(network, masked, shift=architecture.shift, blind=architecture.blind)
+        step = next(Loop(network, decoder, Eager()).steps(state))
+        found = loss(network, masked)
     scores = torch.stack([row.values for row in step.logits.rows]).double()
     entropy = F.cross_entropy(scores.flatten(0, 1), truth[:, 9:].flatten(), reduction="none")
     assert torch.allclose(found.double(), (entropy * weights[:, 9:].flatten()).sum(), rtol=1e-5)

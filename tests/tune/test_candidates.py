@@ -12,6 +12,7 @@ from archer.errors import BadRequest
 from archer.loading.source import Source
 from archer.methods.build import in_full
 from archer.model import Model, load
+from archer.network.shape import Blocks
 from archer.tune.candidates import REFERENCE, Candidate, given, parsed, usual
 from archer_studies import main
 from archer_studies.refresh_rules import RULES
@@ -53,10 +54,8 @@ def test_the_rules_of_main_and_refresh_are_among_them(model: Model) -> None:
 
 def test_where_prompt_caches_are_exact_one_of_them_is_tried(model: Model) -> None:
     """Under block-causal attention they all compute the same."""
-    architecture = replace(model.folder.architecture, attention_block=32)
-    causal = Model(
-        Source("causal"), replace(model.folder, architecture=architecture), model.network, None
-    )
+    shape = replace(model.folder.shape, attention=Blocks(32))
+    causal = Model(Source("causal"), replace(model.folder, shape=shape), model.network, None)
     tried = [in_full(each.method) for each in usual(causal, LENGTH)]
     for decoder in ("saber", "saber-doubt", "confidence"):
         caches = [name.partition("+")[2] for name in tried if name.startswith(f"{decoder}+")]

@@ -37,7 +37,6 @@ class Learner:
         compiled: bool = False,
     ) -> None:
         shape = variant.shape(len(pieces))
-        self.architecture = variant.architecture
         self.network = first_weights(shape, pieces, seed)
         self.average = first_weights(shape, pieces, seed).requires_grad_(False)
         self.steps = 0
@@ -54,13 +53,7 @@ class Learner:
     def step(self, masked: Masked, rate: float) -> float:
         """Learn from one batch; return its loss."""
         self.network.zero_grad()
-        value = loss(
-            self.network,
-            masked,
-            self.forward,
-            shift=self.architecture.shift,
-            blind=self.architecture.blind,
-        )
+        value = loss(self.network, masked, self.forward)
         value.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
         found = value.item()

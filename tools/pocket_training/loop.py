@@ -115,9 +115,7 @@ class _Run:
 
     def _watch(self) -> None:
         learner = self.trainer.learner
-        measured = score(
-            learner.average, self.trainer.tokenizer, self.problems, learner.architecture
-        )
+        measured = score(learner.average, self.trainer.tokenizer, self.problems)
         self._log(base=measured.base, extended=measured.extended, failed=measured.failed)
         shown = [
             {"name": task.name, "statement": task.statement, "reference": task.body, "body": body}

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from archer.network.network import Transformer
+from archer.network.shape import PromptFirst
 from pocket_training.network import hidden_states
 from pocket_training.samples import Batch
 
@@ -74,14 +75,10 @@ def loss(
     network: Transformer,
     masked: Masked,
     forward: Forward = hidden_states,
-    *,
-    shift: bool = False,
-    blind: bool = False,
 ) -> Tensor:
-    """The weighted cross-entropy of the holes, a scalar.
-
-    With `shift` a hole is scored by the column before it; with `blind` no prompt column sees the response.
-    """
+    """The weighted cross-entropy of the holes, a scalar: scored and seen as the network's shape says."""
+    shift = network.shape.shift
+    blind = isinstance(network.shape.attention, PromptFirst)
     hidden = forward(network, masked.tokens, prompt_blind(masked) if blind else None)
     found = hidden[:, :-1][masked.holes[:, 1:]] if shift else hidden[masked.holes]
     entropy = F.cross_entropy(network.score(found), masked.truth[masked.holes], reduction="none")

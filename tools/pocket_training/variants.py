@@ -40,6 +40,8 @@ class Variant:
             qkv_bias=self.architecture.qkv_bias,
             rope_float32=self.architecture.rope_float32,
             max_positions=1024,
+            shift=self.architecture.shift,
+            attention=self.architecture.attention,
         )
 
 

@@ -10,11 +10,8 @@ import torch
 from tokenizers import Tokenizer
 
 from archer.decoders.scheduled import Scheduled
-from archer.decoders.wrappers import seen_by
 from archer.engine.loop import Loop
 from archer.judge import FunctionCheck, Judge
-from archer.loading.architecture import Architecture
-from archer.loading.families.llada import LLADA
 from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
 from archer.pocket import prompts
@@ -41,7 +38,6 @@ def complete(
     network: Transformer,
     tokenizer: Tokenizer,
     contents: Sequence[str],
-    architecture: Architecture = LLADA,
     rows: int = 16,
 ) -> list[str]:
     """The text after each rendered user message, up to the first end mark."""
@@ -50,8 +46,8 @@ def complete(
         for content in contents
     ]
     mask, end = token_id(MASK), token_id(END)
-    decoder = seen_by(architecture.blind, Scheduled())
-    loop = Loop(network, architecture.shift, decoder, Eager())
+    decoder = Scheduled()
+    loop = Loop(network, decoder, Eager())
     texts: list[str] = []
     with torch.no_grad():
         for first in range(0, len(ids), rows):
@@ -68,7 +64,6 @@ def score(
     network: Transformer,
     tokenizer: Tokenizer,
     problems: Sequence[Problem],
-    architecture: Architecture = LLADA,
     *,
     long: bool = False,
 ) -> Score:
@@ -77,7 +72,7 @@ def score(
         prompts.long_message(task, worked_examples(task)) if long else prompts.message(task)
         for task in problems
     ]
-    bodies = complete(network, tokenizer, said, architecture)
+    bodies = complete(network, tokenizer, said)
     base = extended = 0
     failed: Counter[str] = Counter()
     with Judge(Pocket.limits, workers=1) as judge:

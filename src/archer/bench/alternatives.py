@@ -21,6 +21,7 @@ from archer.bench.twin import Past, naive_layers, naive_pass
 from archer.costs.shapes import Subject
 from archer.decoders.saber import Saber, SaberState
 from archer.engine.loop import Loop
+from archer.network.shape import Blocks
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
 from archer.passes.timing import Clock
@@ -55,28 +56,26 @@ class Alternatives:
     """All that is measured at one prompt length: the same state, three ways to take the next step."""
 
     network: TimedNetwork
-    shift: bool
     state: SaberState
     memory: Memory
     past: tuple[Past, ...]
     """What the naive twin keeps of the prompt."""
-    attention_block: int | None
 
     @classmethod
     def at(cls, subject: Subject, prompt: int, response: int) -> Alternatives:
         network = TimedNetwork(subject.network)
         state = half_placed(subject, prompt, response)
-        loop = Loop(network, subject.shift, Saber(), Age(1))
+        loop = Loop(network, Saber(), Age(1))
         memory = next(loop.steps(state)).memory
-        block = subject.attention_block
         tokens = _tokens(state, subject.network.device)
-        _, made = naive_layers(subject.network, tokens, attention_block=block)
-        kept = prompt - int(subject.shift)
-        if block is not None:
-            kept -= kept % block
+        _, made = naive_layers(subject.network, tokens, prompt=prompt)
+        shape = subject.network.shape
+        kept = prompt - int(shape.shift)
+        if isinstance(shape.attention, Blocks):
+            kept -= kept % shape.attention.size
         past = tuple(each.first(kept) for each in made)
         network.take()
-        return cls(network, subject.shift, state, memory, past, block)
+        return cls(network, state, memory, past)
 
     @property
     def tokens(self) -> Tensor:
@@ -85,7 +84,7 @@ class Alternatives:
 
     def refreshing(self, every: int) -> Callable[[], Sample]:
         """The step of an engine that refreshes the prompt at every `every`-th pass."""
-        return partial(self._step, Loop(self.network, self.shift, Saber(), Age(every)))
+        return partial(self._step, Loop(self.network, Saber(), Age(every)))
 
     def _step(self, loop: Loop[SaberState]) -> Sample:
         step = next(loop.steps(self.state, self.memory))
@@ -98,9 +97,9 @@ class Alternatives:
         clock = Clock(self.network.device)
         start = clock.mark()
         kept = len(self.past[0].keys)
-        block = self.attention_block
-        scores, work = naive_pass(self.network, self.tokens[kept:], self.past, block)
-        first = self.state.prompt.columns - int(self.shift) - kept
+        prompt = self.state.prompt.columns
+        scores, work = naive_pass(self.network, self.tokens[kept:], self.past, prompt)
+        first = prompt - int(self.network.shape.shift) - kept
         values = scores[first : first + self.state.length]
         rows = [RowLogits(values, tuple(range(self.state.length)))]
         Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
@@ -112,7 +111,9 @@ class Alternatives:
         """A full pass of the transformers library, without any update."""
         clock = Clock(self.network.device)
         start = clock.mark()
-        logits = library_pass(twin, self.tokens, keep, self.attention_block)
+        logits = library_pass(
+            twin, self.tokens, keep, self.network.shape.attention, self.state.prompt.columns
+        )
         end = clock.mark()
         logits[0, 0].item()
         return Sample(clock.seconds(start, end), Parts(0.0, (), 0.0), Work())

@@ -70,7 +70,7 @@ def batch(
 
 
 def _run(subject: Subject, method: Method, size: int, prompt: int) -> Run:
-    loop = Loop(subject.network, subject.shift, method.decoder, method.policy)
+    loop = Loop(subject.network, method.decoder, method.policy)
     state = method.decoder.start(some_prompt(subject, prompt, rows=size), method.length)
     updates, seconds, kv_bytes = 0, 0.0, 0
     for step in loop.steps(state):

@@ -113,7 +113,7 @@ def _in_turn(
 
 def _steps(subject: Subject, method: Method, prompt: int, prompts: int) -> Iterator[Step[Any]]:
     """All updates of one prompt after the other."""
-    loop = Loop(subject.network, subject.shift, method.decoder, method.policy)
+    loop = Loop(subject.network, method.decoder, method.policy)
     for seed in range(prompts):
         state = method.decoder.start(some_prompt(subject, prompt, seed=seed), method.length)
         for step in loop.steps(state):

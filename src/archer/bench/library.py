@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archer.bench.twin import block_causal
 from archer.errors import BadRequest
+from archer.network.attention import seen
 from archer.network.network import Layer, Shape, Transformer
-from archer.network.shape import Experts, Router
+from archer.network.shape import DENSE, AttentionKind, Experts, Router
 
 
 def check_library() -> None:
@@ -44,11 +44,12 @@ def library_twin(network: Transformer) -> Any:
 
 
 def library_pass(
-    twin: Any, tokens: Tensor, keep: int = 0, attention_block: int | None = None
+    twin: Any, tokens: Tensor, keep: int = 0, kind: AttentionKind = DENSE, prompt: int = 0
 ) -> Tensor:
-    """Long[n] -> logits [n, V], or of the last `keep` rows alone."""
-    seen = block_causal(len(tokens), len(tokens), attention_block, tokens.device)
-    mask = None if seen is None else seen[None, None]
+    """Long[n] -> logits [n, V], or of the last `keep` rows alone; `kind` and `prompt` as for `seen`."""
+    columns = torch.arange(len(tokens), device=tokens.device)
+    rule = seen(kind, columns, columns, prompt)
+    mask = None if rule is None else rule[None, None]
     with torch.no_grad():
         answer = twin(tokens[None], attention_mask=mask, use_cache=False, logits_to_keep=keep)
     logits: Tensor = answer.logits[0]

@@ -26,7 +26,7 @@ def some_ids(subject: Subject, count: int, seed: int) -> Tensor:
 def some_prompt(subject: Subject, columns: int, rows: int = 1, seed: int = 0) -> Prompt:
     """The same ids in every row, as if they were not: each row makes its own first pass."""
     ids = some_ids(subject, columns, seed).tolist()
-    same = Prompt.of([ids] * rows, subject.mask, attention_block=subject.attention_block)
+    same = Prompt.of([ids] * rows, subject.mask)
     return replace(same, groups=tuple(range(rows)))
 
 

@@ -105,7 +105,7 @@ def _counted_gains(found: Found, prompt: int) -> tuple[str, str]:
     if (known := SHAPES.get(found["shape"])) is None:
         return "", ""
     shape = replace(known.shape, layers=found["layers"])
-    counts = count_passes(shape, known.architecture.shift, prompt, found["response"])
+    counts = count_passes(shape, prompt, found["response"])
     unread = operations(Work(scored=prompt), shape)
     return f"{counts.naive / counts.full:.2f}", f"{(counts.naive - unread) / counts.full:.2f}"
 
@@ -260,7 +260,7 @@ def growth() -> Table:
     for name in ("llada-8b", "dream-7b"):
         known = SHAPES[name]
         for prompt, paper in PAPER.items():
-            counts = count_passes(known.shape, known.architecture.shift, prompt, PAPER_SETTING[1])
+            counts = count_passes(known.shape, prompt, PAPER_SETTING[1])
             passes = [f"{n / TERA:.2f}" for n in (counts.naive, counts.full, counts.cached)]
             limits = [f"{n / counts.cached:.2f}" for n in (counts.full, counts.naive)]
             beside = f"{paper:.2f}" if name == PAPER_SETTING[0] else ""
@@ -275,7 +275,7 @@ def roofline(prompt: int = 512, response: int = 256, rows: int = 8) -> Table:
         ["GPU", "full ms", "cached ms", "cached is bound by", f"cached, {rows} rows, ms"]
     ]
     for device in DEVICES:
-        sizes = (known.shape, known.architecture.shift, prompt, response)
+        sizes = (known.shape, prompt, response)
         full, cached = floors(device, *sizes)
         _, many = floors(device, *sizes, rows=rows)
         times = [f"{1e3 * each.seconds:.1f}" for each in (full, cached, many)]

@@ -146,7 +146,7 @@ def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[S
     }
     run = {name: statistics.median(values) for name, values in seconds.items()}
     full, cached = (operations(samples[name][0].work, shape) for name in ("full", "cached"))
-    counted = count_passes(shape, subject.shift, prompt, response, subject.attention_block)
+    counted = count_passes(shape, prompt, response)
     counts = replace(counted, full=full, cached=cached)
     setting = (subject.name, response)
     return Row(
@@ -175,7 +175,7 @@ def _whole(
         statistics.median(each.at_depth(depth, dense) for each in samples[name]) for name in STEPS
     ]
     whole = replace(shape, layers=depth)
-    counts = count_passes(whole, subject.shift, prompt, response, subject.attention_block)
+    counts = count_passes(whole, prompt, response)
     return Figures.of(depth, seconds, counts)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from archer.network.attention import seen
 from archer.network.network import Layer, Transformer, rotate
 from archer.passes.work import Work
 
@@ -33,11 +34,14 @@ def naive_pass(
     network: Transformer,
     tokens: Tensor,
     past: Sequence[Past] = (),
-    attention_block: int | None = None,
+    prompt: int = 0,
 ) -> tuple[Tensor, Work]:
-    """Long[n] -> logits [n, V] of the columns that follow `past`; without it, of a whole sequence."""
+    """Long[n] -> logits [n, V] of the columns that follow `past`; without it, of a whole sequence.
+
+    `prompt` columns come before the response: some backbones attend accordingly.
+    """
     work = Work()
-    hidden, _ = naive_layers(network, tokens, past, work, attention_block)
+    hidden, _ = naive_layers(network, tokens, past, work, prompt)
     scores = network.score(hidden)
     work.scored += len(scores)
     return scores, work
@@ -48,7 +52,7 @@ def naive_layers(
     tokens: Tensor,
     past: Sequence[Past] = (),
     work: Work | None = None,
-    attention_block: int | None = None,
+    prompt: int = 0,
 ) -> tuple[Tensor, list[Past]]:
     """The same up to the last layer: [n, d], and what each layer would keep."""
     hidden, work = network.embed(tokens), Work() if work is None else work
@@ -56,7 +60,7 @@ def naive_layers(
     for index in range(network.shape.layers):
         before = past[index] if past else None
         layer = network.layer(index)
-        hidden, state = _layer(network, layer, hidden, before, work, attention_block)
+        hidden, state = _layer(network, layer, hidden, before, work, prompt)
         work.routed += len(hidden) if index >= network.shape.dense_layers else 0
         made.append(state)
     return hidden, made
@@ -68,34 +72,25 @@ def _layer(
     hidden: Tensor,
     past: Past | None,
     work: Work,
-    attention_block: int | None,
+    prompt: int,
 ) -> tuple[Tensor, Past]:
     normed = layer.normed(hidden)
     queries, keys, values = layer.queries(normed), layer.keys(normed), layer.values(normed)
     all_keys = keys if past is None else torch.cat((past.keys, keys))
     all_values = values if past is None else torch.cat((past.values, values))
-    angles = network.angles(torch.arange(len(all_keys), device=hidden.device))
+    columns = torch.arange(len(all_keys), device=hidden.device)
+    angles = network.angles(columns)
     own = angles.take(slice(len(all_keys) - len(keys), None))
     group = queries.shape[1] // keys.shape[1]
     attended = F.scaled_dot_product_attention(
         rotate(queries, own).transpose(0, 1)[None],
         rotate(all_keys, angles).repeat_interleave(group, dim=1).transpose(0, 1)[None],
         all_values.repeat_interleave(group, dim=1).transpose(0, 1)[None],
-        attn_mask=block_causal(len(keys), len(all_keys), attention_block, hidden.device),
+        attn_mask=seen(network.shape.attention, columns[-len(keys) :], columns, prompt),
     )
     hidden = hidden + layer.mix(attended[0].transpose(0, 1))
     _count(work, len(keys), len(all_keys))
     return hidden + layer.feed_forward(hidden), Past(keys, values)
-
-
-def block_causal(
-    rows: int, columns: int, attention_block: int | None, device: torch.device
-) -> Tensor | None:
-    """Bool[n, T], which of T columns each of the last n sees: the mask that the engine does without."""
-    if attention_block is None:
-        return None
-    blocks = torch.arange(columns, device=device) // attention_block
-    return blocks[columns - rows :, None] >= blocks
 
 
 def _count(work: Work, rows: int, columns: int) -> None:

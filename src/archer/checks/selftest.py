@@ -200,10 +200,7 @@ def steps(plan: Plan) -> Finding:
     figures = row.figures
     shape = subject.network.shape
     least = {
-        each.name: [
-            1e3 * floor.seconds
-            for floor in floors(each, shape, subject.shift, *asdict(room).values())
-        ]
+        each.name: [1e3 * floor.seconds for floor in floors(each, shape, *asdict(room).values())]
         for each in DEVICES
     }
     card = named(device_name(device))

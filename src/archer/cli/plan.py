@@ -135,6 +135,7 @@ class CardOptions:
         from archer.costs.pass_times import Fitted, Losses, Roofline
         from archer.costs.roofline import BYTES, kv_numbers, weights_held
         from archer.costs.shapes import published
+        from archer.network.shape import Blocks
         from archer.planning.plan import Server
         from archer.planning.recording import read_timed
 
@@ -150,7 +151,7 @@ class CardOptions:
                 f"--pass-ms and --row-ms take milliseconds, at least 0, not {self.pass_ms} and {self.row_ms}."
             )
         known = published(work.shape)
-        if known.architecture.attention_block is not None:
+        if isinstance(known.shape.attention, Blocks):
             raise BadRequest(
                 f"{work.shape} attends block by block, and such passes cannot be planned yet."
             )
@@ -244,7 +245,7 @@ def _settings(demand: DemandOptions, work: WorkOptions, on: CardOptions) -> list
         largest = max(coming.wanted, key=lambda each: each.prompt + each.length)
         Room(largest.prompt, largest.length).check(published(work.shape).shape)
     budgets = whole_numbers(on.budget, "--budget")
-    extra = int(published(work.shape).architecture.shift)
+    extra = int(published(work.shape).shape.shift)
     paces = work.paces()
     return [
         Setting(server, pace, budget, radius, extra)

@@ -34,9 +34,7 @@ class Counts:
 
 
 @functools.cache
-def count_passes(
-    shape: Shape, shift: bool, prompt: int, response: int, attention_block: int | None = None
-) -> Counts:
+def count_passes(shape: Shape, prompt: int, response: int) -> Counts:
     """Run each pass without data, on the meta device, and count it.
 
     All layers between the dense ones at the front of a mixture and the last count the same, so the smallest
@@ -45,8 +43,7 @@ def count_passes(
     dense = 0 if shape.experts is None else shape.experts.dense_layers
     few = min(dense + 1, shape.layers)
     least, more = (
-        _count(replace(shape, layers=layers), shift, prompt, response, attention_block)
-        for layers in (few, few + 1)
+        _count(replace(shape, layers=layers), prompt, response) for layers in (few, few + 1)
     )
     return Counts(
         *(
@@ -56,42 +53,34 @@ def count_passes(
     )
 
 
-def _count(
-    shape: Shape, shift: bool, prompt: int, response: int, attention_block: int | None
-) -> tuple[int, ...]:
+def _count(shape: Shape, prompt: int, response: int) -> tuple[int, ...]:
     """Operations of the full, the cached and the naive pass."""
     dtype = None if shape.experts is None else torch.bfloat16  # the grouped product takes no other
     network = Transformer(shape, device=torch.device("meta"), dtype=dtype)
-    canvas = _canvas(prompt, response, attention_block)
-    full = _counted(network, canvas, canvas.everything(), shift)
-    cached = _counted(network, canvas, canvas.revisable(), shift)
+    canvas = _canvas(prompt, response).under(shape.attention)
+    full = _counted(network, canvas, canvas.everything())
+    cached = _counted(network, canvas, canvas.revisable())
     tokens = torch.zeros(prompt + response, dtype=torch.long, device=network.device)
-    _, naive = naive_pass(network, tokens, attention_block=attention_block)
+    _, naive = naive_pass(network, tokens, prompt=prompt)
     return tuple(operations(work, shape) for work in (full, cached, naive))
 
 
-def _canvas(prompt: int, response: int, attention_block: int | None) -> Canvas:
+def _canvas(prompt: int, response: int) -> Canvas:
     """One row of which the whole response is read."""
     tokens = np.zeros((1, response), dtype=np.int64)
     return Canvas.plain(
-        Prompt.of([[0] * prompt], mask=1, attention_block=attention_block),
+        Prompt.of([[0] * prompt], mask=1),
         tokens,
         np.array([[0, response]]),
         np.ones(tokens.shape, dtype=np.bool_),
     )
 
 
-def _counted(network: Transformer, canvas: Canvas, asked: Flags, shift: bool) -> Work:
+def _counted(network: Transformer, canvas: Canvas, asked: Flags) -> Work:
     reads = np.zeros_like(asked)
     reads[:, canvas.response] = True
-    frame = layout.Frame(
-        canvas.starts,
-        (0,),
-        canvas.response.start,
-        running=(0,),
-        attention_block=canvas.attention_block,
-    )
-    plan = layout.plan(asked, reads, frame, shift=shift, device=network.device)
+    frame = layout.Frame.of(canvas, (0,), running=(0,))
+    plan = layout.plan(asked, reads, frame, shift=network.shape.shift, device=network.device)
     memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
     (answer,) = run(network, [Part(canvas, plan, memory)])
     return answer.work

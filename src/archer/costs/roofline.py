@@ -93,10 +93,10 @@ def floor(device: Device, operations: float, numbers: float) -> Floor:
 
 
 def floors(
-    device: Device, shape: Shape, shift: bool, prompt: int, response: int, rows: int = 1
+    device: Device, shape: Shape, prompt: int, response: int, rows: int = 1
 ) -> tuple[Floor, Floor]:
     """Full and cached pass over a batch of `rows`: weights are read once for all, K/V for each."""
-    counts = count_passes(shape, shift, prompt, response)
+    counts = count_passes(shape, prompt, response)
     numbers = weights_read(shape) + rows * kv_numbers(shape, prompt + response)
     return (
         floor(device, rows * counts.full, numbers),

@@ -17,7 +17,7 @@ from archer.loading.families.llada2 import LLADA2
 from archer.loading.families.llada_moe import LLADA_MOE
 from archer.loading.hub import BUNDLED
 from archer.network.network import Shape, Transformer
-from archer.network.shape import Experts, Router
+from archer.network.shape import Blocks, Experts, Router
 from archer.request import Window
 
 
@@ -69,6 +69,7 @@ SHAPES = {
             qkv_bias=True,
             rope_float32=False,
             max_positions=131072,
+            shift=True,
         ),
         mask=151666,
         eos=151643,
@@ -126,6 +127,7 @@ SHAPES = {
                 kept_groups=4,
                 scale=2.5,
             ),
+            attention=Blocks(32),
         ),
         mask=156895,
         eos=156892,
@@ -161,12 +163,9 @@ class Subject:
 
     name: str
     network: Transformer
-    shift: bool
     mask: int
     depth: int
     """Layers of the whole model, of which `network` may hold the first few."""
-    attention_block: int | None = None
-    """Columns per block where the model attends block-causally."""
 
 
 def published(name: str) -> Published:
@@ -230,14 +229,7 @@ def _drawn(name: str, layers: int, device: str | None, dtype: str | None) -> Sub
     _check_depth(name, layers, known.shape.layers)
     where, kind = place(device, dtype)
     network = Transformer(replace(known.shape, layers=layers), device=where, dtype=kind)
-    return Subject(
-        name,
-        filled(network),
-        known.architecture.shift,
-        known.mask,
-        known.shape.layers,
-        known.architecture.attention_block,
-    )
+    return Subject(name, filled(network), known.mask, known.shape.layers)
 
 
 def _loaded(name: str, layers: int | None, device: str | None, dtype: str | None) -> Subject:
@@ -247,14 +239,7 @@ def _loaded(name: str, layers: int | None, device: str | None, dtype: str | None
     depth = model.folder.shape.layers
     kept = depth if layers is None else layers
     _check_depth(name, kept, depth)
-    return Subject(
-        name,
-        first_layers(model.network, kept),
-        model.folder.architecture.shift,
-        model.folder.mask,
-        depth,
-        model.folder.architecture.attention_block,
-    )
+    return Subject(name, first_layers(model.network, kept), model.folder.mask, depth)
 
 
 def _check_depth(name: str, layers: int, depth: int) -> None:

@@ -34,7 +34,7 @@ from archer.decoders.base import (
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
 from archer.errors import BadRequest
-from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Scope
+from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt, Scope
 from archer.passes.logits import Candidates, Logits
 
 
@@ -92,7 +92,7 @@ class AbsoluteState(DecodeState):
     def canvas(self, reads: Flags) -> Canvas:
         """The question about the columns `reads` [B, G], under the rule that the block gives."""
         plain = Canvas.plain(self.prompt, self.response, self.bounds, reads)
-        return replace(plain, attention_block=self.size)
+        return replace(plain, attention=Blocks(self.size))
 
     def moved(self, response: Ints, leave: Flags, stop: Flags, inside: Ints) -> Self:
         """The state after an update wrote `response`; rows `leave` their block, or `stop` for good."""

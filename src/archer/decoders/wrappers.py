@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -102,23 +101,6 @@ class Guided(_Wrapped):
 
     def _guide(self, with_prompt: Tensor, without: Tensor) -> Tensor:
         return without + (self.scale + 1) * (with_prompt - without)
-
-
-@dataclass(frozen=True)
-class PromptBlind(_Wrapped):
-    """For a model trained so: no column of the prompt sees the response, everything else sees all."""
-
-    def canvas(self, state: DecodeState) -> Canvas:
-        plain = self.inner.canvas(state)
-        prompt = np.arange(plain.columns) < plain.response.start
-        allowed = np.asarray(prompt | ~prompt[:, None])[None].repeat(plain.rows, axis=0)
-        rule = plain.visible
-        return replace(plain, visible=allowed if rule is None else rule & allowed)
-
-
-def seen_by(blind: bool, decoder: Decoder[Any]) -> Decoder[Any]:
-    """The decoder as a model of this kind must be asked."""
-    return PromptBlind(decoder) if blind else decoder
 
 
 class _EndsLast(Logits):

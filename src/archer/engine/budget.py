@@ -37,7 +37,7 @@ def _seconds(network: Transformer, columns: int) -> float:
     prompt = Prompt.of([[0] * (columns - 1)], mask=0)
     nothing = np.zeros((1, 1), dtype=np.int64)
     canvas = Canvas.plain(prompt, nothing, np.array([[0, 1]]), np.ones((1, 1), dtype=np.bool_))
-    frame = layout.Frame(canvas.starts, (0,), canvas.response.start, running=(0,))
+    frame = layout.Frame.of(canvas, (0,), running=(0,))
     plan = layout.plan(canvas.everything(), canvas.reads, frame, shift=False, device=network.device)
     part = Part(
         canvas, plan, Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)

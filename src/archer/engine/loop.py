@@ -22,23 +22,21 @@ from archer.results.step import Step
 
 
 class Loop(Generic[State]):
-    """The parts that stay the same from update to update: a network, its alignment and a method."""
+    """The parts that stay the same from update to update: a network and a method."""
 
     def __init__(
         self,
         network: Transformer,
-        shift: bool,
         decoder: Decoder[State],
         policy: Policy,
         *,
         compiled: bool = False,
     ) -> None:
-        """`shift`: the output at a column scores the next token.  `compiled`: see `pieces`."""
+        """`compiled`: see `pieces`."""
         self.network = network
-        self.shift = shift
         self.decoder = decoder
         self.policy = policy
-        self.plans = layout.Plans(shift, network.device)
+        self.plans = layout.Plans(network.shape.shift, network.device)
         self.pieces = pieces.compiled() if compiled else pieces.PLAIN
 
     def walk(self, state: State, memory: Memory | None = None) -> Walk[State]:

@@ -115,7 +115,7 @@ class Walk(Generic[State]):
         self._loop = loop
         self._clock = Clock(loop.network.device)
         self._fresh = memory is None and not any(state.updates)
-        canvas = loop.decoder.canvas(state)
+        canvas = self._question(state)
         if memory is None:
             memory = Memory.blank(empty_store(loop.network, canvas.rows, canvas.columns), canvas)
         self.memory = memory
@@ -149,7 +149,7 @@ class Walk(Generic[State]):
         if self._plan is None:
             started = perf_counter()
             names = type(self._loop.decoder).__name__, type(self._loop.policy).__name__
-            refuse_impossible(self._pending, *names, shift=self._loop.shift)
+            refuse_impossible(self._pending, *names, shift=self._loop.network.shape.shift)
             refuse_endless(self.state, names[0], self._limit)
             self._plan = self._lay_out()
             self._planning = perf_counter() - started
@@ -213,13 +213,7 @@ class Walk(Generic[State]):
             tokens=memory.made_of(pending.canvas),
             reads=np.zeros_like(pending.asked),
         )
-        frame = layout.Frame(
-            starts=canvas.starts,
-            slots=memory.slots,
-            response=canvas.response.start,
-            running=tuple(stale.tolist()),
-            attention_block=canvas.attention_block,
-        )
+        frame = layout.Frame.of(canvas, memory.slots, tuple(stale.tolist()))
         plan = self._loop.plans.plan(canvas.everything(), canvas.reads, frame)
         return Part(canvas, plan, memory)
 
@@ -233,7 +227,7 @@ class Walk(Generic[State]):
             logits = self._read(plan, answer)
             answered = self._clock.mark()
             after, decision = self._loop.decoder.step(state, logits)
-            self._pending = self._ask(after, self._loop.decoder.canvas(after), logits.sound)
+            self._pending = self._ask(after, self._question(after), logits.sound)
             self._forget_logits()
             decided = self._clock.mark()
         calls = _calls(pending, plan, answer)
@@ -274,6 +268,10 @@ class Walk(Generic[State]):
             self.memory = self.memory.select(pending.lanes_of(going))
             self._pending = pending.select(going)
 
+    def _question(self, state: State) -> Canvas:
+        """What the decoder asks in this state, of a backbone that attends in its own way."""
+        return self._loop.decoder.canvas(state).under(self._loop.network.shape.attention)
+
     def _ask(self, state: State, canvas: Canvas, sound: Flags) -> Pending:
         """Ask the policy; `sound` says of each row of the canvas, or of the state, that it may go on.
 
@@ -299,15 +297,8 @@ class Walk(Generic[State]):
         reused = frozenset(row for row in range(canvas.rows) if self._can_reuse(row))
         running = tuple(row for row in range(canvas.rows) if row not in reused and row not in twins)
         inside = self._loop.policy.inside_layers(memory)
-        full = None if canvas.attention_block is None else pending.whole()
-        frame = layout.Frame(
-            starts=canvas.starts,
-            slots=memory.slots,
-            response=canvas.response.start,
-            running=running,
-            full=full if inside is None else inside.full,
-            attention_block=canvas.attention_block,
-        )
+        full = pending.whole() if inside is None else inside.full
+        frame = layout.Frame.of(canvas, memory.slots, running, full)
         plan = self._loop.plans.plan(pending.asked, canvas.reads, frame)
         rule = None if inside is None else inside.rule
         part = Part(canvas, plan, memory, rule) if running else None

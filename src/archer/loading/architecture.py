@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from archer.network.shape import Router
+from archer.network.shape import DENSE, AttentionKind, Router
 
 
 class Part(Enum):
@@ -106,8 +106,6 @@ class Architecture:
     """What config.json calls the kind of model; several families may share a name."""
     shift: bool
     """True where the network's output at one column scores the token of the next column."""
-    blind: bool
-    """True where no column of the prompt sees the response: the prompt's keys and values never change."""
     qkv_bias: bool
     rope_float32: bool
     keys: Keys
@@ -132,5 +130,5 @@ class Architecture:
     """Config keys that hold a list with one entry per layer, and the only value of an entry."""
     special_ids: SpecialIds | None = None
     """None where config.json always has them."""
-    attention_block: int | None = None
-    """A column sees the blocks of so many positions up to its own; None where it sees everything."""
+    attention: AttentionKind = DENSE
+    """What a column sees."""

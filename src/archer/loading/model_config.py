@@ -233,6 +233,8 @@ def _shape(values: _Values, architecture: Architecture) -> Shape:
         qk_norm=architecture.qk_norm,
         rotary=_rotary(values, architecture, head_dim),
         experts=_experts(values, architecture, layers),
+        shift=architecture.shift,
+        attention=architecture.attention,
     )
 
 

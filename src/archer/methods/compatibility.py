@@ -17,6 +17,7 @@ from archer.errors import Incompatible
 from archer.methods.catalogue import Part
 from archer.methods.listing import usable
 from archer.methods.settings import POLICIES
+from archer.network.shape import AttentionKind, Blocks
 from archer.passes.canvas import Scope
 from archer.policies.base import Policy
 
@@ -72,10 +73,10 @@ def matrix(
     return table
 
 
-def check_attention(method: Method, block: int | None) -> None:
-    """Refuse a method that does not go with the model's attention: full, or in blocks of `block`."""
+def check_attention(method: Method, attention: AttentionKind) -> None:
+    """Refuse a method that does not go with how the model attends."""
     kind = method.decoder.attention
-    if block is None:
+    if not isinstance(attention, Blocks):
         if kind is Attention.BLOCK_CAUSAL:
             raise Incompatible(
                 f"{method.name!r} is made for block-causal attention, in which a column sees nothing "

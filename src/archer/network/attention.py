@@ -18,10 +18,24 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from archer.network.shape import AttentionKind, Blocks, Dense
+
 PACKED_DTYPES = (torch.float16, torch.bfloat16)
 """What the variable-length kernel takes."""
 MOST_COPIED = 2
 """How often the keys of a row are packed for one call at most, on the average of its columns."""
+
+
+def seen(kind: AttentionKind, queries: Tensor, keys: Tensor, prompt: int) -> Tensor | None:
+    """Bool[Q, S]: which key columns each query column sees, Long[S] and Long[Q]; None where it sees all.
+
+    The rule as a mask, for those who do not attend block by block.  `prompt`: columns of the prompt.
+    """
+    if isinstance(kind, Dense):
+        return None
+    if isinstance(kind, Blocks):
+        return queries[:, None] // kind.size >= keys // kind.size
+    return (queries[:, None] >= prompt) | (keys < prompt)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The sizes of a network: everything that distinguishes two of this family.
+"""What distinguishes two networks of this family: sizes, alignment of the logits, and what a column sees.
 
 Without torch, so that tables of models need none.
 """
@@ -48,6 +48,28 @@ class Experts:
 
 
 @dataclass(frozen=True)
+class Dense:
+    """Every column sees every column."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Block-causal attention: a column sees the blocks up to its own, counted from the row's first token."""
+
+    size: int
+    """Columns per block."""
+
+
+@dataclass(frozen=True)
+class PromptFirst:
+    """No column of the prompt sees the response; every column of the response sees all."""
+
+
+AttentionKind = Dense | Blocks | PromptFirst
+DENSE = Dense()
+
+
+@dataclass(frozen=True)
 class Shape:
     """Everything that distinguishes two networks of this family."""
 
@@ -70,6 +92,9 @@ class Shape:
     """Dimensions of a head that are rotated, the first ones; None means all."""
     experts: Experts | None = None
     """The mixture that takes the place of the feed-forward; None where every layer is dense."""
+    shift: bool = False
+    """The output at a column scores the token of the next column."""
+    attention: AttentionKind = DENSE
 
     @property
     def dense_layers(self) -> int:

@@ -6,8 +6,8 @@ Prompts of unequal length end at the same column, so the response is the same co
 [ nothing | prompt | response | scratch ].  Columns before a row's `start` do not exist: they are never
 computed, stored or attended to.
 
-Under block-causal attention a column sees the blocks up to its own, counted from its row's first token; what
-lies behind the block that holds the last column read is never fed.
+What a column sees is the backbone's (`attention`), unless a decoder says more.  Under block-causal attention
+what lies behind the block that holds the last column read is never fed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
+
+from archer.network.shape import DENSE, AttentionKind, PromptFirst
+from archer.network.shape import Blocks as Blocks
 
 Ints = NDArray[np.int64]
 """Token ids, columns, counts."""
@@ -56,8 +59,6 @@ class Prompt:
     """All ids at which a reader stops: end of text and end of turn."""
     groups: tuple[int, ...] = ()
     """Equal numbers for rows with the same prompt."""
-    attention_block: int | None = None
-    """Columns per block where the model attends block-causally; None where every column sees all."""
 
     @classmethod
     def of(
@@ -68,7 +69,6 @@ class Prompt:
         seed: int = 0,
         eos: Sequence[int] = (),
         ends: Sequence[int] = (),
-        attention_block: int | None = None,
         first: int = 0,
     ) -> Prompt:
         """Lay id lists side by side; the n-th repetition of a prompt gets its own noise key.
@@ -91,7 +91,6 @@ class Prompt:
             eos=tuple(eos),
             ends=tuple(ends),
             groups=tuple(list(seen).index(prompt) for prompt in map(tuple, prompts)),
-            attention_block=attention_block,
         )
 
     @property
@@ -132,9 +131,9 @@ class Canvas:
     positions: Ints | None = None
     """[B, L] when scratch repeats positions; None means column minus start."""
     visible: Flags | None = None
-    """[B, L, L], query by key, an extra attention rule; None means dense."""
-    attention_block: int | None = None
-    """Columns per block where the model attends block-causally; None where every column sees all."""
+    """[B, L, L], query by key, a rule of the decoder on top of `attention`; None where it has none."""
+    attention: AttentionKind = DENSE
+    """How the model attends: the backbone's way, or blocks that the decoder names itself."""
     resting: Flags | None = None
     """[B, L]: response columns that the decoder lets rest, unread; kept until all is refreshed.  None: no."""
 
@@ -150,8 +149,11 @@ class Canvas:
             mask=prompt.mask,
             block=block + first,
             reads=np.concatenate((unread, reads), axis=1),
-            attention_block=prompt.attention_block,
         )
+
+    def under(self, attention: AttentionKind) -> Canvas:
+        """The same question to a backbone that attends so; blocks that the decoder has named stay."""
+        return self if isinstance(self.attention, Blocks) else replace(self, attention=attention)
 
     @property
     def rows(self) -> int:
@@ -161,9 +163,16 @@ class Canvas:
     def columns(self) -> int:
         return int(self.tokens.shape[1])
 
+    @property
+    def exact(self) -> bool:
+        """Nothing that a prompt cache keeps can see the response: such a cache never grows old."""
+        if isinstance(self.attention, PromptFirst):
+            return self.resting is None
+        return isinstance(self.attention, Blocks)
+
     def everything(self) -> Flags:
         """[B, L]: every column that is seen.  Those before a row's start are dropped when it is laid out."""
-        if self.attention_block is None:
+        if not isinstance(self.attention, Blocks):
             return np.ones(self.tokens.shape, dtype=np.bool_)
         fed: Flags = np.arange(self.columns) < self.horizon()[:, None]
         return fed
@@ -174,28 +183,28 @@ class Canvas:
         Under block-causal attention, with the prompt tokens of the block in which the response begins: they
         see it, and no earlier column does.
         """
-        if self.attention_block is None:
+        if not isinstance(self.attention, Blocks):
             found = self._from(self.response.start)
             return found if self.resting is None else found & ~self.resting
-        first = self.block_starts(np.full(self.rows, self.response.start))
+        first = self.block_starts(np.full(self.rows, self.response.start), self.attention.size)
         return (np.arange(self.columns) >= first[:, None]) & self.everything()
 
     def horizon(self) -> Ints:
         """[B]: one past the last column that a column read now can see."""
-        if self.attention_block is None:
+        if not isinstance(self.attention, Blocks):
             return np.full(self.rows, self.columns)
         read = self.columns - self.reads[:, ::-1].argmax(axis=1)
         last = np.where(
             self.reads.any(axis=1), np.maximum(self.block[:, 1], read), self.block[:, 1]
         )
-        ends: Ints = self.block_starts(last - 1) + self.attention_block
+        size = self.attention.size
+        ends: Ints = self.block_starts(last - 1, size) + size
         return np.minimum(ends, self.columns)
 
-    def block_starts(self, columns: Ints) -> Ints:
-        """[B] -> [B]: first column of the attention block that each column is in."""
-        assert self.attention_block is not None
+    def block_starts(self, columns: Ints, size: int) -> Ints:
+        """[B] -> [B]: first column of the attention block of `size` columns that each column is in."""
         starts = np.array(self.starts)
-        first: Ints = starts + (columns - starts) // self.attention_block * self.attention_block
+        first: Ints = starts + (columns - starts) // size * size
         return first
 
     def scratch(self) -> Flags:

@@ -24,7 +24,7 @@ from archer.network.network import Angles, Transformer
 from archer.network.pieces import PLAIN, Pieces
 from archer.passes.canvas import Canvas
 from archer.passes.layer_rule import RowRule, ruled
-from archer.passes.layout import Layout, RowGroup, columns_of, kept_rows
+from archer.passes.layout import Layout, RowGroup, Sight, columns_of, kept_rows
 from archer.passes.logits import Reduced, RowLogits, SplitLogits
 from archer.passes.memory import Memory
 from archer.passes.timing import Clock, Interval
@@ -68,7 +68,7 @@ class Share:
     computed: slice
     scored: slice
     visible: Tensor | None
-    """Bool[B, L, L], query by key; None means dense."""
+    """Bool[B, L, L], query by key: the decoder's own rule; None where it has none."""
     work: Work
 
     def groups(self, scored: bool) -> Iterator[tuple[RowGroup, slice]]:
@@ -81,27 +81,28 @@ class Share:
     def views(self, layer: int, group: RowGroup, packed: slice) -> Iterator[tuple[View, slice]]:
         """What the rows of a group see in one layer, each with its packed rows in the whole pass.
 
-        Block-causal attention takes no mask: each block of queries has its own last key column.
+        A backbone's way of attending takes no mask: queries that see equally far have one last key column.
         """
         if not group.sights:
-            yield self._view(layer, group, self.part.canvas.columns, group.each), packed
+            everything = Sight(slice(0, group.each), self.part.canvas.columns)
+            yield self._view(layer, group, everything), packed
         for sight in group.sights:
             each = sight.queries.stop - sight.queries.start
             first = packed.start + sight.queries.start
             span = slice(first, first + group.rows * each)
-            yield self._view(layer, group, sight.stop, each), span
+            yield self._view(layer, group, sight), span
 
-    def _view(self, layer: int, group: RowGroup, stop: int, each: int) -> View:
-        """The keys up to column `stop`, for `each` queries per row."""
-        store = self.part.memory.store
-        seen = None
+    def _view(self, layer: int, group: RowGroup, sight: Sight) -> View:
+        """The keys that some queries of each row see."""
+        store, seen = self.part.memory.store, None
+        keys = slice(group.start, sight.stop)
         if self.visible is not None:
             rows = slice(group.row, group.row + group.rows)
-            seen = self.visible[rows][:, group.columns, group.start :]
+            seen = self.visible[rows][:, group.columns, keys][:, sight.queries]
         return View(
-            keys=store.keys[layer, group.slots, :, group.start : stop],
-            values=store.values[layer, group.slots, :, group.start : stop],
-            queries=group.rows * each,
+            keys=store.keys[layer, group.slots, :, keys],
+            values=store.values[layer, group.slots, :, keys],
+            queries=group.rows * (sight.queries.stop - sight.queries.start),
             visible=seen,
         )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
-from archer.network.attention import View, attend_group
+from archer.network.attention import View, attend_group, seen
 from archer.network.network import Angles, Shape, Transformer, rotate
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class OneRow:
 
     @property
     def prompt(self) -> int:
-        return self.share.part.layout.boundary - self.start
+        first: int = self.share.part.canvas.response.start
+        return first - int(self.shape.shift) - self.start
 
     def is_last(self, layer: int) -> bool:
         return layer == self.shape.layers - 1
@@ -122,13 +123,20 @@ class OneRow:
         self.share.work.mixed += queries.shape[0]
         self.share.work.routed += queries.shape[0] if layer >= self.shape.dense_layers else 0
         self.share.work.pairs += queries.shape[0] * keys.shape[2]
-        visible = self.share.visible
-        seen = None
-        if visible is not None:
-            seen = visible[self.row, self._columns(rows), self.start :][None]
         return attend_group(
-            rotate(queries, self.angles.take(rows)), View(keys, values, len(queries), seen)
+            rotate(queries, self.angles.take(rows)),
+            View(keys, values, len(queries), self._visible(rows, keys.device)),
         )
+
+    def _visible(self, rows: Local, device: torch.device) -> Tensor | None:
+        """Bool[1, n, S]: what the rows see, by the backbone's rule and the decoder's; None for everything."""
+        canvas, own = self.share.part.canvas, self.share.visible
+        every = torch.arange(canvas.columns - self.start, device=device)
+        rule = seen(canvas.attention, every[rows], every, canvas.response.start - self.start)
+        if own is not None:
+            extra = own[self.row, self._columns(rows), self.start :]
+            rule = extra if rule is None else rule & extra
+        return None if rule is None else rule[None]
 
     def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
         memory, columns = self.share.part.memory, self.share.part.canvas.columns

@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.passes.canvas import Flags, Ints
+from archer.network.shape import DENSE, AttentionKind, Blocks, Dense
+from archer.passes.canvas import Canvas, Flags, Ints
 
 
 @dataclass(frozen=True)
 class Sight:
-    """Some of a row's queries and how far they see, under block-causal attention."""
+    """Some of a row's queries and how far they see, where not every query sees every column."""
 
     queries: slice
     """Counted among the columns that the row computes."""
@@ -47,7 +48,7 @@ class RowGroup:
     packed: slice
     """Their rows in the packed [N, ...] tensors."""
     sights: tuple[Sight, ...] = ()
-    """Queries by attention block, several for a single row only; none where every query sees every column."""
+    """Queries by how far they see, several for a single row only; none where every one sees every column."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,6 @@ class Layout:
     """Columns computed per running row; 0 for rows that did not run."""
     full: tuple[bool, ...]
     """Whether a row was asked for every column it has."""
-    boundary: int
-    """First column that belongs to the response's side: with shifted logits, the last one of the prompt."""
     positions: Tensor
     """Long[N]: column minus start, of every computed column."""
 
@@ -100,8 +99,17 @@ class Frame:
     """Rows that take part in the pass."""
     full: tuple[bool, ...] | None = None
     """Which rows are refreshed entirely, where that cannot be told from what is asked."""
-    attention_block: int | None = None
-    """Columns per block under block-causal attention."""
+    attention: AttentionKind = DENSE
+
+    @classmethod
+    def of(
+        cls,
+        canvas: Canvas,
+        slots: tuple[int, ...],
+        running: tuple[int, ...],
+        full: tuple[bool, ...] | None = None,
+    ) -> Frame:
+        return cls(canvas.starts, slots, canvas.response.start, running, full, canvas.attention)
 
 
 def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
@@ -128,14 +136,13 @@ def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch
     positions = [each.columns - each.start for each in computed]
     places = _places(computed, scored)
     return Layout(
-        computed=_groups(computed, device, frame.attention_block, asked.shape[1]),
-        scored=_groups(scored, device, frame.attention_block, asked.shape[1]),
+        computed=_groups(computed, device, frame, asked.shape[1]),
+        scored=_groups(scored, device, frame, asked.shape[1]),
         kept=kept_rows(places, sum(fed), device),
         places=places,
         answers=tuple(answers),
         fed=tuple(fed),
         full=tuple(whole),
-        boundary=response - int(shift),
         positions=torch.from_numpy(np.concatenate([_NONE, *positions])).to(device),
     )
 
@@ -171,7 +178,7 @@ def columns_of(values: Ints, group: RowGroup) -> Ints:
 
 
 def _groups(
-    wants: Sequence[_Want], device: torch.device, attention_block: int | None, all_columns: int
+    wants: Sequence[_Want], device: torch.device, frame: Frame, all_columns: int
 ) -> tuple[RowGroup, ...]:
     """Pack the rows in order, joining neighbours that want the same span."""
     groups: list[RowGroup] = []
@@ -181,7 +188,7 @@ def _groups(
         if each == 0:
             continue
         picked = _span(want.columns)
-        sights = _sights(want, attention_block, all_columns)
+        sights = _sights(want, frame, all_columns)
         previous = groups[-1] if groups else None
         if (
             previous is not None
@@ -207,18 +214,20 @@ def _groups(
     return tuple(groups)
 
 
-def _sights(want: _Want, attention_block: int | None, columns: int) -> tuple[Sight, ...]:
-    """One per block that the row computes columns of."""
-    if attention_block is None:
+def _sights(want: _Want, frame: Frame, columns: int) -> tuple[Sight, ...]:
+    """One for all columns of the row that see equally far."""
+    if isinstance(frame.attention, Dense):
         return ()
-    blocks, firsts = np.unique((want.columns - want.start) // attention_block, return_index=True)
+    if isinstance(frame.attention, Blocks):
+        size = frame.attention.size
+        ends = want.start + ((want.columns - want.start) // size + 1) * size
+        stops = np.minimum(ends, columns)
+    else:
+        stops = np.where(want.columns < frame.response, frame.response, columns)
+    found, firsts = np.unique(stops, return_index=True)
     bounds = [*firsts.tolist(), len(want.columns)]
     return tuple(
-        Sight(
-            slice(bounds[at], bounds[at + 1]),
-            min(columns, want.start + (block + 1) * attention_block),
-        )
-        for at, block in enumerate(blocks.tolist())
+        Sight(slice(bounds[at], bounds[at + 1]), stop) for at, stop in enumerate(found.tolist())
     )
 
 

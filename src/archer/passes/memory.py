@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from archer.network.shape import Blocks
 from archer.passes.canvas import Canvas, Flags, Ints, Reals
 from archer.passes.foresight import Foresight
 from archer.passes.logits import RowLogits
@@ -127,9 +128,9 @@ class Memory:
     def distance(self, canvas: Canvas) -> Ints:
         """[B]: response tokens that differ from the anchor, Eq. (4); 0 where there is no anchor.
 
-        Always 0 under block-causal attention: no column of a complete prompt block sees the response.
+        Always 0 where a prompt cache is exact: nothing that it keeps sees the response.
         """
-        if canvas.attention_block is not None:
+        if canvas.exact:
             return np.zeros_like(self.age)
         moved = canvas.placed() != self.anchor[:, canvas.response]
         distance: Ints = moved.sum(axis=1) * self.anchored
@@ -137,18 +138,20 @@ class Memory:
 
     def made_of(self, canvas: Canvas) -> Ints:
         """[B, L]: the tokens from which a full pass makes again what a prompt cache keeps."""
-        return self.anchor if canvas.attention_block is None else self.seen
+        return self.seen if canvas.exact else self.anchor
 
     def outdated(self, canvas: Canvas) -> Flags:
-        """[B, L]: under block-causal attention, what the store does not hold as a full pass would compute it.
+        """[B, L]: what a pass must compute however fresh the prompt's cache is: all that can be revised.
 
-        From the block of the first column that has changed since the last pass, was never computed or is
-        read.  All earlier blocks are exact, because they see nothing behind them.
+        Under block-causal attention less: from the block of the first column that has changed since the last
+        pass, was never computed or is read.  Earlier blocks are exact, because they see nothing behind them.
         """
+        if not isinstance(canvas.attention, Blocks):
+            return canvas.revisable()
         columns = np.arange(canvas.columns)
         unseen = (canvas.tokens != self.seen) | (columns >= self.reached[:, None])
         missing = (unseen | canvas.reads) & (columns >= np.array(canvas.starts)[:, None])
-        first = canvas.block_starts(missing.argmax(axis=1))
+        first = canvas.block_starts(missing.argmax(axis=1), canvas.attention.size)
         return (columns >= first[:, None]) & canvas.everything()
 
     def masks_left(self, canvas: Canvas) -> Ints:
@@ -161,9 +164,9 @@ class Memory:
 
         Of a token that is not among the `kept` likeliest of its column the least that it can carry is
         counted.  0 where nothing was placed, inf where it is not known what the anchor expected.  Always 0
-        under block-causal attention, as the distance.
+        where a prompt cache is exact, as the distance.
         """
-        if canvas.attention_block is not None:
+        if canvas.exact:
             return np.zeros(canvas.rows)
         self._foresee(canvas.mask, kept)
         placed, before = canvas.placed(), self.anchor[:, canvas.response]

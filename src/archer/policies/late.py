@@ -22,7 +22,7 @@ from archer.policies.prompt_cache import prompt_kept
 class Late(Policy):
     """Refresh the prompt when the response has moved `share` x masks left tokens from the anchor.
 
-    Under block-causal attention the share has no effect: the distance is 0.
+    Where a prompt cache is exact the share has no effect: the distance is 0.
     """
 
     answers = Scope.RESPONSE

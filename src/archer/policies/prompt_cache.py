@@ -37,19 +37,17 @@ class Eager(Policy):
 def prompt_kept(canvas: Canvas, memory: Memory, old: Flags) -> Flags:
     """[B, L]: the response, and everything in the rows whose prompt is too `old` (Bool[B]) or not there yet.
 
-    Under block-causal attention nothing that is kept ever grows old: the blocks before the first change are
-    exact, and only what they do not cover is computed.
+    Where a prompt cache is exact nothing that is kept ever grows old, and `old` has no effect.
     """
-    if canvas.attention_block is not None:
-        return memory.outdated(canvas) | (canvas.everything() & ~memory.anchored[:, None])
-    return canvas.revisable() | (old | ~memory.anchored)[:, None]
+    refresh = ~memory.anchored if canvas.exact else old | ~memory.anchored
+    return memory.outdated(canvas) | (canvas.everything() & refresh[:, None])
 
 
 @dataclass(frozen=True)
 class Archer(Policy):
     """Refresh the prompt when the response has moved `radius` tokens from the anchor, Eq. (5).
 
-    Under block-causal attention the radius has no effect: the distance is 0.
+    Where a prompt cache is exact the radius has no effect: the distance is 0.
     """
 
     answers = Scope.RESPONSE

@@ -25,8 +25,8 @@ MOST_NATS = 6.0
 class Surprise(Policy):
     """Refresh the prompt when the tokens placed since the anchor carry `nats` under the anchor's logits.
 
-    Tokens that were taken back count nothing.  Under block-causal attention the nats have no effect: a prompt
-    that sees no response is never surprised.
+    Tokens that were taken back count nothing.  Where a prompt cache is exact the nats have no effect: a
+    prompt that sees no response is never surprised.
     """
 
     answers = Scope.RESPONSE

@@ -30,7 +30,6 @@ class Language:
     """Ids at which a response ends for its reader."""
     text: Text | None = None
     """Decodes and spells; None where the model has no tokenizer."""
-    attention_block: int | None = None
 
     def prompt(self, ids: Sequence[Sequence[int]], seed: int, first: int = 0) -> Prompt:
         """Id lists side by side, as decoders start from them; `first` as for `Prompt.of`."""
@@ -41,7 +40,6 @@ class Language:
             eos=self.eos,
             ends=sorted(self.ends),
             first=first,
-            attention_block=self.attention_block,
         )
 
     def ends_at(self, tokens: Sequence[int]) -> int | None:

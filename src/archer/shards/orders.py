@@ -9,7 +9,7 @@ shard, under the number that the first one gave to the store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archer.errors import BadRequest
+from archer.network.shape import AttentionKind, Blocks, Dense, PromptFirst
 from archer.passes.canvas import Canvas, Flags
 from archer.passes.forward import Part
 from archer.passes.layer_rule import RowRule
@@ -50,9 +51,9 @@ def order(parts: Sequence[Part], logits: int, number: Callable[[Store], list[int
                 "slots": part.memory.slots,
                 "starts": canvas.starts,
                 "running": [row for row, _ in layout.answers],
-                "boundary": layout.boundary,
+                "response": canvas.response.start,
                 "mask": canvas.mask,
-                "attention_block": canvas.attention_block,
+                "attention": _kind(canvas.attention),
                 "rule": _described(part.rule),
                 "given": given,
             }
@@ -84,20 +85,14 @@ def _part(
     canvas = Canvas(
         tokens=tokens,
         starts=tuple(fields["starts"]),
-        response=slice(fields["boundary"], tokens.shape[1]),
+        response=slice(fields["response"], tokens.shape[1]),
         mask=fields["mask"],
         block=np.zeros((len(tokens), 2), dtype=np.int64),
         reads=scored,
-        attention_block=fields["attention_block"],
+        attention=_attention(fields["attention"]),
         **given,
     )
-    frame = Frame(
-        starts=canvas.starts,
-        slots=tuple(fields["slots"]),
-        response=fields["boundary"],
-        running=tuple(fields["running"]),
-        attention_block=canvas.attention_block,
-    )
+    frame = Frame.of(canvas, tuple(fields["slots"]), tuple(fields["running"]))
     layout = plans.plan(computed, scored, frame)
     blank = Memory.blank(own.store, canvas)
     memory = replace(blank, slots=frame.slots, features=own.features)
@@ -110,6 +105,15 @@ def _columns(canvas: Canvas, groups: Sequence[RowGroup]) -> Flags:
     for group in groups:
         chosen[group.row : group.row + group.rows, group.picked] = True
     return chosen
+
+
+def _kind(attention: AttentionKind) -> list[Any]:
+    return [type(attention).__name__, *astuple(attention)]
+
+
+def _attention(described: Sequence[Any]) -> AttentionKind:
+    kinds = {kind.__name__: kind for kind in (Dense, Blocks, PromptFirst)}
+    return kinds[described[0]](*described[1:])
 
 
 def _described(rule: RowRule | None) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from archer.errors import BadRequest
 from archer.methods.build import Method, build, in_full
 from archer.methods.compatibility import check_attention
 from archer.model import Model
+from archer.network.shape import Dense
 from archer.policies.late import Late
 from archer.policies.prompt_cache import Archer
 from archer.policies.surprise import Surprise
@@ -78,13 +79,13 @@ OTHERS: Sequence[Part] = (
 
 
 ALIKE_WHERE_EXACT = (Archer, Late, Surprise)
-"""They differ in when they refresh the prompt, and under block-causal attention none of them has to."""
+"""They differ in when they refresh the prompt; where no prompt sees the response none of them has to."""
 
 
 def usual(model: Model, length: int) -> list[Candidate]:
     """Everything in the tables that goes with the model and with responses of this length."""
     found: dict[str, Candidate] = {}
-    exact = model.folder.architecture.attention_block is not None
+    exact = not isinstance(model.folder.shape.attention, Dense)
     for each in _all():
         try:
             key = _key(checked(each, model, length), exact)
@@ -114,7 +115,7 @@ def given(texts: Sequence[str], model: Model, length: int) -> list[Candidate]:
 def checked(candidate: Candidate, model: Model, length: int) -> Method:
     """Its method, if it goes with the model."""
     method = candidate.build(length)
-    check_attention(method, model.folder.architecture.attention_block)
+    check_attention(method, model.folder.shape.attention)
     return method
 
 

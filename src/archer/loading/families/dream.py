@@ -6,7 +6,6 @@ DREAM = Architecture(
     name="DreamModel",
     model_type="Dream",
     shift=True,
-    blind=False,
     qkv_bias=True,
     rope_float32=False,
     keys=Keys(

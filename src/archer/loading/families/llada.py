@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from archer.loading.architecture import Architecture, Keys, KnownModel, Part, Placement
+from archer.network.shape import PromptFirst
 
 LLADA = Architecture(
     name="LLaDAModelLM",
     model_type="llada",
     shift=False,
-    blind=False,
     qkv_bias=False,
     rope_float32=True,
     keys=Keys(
@@ -69,5 +69,5 @@ LLADA = Architecture(
     ),
 )
 
-PROMPT_BLIND = replace(LLADA, name="PromptBlindLLaDAModelLM", blind=True, models=())
+PROMPT_BLIND = replace(LLADA, name="PromptBlindLLaDAModelLM", attention=PromptFirst(), models=())
 """Ours alone: LLaDA's tensors and config keys, trained with a prompt that does not see the response."""

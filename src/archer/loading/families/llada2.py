@@ -10,12 +10,11 @@ from archer.loading.architecture import (
     Placement,
 )
 from archer.loading.families.ling import LING
-from archer.network.shape import Router
+from archer.network.shape import Blocks, Router
 
 LLADA2 = Architecture(
     name="LLaDA2MoeModelLM",
     model_type="llada2_moe",
-    blind=False,
     shift=False,
     qkv_bias=False,
     rope_float32=False,
@@ -131,5 +130,5 @@ LLADA2 = Architecture(
     qk_norm=True,
     router=Router.GROUPED_SIGMOID,
     special_ids=LING,
-    attention_block=32,
+    attention=Blocks(32),
 )

@@ -7,7 +7,6 @@ from archer.network.shape import Router
 LLADA_MOE = Architecture(
     name="LLaDAMoEModelLM",
     model_type="llada",
-    blind=False,
     shift=False,
     qkv_bias=False,
     rope_float32=False,
