@@ -154,10 +154,13 @@ def test_no_extra_and_no_repository_is_there(packages: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+PACKAGES = {"archer", "archer_studies", "archer_dlm"}
+
+
+def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"archer", "archer_dlm"}
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == PACKAGES
     for kept in ("archer/py.typed", "archer/pocket/model/model.safetensors"):
         assert kept in names
     assert not [name for name in names if Path(name).name.startswith("test_")]
