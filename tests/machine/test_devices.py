@@ -144,7 +144,7 @@ def test_the_host_reads_once_per_update(
     A rule that asks what an anchor expected reads that once more, for all rows together.
     """
     for module in ("logits", "foresight"):
-        monkeypatch.setattr(f"archer.engine.{module}.to_host", packed)
+        monkeypatch.setattr(f"archer.passes.{module}.to_host", packed)
     monkeypatch.setattr("archer.passes.reduction._summits_at_hand", _summits_anywhere)
     loop, state = loop_of(backbone(), method, settings)
     loop.decoder.canvas(state)
@@ -289,7 +289,7 @@ def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
     loop = Loop(Transformer(model.network.shape, device=nowhere), made.decoder, made.policy)
     state = made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
     for module in ("logits", "foresight"):
-        monkeypatch.setattr(f"archer.engine.{module}.to_host", unread)
+        monkeypatch.setattr(f"archer.passes.{module}.to_host", unread)
     steps = loop.steps(state)
     first, second = next(steps), next(steps)
     for step in (first, second):
