@@ -114,14 +114,12 @@ def parts() -> dict[str, str]:
         "roofline": _markdown(report.roofline()),
         "steps": _measured("step", (report.steps, report.depths)),
         "libraries": _measured("library", (report.libraries,)),
-        "experts": _measured("experts", (report.experts,)),
         "profiles": _measured("profile", (report.profiles,)),
         "trajectories": _measured("decode", (report.trajectories,)),
         "batches": _measured("batch", (report.batches,)),
         "traffics": _measured("traffic", (report.traffics, report.traffic_aims)),
         "loads": _measured("load", (report.loads,)),
         "serves": _measured("serve", (report.serves, report.serving_costs)),
-        "encodings": _measured("encode", (report.encodings,)),
         "judge": _judge(),
         "plans": _planned("plan-llada-8b.json", "plan", shown.plans),
         "settings": _planned("plan-llada-8b.json", "all", shown.plans),
@@ -180,8 +178,8 @@ def _judge() -> str:
     found = _result("judge.json")
     machine = found["machine"]
     setting = (
-        f"{machine['processor']}, {machine['cores']} cores, load {machine['load']:.2f} before; "
-        f"{machine['system']}, Python {machine['python']}, tier {found['tier']}. "
+        f"{machine['cpu']}, {machine['cores']} cores, load {machine['load']:.2f} before; "
+        f"{machine['platform']}, Python {machine['python']}, tier {found['tier']}. "
         f"{found['samples']} checks one by one; then {found['programs']} programs side by side: "
         f"{found['per_second']:.1f} a second."
     )

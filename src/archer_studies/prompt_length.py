@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from archer.bench.alternatives import Alternatives
 from archer.bench.repeating import interleaved
 from archer.bench.step import NEVER
-from archer.costs.shapes import Subject
+from archer.bench.step_variants import StepVariants
+from archer.bench.subject import Subject
 from archer.model import Model
 from archer.pages.figures import Figure, Labels, Series, lines
 from archer.pages.tables import Column, Table
@@ -58,7 +58,7 @@ def measure(workspace: Workspace) -> Measured:
     rows, samples = [], []
     for ratio in fitting(model, response):
         prompt = max(1, round(ratio * response))
-        alternatives = Alternatives.at(subject, prompt, response)
+        alternatives = StepVariants.at(subject, prompt, response)
         steps = {"full": alternatives.refreshing(1), "cached": alternatives.refreshing(NEVER)}
         taken = interleaved(steps, workspace.scale.repeats)
         pairs = [(a.seconds, b.seconds) for a, b in zip(*taken.values(), strict=True)]

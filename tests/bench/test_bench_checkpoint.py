@@ -10,8 +10,9 @@ import torch
 
 from archer.bench.checkpoint import config_of, write_checkpoint
 from archer.bench.load import measure_load
+from archer.bench.subject import Room, open_subject
 from archer.bench.weights import BLOCK, drawn
-from archer.costs.shapes import SHAPES, Published, Room, open_subject
+from archer.costs.shapes import Published, shapes
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import read_folder
 from archer.loading.source import Source
@@ -20,7 +21,7 @@ from archer.model import load
 
 def small_of(name: str) -> Published:
     """The published row with tiny sizes."""
-    known = SHAPES[name]
+    known = shapes()[name]
     shape = replace(
         known.shape,
         layers=3,

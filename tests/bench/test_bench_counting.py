@@ -9,12 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archer.bench import cost
-from archer.bench.alternatives import Alternatives
 from archer.bench.step import NEVER
-from archer.costs.counting import Counts, count_passes
+from archer.bench.step_variants import StepVariants
+from archer.costs.counting import Counts, count_passes, eta, speedup, step_speedup
 from archer.costs.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
-from archer.costs.shapes import SHAPES, Published
+from archer.costs.shapes import Published, shapes
 from archer.network.network import Shape, Transformer
 from archer.network.shape import DENSE, Blocks
 from archer.passes.work import Work, operations
@@ -115,7 +114,7 @@ def test_counted_passes_of_a_mixture_are_the_closed_form(
 def test_counted_passes_of_the_published_mixtures_are_the_closed_form(
     name: str, block: int | None
 ) -> None:
-    known = SHAPES[name]
+    known = shapes()[name]
     assert known.shape.attention == (DENSE if block is None else Blocks(block))
     wanted = closed_form_of_a_mixture(known.shape, 70, 64, block)
     assert count_passes(known.shape, 70, 64) == wanted
@@ -124,7 +123,7 @@ def test_counted_passes_of_the_published_mixtures_are_the_closed_form(
 @pytest.mark.parametrize("shift", [False, True])
 def test_a_step_that_runs_counts_what_one_without_data_counts(shift: bool) -> None:
     subject = tiny(shift)
-    alternatives = Alternatives.at(subject, 12, 8)
+    alternatives = StepVariants.at(subject, 12, 8)
     shape = subject.network.shape
     counted = count_passes(shape, 12, 8)
     assert operations(alternatives.refreshing(1)().work, shape) == counted.full
@@ -133,7 +132,7 @@ def test_a_step_that_runs_counts_what_one_without_data_counts(shift: bool) -> No
 
 @pytest.mark.parametrize("name", ["llada-8b", "dream-7b"])
 def test_the_published_shapes_hold_as_many_weights_as_the_models(name: str) -> None:
-    known = SHAPES[name]
+    known = shapes()[name]
     network = Transformer(known.shape, device=torch.device("meta"))
     billions = sum(each.numel() for each in network.parameters()) / 1e9
     assert round(billions, 3) == {"llada-8b": 8.016, "dream-7b": 7.616}[name]
@@ -144,20 +143,20 @@ def test_the_published_shapes_hold_as_many_weights_as_the_models(name: str) -> N
 
 def test_against_the_naive_pass_a_cached_one_saves_exactly_the_rows() -> None:
     """Without pruning every row costs the same, so eta is exact: 1 + P / G."""
-    shape = SHAPES["llada-8b"].shape
+    shape = shapes()["llada-8b"].shape
     for prompt, limit in ((128, 1.5), (256, 2.0), (512, 3.0), (1024, 5.0), (2048, 9.0)):
         counts = count_passes(shape, prompt, 256)
-        assert counts.naive / counts.cached == limit == 1 / cost.eta(prompt, 256)
+        assert counts.naive / counts.cached == limit == 1 / eta(prompt, 256)
         assert counts.full / counts.cached < limit
 
 
 def test_nothing_counted_costs_nothing() -> None:
-    assert operations(Work(), SHAPES["small"].shape) == 0
+    assert operations(Work(), shapes()["small"].shape) == 0
 
 
 @given(p=st.integers(0, 4096), g=st.integers(1, 1024))
 def test_a_cached_pass_is_cheaper_exactly_where_there_is_a_prompt(p: int, g: int) -> None:
-    assert (cost.eta(p, g) < 1) == (p > 0)
+    assert (eta(p, g) < 1) == (p > 0)
 
 
 @given(
@@ -171,17 +170,17 @@ def test_the_predicted_speedup_lies_between_no_cache_and_no_refresh(
     eager: int, updates: int, share: float, p: int, g: int
 ) -> None:
     """Invariant 34."""
-    eta, full = cost.eta(p, g), round(share * updates)
-    predicted = cost.speedup(eager, updates, full, eta)
-    low, high = eager / updates, eager / (updates * eta)
+    ratio, full = eta(p, g), round(share * updates)
+    predicted = speedup(eager, updates, full, ratio)
+    low, high = eager / updates, eager / (updates * ratio)
     assert low * (1 - 1e-12) <= predicted <= high * (1 + 1e-12)
 
 
 def test_the_ends_of_the_cost_model() -> None:
-    assert cost.speedup(10, 10, 10, 0.5) == 1.0
-    assert cost.speedup(10, 10, 0, 0.5) == 2.0
-    assert cost.speedup(20, 10, 10, 0.5) == 2.0
-    assert cost.step_speedup(0.25, 0.2) == pytest.approx(2.5)
+    assert speedup(10, 10, 10, 0.5) == 1.0
+    assert speedup(10, 10, 0, 0.5) == 2.0
+    assert speedup(20, 10, 10, 0.5) == 2.0
+    assert step_speedup(0.25, 0.2) == pytest.approx(2.5)
 
 
 def test_a_floor_is_the_longer_of_arithmetic_and_traffic() -> None:
@@ -193,7 +192,7 @@ def test_a_floor_is_the_longer_of_arithmetic_and_traffic() -> None:
 
 def test_floors_of_known_cards() -> None:
     """Compute-bound where the card is slow against its memory; a batch makes every card so."""
-    known: Published = SHAPES["llada-8b"]
+    known: Published = shapes()["llada-8b"]
     by_name = {device.name: device for device in DEVICES}
     h100 = floors(by_name["H100 SXM"], known.shape, 512, 256)
     assert [each.limit for each in h100] == ["compute", "bandwidth"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,14 +12,12 @@ from hypothesis import strategies as st
 
 from archer.bench.batch import batch
 from archer.bench.decode import REFERENCES, decode
-from archer.bench.machine import machine
 from archer.bench.repeating import WARM_UP, interleaved, spread, whole_numbers
 from archer.bench.step import Row, measure
+from archer.bench.subject import Subject
 from archer.costs.counting import count_passes
 from archer.costs.roofline import kv_numbers
-from archer.costs.shapes import Subject
 from archer.errors import ArcherError, BadRequest
-from archer.machine import processor
 from archer.methods.build import build
 from support.subjects import tiny
 
@@ -142,22 +139,3 @@ def test_whole_numbers() -> None:
     for wrong in ("", "1,", "0", "-1", "1.5", "x", "²"):
         with pytest.raises(BadRequest, match="--prompt takes whole numbers above 0"):
             whole_numbers(wrong, "--prompt")
-
-
-def test_the_machine_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = machine(torch.device("cpu"), torch.float32)
-    assert facts["threads"] == torch.get_num_threads()
-    assert (facts["device"], facts["dtype"]) == ("cpu", "float32")
-    assert facts["cpu"]
-    monkeypatch.setattr(processor, "LISTING", Path("/nowhere"))
-    assert machine(torch.device("cpu"), torch.float32)["cpu"]
-
-
-def test_an_accelerator_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Vendor:
-        @staticmethod
-        def get_device_name(device: torch.device) -> str:
-            return f"card {device.index}"
-
-    monkeypatch.setattr(torch, "get_device_module", lambda device: Vendor)
-    assert machine(torch.device("cuda", 1), torch.bfloat16)["device"] == "card 1"

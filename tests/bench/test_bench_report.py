@@ -11,8 +11,8 @@ from archer.bench import report
 from archer.bench.batch import batch
 from archer.bench.decode import decode
 from archer.bench.load import Loaded
-from archer.bench.machine import machine
 from archer.bench.step import PAPER, measure
+from archer.machine.description import describe_torch
 from archer.methods.build import build
 from support.subjects import tiny
 
@@ -20,7 +20,7 @@ FACTS = {
     "shape": "tiny",
     "layers": 3,
     "response": 8,
-    "machine": machine(torch.device("cpu"), torch.float32),
+    "machine": describe_torch(torch.device("cpu"), torch.float32),
 }
 
 
@@ -74,12 +74,6 @@ def test_trajectories_become_a_table() -> None:
     assert table[1][7:] == ["1.00", "1.00", "+0.0 %"]
 
 
-def test_encodings_become_a_table() -> None:
-    rows = [{"how": "a process per call", "ms": 160.2, "spread": 0.05}]
-    table = report.encodings({"rows": rows})
-    assert table == [["way", "ms", "spread"], ["a process per call", "160.20", "5.0 %"]]
-
-
 def test_batches_become_a_table() -> None:
     rows = batch(tiny(), build("archer", {"length": 8}), (1, 2), 4, repeats=1)
     table = report.batches({"rows": [row.as_dict() for row in rows]})
@@ -91,15 +85,6 @@ def test_a_load_becomes_a_table() -> None:
     mebi = 1 << 20
     found = Loaded("m", 2.0, 100 * mebi, 10 * mebi, 120 * mebi, 120 * mebi, 0, 0.0, {})
     assert report.loads(found.as_dict())[1] == ["2.0", "100", "10", "120", "1.200", "1.100"]
-
-
-def test_experts_become_a_table() -> None:
-    ways = {"engine": 1.0, "every": 4.0, "grouped": 1.1, "library": 1.25}
-    milliseconds = {name: 20 * gain for name, gain in ways.items()}
-    spread = dict.fromkeys(ways, 0.01) | {"library": 0.5}
-    row = {"rows": 8, "used": 3, "gains": ways, "milliseconds": milliseconds, "spread": spread}
-    table = report.experts({"rows": [row]})
-    assert table[1] == ["8", "3", "20", "4.00", "1.10", "1.25", "50.0 %"]
 
 
 def test_the_setting_is_one_line() -> None:

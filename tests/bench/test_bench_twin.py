@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from archer.bench.alternatives import Alternatives, Sample
 from archer.bench.layer_timing import Parts, TimedNetwork
-from archer.bench.library import check_library, library_pass, library_twin
-from archer.bench.recorded_state import half_placed
+from archer.bench.naive_pass import naive_pass
 from archer.bench.step import NEVER
-from archer.bench.twin import naive_pass
-from archer.costs.shapes import Subject, first_layers
+from archer.bench.step_variants import Sample, StepVariants
+from archer.bench.subject import Subject, first_layers, half_placed
+from archer.bench.transformers_pass import check_library, library_pass, library_twin
 from archer.decoders.saber import Saber
 from archer.engine.loop import Loop
 from archer.errors import BadRequest
@@ -26,7 +25,7 @@ from support.subjects import tiny
 P, G = 11, 6
 
 
-def engine_logits(subject: Subject, alternatives: Alternatives, every: int) -> torch.Tensor:
+def engine_logits(subject: Subject, alternatives: StepVariants, every: int) -> torch.Tensor:
     loop = Loop(alternatives.network, Saber(), Age(every))
     return next(loop.steps(alternatives.state, alternatives.memory)).logits.rows[0].values
 
@@ -34,7 +33,7 @@ def engine_logits(subject: Subject, alternatives: Alternatives, every: int) -> t
 @pytest.mark.parametrize("shift", [False, True])
 def test_the_naive_twin_gives_the_logits_of_the_engine(shift: bool) -> None:
     subject = tiny(shift)
-    alternatives = Alternatives.at(subject, P, G)
+    alternatives = StepVariants.at(subject, P, G)
     kept = P - int(shift)
     whole, full = naive_pass(subject.network, alternatives.tokens)
     cached, work = naive_pass(subject.network, alternatives.tokens[kept:], alternatives.past)
@@ -49,7 +48,7 @@ def test_the_naive_twin_gives_the_logits_of_the_engine(shift: bool) -> None:
 def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> None:
     """With a response other than the one that the prompt was computed with."""
     subject = tiny(shift)
-    alternatives = Alternatives.at(subject, P, G)
+    alternatives = StepVariants.at(subject, P, G)
     moved = alternatives.tokens.clone()
     moved[-2:] = torch.tensor([1, 2])
     stale, _ = naive_pass(subject.network, moved[P - int(shift) :], alternatives.past)
@@ -65,7 +64,7 @@ def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> 
 @pytest.mark.parametrize("shift", [False, True])
 def test_the_library_twin_gives_the_logits_of_the_naive_one(shift: bool) -> None:
     subject = tiny(shift)
-    tokens = Alternatives.at(subject, P, G).tokens
+    tokens = StepVariants.at(subject, P, G).tokens
     twin = library_twin(subject.network)
     ours, _ = naive_pass(subject.network, tokens)
     assert (library_pass(twin, tokens) - ours).abs().max() < 1e-4
@@ -82,7 +81,7 @@ def test_the_library_twin_shares_the_weights() -> None:
 
 def test_without_the_library_its_twin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     check_library()
-    monkeypatch.setattr("archer.bench.library.find_spec", lambda name: None)
+    monkeypatch.setattr("archer.bench.transformers_pass.find_spec", lambda name: None)
     with pytest.raises(BadRequest, match="not installed here"):
         check_library()
     assert importlib.util.find_spec("transformers") is not None

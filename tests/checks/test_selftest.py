@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-import archer.bench.machine
 import archer.bench.step
+import archer.machine.description
 from archer.bench import repeating
 from archer.bench.repeating import interleaved
 from archer.checks import selftest
@@ -174,7 +174,7 @@ def test_a_card_is_known_by_what_its_driver_calls_it(driver: str, card: str | No
 def test_the_floor_of_a_known_card_stands_beside_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan("cpu", "float32", shape="small")
     assert "limits by data sheet are only known for GPUs" in selftest.steps(plan).told
-    monkeypatch.setattr(archer.bench.machine, "device_name", lambda device: "NVIDIA H200")
+    monkeypatch.setattr(archer.machine.description, "device_name", lambda device: "NVIDIA H200")
     found = selftest.steps(plan)
     assert "by its data sheet the H200 needs at least 0." in found.told
     assert found.figures["card"] == "H200"

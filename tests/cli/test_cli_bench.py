@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from archer.bench.experts import some_layer, ways
 from archer.cli import main
 from archer.cli.bench import COMMANDS
-from archer.costs.shapes import SHAPES, published
-from archer.network.experts import mixed, send
+from archer.costs.shapes import published, shapes
 from conftest import REPOSITORY
 from support.folders import make_llada
 
@@ -122,18 +119,6 @@ def test_load(model: str, capsys: Capture) -> None:
     assert "peak/weights" in capsys.readouterr().out
 
 
-def test_encode(capsys: Capture) -> None:
-    found = asked(capsys, "encode", "--repeats", "3")
-    ways = {row["how"]: row["ms"] for row in found["rows"]}
-    assert ways["a process that stays"] < ways["a process per call"] / 3
-    assert main(["bench", "encode", "--repeats", "1"]) == 0
-    assert "the tokenizer alone" in capsys.readouterr().out
-
-
-def test_a_model_without_a_template_has_nothing_to_encode(model: str, capsys: Capture) -> None:
-    assert "has no chat template" in refused(capsys, "encode", "--model", model)
-
-
 def test_checkpoint(tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "new" / "one"
     words = ("checkpoint", str(folder), "--shape", "small", "--layers", "1", "--dtype", "float32")
@@ -142,51 +127,6 @@ def test_checkpoint(tmp_path: Path, capsys: Capture) -> None:
     found = asked(capsys, *step_words(str(folder), "8"))
     assert found["depth"] == 1
     assert "holds a config.json already" in refused(capsys, *words)
-
-
-@pytest.fixture
-def few_experts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LLaDA-MoE's bench at a size for tests."""
-    small = replace(
-        published("llada-moe-7b").shape, width=32, heads=2, kv_heads=2, head_dim=16, layers=1
-    )
-    assert small.experts is not None
-    tiny = replace(small, experts=replace(small.experts, inner=16))
-    monkeypatch.setattr(
-        "archer.bench.experts.published", lambda name: replace(published(name), shape=tiny)
-    )
-
-
-@pytest.mark.usefixtures("few_experts")
-def test_experts(capsys: Capture) -> None:
-    words = ("experts", "--rows", "3,20", "--repeats", "1", "--dtype", "float32")
-    found = asked(capsys, *words, "--library")
-    assert [row["rows"] for row in found["rows"]] == [3, 20]
-    for row in found["rows"]:
-        ways = {"engine", "every", "grouped", "library"}
-        assert set(row["milliseconds"]) == set(row["gains"]) == set(row["spread"]) == ways
-        assert row["gains"]["engine"] == 1.0
-        assert 8 <= row["used"] <= 8 * row["rows"]
-    assert main(["bench", *words]) == 0
-    head, *rows = capsys.readouterr().out.splitlines()[1:]
-    assert head.split()[:2] == ["rows", "experts"]
-    assert [row.split()[0] for row in rows] == ["3", "20"]
-
-
-@pytest.mark.usefixtures("few_experts")
-def test_all_ways_through_the_experts_give_the_same() -> None:
-    layer = some_layer("llada-moe-7b", torch.device("cpu"), torch.float32)
-    hidden = torch.randn((20, 32), generator=torch.Generator().manual_seed(0))
-    assert layer.router is not None
-    assert layer.shape.experts is not None
-    sent = send(hidden, layer.router, None, layer.shape.experts)
-    engine = mixed(hidden, sent, layer.stack())
-    assert engine.abs().max() > 1e-4
-    made = {name: way() for name, way in ways(layer, hidden, sent, library=True).items()}
-    assert set(made) == {"engine", "every", "grouped", "library"}
-    for other in made.values():
-        assert other.shape == engine.shape
-        assert (other - engine).abs().max() < 1e-5 * engine.abs().max() + 1e-7
 
 
 @pytest.mark.parametrize(("layers", "extrapolated"), [("3", True), ("2", False)])
@@ -208,7 +148,7 @@ def test_a_step_of_a_mixture_behind_dense_layers(
         layers=5,
         experts=replace(known.shape.experts, inner=8, shared=8),
     )
-    monkeypatch.setitem(SHAPES, "llada2-mini", replace(known, shape=small, mask=63, eos=62))
+    monkeypatch.setitem(shapes(), "llada2-mini", replace(known, shape=small, mask=63, eos=62))
     words = ("step", "--shape", "llada2-mini", "--prompt", "40", "--response", "24")
     found = asked(capsys, *words, "--layers", layers, "--repeats", "1", "--dtype", "float32")
     (row,) = found["rows"]
@@ -229,13 +169,13 @@ def test_the_makefile_runs_enough_layers_to_extrapolate() -> None:
     assert len(steps) >= 4
     for line in steps:
         shape, layers = (line.split(f"--{word} ")[1].split()[0] for word in ("shape", "layers"))
-        experts = SHAPES[shape].shape.experts
+        experts = shapes()[shape].shape.experts
         assert int(layers) >= 2 + (0 if experts is None else experts.dense_layers)
 
 
 def test_a_random_shape_is_measured_without_a_download(capsys: Capture) -> None:
     words = ("step", "--prompt", "8", "--response", "8", "--repeats", "1", "--layers", "1")
-    assert asked(capsys, *words, "--shape", "small")["depth"] == SHAPES["small"].shape.layers
+    assert asked(capsys, *words, "--shape", "small")["depth"] == shapes()["small"].shape.layers
 
 
 def test_every_measurement_has_a_line_of_help(capsys: Capture) -> None:
@@ -244,7 +184,7 @@ def test_every_measurement_has_a_line_of_help(capsys: Capture) -> None:
     assert all(f" {name} " in out for name in COMMANDS)
 
 
-SHAPE_NAMES = ", ".join(SHAPES)
+SHAPE_NAMES = ", ".join(shapes())
 
 
 @pytest.mark.parametrize(
@@ -259,9 +199,6 @@ SHAPE_NAMES = ", ".join(SHAPES)
         ("step --shape small --layers 1 --prompt 4096", "but the model has 4096. Shorten"),
         ("step --shape small --threads 0", "--threads must be a whole number, at least 1"),
         ("step --shape small --dtype int8", "There is no dtype 'int8' here"),
-        ("experts --shape small", "small has no experts. Choose llada-moe-7b or llada2-mini."),
-        ("experts --rows 0", "--rows takes whole numbers above 0 with commas between them"),
-        ("experts --repeats 0", "repeats must be a whole number of at least 1, not 0"),
         ("profile --prompt 0", "prompt must be a whole number of at least 1, not 0"),
         ("profile --repeats 0", "repeats must be a whole number of at least 1, not 0"),
         ("decode --prompt 0", "prompt must be a whole number of at least 1, not 0"),
@@ -279,7 +216,6 @@ SHAPE_NAMES = ", ".join(SHAPES)
             "load nowhere --updates 99",
             "The number of updates must be a whole number from 0 to 32, not 99",
         ),
-        ("encode --repeats 0", "repeats must be a whole number of at least 1, not 0"),
         ("checkpoint x --shape nobody", f"There is no shape 'nobody'. Shapes: {SHAPE_NAMES}."),
         ("checkpoint x --dtype int8", "There is no dtype 'int8' here"),
         ("checkpoint x --layers 0", "layers must be a whole number of at least 1, not 0"),

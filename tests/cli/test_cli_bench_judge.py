@@ -10,7 +10,7 @@ from archer.cli import main
 
 Capture = pytest.CaptureFixture[str]
 
-MACHINE = {"processor": "Fast", "cores": 2, "load": 0.5, "system": "Linux", "python": "3.11"}
+MACHINE = {"cpu": "Fast", "cores": 2, "load": 0.5, "platform": "Linux", "python": "3.11"}
 NAMES = "first", "first_verdict", "warm", "warm_verdict", "warm_check"
 SPREADS = {
     name: Spread(best, best + 0.25, best + 0.5)

@@ -55,7 +55,7 @@ def test_numbers_are_taken_as_written_or_not_at_all(
         (["study", "main", "--workers", "513"], "at most 512"),
         (["serve", "--queue", "2.7"], "whole number"),
         (["serve", "--port", "8e3"], "whole number"),
-        (["bench", "experts", "--threads", "1.5"], "whole number"),
+        (["bench", "step", "--threads", "1.5"], "whole number"),
         (["eval", "pocket", "--subset", ","], "A subset is ids"),
         (["eval", "pocket", "--subset", ""], "A subset is ids"),
         (["eval", "pocket", "--subset", " , ,"], "A subset is ids"),

@@ -275,7 +275,7 @@ def test_what_the_judge_measured_becomes_a_table(
 ) -> None:
     """From the very object that `archer bench judge --json` prints."""
     spread = Spread(1.0, 2.0, 3.456)
-    machine = {"processor": "P", "cores": 2, "load": 0.5, "system": "Linux", "python": "3.11"}
+    machine = {"cpu": "P", "cores": 2, "load": 0.5, "platform": "Linux", "python": "3.11"}
     speed = Speed("A", dict.fromkeys(TITLES, spread), 99.5, 100, 300, machine)
     made = generator()["_judge"]
     monkeypatch.setitem(made.__globals__, "RESULTS", tmp_path)

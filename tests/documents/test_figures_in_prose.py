@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archer.bench import report
-from archer.costs.shapes import SHAPES
+from archer.costs.shapes import shapes
 from archer_studies.confirm_doubt import judged
 from archer_studies.confirmation import TASKS
 from conftest import REPOSITORY
@@ -68,13 +68,13 @@ def growth(prompt: int) -> str:
 
 def column_bytes() -> int:
     """Keys and values of one column of LLaDA-8B in two bytes per number."""
-    shape = SHAPES["llada-8b"].shape
+    shape = shapes()["llada-8b"].shape
     return 2 * shape.layers * shape.kv_heads * shape.head_dim * 2
 
 
 def parameter_count() -> int:
     """Of LLaDA-8B: attention, gated feed-forward and norms of every layer, embedding, norm and head."""
-    shape = SHAPES["llada-8b"].shape
+    shape = shapes()["llada-8b"].shape
     layer = 4 * shape.width**2 + 3 * shape.width * shape.inner + 2 * shape.width
     return shape.layers * layer + 2 * shape.vocabulary * shape.width + shape.width
 

@@ -25,7 +25,6 @@ from archer.judge import (
     describe_tier,
     tiers,
 )
-from archer.judge import judge as judge_module
 from archer.judge.judge import Crowd
 from conftest import let_everybody_through
 
@@ -300,11 +299,6 @@ def test_tier_f_must_be_asked_for_twice() -> None:
 def test_unsafe_is_only_a_last_resort() -> None:
     with Judge(workers=1, unsafe_no_sandbox=True) as judge:
         assert judge.description()["tier"] != "F"
-
-
-def test_usable_cores_on_systems_without_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert judge_module.usable_cores() == os.cpu_count()
 
 
 def test_nothing_of_a_judge_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

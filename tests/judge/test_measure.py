@@ -1,19 +1,16 @@
 """Measuring the judge: what is timed is what it says, and nothing is left. No time is asserted."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from archer.bench import judge as measure
-from archer.bench.judge import Spread, describe_machine
+from archer.bench.judge import Spread
 from archer.errors import BadRequest
 from archer.judge import Verdict
 from archer.judge.run import Bench
 from archer.judge.tiers import open_bench
 from archer.judge.zygote_process import WARM_CHILDREN, ZygoteProcess
-from archer.machine import processor
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +75,3 @@ def test_too_small_a_measurement_is_refused(samples: int, programs: int) -> None
 def test_a_judge_that_fails_honest_programs_is_not_measured() -> None:
     with pytest.raises(BadRequest, match="an honest program got fail: wrong answer"):
         measure._must_pass(Verdict("fail", "wrong answer"))
-
-
-def test_the_machine_is_described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    listing = tmp_path / "cpuinfo"
-    monkeypatch.setattr(processor, "LISTING", listing)
-    assert describe_machine()["processor"] == os.uname().machine
-    listing.write_text("processor : 0\nmodel name : Fast One\nmodel name : Other\n")
-    found = describe_machine()
-    assert found["processor"] == "Fast One"
-    assert found["cores"] >= 1

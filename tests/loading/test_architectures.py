@@ -7,7 +7,7 @@ from dataclasses import asdict, fields, replace
 
 import pytest
 
-from archer.costs.shapes import SHAPES
+from archer.costs.shapes import shapes
 from archer.loading.architecture import Architecture
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.checkpoint import slots_of
@@ -77,7 +77,7 @@ def test_dream_7b() -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_tensors_of_the_mixtures_are_as_many_as_published(name: str) -> None:
     row, names, parameters = PUBLISHED[name]
-    slots = slots_of(row, SHAPES[name].shape)
+    slots = slots_of(row, shapes()[name].shape)
     assert len(slots) == names
     assert sum(math.prod(slot.shape) for slot in slots.values()) == parameters
 
@@ -97,12 +97,12 @@ def test_the_published_configs_of_llada2(size: str, names: int, parameters: int)
     )
     assert (model.mask, model.eos) == (156895, (156892,))
     if size == "mini":
-        assert model.shape == SHAPES["llada2-mini"].shape
+        assert model.shape == shapes()["llada2-mini"].shape
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", shapes())
 def test_a_written_config_says_what_the_shape_says(name: str) -> None:
-    known = SHAPES[name]
+    known = shapes()[name]
     config = config_for(known.architecture, known.shape, known.mask, known.eos)
     model = parse_config(config, "config.json")
     assert model.shape == known.shape
@@ -112,7 +112,7 @@ def test_a_written_config_says_what_the_shape_says(name: str) -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_config_without_mask_and_end_gets_those_of_the_family(name: str) -> None:
     """And one that has them keeps its own."""
-    known = SHAPES[name]
+    known = shapes()[name]
     config = config_for(known.architecture, known.shape, 7, 9)
     own = parse_config(config, "config.json")
     assert (own.mask, own.eos) == (7, (9,))
@@ -126,14 +126,14 @@ def test_a_config_without_mask_and_end_gets_those_of_the_family(name: str) -> No
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_row_of_every_expert_is_filled_once(name: str) -> None:
     row, _, _ = PUBLISHED[name]
-    shape = replace(SHAPES[name].shape, layers=2)
+    shape = replace(shapes()[name].shape, layers=2)
     filled: dict[tuple[str, int | None], list[int]] = {}
     for slot in slots_of(row, shape).values():
         rows = filled.setdefault((slot.parameter, slot.expert), [])
         rows.extend(range(slot.row, slot.row + slot.shape[0]))
     assert all(sorted(each) == list(range(len(each))) for each in filled.values())
     experts = {expert for parameter, expert in filled if "expert" in parameter}
-    assert experts == set(range(SHAPES[name].shape.experts.count))  # type: ignore[union-attr]
+    assert experts == set(range(shapes()[name].shape.experts.count))  # type: ignore[union-attr]
 
 
 @ROWS

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from archer.costs.shapes import SHAPES
+from archer.costs.shapes import shapes
 from archer.errors import BadModel, BadRequest
 from archer.loading.checkpoint import load_network, read_folder
 from archer.loading.weights import Copy, read_header, stream
@@ -69,7 +69,7 @@ def test_bytes_by_count(name: str, plain: int, small: int) -> None:
     """In bfloat16."""
     for int8, wanted in ((False, plain), (True, small)):
         network = Transformer(
-            SHAPES[name].shape, int8=int8, device=torch.device("meta"), dtype=torch.bfloat16
+            shapes()[name].shape, int8=int8, device=torch.device("meta"), dtype=torch.bfloat16
         )
         assert sum(each.nbytes for each in network.parameters()) == wanted
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from archer.bench.library import library_pass, library_twin
+from archer.bench.transformers_pass import library_pass, library_twin
 from archer.checks import replay
 from archer.errors import Incompatible
 from archer.methods.catalogue import DECODERS, POLICIES

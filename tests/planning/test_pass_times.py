@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from archer.costs.counting import count_passes
 from archer.costs.pass_times import Fitted, Losses, Roofline, Timed, share_operations
 from archer.costs.roofline import DEVICES, Device, floors, weights_held, weights_read
-from archer.costs.shapes import SHAPES
+from archer.costs.shapes import shapes
 from archer.costs.workload import Share, even
 from archer.errors import BadRequest
 from archer.network.network import Shape
@@ -33,7 +33,7 @@ costs = st.floats(0, 1e-2, allow_subnormal=False)
         (shape(shift=True, kv_heads=2), True),
         (replace(shape(), qk_norm=True, experts=MIXTURES["softmax"]), False),
         (replace(shape(kv_heads=2), qk_norm=True, experts=MIXTURES["grouped"]), False),
-        (replace(SHAPES["llada-8b"].shape, layers=2), False),
+        (replace(shapes()["llada-8b"].shape, layers=2), False),
     ],
 )
 def test_operations_are_those_that_the_engine_counts(which: Shape, shift: bool) -> None:
@@ -44,7 +44,7 @@ def test_operations_are_those_that_the_engine_counts(which: Shape, shift: bool) 
 
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
 def test_without_losses_a_pass_takes_its_least_time(device: Device) -> None:
-    which = SHAPES["llada-8b"].shape
+    which = shapes()["llada-8b"].shape
     full, cached = even(512, 256, 2, 1).shares
     times = Roofline(device, which, NOTHING_LOST)
     floor_full, floor_cached = floors(device, which, 512, 256)
@@ -57,17 +57,17 @@ def test_without_losses_a_pass_takes_its_least_time(device: Device) -> None:
 
 
 def test_an_update_that_reuses_its_logits_costs_its_decision_alone() -> None:
-    times = Roofline(DEVICES[0], SHAPES["llada-8b"].shape)
+    times = Roofline(DEVICES[0], shapes()["llada-8b"].shape)
     assert times.seconds([Share(0, 0, 0)]) == Losses().per_row
 
 
 def test_weights_are_those_that_the_model_is_named_for() -> None:
-    billions = {name: weights_held(known.shape) / 1e9 for name, known in SHAPES.items()}
+    billions = {name: weights_held(known.shape) / 1e9 for name, known in shapes().items()}
     assert 7.9 < billions["llada-8b"] < 8.1
     assert 7.5 < billions["dream-7b"] < 7.7
     assert 7.2 < billions["llada-moe-7b"] < 7.5
     assert 16 < billions["llada2-mini"] < 16.5
-    dense = SHAPES["llada-8b"].shape
+    dense = shapes()["llada-8b"].shape
     assert weights_held(dense) - weights_read(dense) == dense.width * dense.vocabulary
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from archer.costs.pass_times import Roofline, Timed
 from archer.costs.roofline import DEVICES, Device
-from archer.costs.shapes import SHAPES
+from archer.costs.shapes import shapes
 from archer.costs.workload import even
 from archer.errors import BadRequest
 from archer.planning import pace as paces
@@ -40,7 +40,7 @@ from planning.drawing import COSTS
 
 H100 = next(card for card in DEVICES if card.name.startswith("H100"))
 A100 = next(card for card in DEVICES if card.name.startswith("A100"))
-SHAPE = SHAPES["llada-8b"].shape
+SHAPE = shapes()["llada-8b"].shape
 SHORT = Pace(updates=0.1, refreshed=0.2)
 """Few updates, to be quick."""
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import archer
 from archer.bench.checkpoint import config_of, write_checkpoint
-from archer.costs.shapes import SHAPES
+from archer.costs.shapes import shapes
 from archer.errors import BadRequest
 from archer.loading.checkpoint import load_network, read_folder
 from archer.network.linear import scales
@@ -87,11 +87,11 @@ def test_a_number_that_does_not_divide_is_refused_with_those_that_do() -> None:
     ],
 )
 def test_the_published_models_can_be_divided_as_the_docs_say(name: str, shards: list[int]) -> None:
-    assert possible(SHAPES[name].shape) == shards
+    assert possible(shapes()[name].shape) == shards
 
 
 def test_the_volumes_in_the_docs_follow_from_the_shape() -> None:
-    which = SHAPES["llada-8b"].shape
+    which = shapes()["llada-8b"].shape
     column = 2 * which.layers * which.width * 2
     cached, full = 256 * column, (512 + 256) * column
     assert f"{column / 1e6:.2f} MB" == "0.52 MB"
@@ -144,7 +144,7 @@ def test_peak_memory_is_that_of_the_share(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_peak_memory_of_a_shard_of_llada_8b(tmp_path: Path) -> None:
     """Four layers with random weights: 3.8 GB in bfloat16, of which each of two shards has half."""
-    published = SHAPES["llada-8b"]
+    published = shapes()["llada-8b"]
     four_layers = replace(published, shape=replace(published.shape, layers=4))
     large = tmp_path / "large"
     large.mkdir()

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.costs.shapes import Room, open_subject
+from archer.bench.subject import Room, open_subject
 from archer.engine.loop import Loop
 from archer.methods.build import build
 from archer.network.network import Transformer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archer.costs.shapes import Subject
+from archer.bench.subject import Subject
 from support.networks import backbone
 
 

@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from archer.bench.recorded_state import some_prompt
 from archer.bench.repeating import interleaved, spread
-from archer.costs.shapes import Subject
+from archer.bench.subject import Subject, some_prompt
 from archer.engine.loop import Loop
 from archer.methods.build import Method
 

@@ -16,10 +16,9 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
 
-from archer.bench import cost
-from archer.bench.recorded_state import some_prompt
 from archer.bench.repeating import spread
-from archer.costs.shapes import Subject
+from archer.bench.subject import Subject, some_prompt
+from archer.costs.counting import eta, speedup
 from archer.engine.loop import Loop
 from archer.errors import ArcherError
 from archer.methods.build import Method
@@ -95,7 +94,7 @@ def decode(
             pass
     rounds = [_in_turn(subject, methods, prompt, prompts) for _ in range(repeats)]
     runs = {method.name: [each[method.name] for each in rounds] for method in methods}
-    return [_row(subject, method.name, runs, cost.eta(prompt, method.length)) for method in methods]
+    return [_row(subject, method.name, runs, eta(prompt, method.length)) for method in methods]
 
 
 def _in_turn(
@@ -144,7 +143,7 @@ def _versus(subject: Subject, reference: list[Run], own: list[Run], eta: float) 
     pairs = zip(reference, own, strict=True)
     measured = statistics.median(theirs.seconds / ours.seconds for theirs, ours in pairs)
     predicted = operations(base.work, shape) / operations(made.work, shape)
-    by_counts = cost.speedup(base.passes, made.passes, made.kinds[Kind.FULL], eta)
+    by_counts = speedup(base.passes, made.passes, made.kinds[Kind.FULL], eta)
     return Versus(
         speedup=measured,
         predicted=predicted,

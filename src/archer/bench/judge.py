@@ -1,7 +1,5 @@
 """How fast the judge is on this machine. Measures only; decides nothing."""
 
-import os
-import platform
 import statistics
 import time
 from dataclasses import asdict, dataclass
@@ -10,10 +8,10 @@ from typing import Any, Final, NamedTuple
 from archer.errors import BadRequest
 from archer.judge.checks import FunctionCheck, Limits, Verdict
 from archer.judge.functions import FunctionRun
-from archer.judge.judge import Judge, usable_cores
+from archer.judge.judge import Judge
 from archer.judge.run import Bench
 from archer.judge.tiers import open_bench
-from archer.machine.processor import processor_name
+from archer.machine.description import describe
 
 CHECK: Final = FunctionCheck("def add(a, b):\n    return a + b\n", "add", "assert add(1, 2) == 3\n")
 LIMITS: Final = Limits()
@@ -67,7 +65,7 @@ def measure(samples: int, programs: int) -> Speed:
         raise BadRequest(
             f"Measuring takes at least 2 samples and 1 program, not {samples} and {programs}."
         )
-    machine = describe_machine()
+    machine = describe()
     workshop, bench = open_bench(None, False, ())
     try:
         single = _single(bench, samples)
@@ -135,14 +133,3 @@ def _must_pass(verdict: Verdict) -> None:
     if verdict.outcome != "pass":
         found = f"{verdict.outcome}: {verdict.reason}"
         raise BadRequest(f"The judge cannot be measured here: an honest program got {found}.")
-
-
-def describe_machine() -> dict[str, Any]:
-    """Processor, cores, system, Python, and how busy the machine is already."""
-    return {
-        "processor": processor_name(),
-        "cores": usable_cores(),
-        "load": round(os.getloadavg()[0], 2),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": platform.python_version(),
-    }

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from archer.bench.machine import machine
 from archer.errors import ArcherError, BadRequest
 from archer.loading.source import Source
+from archer.machine.description import describe_torch
 
 CHILD = "import sys; from archer.bench.load import child; child(*sys.argv[1:])"
 PROMPT = 32
@@ -106,7 +106,7 @@ def _load(source: dict[str, Any], updates: int) -> Loaded:
         decoded_peak_bytes=_peak(),
         updates=made,
         update_seconds=time.perf_counter() - started,
-        machine=machine(network.device, network.dtype),
+        machine=describe_torch(network.device, network.dtype),
         quantize=loaded.source.quantize,
         layers=network.shape.layers,
     )

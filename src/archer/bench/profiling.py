@@ -15,9 +15,9 @@ from typing import Any
 
 from torch.autograd.profiler import profile
 
-from archer.bench.alternatives import Alternatives
 from archer.bench.step import NEVER
-from archer.costs.shapes import Subject
+from archer.bench.step_variants import StepVariants
+from archer.bench.subject import Subject
 from archer.errors import BadRequest
 
 OUTSIDE = "outside operations"
@@ -69,7 +69,7 @@ def shares(subject: Subject, prompt: int, response: int, repeats: int) -> list[S
             f"Operations are timed on a processor only, not on {device}, where they begin before "
             "the last one has ended. Use the device cpu, or `archer bench step`, which times layers and head."
         )
-    alternatives = Alternatives.at(subject, prompt, response)
+    alternatives = StepVariants.at(subject, prompt, response)
     found = []
     for name, every in (("full", 1), ("cached", NEVER)):
         step = alternatives.refreshing(every)

@@ -13,7 +13,7 @@ from typing import Any
 from archer.bench.step import PAPER, PAPER_SETTING
 from archer.costs.counting import count_passes
 from archer.costs.roofline import DEVICES, floors
-from archer.costs.shapes import SHAPES
+from archer.costs.shapes import shapes
 from archer.passes.work import Work, operations
 
 Found = Mapping[str, Any]
@@ -102,24 +102,12 @@ def libraries(found: Found) -> Table:
 
 def _counted_gains(found: Found, prompt: int) -> tuple[str, str]:
     """Of our full pass over one with the head on every row, and on the response's; of published shapes."""
-    if (known := SHAPES.get(found["shape"])) is None:
+    if (known := shapes().get(found["shape"])) is None:
         return "", ""
     shape = replace(known.shape, layers=found["layers"])
     counts = count_passes(shape, prompt, found["response"])
     unread = operations(Work(scored=prompt), shape)
     return f"{counts.naive / counts.full:.2f}", f"{(counts.naive - unread) / counts.full:.2f}"
-
-
-def experts(found: Found) -> Table:
-    """Ways through the experts of one layer, as times of the engine's."""
-    rows: Table = [
-        ["rows", "experts used", "engine ms", "every expert", "grouped", "library", "spread"]
-    ]
-    for row in found["rows"]:
-        gains = [f"{row['gains'][name]:.2f}" for name in ("every", "grouped", "library")]
-        counts = [str(row["rows"]), str(row["used"]), f"{row['milliseconds']['engine']:.0f}"]
-        rows.append([*counts, *gains, _percent(max(row["spread"].values()))])
-    return rows
 
 
 def profiles(found: Found) -> Table:
@@ -216,13 +204,6 @@ def loads(found: Found) -> Table:
     return [head, [f"{found['seconds']:.1f}", *sizes, *ratios]]
 
 
-def encodings(found: Found) -> Table:
-    """Ways from chat messages to ids."""
-    rows: Table = [["way", "ms", "spread"]]
-    rows += [[row["how"], f"{row['ms']:.2f}", _percent(row["spread"])] for row in found["rows"]]
-    return rows
-
-
 def serves(found: Found) -> Table:
     """A server under load."""
     head = ["load", "requests", "p50 s", "p99 s", "per s", "in time per s", "over alone", "CPU s"]
@@ -258,7 +239,7 @@ def growth() -> Table:
         ["shape", "P", "naive TF", "full TF", "cached TF", "limit", "limit, naive", "paper"]
     ]
     for name in ("llada-8b", "dream-7b"):
-        known = SHAPES[name]
+        known = shapes()[name]
         for prompt, paper in PAPER.items():
             counts = count_passes(known.shape, prompt, PAPER_SETTING[1])
             passes = [f"{n / TERA:.2f}" for n in (counts.naive, counts.full, counts.cached)]
@@ -270,7 +251,7 @@ def growth() -> Table:
 
 def roofline(prompt: int = 512, response: int = 256, rows: int = 8) -> Table:
     """The least times on cards that are not here, of one row and of a batch; nothing is measured."""
-    known = SHAPES["llada-8b"]
+    known = shapes()["llada-8b"]
     table: Table = [
         ["GPU", "full ms", "cached ms", "cached is bound by", f"cached, {rows} rows, ms"]
     ]

@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from archer.bench.alternatives import Alternatives, Sample
-from archer.bench.library import library_twin
 from archer.bench.repeating import interleaved, spread
+from archer.bench.step_variants import Sample, StepVariants
+from archer.bench.subject import Subject
+from archer.bench.transformers_pass import library_twin
 from archer.costs.counting import Counts, count_passes
-from archer.costs.shapes import Subject
 from archer.passes.work import operations
 
 PAPER = {128: 1.30, 256: 1.59, 512: 2.07, 1024: 3.15, 2048: 4.62}
@@ -125,7 +125,7 @@ def measure(
 ) -> Iterator[Row]:
     """One row per prompt length, as soon as it is measured: `repeats` rounds, and more for `seconds`."""
     for prompt in prompts:
-        alternatives = Alternatives.at(subject, prompt, response)
+        alternatives = StepVariants.at(subject, prompt, response)
         subjects: dict[str, Callable[[], Sample]] = {
             "full": alternatives.refreshing(1),
             "cached": alternatives.refreshing(NEVER),

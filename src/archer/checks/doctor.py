@@ -1,6 +1,5 @@
 """What this machine offers: devices, versions, bfloat16, and how programs would be judged."""
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 
 from archer.judge import describe_tier
+from archer.machine.description import describe
 from archer.machine.devices import (
     ISA_SETTING,
     PROBE_COMMAND,
@@ -74,11 +74,11 @@ class Report:
 
 def examine(command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS) -> Report:
     """Look at this machine. Takes a few seconds: bfloat16 and a sandbox are tried in processes."""
-    device = default_device()
+    device, machine = default_device(), describe()
     accelerators = 0 if device == "cpu" else torch.accelerator.device_count()
     return Report(
-        python=platform.python_version(),
-        platform=platform.platform(),
+        python=machine["python"],
+        platform=machine["platform"],
         devices=("cpu", *(f"{device}:{index}" for index in range(accelerators))),
         device=device,
         dtype=str(default_dtype(device)).removeprefix("torch."),

@@ -187,10 +187,10 @@ def cached_equals_full(model: Model) -> Finding:
 
 def steps(plan: Plan) -> Finding:
     """A full and a cached step at the shape of a large layer, beside what counting allows."""
-    from archer.bench.machine import device_name
     from archer.bench.step import measure
+    from archer.bench.subject import Room, open_subject
     from archer.costs.roofline import DEVICES, floors, named
-    from archer.costs.shapes import Room, open_subject
+    from archer.machine.description import device_name
 
     room = Room(STEP_PROMPT, STEP_RESPONSE)
     subject = open_subject(plan.shape, None, room, device=plan.device, dtype=plan.dtype)

@@ -66,11 +66,11 @@ def doctor(
 
 
 def _selftest(plan: object, output: Path, *, json: bool) -> int:
-    from archer.bench.machine import machine
     from archer.checks.selftest import Plan, as_dict, verdict
     from archer.checks.selftest import selftest as checks
     from archer.costs.shapes import published
     from archer.files import check_target, replace_json
+    from archer.machine.description import describe_torch
     from archer.machine.devices import place
     from archer.runs.faults import DiskFault
 
@@ -85,7 +85,7 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
             sign = "ok      " if found.passed else "FAILED  "
             line = f"{sign}{found.name}: {found.told} ({found.seconds:.1f} s)"
             write_line(line, hanging=len(sign))
-    told = as_dict(plan, findings, machine(*where))
+    told = as_dict(plan, findings, describe_torch(*where))
     try:
         replace_json(output, told)
     except DiskFault:

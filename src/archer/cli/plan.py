@@ -230,7 +230,8 @@ def plan(
 def _settings(demand: DemandOptions, work: WorkOptions, on: CardOptions) -> list[Setting]:
     """Every card, radius and budget; refuses whatever can be refused before anything is simulated."""
     from archer.bench.repeating import check_counts, whole_numbers
-    from archer.costs.shapes import Room, published
+    from archer.bench.subject import Room
+    from archer.costs.shapes import published
     from archer.planning.demand import MOST_REQUESTS
     from archer.planning.plan import Setting
 

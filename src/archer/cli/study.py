@@ -178,7 +178,7 @@ def reproduce(
     workers
         Processes that work side by side, each with a model of its own and a share of the threads.
     """
-    from archer.judge.judge import usable_cores
+    from archer.machine.description import usable_cores
     from archer_studies.registry import STUDIES
     from archer_studies.reproduction import reproduce as reproduced
     from archer_studies.side_by_side import reproduce_together

@@ -77,7 +77,7 @@ def check_workers(workers: int | None) -> None:
 
 def processes(source: Source, model: Model, workers: int) -> Dispatcher:
     """Processes on this machine, each with its share of the processor; `model` may be an outline."""
-    from archer.judge.judge import usable_cores
+    from archer.machine.description import usable_cores
     from archer.machine.threads import fitting
     from archer.runs.executors.dispatch import Dispatcher
     from archer.runs.executors.processes import Processes
@@ -90,7 +90,7 @@ def processes(source: Source, model: Model, workers: int) -> Dispatcher:
 
 @contextmanager
 def _on_ray(address: str, workers: int | None, source: Source) -> Iterator[Computing]:
-    from archer.judge.judge import usable_cores
+    from archer.machine.description import usable_cores
     from archer.machine.devices import default_device
     from archer.machine.threads import fitting
     from archer.model import Model

@@ -1,4 +1,4 @@
-"""Passes that are run for the count of their operations alone.
+"""Passes that are run for the count of their operations alone, and the speedups that counts predict.
 
 Axes: P prompt columns, G response columns.
 """
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from archer.bench.twin import naive_pass
 from archer.engine.footprint import empty_store
 from archer.network.network import Shape, Transformer
 from archer.passes import layout
@@ -60,9 +59,15 @@ def _count(shape: Shape, prompt: int, response: int) -> tuple[int, ...]:
     canvas = _canvas(prompt, response).under(shape.attention)
     full = _counted(network, canvas, canvas.everything())
     cached = _counted(network, canvas, canvas.revisable())
-    tokens = torch.zeros(prompt + response, dtype=torch.long, device=network.device)
-    _, naive = naive_pass(network, tokens, prompt=prompt)
+    naive = naive_work(shape, prompt + response)
     return tuple(operations(work, shape) for work in (full, cached, naive))
+
+
+def naive_work(shape: Shape, columns: int) -> Work:
+    """Of a pass with every layer and the head on every row, masked or not."""
+    rows = shape.layers * columns
+    sparse = shape.layers - shape.dense_layers
+    return Work(rows, rows, rows, rows * columns, columns, sparse * columns)
 
 
 def _canvas(prompt: int, response: int) -> Canvas:
@@ -84,3 +89,18 @@ def _counted(network: Transformer, canvas: Canvas, asked: Flags) -> Work:
     memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
     (answer,) = run(network, [Part(canvas, plan, memory)])
     return answer.work
+
+
+def eta(prompt: int, response: int) -> float:
+    """Cost of a cached pass as a fraction of a full one, when every row costs the same: G / (P + G)."""
+    return response / (prompt + response)
+
+
+def step_speedup(refreshed: float, ratio: float) -> float:
+    """Speedup per update when a fraction `refreshed` of the passes is full and the others cost `ratio`."""
+    return 1.0 / (refreshed + (1.0 - refreshed) * ratio)
+
+
+def speedup(eager_updates: int, updates: int, full: int, ratio: float) -> float:
+    """Speedup over an eager trajectory, from realised counts: fewer updates count as much as cheap ones."""
+    return eager_updates / updates * step_speedup(full / updates, ratio)

@@ -1,7 +1,6 @@
 """The judge: grades programs of unknown origin, several at a time, and leaves nothing behind."""
 
 import contextlib
-import os
 import platform
 import threading
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from archer.judge.scripts import run_cases
 from archer.judge.selftest import self_test
 from archer.judge.tiers import Workshop, layers_in_words, open_bench
 from archer.judge.zygote_process import ZygoteLost
+from archer.machine.description import usable_cores
 
 NOT_OPEN: Final = "The judge is not open; use it in a with statement."
 AHEAD: Final = 2  # checks taken from the caller per worker before results are handed back
@@ -157,14 +157,6 @@ def _run(bench: Bench, check: Check, limits: Limits) -> Verdict:
     if isinstance(check, FunctionCheck):
         return FunctionRun(bench, check, limits).verdict()
     return run_cases(bench.programs, check, limits)
-
-
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 class Crowd:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -100,6 +98,8 @@ def circumstances(
     """Where and when, and what was given rather than defaulted."""
     import torch
 
+    from archer.machine.description import describe
+
     shards = request.model.network.all_shards
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -111,10 +111,8 @@ def circumstances(
         },
         "judge": None if judge is None else dict(judge),
         "executor": dict(executor),
-        "python": platform.python_version(),
         "packages": dict(_versions()),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
+        **describe(),
         "threads": torch.get_num_threads(),
         "shards": 1 if shards is None else shards.shards,
     }

@@ -14,8 +14,6 @@ COMMANDS = {
     "traffic": ("archer.cli.bench.traffic:traffic", "Requests that arrive one by one."),
     "passes": ("archer.cli.bench.passes:passes", "Turns of the engine, for archer plan."),
     "load": ("archer.cli.bench.load:load", "Time and memory of loading a checkpoint."),
-    "encode": ("archer.cli.bench.encode:encode", "One chat prompt through template and tokenizer."),
-    "experts": ("archer.cli.bench.experts:experts", "One layer's experts, three ways."),
     "serve": ("archer.cli.bench.serve:serve", "A local server under load."),
     "judge": ("archer.cli.bench.judge:judge", "How fast programs are judged."),
     "checkpoint": (

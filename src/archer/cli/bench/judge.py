@@ -40,8 +40,8 @@ def judge(*, samples: Whole = 100, programs: Whole = 300, json: bool = False) ->
 
 def _show(speed: Speed) -> None:
     machine = speed.machine
-    write_line(f"{machine['processor']}, {machine['cores']} cores, load {machine['load']:.2f}")
-    write_line(f"{machine['system']}, Python {machine['python']}, tier {speed.tier}")
+    write_line(f"{machine['cpu']}, {machine['cores']} cores, load {machine['load']:.2f}")
+    write_line(f"{machine['platform']}, Python {machine['python']}, tier {speed.tier}")
     write_line(f"{'ms':<14}{'best':>9}{'median':>9}{'90 %':>9}")
     for name, title in TITLES.items():
         spread = speed.times[name]

@@ -11,7 +11,7 @@ from archer.cli.options import use_threads
 from archer.cli.whole import MaybeWhole
 
 if TYPE_CHECKING:
-    from archer.costs.shapes import Subject
+    from archer.bench.subject import Subject
 
 
 @Parameter(name="*", group="Subject")
@@ -31,7 +31,7 @@ class SubjectOptions:
     """CPU threads; as many as there are cores."""
 
     def open(self, default: str, prompt: int, response: int) -> Subject:
-        from archer.costs.shapes import Room, open_subject
+        from archer.bench.subject import Room, open_subject
 
         if self.threads is not None:
             use_threads(self.threads)
@@ -42,7 +42,7 @@ class SubjectOptions:
 
 def facts(bench: str, subject: Subject, **more: Any) -> dict[str, Any]:
     """What every result tells besides its rows."""
-    from archer.bench.machine import machine
+    from archer.machine.description import describe_torch
 
     return {
         "bench": bench,
@@ -50,5 +50,5 @@ def facts(bench: str, subject: Subject, **more: Any) -> dict[str, Any]:
         "layers": subject.network.shape.layers,
         "depth": subject.depth,
         **more,
-        "machine": machine(subject.network.device, subject.network.dtype),
+        "machine": describe_torch(subject.network.device, subject.network.dtype),
     }

@@ -44,11 +44,11 @@ def passes(
     json
         Print one JSON object, for archer plan --measured, instead of a table.
     """
-    from archer.bench.machine import machine
     from archer.bench.passes import Mixes
     from archer.bench.passes import passes as measure
     from archer.bench.repeating import check_counts, whole_numbers
     from archer.costs.pass_times import MOST_COSTS, Fitted
+    from archer.machine.description import describe_torch
 
     check_counts(mixes=mixes, repeats=repeats)
     if mixes < MOST_COSTS:
@@ -67,7 +67,7 @@ def passes(
         seed,
     )
     loaded = model.load()
-    where = machine(loaded.network.device, loaded.network.dtype)
+    where = describe_torch(loaded.network.device, loaded.network.dtype)
     timed = measure(loaded, drawn)
     fitted = Fitted.to(timed)
     if json:

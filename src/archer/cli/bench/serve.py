@@ -52,12 +52,12 @@ def serve(
     json
         Print one JSON object instead of a table.
     """
-    from archer.bench.machine import machine
     from archer.bench.passes import Mixes
     from archer.bench.repeating import check_counts, whole_numbers
     from archer.bench.serve import Plan, serve_bench
     from archer.bench.traffic import Load
     from archer.costs.pass_times import MOST_COSTS
+    from archer.machine.description import describe_torch
     from archer.model import load
 
     require("The bench of the server", SERVE, "serve")
@@ -75,7 +75,7 @@ def serve(
         Mixes(mixes),
     )
     loaded = load(model)
-    where = machine(loaded.network.device, loaded.network.dtype)
+    where = describe_torch(loaded.network.device, loaded.network.dtype)
     found = serve_bench(loaded, model, plan)
     if figure is not None:
         figure.write_text(_drawn(found.rows), encoding="utf-8")

@@ -55,9 +55,9 @@ def step(
     json
         Print one JSON object instead of a table.
     """
-    from archer.bench.library import check_library
     from archer.bench.repeating import check_counts, whole_numbers
     from archer.bench.step import measure
+    from archer.bench.transformers_pass import check_library
 
     prompts = whole_numbers(prompt, "--prompt")
     check_counts(repeats=repeats)

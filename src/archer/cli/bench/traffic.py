@@ -55,10 +55,10 @@ def traffic(
     json
         Print one JSON object instead of a table.
     """
-    from archer.bench.machine import machine
     from archer.bench.repeating import check_counts, whole_numbers
     from archer.bench.traffic import Load
     from archer.bench.traffic import traffic as measure
+    from archer.machine.description import describe_torch
     from archer.methods.build import build
 
     check_counts(requests=requests, repeats=repeats)
@@ -84,7 +84,7 @@ def traffic(
         "budget": budget,
         "seed": seed,
         "repeats": repeats,
-        "machine": machine(loaded.network.device, loaded.network.dtype),
+        "machine": describe_torch(loaded.network.device, loaded.network.dtype),
     }
     rows = measure(loaded, drawn, shares, repeats, budget)
     if json:

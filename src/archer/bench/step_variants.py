@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from archer.bench.layer_timing import Parts, TimedNetwork
-from archer.bench.library import library_pass
-from archer.bench.recorded_state import half_placed
-from archer.bench.twin import Past, naive_layers, naive_pass
-from archer.costs.shapes import Subject
+from archer.bench.naive_pass import Past, naive_layers, naive_pass
+from archer.bench.subject import Subject, half_placed
+from archer.bench.transformers_pass import library_pass
 from archer.decoders.saber import Saber, SaberState
 from archer.engine.loop import Loop
 from archer.network.shape import Blocks
@@ -52,7 +51,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Alternatives:
+class StepVariants:
     """All that is measured at one prompt length: the same state, three ways to take the next step."""
 
     network: TimedNetwork
@@ -62,7 +61,7 @@ class Alternatives:
     """What the naive twin keeps of the prompt."""
 
     @classmethod
-    def at(cls, subject: Subject, prompt: int, response: int) -> Alternatives:
+    def at(cls, subject: Subject, prompt: int, response: int) -> StepVariants:
         network = TimedNetwork(subject.network)
         state = half_placed(subject, prompt, response)
         loop = Loop(network, Saber(), Age(1))

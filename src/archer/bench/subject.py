@@ -1,0 +1,127 @@
+"""What is put on the bench: a network, the prompts it is given, and a recorded state to step from.
+
+Axes: P prompt columns, G response columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from archer.bench.repeating import check_counts
+from archer.bench.weights import filled
+from archer.costs.shapes import published, shapes
+from archer.decoders.saber import Saber, SaberState
+from archer.errors import BadRequest
+from archer.loading.hub import BUNDLED
+from archer.machine.devices import place
+from archer.model import load
+from archer.network.network import Shape, Transformer
+from archer.passes.canvas import Prompt
+from archer.request import Window
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A network on the bench, and all that a loop needs besides."""
+
+    name: str
+    network: Transformer
+    mask: int
+    depth: int
+    """Layers of the whole model, of which `network` may hold the first few."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """Columns that will be needed."""
+
+    prompt: int
+    response: int
+
+    def check(self, shape: Shape) -> None:
+        check_counts(prompt=self.prompt, response=self.response)
+        Window(shape.max_positions, trained=None).check(self.prompt, self.response)
+
+
+def open_subject(
+    name: str,
+    layers: int | None,
+    room: Room,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+) -> Subject:
+    """A named shape with random weights, or a model from a folder or the hub.
+
+    `layers` keeps the first ones; without it a large shape gets two and a model all it has.
+    """
+    if layers is not None:
+        check_counts(layers=layers)
+    if name in shapes():
+        room.check(published(name).shape)
+        return _drawn(name, layers or published(name).layers, device, dtype)
+    if "/" not in name and name not in BUNDLED and not Path(name).exists():
+        raise BadRequest(
+            f"There is no shape {name!r}. Shapes: {', '.join(shapes())}; or give the folder or the "
+            f"hub id of a model, or {', '.join(BUNDLED)}."
+        )
+    subject = _loaded(name, layers, device, dtype)
+    room.check(subject.network.shape)
+    return subject
+
+
+def first_layers(network: Transformer, layers: int) -> Transformer:
+    """A network of the first layers, sharing the weights."""
+    part = Transformer(replace(network.shape, layers=layers), device=torch.device("meta"))
+    part.embedding, part.norm, part.head = network.embedding, network.norm, network.head
+    for index in range(layers):
+        part.layers[index] = network.layer(index)
+    return part.eval()
+
+
+def some_ids(subject: Subject, count: int, seed: int) -> Tensor:
+    """Long[count]: ids of the vocabulary, never the mask."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(subject.network.shape.vocabulary - 1, (count,), generator=generator)
+    return ids + (ids >= subject.mask)
+
+
+def some_prompt(subject: Subject, columns: int, rows: int = 1, seed: int = 0) -> Prompt:
+    """The same ids in every row, as if they were not: each row makes its own first pass."""
+    ids = some_ids(subject, columns, seed).tolist()
+    same = Prompt.of([ids] * rows, subject.mask)
+    return replace(same, groups=tuple(range(rows)))
+
+
+def half_placed(subject: Subject, prompt: int, response: int) -> SaberState:
+    """Saber's state with a token at every second column of the response."""
+    state = Saber().start(some_prompt(subject, prompt), response)
+    tokens = some_ids(subject, response, seed=1).numpy()
+    second = np.arange(response) % 2 == 1
+    return replace(state, response=np.where(second, tokens, state.response))
+
+
+def _drawn(name: str, layers: int, device: str | None, dtype: str | None) -> Subject:
+    known = published(name)
+    _check_depth(name, layers, known.shape.layers)
+    where, kind = place(device, dtype)
+    network = Transformer(replace(known.shape, layers=layers), device=where, dtype=kind)
+    return Subject(name, filled(network), known.mask, known.shape.layers)
+
+
+def _loaded(name: str, layers: int | None, device: str | None, dtype: str | None) -> Subject:
+    model = load(name, device=device, dtype=dtype)
+    depth = model.folder.shape.layers
+    kept = depth if layers is None else layers
+    _check_depth(name, kept, depth)
+    return Subject(name, first_layers(model.network, kept), model.folder.mask, depth)
+
+
+def _check_depth(name: str, layers: int, depth: int) -> None:
+    if layers > depth:
+        raise BadRequest(f"{name} has {depth} layers; {layers} were asked for.")
