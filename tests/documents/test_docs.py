@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from archer import extend
 from archer.bench.judge import Speed, Spread
 from archer.cli import COMMANDS, app, with_stdin
 from archer.cli.bench.judge import TITLES
@@ -112,6 +113,30 @@ def test_the_worked_examples_are_among_what_runs() -> None:
         code = "".join(b.code for b in blocks(REPOSITORY / "docs" / page) if b.runs)
         assert part in code
         assert code.count("\nassert ") + code.count("    assert ") >= 4
+
+
+@pytest.mark.parametrize("page", ["add-a-decoder.md", "add-a-policy.md"])
+def test_own_parts_need_the_stable_names_alone(page: str) -> None:
+    """Methods of objects, and what parts are made of, as the Python reference lists it."""
+    reference = (REPOSITORY / "docs/api.md").read_text()
+    imported = [
+        (node.module, alias.name)
+        for block in blocks(REPOSITORY / "docs" / page)
+        if block.runs
+        for node in ast.walk(ast.parse(block.code))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("archer")
+        for alias in node.names
+    ]
+    assert {module for module, _ in imported} == {"archer", "archer.extend"}
+    assert all(name in extend.__all__ for module, name in imported if module == "archer.extend")
+    assert all(name in reference for name in extend.__all__)
+
+
+def test_the_author_of_a_decoder_reads_what_the_page_lists() -> None:
+    page = (REPOSITORY / "docs/add-a-decoder.md").read_text()
+    listed = [REPOSITORY / place for place in PLACE.findall(page.partition("## What to read")[2])]
+    assert [path.name for path in listed] == ["base.py", "saber_dream.py"]
+    assert sum(len(path.read_text().splitlines()) for path in listed) + page.count("\n") < 700
 
 
 def test_pages_import_only_what_a_user_has_installed() -> None:

@@ -78,7 +78,13 @@ def test_a_page_fits_a_phone_by_day_and_by_night(
 
 def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:
     text = (site / "api.html").read_text(encoding="utf-8")
-    for name in ("archer.load", "archer.model.Model.generate", "archer.decoders.base.Decoder"):
+    for name in (
+        "archer.load",
+        "archer.model.Model.generate",
+        "archer.extend.Decoder",
+        "archer.extend.Logits",
+        "archer.extend.leading",
+    ):
         assert f'id="{name}"' in text
     assert "Where it computes" in text
 
