@@ -27,8 +27,7 @@ from archer.loading.text.text import Text, read_text
 from archer.machine.heap import keep_freed_memory
 from archer.machine.threads import check_threads, fitting
 from archer.methods import compatibility
-from archer.methods.build import Method, adopt, build, default_method
-from archer.methods.catalogue import LENGTHS
+from archer.methods.build import Method, resolve
 from archer.network.network import Transformer
 from archer.network.pieces import PLAIN, Pieces, compiled
 from archer.request import (
@@ -220,7 +219,7 @@ class Model:
         Without a length or a preset the length is what the model's folder recommends, else 256.
         `chat=False` takes texts as they are, without the chat template.
         """
-        chosen = self._method(method, joined(keywords, settings), preset)
+        chosen = resolve(method, joined(keywords, settings), preset, self.folder.length)
         compatibility.check_attention(chosen, self.folder.shape.attention)
         ids = self._encode(as_list(prompts), chat, allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
@@ -228,16 +227,6 @@ class Model:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
         window.check(max(map(len, ids)), chosen.length)
         return Request(chosen, tuple(map(tuple, ids)), seed, self.language)
-
-    def _method(
-        self, method: str | Method | None, settings: dict[str, Any], preset: str | None
-    ) -> Method:
-        if isinstance(method, Method):
-            return adopt(method, settings, preset, self.folder.length)
-        recommended = self.folder.length
-        if recommended is not None and preset is None and not settings.keys() & LENGTHS:
-            settings["length"] = recommended
-        return build(method or default_method(preset, settings), settings, preset)
 
     def encode(
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False

@@ -13,7 +13,15 @@ import pytest
 from archer.cli import demo
 from archer.decoders.saber import Saber
 from archer.errors import BadRequest
-from archer.methods.build import Method, build, default_method, settings
+from archer.methods.build import (
+    Choice,
+    Method,
+    build,
+    default_method,
+    parse_setting,
+    resolve,
+    settings,
+)
 from archer.methods.catalogue import (
     ALIASES,
     COMMON,
@@ -24,6 +32,7 @@ from archer.methods.catalogue import (
     PRESETS,
     Part,
 )
+from archer.methods.presets import Preset
 from archer.methods.settings import described
 from archer.policies.prompt_cache import Age, Archer, Eager
 
@@ -321,3 +330,35 @@ def test_settings_say_what_they_do() -> None:
 @pytest.mark.parametrize("part", [*DECODERS.values(), *POLICIES.values(), COMMON])
 def test_every_setting_says_what_it_means(part: Part) -> None:
     assert [each.name for each in described(part).values() if not each.meaning] == []
+
+
+def test_a_method_is_resolved_from_whatever_was_said() -> None:
+    """A name or none, an object, settings, a preset and what the model recommends: one door for all."""
+    assert (
+        resolve(None, {}, recommended=32).settings == build(DEFAULT_METHOD, {"length": 32}).settings
+    )
+    assert resolve("saber", {"length": None}, recommended=32).length == 32, "left unset"
+    assert resolve("saber", {"max_new_tokens": 8}, recommended=32).length == 8
+    assert resolve("saber", {}, "paper", recommended=32).length == PRESETS["paper"]["length"]
+    assert resolve(Method(build("saber", {}).decoder), {}, recommended=32).length == 32
+    assert Choice(settings={"radius": 4}).method == "archer"
+    assert Choice(preset="paper").build().settings["radius"] == PRESETS["paper"]["radius"]
+
+
+def test_a_preset_gives_way_to_newer_settings_by_any_name() -> None:
+    preset = Preset("saber", {"length": 64, "n": 3})
+    assert preset.under({"max_new_tokens": 8}).settings == {"max_new_tokens": 8, "n": 3}
+    assert preset.under({"n": 1}).build().settings["n"] == 1
+    assert preset.under({}).build().length == 64
+
+
+def test_settings_are_read_as_they_are_typed() -> None:
+    typed = ["doubt=0.99", "watch-by = placed", "block=null", "on=true", "order=[[1]]"]
+    assert [parse_setting(each) for each in typed] == [
+        ("doubt", 0.99),
+        ("watch_by", "placed"),
+        ("block", None),
+        ("on", True),
+        ("order", [[1]]),
+    ]
+    assert parse_setting("doubt") is parse_setting("=1") is parse_setting("") is None

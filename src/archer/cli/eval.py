@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from archer.cli.messages import complain
-from archer.cli.options import Chosen, MethodOptions, ModelOptions
+from archer.cli.options import MethodOptions, ModelOptions
 from archer.cli.output import write_json, write_line
 from archer.cli.whole import MaybeWhole, Whole
 from archer.cli.workers import WorkerOptions
@@ -17,6 +17,7 @@ from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.cli.workers import Computing
+    from archer.methods.build import Choice
     from archer.runs.evaluation import Outcome
     from archer.runs.selection import Selection
     from archer.tasks.base import Task
@@ -122,7 +123,7 @@ def _run(
     opened: dict[str, Task],
     folders: dict[str, Path],
     computing: Computing,
-    chosen: Chosen,
+    chosen: Choice,
     request: dict[str, Any],
     unsafe_no_sandbox: bool,
 ) -> dict[str, Outcome]:
@@ -135,7 +136,7 @@ def _run(
     for name, task in opened.items():
         settings = chosen.settings
         if chosen.preset is None:
-            settings = {"length": task.length} | settings
+            settings = {"length": task.length, **settings}
         asked = RunRequest(
             computing.model,
             task,

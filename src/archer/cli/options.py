@@ -6,7 +6,6 @@ it does not use.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +17,7 @@ from archer.errors import BadRequest
 from archer.loading.source import Source
 
 if TYPE_CHECKING:
-    from archer.methods.build import Method
+    from archer.methods.build import Choice
     from archer.model import Model
 
 
@@ -38,22 +37,6 @@ class ModelOptions(Source):
         if self.threads is not None:
             check_threads(self.threads)
         return load_here(self)
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A method as commands pass it on."""
-
-    method: str
-    settings: dict[str, Any]
-    preset: str | None
-    """A name of the catalogue."""
-
-    def build(self) -> Method:
-        """The method; refuses whatever can be refused without a model."""
-        from archer.methods.build import build
-
-        return build(self.method, self.settings, self.preset)
 
 
 @Parameter(name="*", group="Method")
@@ -90,33 +73,31 @@ class MethodOptions:
 
     def settings(self) -> dict[str, Any]:
         """The settings that were given."""
+        from archer.methods.build import parse_setting
+
         flags = ("length", "block", "steps", "radius", "threshold", "temperature", "n", "mu")
         given = {name: getattr(self, name) for name in flags if getattr(self, name) is not None}
         for entry in self.set:
-            name, equals, value = entry.partition("=")
-            name = name.strip().replace("-", "_")
-            if not equals or not name:
+            setting = parse_setting(entry)
+            if setting is None:
                 raise BadRequest(
                     f"--set takes NAME=VALUE, such as --set watch=placed, not {entry!r}."
                 )
-            if name in given:
-                raise BadRequest(f"The setting {name!r} is given twice.")
-            given[name] = _value(value.strip())
+            if setting[0] in given:
+                raise BadRequest(f"The setting {setting[0]!r} is given twice.")
+            given[setting[0]] = setting[1]
         return given
 
-    def chosen(self) -> Chosen:
+    def chosen(self) -> Choice:
         """The same with a preset file read; what is given on the command line takes precedence."""
-        from archer.methods.build import default_method
+        from archer.methods.build import Choice
         from archer.methods.presets import is_file, open_preset
 
         if self.preset is None or not is_file(self.preset):
-            given = self.settings()
-            method = self.method or default_method(self.preset, given)
-            return Chosen(method, given, self.preset)
+            return Choice(self.method or "", self.settings(), self.preset)
         if self.method is not None:
             raise BadRequest(f"{self.preset} names its method: leave out --method {self.method}.")
-        found = open_preset(Path(self.preset))
-        return Chosen(found.method, {**found.settings, **self.settings()}, None)
+        return open_preset(Path(self.preset)).under(self.settings())
 
 
 @Parameter(name="*", group="Prompt")
@@ -166,11 +147,3 @@ def check_threads(count: int) -> None:
     from archer.machine import threads
 
     threads.check_threads(count, "--threads")
-
-
-def _value(text: str) -> Any:
-    """A number, true, false or null as such, everything else as text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

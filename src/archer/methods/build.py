@@ -1,4 +1,7 @@
-"""Building a method from its name and settings.
+"""Which method decodes: resolved and built here and nowhere else, whoever asks.
+
+A method is asked for by a name or an object, with settings and a preset; what nobody says is filled in, the
+length from what the model recommends.
 
 A method is spelled `decoder`, `decoder+policy` or `decoder+policy:value`, or has a name of its own in the
 catalogue, which takes a value as well: `archer:11`.  Other packages may add decoders and policies.  A setting
@@ -8,6 +11,7 @@ that a method does not use is refused, never ignored; so is a pair that cannot w
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -23,6 +27,7 @@ from archer.methods.catalogue import (
     ALIASES,
     COMMON,
     DEFAULT_METHOD,
+    LENGTHS,
     METHODS,
     PAPER_METHOD,
     PRESETS,
@@ -121,6 +126,21 @@ def settings(method: str = DEFAULT_METHOD) -> Settings:
     return found
 
 
+def resolve(
+    method: str | Method | None,
+    settings: Mapping[str, Any],
+    preset: str | None = None,
+    recommended: int | None = None,
+) -> Method:
+    """The method that is meant; `recommended` is its length where neither settings nor a preset say one."""
+    if isinstance(method, Method):
+        return adopt(method, settings, preset, recommended)
+    wanted = dict(settings)
+    if recommended is not None and preset is None and not says_length(settings):
+        wanted["length"] = recommended
+    return build(method or default_method(preset, settings), wanted, preset)
+
+
 def default_method(preset: str | None = None, settings: Mapping[str, Any] | None = None) -> str:
     """What decodes where nobody names a method: in Python, on the command line and by the server.
 
@@ -129,6 +149,36 @@ def default_method(preset: str | None = None, settings: Mapping[str, Any] | None
     """
     radius = (settings or {}).get("radius")
     return DEFAULT_METHOD if preset is None and radius is None else PAPER_METHOD
+
+
+def says_length(settings: Mapping[str, Any]) -> bool:
+    """Whether settings hold a length, by any of its names."""
+    return any(settings.get(name) is not None for name in LENGTHS)
+
+
+def over(newer: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, where the newer ones take precedence, a length by whatever name."""
+    said = LENGTHS if says_length(newer) else frozenset()
+    return {name: value for name, value in older.items() if name not in said} | dict(newer)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method as it was asked for: plain data, for whoever hands it on before a model is at hand."""
+
+    method: str = ""
+    """A name; the default where it is empty."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    preset: str | None = None
+    """A name of the catalogue."""
+
+    def __post_init__(self) -> None:
+        if not self.method:
+            object.__setattr__(self, "method", default_method(self.preset, self.settings))
+
+    def build(self, recommended: int | None = None) -> Method:
+        """The method; refuses whatever can be refused without a model."""
+        return resolve(self.method, self.settings, self.preset, recommended)
 
 
 def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> Method:
@@ -156,6 +206,18 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
+
+
+def parse_setting(entry: str) -> tuple[str, Any] | None:
+    """NAME=VALUE as it is typed: numbers, true, false and null as such, everything else as text."""
+    name, equals, text = (part.strip() for part in entry.partition("="))
+    if not equals or not name:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    return name.replace("-", "_"), value
 
 
 def _all_settings() -> set[str]:

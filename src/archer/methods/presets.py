@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from archer.errors import BadRequest, reason_of
-from archer.methods.build import Method, build, in_full
+from archer.methods.build import Choice, Method, build, in_full, over
 from archer.results.trace import plain
 
 FORMAT, VERSION = "archer-preset", 1
@@ -34,6 +34,10 @@ class Preset:
     def of(cls, method: Method, about: Mapping[str, Any]) -> Preset:
         """Every setting is kept, so that a default that changes later changes nothing."""
         return cls(in_full(method.name), plain(method.settings), about)
+
+    def under(self, settings: Mapping[str, Any]) -> Choice:
+        """Its method with these settings over its own."""
+        return Choice(self.method, over(settings, self.settings))
 
     def as_dict(self) -> dict[str, Any]:
         return {

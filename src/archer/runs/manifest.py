@@ -18,7 +18,7 @@ from typing import Any
 
 from archer import __version__
 from archer.errors import BadRequest
-from archer.methods.build import build
+from archer.methods.build import resolve
 from archer.model import Model
 from archer.results.trace import plain
 from archer.runs.selection import Selection
@@ -62,7 +62,7 @@ def check_numbers(batch: int, traces: int) -> None:
 def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
     """Whatever could change a completion or its grade."""
     model, task = request.model, request.task
-    method = build(request.method, request.settings, request.preset)
+    method = resolve(request.method, request.settings, request.preset, request.model.folder.length)
     return {
         "version": VERSION,
         "archer": __version__,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from archer.engine.job import Options
 from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
-from archer.methods.build import build, default_method
+from archer.methods.build import Choice, resolve, says_length
 from archer.methods.catalogue import LENGTHS, METHODS
 from archer.methods.presets import Preset
 from archer.results.completion import Completion
@@ -176,7 +176,7 @@ class Serving:
         """Refuse an id that names another model, or a method that is none with any settings."""
         method = self.method(name)
         try:
-            build(method or default_method(), {})
+            resolve(method, {})
         except Incompatible:
             pass  # settings such as a block may change that
         except BadRequest as error:
@@ -198,7 +198,7 @@ class Serving:
         """
         if self.stopping:
             raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
-        method, settings = self._chosen(asked)
+        choice = self._choice(asked)
         for prompt in asked.prompts:
             self._check_size(prompt)
         self._check_room(len(asked.prompts))
@@ -206,7 +206,7 @@ class Serving:
         self._prompts_entering += len(asked.prompts)
         try:
             requests = await self._encoder.requests(
-                asked.prompts, lambda ids: self._requests(asked, method, settings, ids)
+                asked.prompts, lambda ids: self._requests(asked, choice, ids)
             )
             return self._enqueue(asked, requests, owner, arrived)
         except ArcherError as error:
@@ -230,7 +230,7 @@ class Serving:
         self.engine.close()
         self._encoder.close()
 
-    def _chosen(self, asked: Asked) -> tuple[str, dict[str, Any]]:
+    def _choice(self, asked: Asked) -> Choice:
         """The method, and its settings from wherever they stand in the request."""
         named, own = self.method(asked.model), asked.extension.method
         if named is not None and own is not None:
@@ -242,29 +242,26 @@ class Serving:
         for field, value in (("length", asked.length), ("temperature", asked.temperature)):
             if value is None:
                 continue
-            if field in settings or (field == "length" and settings.keys() & LENGTHS):
+            if field in settings or (field == "length" and says_length(settings)):
                 sentence = f"The {field} is given twice, as a field and in archer.settings."
                 raise Refusal(400, sentence, param=f"archer.settings.{field}")
             settings[field] = value
-        method = named or own
-        if method is None and asked.extension.preset is None and self._preset is not None:
-            given = LENGTHS if settings.keys() & LENGTHS else settings.keys()
-            kept = {
-                name: value for name, value in self._preset.settings.items() if name not in given
-            }
-            method, settings = self._preset.method, {**kept, **settings}
-        for name in LENGTHS & settings.keys():
-            self._check_length(settings[name])
-        return method or default_method(asked.extension.preset, settings), settings
+        preset = asked.extension.preset
+        choice = Choice(named or own or "", settings, preset)
+        if self._preset is not None and named is None and own is None and preset is None:
+            choice = self._preset.under(settings)
+        for name in LENGTHS & choice.settings.keys():
+            self._check_length(choice.settings[name])
+        return choice
 
     def _requests(
-        self, asked: Asked, method: str, settings: dict[str, Any], prompts: Sequence[Sequence[int]]
+        self, asked: Asked, choice: Choice, prompts: Sequence[Sequence[int]]
     ) -> list[Request]:
         """Runs on the encoder's thread."""
         made = []
         for ids in prompts:
             request = self.model.request(
-                ids, method, seed=asked.seed, preset=asked.extension.preset, settings=settings
+                ids, choice.method, seed=asked.seed, preset=choice.preset, settings=choice.settings
             )
             self._check_length(request.method.length)
             made.append(request)

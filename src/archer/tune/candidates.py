@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import Any
 
 from archer.errors import BadRequest
-from archer.methods.build import Method, build, in_full
+from archer.methods.build import Choice, Method, in_full, parse_setting
 from archer.methods.compatibility import check_attention
 from archer.model import Model
 from archer.network.shape import Dense
@@ -21,12 +20,8 @@ REFERENCE = "saber"
 """Its operations are the unit of cost; it is always a candidate and takes part to the end."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Choice):
     """A method as it is spelled, with the settings that its name does not hold."""
-
-    method: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -34,9 +29,6 @@ class Candidate:
         return ",".join(
             [self.method, *(f"{name}={value}" for name, value in self.settings.items())]
         )
-
-    def build(self, length: int) -> Method:
-        return build(self.method, {"length": length, **self.settings})
 
 
 Part = tuple[str, Mapping[str, Any]]
@@ -122,23 +114,12 @@ def checked(candidate: Candidate, model: Model, length: int) -> Method:
 def parsed(text: str) -> Candidate:
     """`saber+late:0.5,doubt=0.99`: a method, then settings."""
     method, *entries = text.split(",")
-    settings: dict[str, Any] = {}
-    for entry in entries:
-        name, equals, value = entry.partition("=")
-        if not equals or not name.strip():
-            raise BadRequest(
-                f"A candidate is METHOD,NAME=VALUE,... such as saber+late:0.5,doubt=0.99, not {text!r}."
-            )
-        settings[name.strip().replace("-", "_")] = _value(value.strip())
-    return Candidate(method.strip(), settings)
-
-
-def _value(text: str) -> Any:
-    """A number, true or false as such, everything else as text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    settings = [parse_setting(entry) for entry in entries]
+    if None in settings:
+        raise BadRequest(
+            f"A candidate is METHOD,NAME=VALUE,... such as saber+late:0.5,doubt=0.99, not {text!r}."
+        )
+    return Candidate(method.strip(), dict(filter(None, settings)))
 
 
 def _key(method: Method, exact: bool = False) -> str:
