@@ -3,7 +3,8 @@
     ArcherError                     anything below; exit code 1 unless said otherwise
     |-- BadRequest (ValueError)     the request cannot be carried out            exit code 2
     |   |-- Incompatible            decoder and cache policy do not go together  exit code 2
-    |   `-- TooLong                 prompt and response exceed the model         exit code 2
+    |   |-- TooLong                 prompt and response exceed the model         exit code 2
+    |   `-- BadRun                  a run folder is damaged or another one       exit code 2
     |-- BadModel                    a model folder or hub id is refused          exit code 2
     |-- BadTrace                    a trace file is malformed                    exit code 2
     |-- NonFinite                   a pass gave NaN or infinite logits
@@ -14,6 +15,8 @@
     |-- Cancelled                   the request was cancelled by whoever made it
     |-- Expired                     the request did not start or end in time
     |-- ShardLost                   a process that holds a part of the model ended
+    |-- RunBusy                     somebody else is writing to the run folder   exit code 3
+    |-- DiskFault                   the disk refused a write                     exit code 4
     `-- Stuck                       the guard on updates was reached
 
 The message is always a sentence that names the cause and, where there is one, the remedy. Errors of
@@ -22,6 +25,7 @@ other libraries and of the operating system are not wrapped without need.
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import ClassVar, Literal
 
 
@@ -43,6 +47,34 @@ class Incompatible(BadRequest):
 
 class TooLong(BadRequest):
     """Prompt and response need more positions than the model has."""
+
+
+class BadRun(BadRequest):
+    """A run folder is damaged, incomplete, or was made by another request."""
+
+    @classmethod
+    def beyond_repair(cls, fault: str) -> "BadRun":
+        """What is wrong with a file, and all that can be done about it."""
+        return cls(f"{fault}. Restore the file from a copy, or start again in another folder.")
+
+
+class RunBusy(ArcherError):
+    """Somebody else is writing to the run folder."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class DiskFault(ArcherError):
+    """The disk refused a write. Everything acknowledged before is intact."""
+
+    exit_code: ClassVar[int] = 4
+
+    @classmethod
+    def of(cls, path: Path, error: OSError) -> "DiskFault":
+        return cls(
+            f"{path} could not be written ({reason_of(error)}). What was recorded before is intact: "
+            "mend this and run the same command again."
+        )
 
 
 class BadModel(ArcherError):

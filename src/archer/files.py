@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from archer.errors import BadRequest, reason_of
-from archer.runs.faults import BadRun, DiskFault
+from archer.errors import BadRequest, BadRun, DiskFault, reason_of
 
 DEEPEST = 64
 OWN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -190,7 +190,7 @@ def test_damaged_data_are_refused_with_their_digest(
 
 
 def test_a_run_folder_in_use_is_exit_code_3(model: str, tmp_path: Path, capsys: Capture) -> None:
-    from archer.runs.lock import Lock
+    from archer.runs.folder import Lock
 
     lock = Lock(tmp_path)
     asked = ("mbpp", "--model", model, "--limit", "1", "--length", "8", "--out", str(tmp_path))

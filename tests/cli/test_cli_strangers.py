@@ -25,8 +25,8 @@ from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY
 from archer.tasks import grading
 from archer.tasks.report import Report, Row
 from archer.terminal.glyphs import one_line
-from runs.test_comparison import write_run
-from runs.test_records import SUMMARY as HELD
+from support.run_folders import SUMMARY_TEXT as HELD
+from support.run_folders import write_run
 
 NUMBERS = ("2.7", "1e3", "0x10", "1_000", "", " 3", "nan", "inf", "-", "2,0", "٣", "9" * 30)
 

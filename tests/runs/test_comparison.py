@@ -11,53 +11,11 @@ from typing import Any
 import pytest
 
 from archer.cli import main
+from archer.errors import BadRun
 from archer.runs.comparison import compare, open_run
 from archer.runs.conclusions import about_time, conclusion
-from archer.runs.faults import BadRun
-from archer.runs.folder import JOURNAL, MANIFEST
-from archer.runs.records import COUNTS
-
-Record = dict[str, Any]
-
-
-COUNTED = dict.fromkeys(COUNTS, 0)
-
-
-def verdict(passed: bool) -> Record:
-    return {"verdict": "pass" if passed else "fail", "verdict_as_published": "fail"}
-
-
-def write_run(folder: Path, passes: list[bool], seconds: list[float], **changes: Any) -> Path:
-    """A finished run with the given verdicts and times."""
-    folder.mkdir()
-    identity: Record = {
-        "archer": "1",
-        "task": {"name": "toy", "version": "1", "data": {}},
-        "evaluator": {"metric": "pass@1"},
-        "problems": {"n": len(passes), "sha256": "p"},
-        "prompts": {"chat": True, "sha256": "q"},
-        "method": {"name": "archer", "settings": {"length": 8, "radius": 4}},
-        "batch": 1,
-        "model": {"files": {"config.json": "x"}, "dtype": "float32", "device": "cpu"},
-    }
-    circumstances = {"platform": "here", "cores": 2, "threads": 1}
-    manifest = {"identity": identity, "circumstances": circumstances}
-    for name, value in changes.items():
-        *parts, last = name.split("__")
-        place = manifest
-        for part in parts:
-            place = place[part]
-        place[last] = value
-    (folder / MANIFEST).write_text(json.dumps(manifest))
-    lines: list[Record] = []
-    for number, (passed, taken) in enumerate(zip(passes, seconds, strict=True)):
-        suites = {"base": verdict(passed), "extended": verdict(False)}
-        sample = {"prompt_sha256": f"s{number}", "tokens": [number], "seconds": {"total": taken}}
-        lines.append({"event": "sample", "id": number, "completion": "", **sample} | COUNTED)
-        lines.append({"event": "grade", "id": number, "tier": "A", "suites": suites})
-    (folder / JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return folder
-
+from archer.runs.folder import JOURNAL
+from support.run_folders import rewrite_journal, write_run
 
 PAIRS = [(True, True)] * 5 + [(True, False)] * 2 + [(False, True)] * 7 + [(False, False)] * 6
 
@@ -147,8 +105,7 @@ def test_incomparable_runs_are_refused(tmp_path: Path, change: str, value: Any, 
 def test_other_prompts_of_the_same_model_are_refused(tmp_path: Path) -> None:
     first = write_run(tmp_path / "a", [True], [1.0])
     second = shutil.copytree(first, tmp_path / "b")
-    text = (second / JOURNAL).read_text().replace('"s0"', '"other"')
-    (second / JOURNAL).write_text(text)
+    rewrite_journal(second, '"s0"', '"other"')
     with pytest.raises(BadRun, match="differ in prompt of problem 0"):
         compare(open_run(first), open_run(second))
 

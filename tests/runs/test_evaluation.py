@@ -15,16 +15,14 @@ from typing import Any
 import pytest
 import torch
 
-from archer.errors import ArcherError, BadRequest
+from archer.errors import ArcherError, BadRequest, BadRun, DiskFault, RunBusy
 from archer.judge import Verdict
 from archer.model import Model
 from archer.pages.trajectory import trajectories
 from archer.runs import decoding, evaluation, verdicts
 from archer.runs.evaluation import evaluate, run_folders
-from archer.runs.faults import BadRun, DiskFault, RunBusy
-from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, read_recorded
+from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, Lock, read_recorded
 from archer.runs.journal import Journal
-from archer.runs.lock import Lock
 from archer.runs.selection import Selection, parse_shard, parse_subset
 from archer.runs.verdicts import Grader
 from archer.tasks import Data, grading

@@ -20,7 +20,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from rich.console import Console
 
-from archer.errors import ArcherError, BadModel
+from archer.errors import ArcherError, BadModel, RunBusy
 from archer.loading.source import Source
 from archer.model import Model, load
 from archer.runs import evaluation, verdicts
@@ -37,9 +37,7 @@ from archer.runs.executors.dispatch import (
 )
 from archer.runs.executors.processes import Processes
 from archer.runs.executors.worker import Item, Order, OtherModel, Worker
-from archer.runs.faults import RunBusy
-from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY, TRACES, Recorded
-from archer.runs.lock import Lock
+from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY, TRACES, Lock, Recorded
 from archer.runs.manifest import model_identity
 from archer.runs.records import COUNTS, SampleLine
 from archer.runs.verdicts import Grader

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import logging
 import os
@@ -14,27 +15,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archer.errors import BadRun, DiskFault, RunBusy
 from archer.files import read_json, replace_json
-from archer.runs.faults import BadRun, DiskFault, RunBusy
+from archer.runs.folder import JOURNAL, Lock, read_recorded
 from archer.runs.journal import Journal, read_records
-from archer.runs.lock import Lock
+from support.run_folders import RECORDS, sample, write_folder, write_journal
 
-RECORDS = [{"id": number, "text": 'ä\u2028\x85\n"' * number} for number in range(4)]
-
-
-def written(path: Path, records: list[dict[str, object]]) -> None:
-    journal = Journal(path)
-    for record in records:
-        journal.append(record)
-    journal.close()
+TEXTS = [{"id": number, "text": 'ä\u2028\x85\n"' * number} for number in range(4)]
 
 
 def test_records_come_back_in_order(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    written(path, RECORDS[:2])
-    written(path, RECORDS[2:])
-    assert read_records(path) == RECORDS
-    assert path.read_bytes().count(b"\n") == len(RECORDS)
+    write_journal(path, TEXTS[:2])
+    write_journal(path, TEXTS[2:])
+    assert read_records(path) == TEXTS
+    assert path.read_bytes().count(b"\n") == len(TEXTS)
 
 
 def test_a_missing_journal_is_empty(tmp_path: Path) -> None:
@@ -51,26 +46,26 @@ def test_a_record_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     journal = Journal(tmp_path / "journal.jsonl")
     monkeypatch.setattr(os, "write", spy)
-    journal.append(RECORDS[3])
+    journal.append(TEXTS[3])
     assert len(seen) == 1
     found = json.loads(seen[0])
     assert len(found.pop("check")) == 32
-    assert found == RECORDS[3]
+    assert found == TEXTS[3]
 
 
 def test_a_tail_torn_at_any_byte_is_set_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "journal.jsonl"
-    written(path, RECORDS)
+    write_journal(path, TEXTS)
     whole = path.read_bytes()
     last = whole.rindex(b"\n", 0, -1) + 1
     for cut in range(last, len(whole)):
         path.write_bytes(whole[:cut])
-        assert read_records(path) == RECORDS[:3]
+        assert read_records(path) == TEXTS[:3]
         with caplog.at_level(logging.WARNING):
-            written(path, RECORDS[3:])
-        assert read_records(path) == RECORDS
+            write_journal(path, TEXTS[3:])
+        assert read_records(path) == TEXTS
         assert path.read_bytes() == whole
     torn = (tmp_path / "journal.jsonl.torn").read_bytes()
     assert torn.startswith(whole[last : last + 1] + b"\n")
@@ -79,12 +74,100 @@ def test_a_tail_torn_at_any_byte_is_set_aside(
 
 def test_a_damaged_inner_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    written(path, RECORDS)
+    write_journal(path, TEXTS)
     lines = path.read_bytes().split(b"\n")
     for damaged in (lines[1][:-3], b"[]", b"\x00\x00", b"\xff"):
         path.write_bytes(b"\n".join([lines[0], damaged, *lines[2:]]))
         with pytest.raises(BadRun, match=r"Line 2 of .* is damaged"):
             read_records(path)
+
+
+Lines = list[bytes]
+
+
+def swapped(a: int, b: int) -> Callable[[Lines], Lines]:
+    def swap(lines: Lines) -> Lines:
+        lines[a], lines[b] = lines[b], lines[a]
+        return lines
+
+    return swap
+
+
+def replaced(at: int, before: bytes, after: bytes) -> Callable[[Lines], Lines]:
+    def replace(lines: Lines) -> Lines:
+        assert before in lines[at]
+        lines[at] = lines[at].replace(before, after, 1)
+        return lines
+
+    return replace
+
+
+# name: (what is done to the lines, the line that is named)
+CHANGES: dict[str, tuple[Callable[[Lines], Lines], int]] = {
+    "a byte of a completion": (replaced(2, b"return 1", b"return 7"), 3),
+    "a verdict": (replaced(3, b'"verdict":"fail"', b'"verdict":"pass"'), 4),
+    "a verdict as published": (replaced(1, b'published":"fail"', b'published":"pass"'), 2),
+    "a time": (replaced(0, b"0.25", b"0.05"), 1),
+    "a count of passes": (replaced(4, b'"full_passes":1', b'"full_passes":0'), 5),
+    "an id": (replaced(6, b'"id":3', b'"id":9'), 7),
+    "a blank": (replaced(2, b'"sample"', b'"sample" '), 3),
+    "an escape for a letter": (replaced(2, b"return 1", b"\\u0072eturn 1"), 3),
+    "a checksum": (lambda lines: [*lines[:2], lines[2][:-4] + b'00"}', *lines[3:]], 3),
+    "a checksum in capitals": (
+        lambda lines: [*lines[:2], lines[2][:-34] + lines[2][-34:].upper(), *lines[3:]],
+        3,
+    ),
+    "a line taken out": (lambda lines: lines[:2] + lines[3:], 3),
+    "two lines changed over": (swapped(2, 4), 3),
+    "a line twice": (lambda lines: [*lines[:3], lines[2], *lines[3:]], 4),
+    "the first line gone": (lambda lines: lines[1:], 1),
+    "checksums taken off": (lambda lines: [line[:-43] + b"}" for line in lines], 1),
+    "one checksum taken off": (lambda lines: [*lines[:3], lines[3][:-43] + b"}", *lines[4:]], 4),
+    "an empty line": (lambda lines: [*lines[:2], b"", *lines[2:]], 3),
+    "zero bytes": (lambda lines: [*lines[:4], b"\0" * 512, *lines[5:]], 5),
+    "a line of another journal": (
+        lambda lines: [
+            *lines[:2],
+            b'{"event":"grade","id":2,"check":"' + b"0" * 32 + b'"}',
+            *lines[2:],
+        ],
+        3,
+    ),
+    "a half line and more behind it": (lambda lines: [*lines[:2], lines[2][:40], *lines[3:]], 3),
+    "two lines run together": (lambda lines: [*lines[:2], lines[2] + lines[3], *lines[4:]], 3),
+    "a carriage return": (lambda lines: [*lines[:2], lines[2] + b"\r", *lines[3:]], 3),
+    "another encoding": (replaced(2, b"return", b"retur\xff"), 3),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_journal_is_refused_by_the_number_of_its_line(tmp_path: Path, name: str) -> None:
+    run = write_folder(tmp_path / "run")
+    change, line = CHANGES[name]
+    lines = (run / JOURNAL).read_bytes().split(b"\n")[:-1]
+    (run / JOURNAL).write_bytes(b"".join(each + b"\n" for each in change(lines)))
+    with pytest.raises(BadRun, match=rf"Line {line} of .* is damaged"):
+        read_recorded(run)
+
+
+def test_every_flipped_bit_of_a_journal_is_found(tmp_path: Path) -> None:
+    run = write_folder(tmp_path / "run", RECORDS[:2])
+    whole = (run / JOURNAL).read_bytes()
+    for at in range(len(whole) - 1):
+        flipped = whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
+        (run / JOURNAL).write_bytes(flipped)
+        with pytest.raises(BadRun):
+            read_recorded(run)
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", "{", "[" * 100_000, "1}{"])
+def test_a_good_checksum_makes_no_record_of_what_is_none(tmp_path: Path, value: str) -> None:
+    run = write_folder(tmp_path / "run", [])
+    text = json.dumps(sample(0), separators=(",", ":")).replace("0.25", value)
+    check = hashlib.sha256(text.encode()).hexdigest()[:32]
+    (run / JOURNAL).write_text(f'{text[:-1]},"check":"{check}"}}\n')
+    with pytest.raises(BadRun, match=r"Line 1 of .* is damaged"):
+        read_recorded(run)
 
 
 class Faulty:
@@ -137,18 +220,18 @@ def test_a_failing_disk_loses_nothing_acknowledged(
     acknowledged = []
     with monkeypatch.context() as patched:
         patched.setattr(os, function, Faulty(getattr(os, function), at, wrong))
-        for record in RECORDS[: at - 1]:
+        for record in TEXTS[: at - 1]:
             journal.append(record)
             acknowledged.append(record)
         with pytest.raises(DiskFault, match="recorded before is intact"):
-            journal.append(RECORDS[at - 1])
+            journal.append(TEXTS[at - 1])
     with pytest.raises(DiskFault, match="nothing more is recorded"):
-        journal.append(RECORDS[0])
+        journal.append(TEXTS[0])
     journal.close()
-    assert acknowledged == RECORDS[: at - 1]
+    assert acknowledged == TEXTS[: at - 1]
     assert read_records(path) == acknowledged
-    written(path, RECORDS[at - 1 :])
-    assert read_records(path) == RECORDS
+    write_journal(path, TEXTS[at - 1 :])
+    assert read_records(path) == TEXTS
 
 
 def test_a_failed_write_that_cannot_be_taken_back_is_cut_later(
@@ -156,16 +239,16 @@ def test_a_failed_write_that_cannot_be_taken_back_is_cut_later(
 ) -> None:
     path = tmp_path / "journal.jsonl"
     journal = Journal(path)
-    journal.append(RECORDS[0])
+    journal.append(TEXTS[0])
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
         patched.setattr(os, "write", writes_only(0.5))
         patched.setattr(os, "ftruncate", refuses(errno.EIO))
         with pytest.raises(DiskFault):
-            journal.append(RECORDS[3])
+            journal.append(TEXTS[3])
     journal.close()
     assert "could not be taken back" in caplog.text
-    written(path, RECORDS[1:])
-    assert read_records(path) == RECORDS
+    write_journal(path, TEXTS[1:])
+    assert read_records(path) == TEXTS
 
 
 def test_a_folder_that_is_gone_is_reported(tmp_path: Path) -> None:
@@ -187,10 +270,10 @@ def test_a_journal_deleted_or_replaced_during_a_run_is_noticed_at_the_next_write
         folder = tmp_path / str(number)
         folder.mkdir()
         journal = Journal(folder / "journal.jsonl")
-        journal.append(RECORDS[0])
+        journal.append(TEXTS[0])
         loses(folder / "journal.jsonl")
         with pytest.raises(DiskFault, match="was deleted, moved or replaced"):
-            journal.append(RECORDS[1])
+            journal.append(TEXTS[1])
         journal.close()
 
 
@@ -205,20 +288,6 @@ def test_a_journal_deleted_or_replaced_during_a_run_is_noticed_at_the_next_write
 )
 def test_every_disk_message_names_its_reason(error: OSError, reason: str) -> None:
     assert f"({reason})" in str(DiskFault.of(Path("journal.jsonl"), error))
-
-
-def test_lines_of_older_journals_have_no_checksums_and_are_continued_with_them(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "journal.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS[:2]))
-    written(path, RECORDS[2:])
-    assert read_records(path) == RECORDS
-    old, *rest = path.read_bytes().split(b"\n")
-    assert b"check" not in old
-    path.write_bytes(b"\n".join([old.replace(b"0", b"9", 1), *rest]))
-    with pytest.raises(BadRun, match="Line 3"):
-        read_records(path)
 
 
 @given(content=st.binary(max_size=60))

@@ -8,7 +8,7 @@ from typing import Any
 from archer.runs.comparison import compare, open_run
 from archer.runs.conclusions import conclusion
 from archer.runs.labels import in_order, labels
-from runs.test_comparison import write_run
+from support.run_folders import write_run
 
 
 def run(path: str, name: str, **settings: Any) -> tuple[Path, dict[str, Any]]:

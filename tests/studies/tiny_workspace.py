@@ -93,7 +93,9 @@ def made_arm(records: Mapping[str, Mapping[str, Any]]) -> Arm:
         samples[key] = SampleLine(
             event="sample",
             id=key,
+            prompt_sha256="",
             completion="",
+            finish_reason="length",
             tokens=given.get("tokens", [1, 2]),
             prompt_tokens=3,
             updates=updates,
@@ -101,7 +103,10 @@ def made_arm(records: Mapping[str, Mapping[str, Any]]) -> Arm:
             cached_passes=updates - full,
             reused_passes=0,
             revised_positions=0,
-            seconds=Spent(total=given.get("seconds", 1.0)),
+            seconds=Spent(full=0.0, cached=0.0, control=0.0, total=given.get("seconds", 1.0)),
+            refresh_fraction=full / updates,
+            tokens_per_forward=1.0,
+            operations=1,
         )
         verdicts = {suite: _verdict("pass" if yes else "fail") for suite, yes in suites.items()}
         grades[key] = GradeLine(event="grade", id=key, tier=None, suites=verdicts)
@@ -111,4 +116,10 @@ def made_arm(records: Mapping[str, Mapping[str, Any]]) -> Arm:
 
 
 def _verdict(outcome: RecordedOutcome) -> SuiteVerdict:
-    return SuiteVerdict(verdict=outcome, verdict_as_published=outcome)
+    return SuiteVerdict(
+        verdict=outcome,
+        reason="",
+        seconds=0.0,
+        verdict_as_published=outcome,
+        reason_as_published="",
+    )

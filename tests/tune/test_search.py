@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, BadRun, RunBusy
 from archer.files import read_json, replace_json
 from archer.methods.build import build
 from archer.methods.presets import open_preset
 from archer.model import Model
 from archer.runs.executors.executor import Inline
-from archer.runs.faults import BadRun, RunBusy
-from archer.runs.lock import Lock
+from archer.runs.folder import Lock
 from archer.tasks import Data
 from archer.tune.candidates import REFERENCE
 from archer.tune.choice import Goal

@@ -69,10 +69,10 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
     from archer.checks.selftest import Plan, as_dict, verdict
     from archer.checks.selftest import selftest as checks
     from archer.costs.shapes import published
+    from archer.errors import DiskFault
     from archer.files import check_target, replace_json
     from archer.machine.description import describe_torch
     from archer.machine.devices import place
-    from archer.runs.faults import DiskFault
 
     assert isinstance(plan, Plan)
     where = place(plan.device, plan.dtype)

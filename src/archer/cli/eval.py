@@ -170,7 +170,7 @@ def _write_all(out: Path, summaries: dict[str, dict[str, Any]]) -> None:
 
 
 def _show(done: dict[str, Outcome], folders: dict[str, Path]) -> None:
-    from archer.runs.shown import lines
+    from archer.runs.summary import lines
 
     for name, outcome in done.items():
         for line in lines(outcome.summary):

@@ -8,11 +8,10 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from archer.runs.faults import BadRun
+from archer.errors import BadRun
 from archer.runs.folder import Recorded, read_manifest, read_recorded
 from archer.runs.labels import labels, own_label
 from archer.runs.manifest import differences
-from archer.runs.reading import REMEDY
 from archer.runs.statistics import (
     Pairs,
     bootstrap,
@@ -78,9 +77,9 @@ def open_run(path: Path) -> Run:
             "command that began it."
         )
     if graded > planned or len(run.recorded.samples) > planned:
-        raise BadRun(
+        raise BadRun.beyond_repair(
             f"{path} is damaged: its journal holds {len(run.recorded.samples)} problems, and its "
-            f"manifest plans {planned}. {REMEDY}"
+            f"manifest plans {planned}"
         )
     return run
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from archer.errors import ArcherError
 from archer.runs.decoding import encode, shown_prompt
 from archer.runs.executors.executor import Executor, Inline
 from archer.runs.folder import Recorded, RunFolder
@@ -20,10 +19,6 @@ from archer.runs.records import GradeLine, SampleLine, Summary
 from archer.runs.summary import summarise
 from archer.runs.verdicts import Grader, open_grader
 from archer.tasks.base import VARIANTS, CodeTask, Sample, Task
-
-
-class Unjudged(ArcherError):
-    """The judge failed on some completions; they stay without a grade until the run is continued."""
 
 
 class Listener(Protocol):

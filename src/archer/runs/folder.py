@@ -10,26 +10,23 @@ traces/         every update of the first problems, where that was asked for
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archer.files import is_there, read_json, replace_file, replace_json
-from archer.runs.faults import BadRun, DiskFault
+from archer.errors import BadRun, DiskFault, RunBusy
+from archer.files import OWN, is_there, read_json, replace_file, replace_json
 from archer.runs.journal import Journal, read_records
-from archer.runs.lock import Lock
 from archer.runs.manifest import differences
-from archer.runs.reading import REMEDY, as_held, as_line, as_manifest, shown
-from archer.runs.records import GradeLine, SampleLine, Summary
+from archer.runs.records import GradeLine, Manifest, SampleLine, Summary, as_held, as_line, shown
 
 MANIFEST, JOURNAL, SUMMARY = "manifest.json", "journal.jsonl", "summary.json"
-SAMPLES = "samples.jsonl"
-TRACES = "traces"
+SAMPLES, TRACES, LOCK = "samples.jsonl", "traces", "lock"
 MOST_NAMED = 6
-CHECKED_JOURNAL = 2
-"""The format of journals whose lines all have checksums; manifests of older ones name no format."""
+JOURNAL_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -38,6 +35,34 @@ class Recorded:
 
     samples: Mapping[str, SampleLine]
     grades: Mapping[str, GradeLine]
+
+
+class Lock:
+    """One writer per folder: held from construction until `release`, or until the process is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LOCK
+        try:
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | OWN, 0o666)
+        except OSError as error:
+            raise DiskFault.of(path, error) from error
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(self._handle, 32).decode("ascii", "replace").strip()
+            os.close(self._handle)
+            raise RunBusy(
+                f"{folder} is being written by another run (process {holder or 'unknown'}). Wait for "
+                "it, or choose another folder."
+            ) from error
+        try:
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+        except OSError:
+            pass  # the number is a courtesy; the lock holds without it
+
+    def release(self) -> None:
+        os.close(self._handle)
 
 
 class RunFolder:
@@ -52,7 +77,7 @@ class RunFolder:
             self.resumed = _resumed(path, identity)
             self.journal = Journal(path / JOURNAL)
             if not self.resumed:  # after the journal: a manifest without one is damage
-                manifest = {"journal": CHECKED_JOURNAL, "identity": dict(identity)}
+                manifest = {"journal": JOURNAL_FORMAT, "identity": dict(identity)}
                 replace_json(path / MANIFEST, manifest | {"circumstances": dict(circumstances)})
         except BaseException:
             self._lock.release()
@@ -63,9 +88,8 @@ class RunFolder:
         found = read_recorded(self.path)
         strange = set() if planned is None else set(found.samples) - set(planned)
         if strange:
-            raise BadRun(
-                f"{self.path / JOURNAL} holds the problem {min(strange)!r}, which is not part of "
-                "the run. Restore the file from a copy, or start again in another folder."
+            raise BadRun.beyond_repair(
+                f"{self.path / JOURNAL} holds the problem {min(strange)!r}, which is not part of the run"
             )
         return found
 
@@ -105,7 +129,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if not is_there(path / MANIFEST):
         raise BadRun(f"{path} is not a run folder: it has no {MANIFEST}. `archer eval` makes one.")
     manifest = read_json(path / MANIFEST)
-    as_manifest(manifest, f"{path / MANIFEST}")
+    as_held(Manifest, manifest, f"{path / MANIFEST}")
     return manifest
 
 
@@ -118,14 +142,12 @@ def read_recorded(path: Path) -> Recorded:
     """The records of a run, each problem once and each as it must be."""
     journal = path / JOURNAL
     if not is_there(journal) and is_there(path / MANIFEST):
-        raise BadRun(
-            f"{path} has a {MANIFEST} but no {JOURNAL}: its records were deleted. Restore the file "
-            "from a copy, or start again in another folder."
+        raise BadRun.beyond_repair(
+            f"{path} has a {MANIFEST} but no {JOURNAL}: its records were deleted"
         )
-    checked = read_json(path / MANIFEST).get("journal") == CHECKED_JOURNAL
     samples: dict[str, SampleLine] = {}
     grades: dict[str, GradeLine] = {}
-    for number, record in enumerate(read_records(journal, checked=checked), start=1):
+    for number, record in enumerate(read_records(journal), start=1):
         line = as_line(record, f"Line {number} of {journal}")
         key = str(line.id)
         if key in (samples if line.event == "sample" else grades):
@@ -140,9 +162,9 @@ def read_recorded(path: Path) -> Recorded:
             and isinstance(line, GradeLine)
             and line.suites.keys() != first.suites.keys()
         ):
-            raise BadRun(
+            raise BadRun.beyond_repair(
                 f"{journal} holds grades of different suites: {_named(first)} first, and "
-                f"{_named(line)} of problem {key}. {REMEDY}"
+                f"{_named(line)} of problem {key}"
             )
     ungiven = grades.keys() - samples.keys()
     if ungiven:
@@ -167,7 +189,7 @@ def _locked(path: Path) -> Lock:
             foreign.remove(JOURNAL)  # begun, and interrupted before the manifest was written
     except OSError as error:
         raise DiskFault.of(path, error) from error
-    if foreign - {"lock", f"{MANIFEST}.new"}:
+    if foreign - {LOCK, f"{MANIFEST}.new"}:
         raise BadRun(f"{path} holds other files and no run; choose an empty folder.")
     return Lock(path)
 

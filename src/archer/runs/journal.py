@@ -5,8 +5,7 @@ that fails half-way is taken back. What a kill or a power cut leaves behind the 
 acknowledged; it is moved to a side file when the journal is opened again.
 
 Every line ends in a checksum of its record and of the line before, so that a changed byte, a changed
-verdict and a line that was taken out or moved are found. Lines of journals that are older than this have
-none and may only stand at the beginning.
+verdict and a line that was taken out or moved are found.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from archer.errors import reason_of
+from archer.errors import BadRun, DiskFault, reason_of
 from archer.files import OWN, own_file, read_file, sync_folder
-from archer.runs.faults import BadRun, DiskFault
 
 Record = dict[str, Any]
 
@@ -35,18 +33,16 @@ CHECKED = re.compile(rb'(\{.*),"check":"([0-9a-f]{%d})"\}' % DIGITS, re.DOTALL)
 log = logging.getLogger(__name__)
 
 
-def read_records(path: Path, *, checked: bool = False) -> list[Record]:
-    """All acknowledged records; what follows the last line break is passed over.
-
-    `checked` says that every line must have a checksum, as in all journals begun since there are any.
-    """
+def read_records(path: Path) -> list[Record]:
+    """All acknowledged records; what follows the last line break is passed over."""
     try:
         content = read_file(path)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise BadRun(f"{path} cannot be read ({reason_of(error)}).") from error
-    return list(_records(path, content[: content.rfind(b"\n") + 1], checked))
+    lines = _checked(path, content[: content.rfind(b"\n") + 1])
+    return [_record(body, where) for where, body, _ in lines]
 
 
 class Journal:
@@ -66,8 +62,9 @@ class Journal:
                 raise
         except OSError as error:
             raise DiskFault.of(path, error) from error
-        self._size = len(content)
-        self._check = _last_check(content)
+        self._size, self._check = len(content), ""
+        for _, _, self._check in _checked(path, content):
+            pass
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Record this durably, or raise DiskFault with the journal as it was. Safe between threads."""
@@ -135,23 +132,21 @@ def _without_torn_tail(path: Path, handle: int) -> bytes:
     return content[:size]
 
 
-def _records(path: Path, content: bytes, checked: bool) -> Iterator[Record]:
-    previous = ""
+def _checked(path: Path, content: bytes) -> Iterator[tuple[str, bytes, str]]:
+    """Of every line where it stands, its record, and its checksum, which must follow from the line before."""
+    check = ""
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-        body, given = _parts(line)
         where = f"Line {number} of {path}"
-        previous = _check(previous, body)
-        if given is None and checked:
-            raise BadRun(f"{where} is damaged: it has no checksum. {REMEDY}")
-        if given is not None and given != previous:
-            raise BadRun(
-                f"{where} is damaged: it, or what stood before it, is not what was written. {REMEDY}"
+        held = CHECKED.fullmatch(line)
+        if held is None:
+            raise BadRun.beyond_repair(f"{where} is damaged: it is no record with a checksum")
+        body = held[1] + b"}"
+        check = _check(check, body)
+        if held[2].decode() != check:
+            raise BadRun.beyond_repair(
+                f"{where} is damaged: it, or what stood before it, is not what was written"
             )
-        checked = given is not None
-        yield _record(body, where)
-
-
-REMEDY = "Restore the file from a copy, or start again in another folder."
+        yield where, body, check
 
 
 def _record(body: bytes, where: str) -> Record:
@@ -160,7 +155,7 @@ def _record(body: bytes, where: str) -> Record:
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
-        raise BadRun(f"{where} is damaged: it holds no JSON object. {REMEDY}")
+        raise BadRun.beyond_repair(f"{where} is damaged: it holds no JSON object")
     return record
 
 
@@ -168,19 +163,6 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _parts(line: bytes) -> tuple[bytes, str | None]:
-    """The record as it was before its checksum was put in, and the checksum."""
-    found = CHECKED.fullmatch(line)
-    return (line, None) if found is None else (found[1] + b"}", found[2].decode())
-
-
 def _check(previous: str, body: bytes) -> str:
     """The checksum of a record that follows another."""
     return hashlib.sha256(previous.encode() + body).hexdigest()[:DIGITS]
-
-
-def _last_check(content: bytes) -> str:
-    check = ""
-    for line in content.split(b"\n")[:-1]:
-        check = _check(check, _parts(line)[0])
-    return check

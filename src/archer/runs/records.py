@@ -1,23 +1,25 @@
 """What a run folder holds, as types: the manifest, the two kinds of journal lines, the summary.
 
-Whoever writes such a file makes one of these objects, and whoever reads one gets it back, checked. Fields
-that files of earlier versions lack have a default, and are left out again when the object is written;
-fields of later versions are kept. The description of a field is what a refusal says it must be.
+Whoever writes such a file makes one of these objects, and whoever reads one gets it back, checked. The
+description of a field is what a refusal says it must be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    ValidationError,
     model_serializer,
     model_validator,
 )
+
+from archer.errors import BadRun
 
 COUNTS = ("updates", "full_passes", "cached_passes", "reused_passes", "revised_positions")
 
@@ -53,9 +55,9 @@ def _writable(text: str) -> str:
 class Spent(Held):
     """Seconds of one completion."""
 
-    full: Time | None = None
-    cached: Time | None = None
-    control: Time | None = None
+    full: Time
+    cached: Time
+    control: Time
     total: Time
 
 
@@ -64,21 +66,21 @@ class SampleLine(Held):
 
     event: Literal["sample"] = Field(description="sample")
     id: Key
-    prompt_sha256: str | None = Field(default=None, description="a text")
+    prompt_sha256: str = Field(description="a text")
     completion: Annotated[str, AfterValidator(_writable)] = Field(description="a text")
     tokens: list[Annotated[int, Field(ge=0)]] = Field(description="a list of token ids")
-    finish_reason: str | None = Field(default=None, description="a text")
+    finish_reason: str = Field(description="a text")
     updates: Count
     full_passes: Count
     cached_passes: Count
     reused_passes: Count
     revised_positions: Count
-    prompt_tokens: Count = 0
-    seconds: Spent = Field(description="an object with a total from 0 to 10^9")
-    refresh_fraction: float | None = Field(default=None, description="a number")
-    tokens_per_forward: float | None = Field(default=None, description="a number")
-    operations: Count | None = None
-    """Multiplications and additions of all its passes; older journals do not say."""
+    prompt_tokens: Count
+    seconds: Spent = Field(description="an object of times from 0 to 10^9")
+    refresh_fraction: float = Field(description="a number")
+    tokens_per_forward: float = Field(description="a number")
+    operations: Count
+    """Multiplications and additions of all its passes."""
 
     def count(self, name: str) -> int:
         """One of the COUNTS."""
@@ -89,10 +91,10 @@ class SuiteVerdict(Held):
     """A completion on one suite of its task, in every reading."""
 
     verdict: RecordedOutcome
-    reason: str = ""
-    seconds: float = 0.0
+    reason: str
+    seconds: float
     verdict_as_published: RecordedOutcome
-    reason_as_published: str = ""
+    reason_as_published: str
     verdict_clean: RecordedOutcome | None = None
     """Only where the tests have known faults."""
 
@@ -153,6 +155,7 @@ class MethodUsed(Held):
 class ModelUsed(Held):
     """Which model, by the digests of its files."""
 
+    architecture: str
     files: dict[str, str]
     dtype: str
     device: str
@@ -182,8 +185,7 @@ class Circumstances(Held):
 class Manifest(Held):
     """What a run is, and where it was made."""
 
-    journal: int | None = None
-    """The format of the journal; manifests older than its checksums name none."""
+    journal: Literal[2] = Field(description="2, the only format of journals that this Archer reads")
     identity: Identity
     circumstances: Circumstances
 
@@ -286,3 +288,47 @@ SCORE_PARTS = {
 }
 """Parts of a score, and how their names end in the file."""
 SUMMARY_HEAD = ("task", "method", "settings", "n", "complete", "completed", "graded")
+
+
+Kind = TypeVar("Kind", bound=Held)
+
+
+def as_line(record: Mapping[str, Any], where: str) -> SampleLine | GradeLine:
+    """A line of a journal, of either kind."""
+    match record.get("event"):
+        case "sample":
+            return as_held(SampleLine, record, where)
+        case "grade":
+            return as_held(GradeLine, record, where)
+    raise BadRun(f"{where} holds a record of no known kind: {shown(record)}.")
+
+
+def as_held(kind: type[Kind], value: Mapping[str, Any], where: str) -> Kind:
+    """The value as an object of this kind."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        fault = f"{where} is damaged: {_fault(kind, value, error)}"
+        raise BadRun.beyond_repair(fault) from error
+
+
+MOST_SHOWN = 60
+
+
+def _fault(kind: type[Held], value: Mapping[str, Any], error: ValidationError) -> str:
+    """The first field that is wrong and what it must be."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    name = str(first["loc"][0])
+    field = kind.model_fields.get(name)
+    wanted = None if field is None else field.description
+    if wanted is None:
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"{name} must be {wanted}, not {shown(value.get(name))}"
+
+
+def shown(value: object) -> str:
+    """The beginning of a value from a file, whatever it is."""
+    try:
+        return repr(str(value)[:MOST_SHOWN])
+    except RecursionError:
+        return "something nested too deeply"

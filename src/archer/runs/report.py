@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
+from archer.errors import BadRun
 from archer.pages.figures import Labels, Series, frontier
 from archer.pages.page import Part, Player, Section, page
 from archer.pages.player import player_data
@@ -14,7 +15,6 @@ from archer.pages.tables import Cell, Column, Table, Value
 from archer.pages.trajectory import check_pair, trajectories
 from archer.runs.comparison import Run, compare, told_apart
 from archer.runs.conclusions import NOT_IN_TURN, conclusion
-from archer.runs.faults import BadRun
 from archer.runs.folder import SUMMARY, TRACES, read_summary
 from archer.runs.labels import in_order
 from archer.runs.records import Summary

@@ -7,21 +7,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from archer.errors import BadRequest
 from archer.model import Model
 from archer.results.trace import plain
 from archer.runs.comparison import Run, open_run
 from archer.runs.decoding import Prompts, encode
 from archer.runs.evaluation import Listener, evaluate
 from archer.runs.executors.executor import Executor
-from archer.runs.faults import BadRun
 from archer.runs.folder import SUMMARY, Recorded, read_manifest, read_summary
 from archer.runs.manifest import RunRequest, differences, digest, identity
 from archer.runs.records import Costs
 from archer.runs.selection import Selection
 from archer.runs.summary import costs
 from archer.tasks import Data, open_task
-from archer.tasks.base import CodeTask, Sample, Task
+from archer.tasks.base import Sample, Task
 
 
 @dataclass(frozen=True)
@@ -82,17 +80,11 @@ class Arm:
 
     def counted(self, key: str) -> int:
         """Operations of all passes of a problem, as they were made."""
-        found = self.run.recorded.samples[key].operations
-        if found is None:
-            raise BadRun(
-                f"{self.run.path} was made by an Archer that did not count operations. Choose another "
-                "folder."
-            )
-        return found
+        return self.run.recorded.samples[key].operations
 
     @property
     def operations(self) -> int:
-        """The same of all problems."""
+        """Total over all problems."""
         return sum(self.counted(key) for key in self.keys)
 
     @property
@@ -136,13 +128,6 @@ class Workspace:
         if name not in self._tasks:
             self._tasks[name] = open_task(name, Data(self.data))
         return self._tasks[name]
-
-    def code_task(self, task: str | None = None) -> CodeTask:
-        """The same for studies that need programs."""
-        found = self.open(task)
-        if not isinstance(found, CodeTask):
-            raise BadRequest(f"This study runs programs, and {found.name} has none.")
-        return found
 
     def samples(self, task: str | None = None, problems: int | None = None) -> list[Sample]:
         """The first problems of a task."""

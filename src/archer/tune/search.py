@@ -18,12 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, BadRun, DiskFault
 from archer.files import read_json, replace_json
 from archer.results.trace import plain
 from archer.runs.evaluation import Listener
-from archer.runs.faults import BadRun, DiskFault
-from archer.runs.lock import Lock
+from archer.runs.folder import Lock
 from archer.runs.manifest import differences, digest
 from archer.runs.selection import Selection
 from archer.runs.statistics import mean
@@ -200,9 +199,7 @@ class Search:
             }
             replace_json(path, found)
         held = read_json(path)
-        return first, Pace(
-            held["seconds_per_operation"], held["seconds_per_run"], held.get("workers", 1)
-        )
+        return first, Pace(held["seconds_per_operation"], held["seconds_per_run"], held["workers"])
 
     @property
     def _workers(self) -> int:
