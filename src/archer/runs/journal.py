@@ -139,7 +139,7 @@ def _checked(path: Path, content: bytes) -> Iterator[tuple[str, bytes, str]]:
         where = f"Line {number} of {path}"
         held = CHECKED.fullmatch(line)
         if held is None:
-            raise BadRun.beyond_repair(f"{where} is damaged: it is no record with a checksum")
+            raise BadRun.beyond_repair(f"{where} is damaged: it has no checksum")
         body = held[1] + b"}"
         check = _check(check, body)
         if held[2].decode() != check:
