@@ -11,7 +11,7 @@ from typing import Any
 
 from archer.pages.tables import Column, Table, Value
 from archer.runs.statistics import Pairs, bootstrap, mean
-from archer.runs.workspace import Wanted, Workspace
+from archer.runs.workspace import ArmRequest, Workspace
 from archer_studies.arms import PERCENT
 from archer_studies.confirmation import (
     LEVEL,
@@ -41,7 +41,7 @@ MORE_IDENTICAL = 8.0
 """Points of identical completions that a rule must have above K = 8."""
 
 
-def arms(workspace: Workspace) -> list[Wanted]:
+def arms(workspace: Workspace) -> list[ArmRequest]:
     return all_wanted(workspace, ARMS)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archer.pages.tables import Column, Table
-from archer.runs.workspace import Wanted, Workspace
+from archer.runs.workspace import ArmRequest, Workspace
 from archer_studies.companions import SHIFTED, companion
 from archer_studies.confirmation import (
     LEVEL,
@@ -40,7 +40,7 @@ ARMS: Arms = {
 RULES = tuple(method for method in ARMS if method != SABER)
 
 
-def arms(workspace: Workspace) -> list[Wanted]:
+def arms(workspace: Workspace) -> list[ArmRequest]:
     return all_wanted(workspace, ARMS)
 
 

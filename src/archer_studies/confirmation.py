@@ -10,7 +10,7 @@ from typing import Any
 
 from archer.pages.tables import Column, Table, Value
 from archer.runs.statistics import Pairs, bootstrap, holm, mean
-from archer.runs.workspace import FULL, Arm, Wanted, Workspace
+from archer.runs.workspace import FULL, Arm, ArmRequest, Workspace
 from archer_studies.arms import PERCENT, against, counted, described, value
 from archer_studies.in_turn import in_turn
 from archer_studies.study import Row
@@ -30,14 +30,14 @@ def tasks(workspace: Workspace) -> tuple[str, ...]:
     return (workspace.task,) if workspace.task in TASKS else TASKS
 
 
-def wanted(workspace: Workspace, arms: Arms, task: str) -> list[Wanted]:
+def wanted(workspace: Workspace, arms: Arms, task: str) -> list[ArmRequest]:
     """The planned arms of a task: all of its problems, fewer only where fewer are asked for everywhere."""
     whole = workspace.scale.problems >= FULL.problems
     problems = len(workspace.open(task).samples()) if whole else workspace.scale.problems
-    return [Wanted(method, settings, task, problems) for method, (_, settings) in arms.items()]
+    return [ArmRequest(method, settings, task, problems) for method, (_, settings) in arms.items()]
 
 
-def all_wanted(workspace: Workspace, arms: Arms) -> list[Wanted]:
+def all_wanted(workspace: Workspace, arms: Arms) -> list[ArmRequest]:
     return [each for task in tasks(workspace) for each in wanted(workspace, arms, task)]
 
 

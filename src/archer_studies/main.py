@@ -8,7 +8,7 @@ from typing import Any
 from archer.methods.catalogue import PRESETS
 from archer.pages.figures import Labels, frontier
 from archer.pages.tables import Column, Table
-from archer.runs.workspace import Arm, Wanted, Workspace
+from archer.runs.workspace import Arm, ArmRequest, Workspace
 from archer_studies.arms import against, described, operations_of, published, series, value
 from archer_studies.in_turn import in_turn
 from archer_studies.main_paper import PAPER
@@ -92,10 +92,10 @@ def settings_of(method: str, task: str) -> dict[str, Any]:
     return {name: preset[name] for name in TAKES.get(method, ())}
 
 
-def wanted(workspace: Workspace) -> list[Wanted]:
+def wanted(workspace: Workspace) -> list[ArmRequest]:
     """Every arm of the table, in its order."""
     return [
-        Wanted(method, settings_of(method, task), task, problems)
+        ArmRequest(method, settings_of(method, task), task, problems)
         for task, problems in workspace.sizes().items()
         for method in METHODS
     ]

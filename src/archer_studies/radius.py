@@ -7,7 +7,7 @@ from typing import Any
 
 from archer.pages.figures import Figure, Labels, frontier, lines
 from archer.pages.tables import Column, Table
-from archer.runs.workspace import Wanted, Workspace
+from archer.runs.workspace import ArmRequest, Workspace
 from archer_studies.arms import against, described, published, series, value
 from archer_studies.in_turn import in_turn
 from archer_studies.study import Measured, Presented, Row, Study
@@ -80,20 +80,26 @@ def _measured(workspace: Workspace, task: str, problems: int) -> list[Row]:
     ]
 
 
-def _dev_arms(workspace: Workspace) -> list[Wanted]:
+def _dev_arms(workspace: Workspace) -> list[ArmRequest]:
     if workspace.dev_task is None:
         return []
     few = workspace.scale.probed
-    return [Wanted("archer", {"radius": radius}, workspace.dev_task, few) for radius in RADII]
+    return [ArmRequest("archer", {"radius": radius}, workspace.dev_task, few) for radius in RADII]
 
 
-def wanted(workspace: Workspace) -> list[Wanted]:
+def wanted(workspace: Workspace) -> list[ArmRequest]:
     """Every arm of the tables."""
     sizes = workspace.sizes().items()
     swept = [
-        Wanted("archer", {"radius": radius}, task, few) for task, few in sizes for radius in RADII
+        ArmRequest("archer", {"radius": radius}, task, few)
+        for task, few in sizes
+        for radius in RADII
     ]
-    return [*(Wanted("saber", {}, task, few) for task, few in sizes), *swept, *_dev_arms(workspace)]
+    return [
+        *(ArmRequest("saber", {}, task, few) for task, few in sizes),
+        *swept,
+        *_dev_arms(workspace),
+    ]
 
 
 def selected(dev: Sequence[Row]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from archer.pages.figures import Labels, Series, frontier, lines
 from archer.pages.tables import Column, Table
 from archer.runs.statistics import mean, wilson
-from archer.runs.workspace import Arm, Wanted, Workspace
+from archer.runs.workspace import Arm, ArmRequest, Workspace
 from archer_studies.arms import PERCENT, against, described, value
 from archer_studies.in_turn import in_turn
 from archer_studies.refresh_rules import DIALS, RULES, SABER, Rule
@@ -41,14 +41,14 @@ def sizes(workspace: Workspace) -> dict[str, int]:
     return found
 
 
-def wanted(workspace: Workspace) -> list[Wanted]:
+def wanted(workspace: Workspace) -> list[ArmRequest]:
     return arms_of(ARMS, workspace)
 
 
-def arms_of(rules: Sequence[Rule], workspace: Workspace) -> list[Wanted]:
+def arms_of(rules: Sequence[Rule], workspace: Workspace) -> list[ArmRequest]:
     """Every rule on every task."""
     return [
-        Wanted(rule.method, dict(rule.settings), task, few)
+        ArmRequest(rule.method, dict(rule.settings), task, few)
         for task, few in sizes(workspace).items()
         for rule in rules
     ]

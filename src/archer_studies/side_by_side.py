@@ -17,7 +17,7 @@ from typing import Protocol
 
 from archer.errors import ArcherError
 from archer.runs.executors.dispatch import WorkersLost
-from archer.runs.workspace import Wanted, Workspace
+from archer.runs.workspace import ArmRequest, Workspace
 from archer_studies.registry import STUDIES
 from archer_studies.reproduction import keep, result_path, write_report
 
@@ -67,9 +67,9 @@ def reproduce_together(
     return failed
 
 
-def _arms(workspace: Workspace, studies: Sequence[str]) -> list[Wanted]:
+def _arms(workspace: Workspace, studies: Sequence[str]) -> list[ArmRequest]:
     """Arms that some studies want, each once."""
-    found: list[Wanted] = []
+    found: list[ArmRequest] = []
     for name in studies:
         found += [wanted for wanted in STUDIES[name].arms(workspace) if wanted not in found]
     return found
@@ -96,7 +96,7 @@ def _opened(place: Place) -> Workspace:
     return place.workspace()
 
 
-def _run_arm(place: Place, wanted: Wanted) -> Report:
+def _run_arm(place: Place, wanted: ArmRequest) -> Report:
     """An arm that fails here fails again in the study that needs it, which then says so."""
     name = f"{wanted.method} on {wanted.task or _opened(place).task}"
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from archer.pages.figures import Figure
 from archer.pages.tables import Table
-from archer.runs.workspace import Wanted, Workspace
+from archer.runs.workspace import ArmRequest, Workspace
 
 Row = dict[str, Any]
 
@@ -47,7 +47,7 @@ class Study:
     measure: Callable[[Workspace], Measured]
     present: Callable[[Mapping[str, Any]], Presented]
     """From the result as it is kept."""
-    arms: Callable[[Workspace], Sequence[Wanted]] = lambda workspace: ()
+    arms: Callable[[Workspace], Sequence[ArmRequest]] = lambda workspace: ()
     """Arms that other studies may want, too, so that they can be run ahead and side by side."""
 
 

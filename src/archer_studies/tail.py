@@ -11,7 +11,7 @@ import numpy as np
 from archer.decoders.saber_tail import SaberTail
 from archer.methods.build import build
 from archer.pages.tables import Column, Table
-from archer.runs.workspace import Arm, Wanted, Workspace
+from archer.runs.workspace import Arm, ArmRequest, Workspace
 from archer_studies.arms import PERCENT, against, counted, described, value
 from archer_studies.in_turn import in_turn
 from archer_studies.refresh import TIMED, arms_of, sizes
@@ -53,7 +53,7 @@ class Watched:
     """Updates that a column rested at most, one after the other."""
 
 
-def wanted(workspace: Workspace) -> list[Wanted]:
+def wanted(workspace: Workspace) -> list[ArmRequest]:
     return arms_of(RULES, workspace)
 
 

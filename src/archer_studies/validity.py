@@ -14,7 +14,7 @@ from archer.pages.figures import Figure, Labels, Series, lines
 from archer.pages.tables import Column, Table
 from archer.results.step import Kind, Step
 from archer.runs.manifest import RunRequest
-from archer.runs.workspace import Arm, Wanted, Workspace
+from archer.runs.workspace import Arm, ArmRequest, Workspace
 from archer_studies.clusters import by_problem, cell
 from archer_studies.probed import correlations, means
 from archer_studies.shadow_passes import (
@@ -197,5 +197,7 @@ STUDY = Study(
     paper=PAPER,
     measure=measure,
     present=present,
-    arms=lambda workspace: [Wanted("archer", {"radius": RADIUS}, problems=workspace.scale.probed)],
+    arms=lambda workspace: [
+        ArmRequest("archer", {"radius": RADIUS}, problems=workspace.scale.probed)
+    ],
 )

@@ -27,15 +27,15 @@ from archer.runs import evaluation, verdicts
 from archer.runs.evaluation import evaluate
 from archer.runs.executors import processes as processes_module
 from archer.runs.executors.dispatch import (
+    Declined,
     Dispatcher,
     Done,
     Lost,
     News,
     Ready,
-    Refused,
     WorkersLost,
 )
-from archer.runs.executors.processes import Processes
+from archer.runs.executors.processes import ProcessPool
 from archer.runs.executors.worker import Item, Order, OtherModel, Worker
 from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY, TRACES, Lock, Recorded
 from archer.runs.manifest import model_identity
@@ -88,7 +88,7 @@ def order_of(model: Model, **expected: Any) -> Order:
 @pytest.fixture(scope="module")
 def two(model: Model) -> Iterator[Dispatcher]:
     """Two processes that stay for all tests that do not disturb them."""
-    with Dispatcher(Processes(), order_of(model), 2) as executor:
+    with Dispatcher(ProcessPool(), order_of(model), 2) as executor:
         yield executor
 
 
@@ -148,7 +148,7 @@ def test_a_run_goes_on_with_another_executor(
 
 def test_several_problems_at_a_time_in_a_worker(model: Model, tmp_path: Path) -> None:
     evaluate(toy_request(model, batch=3), tmp_path / "here", Quiet())
-    with Dispatcher(Processes(), order_of(model), 1) as executor:
+    with Dispatcher(ProcessPool(), order_of(model), 1) as executor:
         evaluate(toy_request(model, batch=3), tmp_path / "there", Quiet(), executor=executor)
     assert results(tmp_path / "there") == results(tmp_path / "here")
 
@@ -156,7 +156,7 @@ def test_several_problems_at_a_time_in_a_worker(model: Model, tmp_path: Path) ->
 def test_a_killed_process_is_told_and_its_problem_done_again(
     model: Model, unbroken: Path, tmp_path: Path
 ) -> None:
-    pool = Processes()
+    pool = ProcessPool()
 
     class Killing(Quiet):
         def sampled(self, record: SampleLine, worker: int) -> None:
@@ -175,7 +175,7 @@ def test_a_killed_process_is_told_and_its_problem_done_again(
 
 def test_a_worker_that_is_gone_takes_nothing(model: Model) -> None:
     """It was heard to be lost and nobody was told yet."""
-    pool = Processes()
+    pool = ProcessPool()
     item = Item("a", "a", (1, 2), "confidence", {"length": 4}, None, 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes_module, "COMMAND", (sys.executable, "-c", ""))
@@ -207,7 +207,7 @@ def test_a_worker_that_never_starts_ends_the_run(
     ends = (sys.executable, "-c", "import sys; sys.exit('no such luck')")
     monkeypatch.setattr(processes_module, "COMMAND", ends)
     with (
-        Dispatcher(Processes(), order_of(model), 1) as executor,
+        Dispatcher(ProcessPool(), order_of(model), 1) as executor,
         pytest.raises(WorkersLost, match=r"ended 5 times .* exit code 1: no such luck"),
     ):
         evaluate(toy_request(model), tmp_path / "run", Quiet(), executor=executor)
@@ -217,7 +217,7 @@ def test_what_a_worker_refuses_ends_the_run(model: Model, tmp_path: Path) -> Non
     gone = order_of(model)
     gone = replace(gone, source=replace(gone.source, model=str(tmp_path / "gone")))
     with (
-        Dispatcher(Processes(), gone, 1) as executor,
+        Dispatcher(ProcessPool(), gone, 1) as executor,
         pytest.raises(ArcherError, match="There is no folder"),
     ):
         evaluate(toy_request(model), tmp_path / "run", Quiet(), executor=executor)
@@ -428,7 +428,7 @@ def test_silence_without_a_worker_is_told(model: Model) -> None:
 def test_a_refusal_ends_the_run_and_its_workers(model: Model) -> None:
     class Strict(Scripted):
         def news(self, seconds: float) -> News | None:
-            return Refused(1, "Not this one.")
+            return Declined(1, "Not this one.")
 
     pool = Strict(Random(3))
     with pytest.raises(ArcherError, match="Not this one"):

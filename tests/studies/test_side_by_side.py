@@ -14,7 +14,7 @@ import pytest
 from archer.cli import main
 from archer.errors import ArcherError
 from archer.runs.executors.dispatch import WorkersLost
-from archer.runs.workspace import Wanted, Workspace
+from archer.runs.workspace import ArmRequest, Workspace
 from archer_studies import side_by_side
 from archer_studies.registry import STUDIES
 from archer_studies.study import Measured, Presented, Study
@@ -51,13 +51,13 @@ def nothing(result: object) -> Presented:
     return Presented([])
 
 
-def wanted(workspace: Workspace) -> list[Wanted]:
-    return [Wanted("saber"), Wanted("saber", task="tiny-long", problems=2)]
+def wanted(workspace: Workspace) -> list[ArmRequest]:
+    return [ArmRequest("saber"), ArmRequest("saber", task="tiny-long", problems=2)]
 
 
 GOOD = Study("good", "Good", {}, counted, nothing, arms=wanted)
 ALSO = Study("also", "Also", {}, counted, nothing, arms=wanted)
-BAD = Study("bad", "Bad", {}, fail, nothing, arms=lambda workspace: [Wanted("no such method")])
+BAD = Study("bad", "Bad", {}, fail, nothing, arms=lambda workspace: [ArmRequest("no such method")])
 
 
 def test_shared_arms_come_first_and_failures_are_named(

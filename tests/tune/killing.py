@@ -75,7 +75,10 @@ def _tight(work: Path, model: Model, rng: Random, whole: float) -> bool:
     for name, kill_after in (("straight", None), ("killed", rng.uniform(0.3, 0.7) * whole)):
         out = work / name
         shutil.copytree(work / "unbroken", out, ignore=lambda *_: ["arms", RESULT])
-        replace_json(out / CALIBRATION, {"seconds_per_operation": rates, "seconds_per_run": 0.0})
+        replace_json(
+            out / CALIBRATION,
+            {"seconds_per_operation": rates, "seconds_per_run": 0.0, "workers": 1},
+        )
         if kill_after is not None:
             searched(model, out, kill_after)
         searched(model, out, None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from archer.tune.halving import (
     LEAST,
-    Pace,
+    Calibration,
     Seen,
     dominated,
     least_seconds,
@@ -124,20 +124,20 @@ def test_a_round_fits_into_its_part_of_the_time(
     seen: dict[str, Seen], run: float, seconds: float, left: int, unseen: int, workers: int
 ) -> None:
     """Nobody waits idle: every worker has a problem as long as there are enough."""
-    pace = Pace(dict.fromkeys(seen, 0.5), run, workers)
-    new = problems(seen, pace, seconds, left, unseen)
+    calibration = Calibration(dict.fromkeys(seen, 0.5), run, workers)
+    new = problems(seen, calibration, seconds, left, unseen)
     assert min(workers, unseen) <= new <= unseen
-    taken = sum(pace.seconds(label, each, new) for label, each in seen.items())
+    taken = sum(calibration.seconds(label, each, new) for label, each in seen.items())
     assert new <= workers or taken <= seconds / left * (1 + 1e-9)
-    more = sum(pace.seconds(label, each, new + 1) for label, each in seen.items())
+    more = sum(calibration.seconds(label, each, new + 1) for label, each in seen.items())
     assert new in (unseen, workers) or more > seconds / left * (1 - 1e-9)
-    assert problems(seen, pace, 2 * seconds, left, unseen) >= new
+    assert problems(seen, calibration, 2 * seconds, left, unseen) >= new
 
 
 @given(shown(), st.floats(0.0, 10.0), st.integers(1, 9), st.integers(0, 40))
 def test_workers_take_turns(seen: dict[str, Seen], run: float, workers: int, problems: int) -> None:
     """As long as it takes to deal the problems out one by one and wait for the last."""
-    alone, together = (Pace(dict.fromkeys(seen, 0.5), run, each) for each in (1, workers))
+    alone, together = (Calibration(dict.fromkeys(seen, 0.5), run, each) for each in (1, workers))
     turns = len(range(0, problems, workers))
     for label, each in seen.items():
         assert together.seconds(label, each, problems) == alone.seconds(label, each, turns)
@@ -145,19 +145,18 @@ def test_workers_take_turns(seen: dict[str, Seen], run: float, workers: int, pro
 
 @given(shown(), st.floats(0.0, 10.0))
 def test_what_was_spent_is_the_sum_over_rounds(seen: dict[str, Seen], run: float) -> None:
-    pace = Pace(dict.fromkeys(seen, 0.25), run)
+    calibration = Calibration(dict.fromkeys(seen, 0.25), run)
     once = sum(0.25 * each.cost + run for each in seen.values())
-    assert spent([seen], pace) == pytest.approx(once)
-    assert spent([seen, seen], pace) == pytest.approx(2 * once)
-    assert spent([], pace) == 0.0
+    assert spent([seen], calibration) == pytest.approx(once)
+    assert spent([seen, seen], calibration) == pytest.approx(2 * once)
+    assert spent([], calibration) == 0.0
 
 
 def test_the_smallest_search_is_the_calibration_and_a_few_problems_per_round() -> None:
     seen = {label: Seen((True, False), (10, 30)) for label in "abcd"}
-    pace = Pace(dict.fromkeys(seen, 0.1), 1.0)
-    calibration = 4 * (4.0 + 1.0)
-    each = LEAST * 2.0 + 1.0
-    assert least_seconds(seen, pace, 2) == pytest.approx(calibration + (4 + 2) * each)
+    calibration = Calibration(dict.fromkeys(seen, 0.1), 1.0)
+    first, each = 4 * (4.0 + 1.0), LEAST * 2.0 + 1.0
+    assert least_seconds(seen, calibration, 2) == pytest.approx(first + (4 + 2) * each)
 
 
 def test_who_solves_nothing_leaves_first() -> None:

@@ -22,7 +22,7 @@ from archer.tune.candidates import REFERENCE
 from archer.tune.choice import Goal
 from archer.tune.halving import CALIBRATED, rounds, survivors
 from archer.tune.result import present, preset_of, result_of
-from archer.tune.search import ASKED, CALIBRATION, Found, Search, dev_task, drawn_order
+from archer.tune.search import ASKED, CALIBRATION, Search, SearchHistory, dev_task, drawn_order
 from archer_studies.trajectories import tell
 from tune.tiny import (
     FINALISTS,
@@ -44,7 +44,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 @pytest.fixture(scope="module")
-def whole(model: Model, tmp_path_factory: pytest.TempPathFactory) -> tuple[Search, Found, Heard]:
+def whole(
+    model: Model, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Search, SearchHistory, Heard]:
     heard = Heard()
     search = tiny_search(model, tmp_path_factory.mktemp("whole"), heard)
     return search, search.run(heard), heard
@@ -55,7 +57,17 @@ def calibrated(search: Search, second_per_problem: float, folder: Path) -> None:
     done = read_json(search.workspace.out / CALIBRATION)
     found = tiny_costs(search)
     rates = {label: second_per_problem / found[label] for label in done["seconds_per_operation"]}
-    replace_json(folder / CALIBRATION, {"seconds_per_operation": rates, "seconds_per_run": 0.0})
+    replace_json(
+        folder / CALIBRATION, {"seconds_per_operation": rates, "seconds_per_run": 0.0, "workers": 1}
+    )
+
+
+def test_a_damaged_calibration_is_refused(tmp_path: Path) -> None:
+    search = tiny_search(tiny_model(tmp_path / "model"), tmp_path / "out", Heard())
+    search.run(Heard())
+    replace_json(search.workspace.out / CALIBRATION, {"seconds_per_run": 0.0})
+    with pytest.raises(BadRun, match=r"calibration\.json is damaged: it holds no calibration"):
+        search.run(Heard())
 
 
 def tiny_costs(search: Search) -> dict[str, float]:
@@ -64,7 +76,7 @@ def tiny_costs(search: Search) -> dict[str, float]:
 
 
 def test_rounds_share_their_problems_and_nobody_decodes_one_twice(
-    whole: tuple[Search, Found, Heard],
+    whole: tuple[Search, SearchHistory, Heard],
 ) -> None:
     search, found, heard = whole
     plan = rounds(len(METHODS) + 1, FINALISTS)
@@ -81,7 +93,7 @@ def test_rounds_share_their_problems_and_nobody_decodes_one_twice(
 
 
 def test_counted_operations_are_those_of_the_passes_that_were_made(
-    whole: tuple[Search, Found, Heard], model: Model
+    whole: tuple[Search, SearchHistory, Heard], model: Model
 ) -> None:
     search, found, _ = whole
     task = search.workspace.open()
@@ -95,7 +107,7 @@ def test_counted_operations_are_those_of_the_passes_that_were_made(
 
 
 def test_a_finished_search_is_read_and_tells_the_same(
-    whole: tuple[Search, Found, Heard],
+    whole: tuple[Search, SearchHistory, Heard],
 ) -> None:
     search, found, _ = whole
     heard = Heard()
@@ -108,7 +120,7 @@ def test_a_finished_search_is_read_and_tells_the_same(
 
 
 def test_the_course_follows_from_the_records_alone(
-    whole: tuple[Search, Found, Heard], model: Model, tmp_path: Path
+    whole: tuple[Search, SearchHistory, Heard], model: Model, tmp_path: Path
 ) -> None:
     """With a recorded calibration, who goes on and how many problems come next is what the pure part says."""
     search, _, _ = whole
@@ -137,7 +149,7 @@ class Several(Inline):
 
 
 def test_the_workers_of_the_calibration_decide_the_sizes_of_rounds(
-    whole: tuple[Search, Found, Heard], model: Model, tmp_path: Path
+    whole: tuple[Search, SearchHistory, Heard], model: Model, tmp_path: Path
 ) -> None:
     """Four solve in two turns what one solves in eight; how many go on with it later plays no part."""
     folder, heard = tmp_path / "first", Heard()
@@ -166,7 +178,7 @@ def test_too_few_minutes_are_refused_with_a_number_that_is_enough(
 
 
 def test_the_result_is_plain_and_presented_from_json_alone(
-    whole: tuple[Search, Found, Heard], tmp_path: Path
+    whole: tuple[Search, SearchHistory, Heard], tmp_path: Path
 ) -> None:
     search, found, _ = whole
     result = json.loads(json.dumps(result_of(search, found, Goal()), allow_nan=False))
@@ -192,7 +204,7 @@ def test_the_result_is_plain_and_presented_from_json_alone(
     assert held.about["task"] == "tiny-dozen"
 
 
-def test_a_goal_out_of_reach_leaves_no_preset(whole: tuple[Search, Found, Heard]) -> None:
+def test_a_goal_out_of_reach_leaves_no_preset(whole: tuple[Search, SearchHistory, Heard]) -> None:
     search, found, _ = whole
     result = result_of(search, found, Goal(at_most=1e-9))
     assert result["choice"]["method"] is None
@@ -208,7 +220,7 @@ def test_a_goal_out_of_reach_leaves_no_preset(whole: tuple[Search, Found, Heard]
     ],
 )
 def test_another_search_in_the_same_folder_is_refused(
-    whole: tuple[Search, Found, Heard], changes: dict[str, Any], message: str
+    whole: tuple[Search, SearchHistory, Heard], changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadRun, match=message):
         replace(whole[0], **changes).run(Heard())
@@ -237,7 +249,7 @@ def test_foreign_folders_and_second_writers_are_refused(model: Model, tmp_path: 
     ],
 )
 def test_searches_that_cannot_be_are_refused(
-    whole: tuple[Search, Found, Heard], changes: dict[str, Any], message: str
+    whole: tuple[Search, SearchHistory, Heard], changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadRequest, match=message):
         replace(whole[0], **changes)

@@ -18,7 +18,7 @@ from archer.errors import BadRequest
 if TYPE_CHECKING:
     from archer.cli.workers import Computing
     from archer.methods.build import Choice
-    from archer.runs.evaluation import Outcome
+    from archer.runs.evaluation import Evaluation
     from archer.runs.selection import Selection
     from archer.tasks.base import Task
 
@@ -126,7 +126,7 @@ def _run(
     chosen: Choice,
     request: dict[str, Any],
     unsafe_no_sandbox: bool,
-) -> dict[str, Outcome]:
+) -> dict[str, Evaluation]:
     from archer.runs.evaluation import evaluate as run
     from archer.runs.manifest import RunRequest
     from archer.terminal.run_progress import RunProgress
@@ -169,7 +169,7 @@ def _write_all(out: Path, summaries: dict[str, dict[str, Any]]) -> None:
     replace_json(out / "summary.json", {"complete": complete, "tasks": summaries})
 
 
-def _show(done: dict[str, Outcome], folders: dict[str, Path]) -> None:
+def _show(done: dict[str, Evaluation], folders: dict[str, Path]) -> None:
     from archer.runs.summary import lines
 
     for name, outcome in done.items():
@@ -178,7 +178,7 @@ def _show(done: dict[str, Outcome], folders: dict[str, Path]) -> None:
         write_line(f"  in {folders[name]}")
 
 
-def _faults(done: dict[str, Outcome]) -> int:
+def _faults(done: dict[str, Evaluation]) -> int:
     for name, outcome in done.items():
         if outcome.unjudged:
             some = ", ".join(outcome.unjudged[:NAMED])

@@ -80,12 +80,12 @@ def processes(source: Source, model: Model, workers: int) -> Dispatcher:
     from archer.machine.description import usable_cores
     from archer.machine.threads import fitting
     from archer.runs.executors.dispatch import Dispatcher
-    from archer.runs.executors.processes import Processes
+    from archer.runs.executors.processes import ProcessPool
     from archer.runs.executors.worker import Order
 
     share = min(max(1, usable_cores() // workers), fitting(model.folder.parameters))
     own = replace(source.pinned(model.folder), threads=source.threads or share)
-    return Dispatcher(Processes(), Order(own, {}), workers)
+    return Dispatcher(ProcessPool(), Order(own, {}), workers)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ WARM_UP = 2
 Prompts = Mapping[str, tuple[int, ...]]
 
 
-class Asked(Protocol):
+class MethodChoice(Protocol):
     """How a problem is put to a model."""
 
     @property
@@ -162,7 +162,7 @@ def warm_up(model: Model, request: Request) -> None:
         next(stream, None)
 
 
-def ask(model: Model, asked: Asked, prompts: Sequence[Sequence[int]]) -> Request:
+def ask(model: Model, asked: MethodChoice, prompts: Sequence[Sequence[int]]) -> Request:
     """The request for these prompts; refuses what the model cannot take."""
     return model.request(
         [list(prompt) for prompt in prompts],

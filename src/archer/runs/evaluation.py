@@ -21,7 +21,7 @@ from archer.runs.verdicts import Grader, open_grader
 from archer.tasks.base import VARIANTS, CodeTask, Sample, Task
 
 
-class Listener(Protocol):
+class RunListener(Protocol):
     """Hears of everything that is recorded. Called from several threads, one at a time per method."""
 
     def begun(self, total: int, recorded: Recorded) -> None: ...
@@ -33,7 +33,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Evaluation:
     """What a run came to."""
 
     summary: Summary
@@ -44,11 +44,11 @@ class Outcome:
 def evaluate(
     request: RunRequest,
     out: Path,
-    listener: Listener,
+    listener: RunListener,
     *,
     executor: Executor | None = None,
     unsafe_no_sandbox: bool = False,
-) -> Outcome:
+) -> Evaluation:
     """Run, or continue, the evaluation in a folder. Whatever can be refused is refused first.
 
     An executor, this process by default, completes the problems; only this function writes to the folder.
@@ -84,7 +84,7 @@ def evaluate(
             shown = {key: shown_prompt(request, ids) for key, ids in prompts.items()}
             folder.write_samples(harness_lines(grader.task, samples, shown, recorded))
             folder.write_summary(summary)
-    return Outcome(summary, tuple(grading.unjudged))
+    return Evaluation(summary, tuple(grading.unjudged))
 
 
 def read_all_data(task: Task, sample: Sample) -> None:
@@ -99,7 +99,7 @@ def read_all_data(task: Task, sample: Sample) -> None:
 class _Grading:
     """Grades in the background while the model goes on; errors surface when it is left."""
 
-    def __init__(self, grader: Grader, journal: Journal, listener: Listener) -> None:
+    def __init__(self, grader: Grader, journal: Journal, listener: RunListener) -> None:
         self.unjudged: list[str] = []
         self._grader, self._journal, self._listener = grader, journal, listener
         self._pool = ThreadPoolExecutor(grader.workers, thread_name_prefix="archer-grade")

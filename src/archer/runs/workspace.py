@@ -11,7 +11,7 @@ from archer.model import Model
 from archer.results.trace import plain
 from archer.runs.comparison import Run, open_run
 from archer.runs.decoding import Prompts, encode
-from archer.runs.evaluation import Listener, evaluate
+from archer.runs.evaluation import RunListener, evaluate
 from archer.runs.executors.executor import Executor
 from archer.runs.folder import SUMMARY, Recorded, read_manifest, read_summary
 from archer.runs.manifest import RunRequest, differences, digest, identity
@@ -53,7 +53,7 @@ FULL = Scale(problems=400, long_problems=150, probed=120, timed=24, repeats=9, s
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ArmRequest:
     """An arm that a study will ask for; the task and the number of problems of the workspace by default."""
 
     method: str
@@ -107,7 +107,7 @@ class Workspace:
     model: Model
     out: Path
     scale: Scale
-    listener: Listener
+    listener: RunListener
     task: str = "pocket"
     long_task: str | None = "pocket-long"
     dev_task: str | None = "pocket-dev"
@@ -198,7 +198,7 @@ class Workspace:
     def _folder(self, request: RunRequest) -> Path:
         return self.out / "arms" / _name(request)
 
-    def run(self, wanted: Wanted) -> Arm:
+    def run(self, wanted: ArmRequest) -> Arm:
         """The same, described by data."""
         return self.arm(wanted.method, wanted.task, wanted.problems, **wanted.settings)
 

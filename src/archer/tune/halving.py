@@ -4,7 +4,7 @@ In every round those who are left solve more problems, the same for all, and the
 With two aims nobody is simply worse than another: a candidate leaves the sooner the more clearly another one
 solves more of the same problems at no higher counted cost.
 
-Times enter by a `Pace` that was measured once and recorded: it turns counted operations into seconds, so who
+Times enter by a `Calibration` that was measured once and recorded: it turns counted operations into seconds, so who
 goes on, and how many problems a round has, follow from what is recorded.  An interrupted search that is
 continued takes the same way.
 """
@@ -45,7 +45,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Pace:
+class Calibration:
     """What the calibration found, for turning counts into seconds."""
 
     seconds_per_operation: Mapping[str, float]
@@ -104,23 +104,27 @@ def survivors(seen: Mapping[str, Seen], keep: int, always: str) -> list[str]:
 
 
 def problems(
-    seen: Mapping[str, Seen], pace: Pace, seconds: float, rounds_left: int, unseen: int
+    seen: Mapping[str, Seen],
+    calibration: Calibration,
+    seconds: float,
+    rounds_left: int,
+    unseen: int,
 ) -> int:
     """How many new problems those in `seen` solve next: as many as an equal part of the time allows.
 
     At least one for each worker as long as there are any, at most those that nobody has seen.
     """
-    runs = math.fsum(pace.seconds(label, each, 0) for label, each in seen.items())
-    one = math.fsum(pace.seconds(label, each, 1) for label, each in seen.items()) - runs
+    runs = math.fsum(calibration.seconds(label, each, 0) for label, each in seen.items())
+    one = math.fsum(calibration.seconds(label, each, 1) for label, each in seen.items()) - runs
     room = seconds / rounds_left - runs
     turns = int(room / one) if one > 0 else unseen
-    return min(unseen, max(1, turns) * pace.workers)
+    return min(unseen, max(1, turns) * calibration.workers)
 
 
-def spent(rounds_done: Sequence[Mapping[str, Seen]], pace: Pace) -> float:
-    """Seconds of all rounds, as the pace tells them from the counted operations of each."""
+def spent(rounds_done: Sequence[Mapping[str, Seen]], calibration: Calibration) -> float:
+    """Seconds of all rounds, as the calibration tells them from the counted operations of each."""
     return math.fsum(
-        pace.seconds(label, seen, len(seen.operations))
+        calibration.seconds(label, seen, len(seen.operations))
         for done in rounds_done
         for label, seen in done.items()
     )
@@ -130,7 +134,9 @@ LEAST = 4
 """Problems per round below which a search tells nothing."""
 
 
-def least_seconds(seen: Mapping[str, Seen], pace: Pace, finalists: int = FINALISTS) -> float:
+def least_seconds(
+    seen: Mapping[str, Seen], calibration: Calibration, finalists: int = FINALISTS
+) -> float:
     """What the smallest search that is worth it takes, if those who go on are like the average."""
-    all_once = math.fsum(pace.seconds(label, each, LEAST) for label, each in seen.items())
-    return spent([seen], pace) + all_once * sum(rounds(len(seen), finalists)) / len(seen)
+    all_once = math.fsum(calibration.seconds(label, each, LEAST) for label, each in seen.items())
+    return spent([seen], calibration) + all_once * sum(rounds(len(seen), finalists)) / len(seen)

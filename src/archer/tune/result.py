@@ -12,7 +12,7 @@ from archer.pages.tables import Column, Table, Value
 from archer.runs.statistics import Pairs, wilson
 from archer.tune.candidates import REFERENCE
 from archer.tune.choice import PERCENT, Choice, Goal, apart, choose, frontier
-from archer.tune.search import Found, Search
+from archer.tune.search import Search, SearchHistory
 from archer_studies.study import Presented, Row
 
 NAME = "tune"
@@ -20,7 +20,7 @@ MOST_DRAWN = 11
 """Points in the figure, which has so many signs; those off the frontier are left out first."""
 
 
-def result_of(search: Search, found: Found, goal: Goal) -> dict[str, Any]:
+def result_of(search: Search, found: SearchHistory, goal: Goal) -> dict[str, Any]:
     """Everything that is told, as one object; the same for the same records."""
     choice = choose(found.finalists, REFERENCE, goal)
     return {
@@ -48,7 +48,7 @@ def result_of(search: Search, found: Found, goal: Goal) -> dict[str, Any]:
     }
 
 
-def _rows(found: Found, choice: Choice) -> list[Row]:
+def _rows(found: SearchHistory, choice: Choice) -> list[Row]:
     finalists = found.finalists
     best = frontier(finalists)
     chances = {} if choice.label is None else apart(finalists, choice.label)

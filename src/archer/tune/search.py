@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from archer.errors import BadRequest, BadRun, DiskFault
 from archer.files import read_json, replace_json
 from archer.results.trace import plain
-from archer.runs.evaluation import Listener
+from archer.runs.evaluation import RunListener
 from archer.runs.folder import Lock
 from archer.runs.manifest import differences, digest
 from archer.runs.selection import Selection
@@ -32,7 +32,7 @@ from archer.tune.candidates import REFERENCE, Candidate
 from archer.tune.halving import (
     CALIBRATED,
     FINALISTS,
-    Pace,
+    Calibration,
     Seen,
     least_seconds,
     problems,
@@ -47,7 +47,7 @@ MOST_NAMED = 3
 MINUTE = 60.0
 
 
-class Progress(Listener, Protocol):
+class Progress(RunListener, Protocol):
     """Hears of every run, and of every round before its first."""
 
     def round(self, number: int, of: int, methods: int, problems: int) -> None: ...
@@ -64,7 +64,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchHistory:
     """All rounds; the first is the calibration."""
 
     candidates: Mapping[str, Candidate]
@@ -138,7 +138,7 @@ class Search:
                 f"{self.task} has {len(self.keys)} problems to search on; more than {CALIBRATED} are needed."
             )
 
-    def run(self, progress: Progress) -> Found:
+    def run(self, progress: Progress) -> SearchHistory:
         """To the end, from wherever the folder is."""
         self._claim()
         lock = Lock(self.workspace.out)
@@ -148,12 +148,12 @@ class Search:
         finally:
             lock.release()
 
-    def _search(self, progress: Progress) -> Found:
+    def _search(self, progress: Progress) -> SearchHistory:
         plan = rounds(len(self.candidates), self.finalists)
         progress.round(0, len(plan), len(self.candidates), CALIBRATED)
-        first, pace = self._calibrated(progress)
+        first, calibration = self._calibrated(progress)
         done, budget = [first], self.minutes * MINUTE
-        needed = least_seconds(first.shown, pace, self.finalists)
+        needed = least_seconds(first.shown, calibration, self.finalists)
         if needed > budget:
             raise BadRequest(
                 f"{self.minutes:g} minutes are too few for {len(self.candidates)} methods: give "
@@ -162,7 +162,7 @@ class Search:
         used = CALIBRATED
         left = list(self.candidates)
         for number, count in enumerate(plan, start=1):
-            so_far = Found(self.candidates, done, self.keys)
+            so_far = SearchHistory(self.candidates, done, self.keys)
             seen = {label: so_far.seen(label) for label in left}
             if len(left) > count:
                 left = survivors(seen, count, REFERENCE)
@@ -170,16 +170,16 @@ class Search:
             unseen = len(self.keys) - used
             if not unseen:
                 break
-            rest = budget - spent([each.shown for each in done], pace)
-            new = problems(seen, pace, rest, len(plan) - number + 1, unseen)
+            rest = budget - spent([each.shown for each in done], calibration)
+            new = problems(seen, calibration, rest, len(plan) - number + 1, unseen)
             progress.round(number, len(plan), len(left), new)
             keys = self.keys[used : used + new]
             arms = {label: self._arm(label, keys, progress)[0] for label in left}
             done.append(_round(arms, keys))
             used += new
-        return Found(self.candidates, done, self.keys)
+        return SearchHistory(self.candidates, done, self.keys)
 
-    def _calibrated(self, progress: Progress) -> tuple[Round, Pace]:
+    def _calibrated(self, progress: Progress) -> tuple[Round, Calibration]:
         keys, path = self.keys[:CALIBRATED], self.workspace.out / CALIBRATION
         arms, beside = {}, []
         for label in self.candidates:
@@ -198,8 +198,10 @@ class Search:
                 "workers": self._workers,
             }
             replace_json(path, found)
-        held = read_json(path)
-        return first, Pace(held["seconds_per_operation"], held["seconds_per_run"], held["workers"])
+        try:
+            return first, Calibration(**read_json(path))
+        except TypeError as error:
+            raise BadRun.beyond_repair(f"{path} is damaged: it holds no calibration") from error
 
     @property
     def _workers(self) -> int:

@@ -56,7 +56,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Declined:
     """A worker cannot do what it was asked, and neither could another."""
 
     worker: int
@@ -71,7 +71,7 @@ class Lost:
     reason: str
 
 
-News = Ready | Done | Refused | Lost
+News = Ready | Done | Declined | Lost
 
 
 class WorkerPool(Protocol):
@@ -154,7 +154,7 @@ class Dispatcher:
                 elif isinstance(news, Ready):
                     self._hired[news.worker].ready = True
                     self._hired[news.worker].false_starts = 0
-                elif isinstance(news, Refused):
+                elif isinstance(news, Declined):
                     raise ArcherError(news.reason)
                 elif isinstance(news, Lost):
                     self._replace(news, waiting, losses, tell)

@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from archer.errors import ArcherError, BadRequest
-from archer.runs.executors.dispatch import Done, Lost, News, Ready, Refused
+from archer.runs.executors.dispatch import Declined, Done, Lost, News, Ready
 from archer.runs.executors.worker import Item, Order, Worker
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class RayPool:
             self._heard.append(self._lost(worker, _reason(error)))
         else:
             if "refused" in message:
-                self._heard.append(Refused(worker, message["refused"]))
+                self._heard.append(Declined(worker, message["refused"]))
             elif key is None:
                 self._heard.append(Ready(worker))
             else:

@@ -20,7 +20,7 @@ from typing import IO, Any
 import torch
 
 from archer.machine.signals import signal_name
-from archer.runs.executors.dispatch import Done, Lost, News, Ready, Refused
+from archer.runs.executors.dispatch import Declined, Done, Lost, News, Ready
 from archer.runs.executors.worker import Item, Order
 
 COMMAND = (sys.executable, "-P", "-m", "archer.runs.executors.process")
@@ -41,7 +41,7 @@ class _Process:
         return self.handle.stdout.fileno()
 
 
-class Processes:
+class ProcessPool:
     """A worker pool of processes; on a machine with several accelerators each gets the next one."""
 
     kind = "processes"
@@ -118,7 +118,7 @@ class Processes:
 
 def _news(worker: int, message: dict[str, Any]) -> News:
     if "refused" in message:
-        return Refused(worker, message["refused"])
+        return Declined(worker, message["refused"])
     if "key" in message:
         return Done(worker, message["key"], message["record"], message["trace"])
     return Ready(worker)
