@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from cyclopts import App
@@ -21,12 +21,11 @@ from archer.cli import TERMINATED, app, main, output
 from archer.cli.whole import whole
 from archer.judge import Verdict
 from archer.pages.tables import Column, Table
-from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY
+from archer.runs.folder import MANIFEST, SUMMARY
 from archer.tasks import grading
 from archer.tasks.report import Report, Row
 from archer.terminal.glyphs import one_line
-from support.run_folders import SUMMARY_TEXT as HELD
-from support.run_folders import write_run
+from support.run_folders import SUMMARY_TEXT, rewrite_journal, write_run
 
 NUMBERS = ("2.7", "1e3", "0x10", "1_000", "", " 3", "nan", "inf", "-", "2,0", "٣", "9" * 30)
 
@@ -228,12 +227,15 @@ def strange_run(folder: Path) -> Path:
     identity["model"] |= {"dtype": STRANGE, "device": STRANGE, "files": {STRANGE: STRANGE}}
     manifest["circumstances"]["platform"] = f"{STRANGE}{folder.name}"
     (run / MANIFEST).write_text(json.dumps(manifest))
-    (run / SUMMARY).write_text(json.dumps(json.loads(HELD) | {"task": STRANGE, "method": STRANGE}))
-    lines = [json.loads(line) for line in (run / JOURNAL).read_text().splitlines()]
-    for line in lines:
-        line["id"] = f"{line['id']}{STRANGE}"
-        line |= {"completion": STRANGE} if "completion" in line else {"tier": STRANGE}
-    (run / JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run / SUMMARY).write_text(
+        json.dumps(json.loads(SUMMARY_TEXT) | {"task": STRANGE, "method": STRANGE})
+    )
+
+    def strange(record: dict[str, Any]) -> dict[str, Any]:
+        text = "completion" if "completion" in record else "tier"
+        return record | {"id": f"{record['id']}{STRANGE}", text: STRANGE}
+
+    rewrite_journal(run, strange)
     return run
 
 

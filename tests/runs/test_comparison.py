@@ -15,7 +15,7 @@ from archer.errors import BadRun
 from archer.runs.comparison import compare, open_run
 from archer.runs.conclusions import about_time, conclusion
 from archer.runs.folder import JOURNAL
-from support.run_folders import rewrite_journal, write_run
+from support.run_folders import replaced, rewrite_journal, write_run
 
 PAIRS = [(True, True)] * 5 + [(True, False)] * 2 + [(False, True)] * 7 + [(False, False)] * 6
 
@@ -105,7 +105,7 @@ def test_incomparable_runs_are_refused(tmp_path: Path, change: str, value: Any, 
 def test_other_prompts_of_the_same_model_are_refused(tmp_path: Path) -> None:
     first = write_run(tmp_path / "a", [True], [1.0])
     second = shutil.copytree(first, tmp_path / "b")
-    rewrite_journal(second, '"s0"', '"other"')
+    rewrite_journal(second, replaced('"s0"', '"other"'))
     with pytest.raises(BadRun, match="differ in prompt of problem 0"):
         compare(open_run(first), open_run(second))
 

@@ -34,6 +34,7 @@ from support.run_folders import (
     VERDICT,
     Record,
     grade,
+    replaced,
     rewrite_journal,
     sample,
     write_folder,
@@ -323,11 +324,11 @@ def test_any_field_of_a_report_may_be_strange(
 
 
 JOURNALS = {
-    "an id changed in sample and grade": (('"id":1', '"id":9'), "problems of one run only"),
+    "an id changed in sample and grade": (('"id": 1', '"id": 9'), "problems of one run only"),
     "another suite": (('"extended"', '"other"'), "suites of one run only: extended against other"),
-    "no time": (('"total":1.0', '"total":0'), None),
-    "hardly any time": (('"total":1.0', '"total":1e-300'), None),
-    "very much time": (('"total":1.0', '"total":1e308'), "seconds must be an object"),
+    "no time": (('"total": 1.0', '"total": 0'), None),
+    "hardly any time": (('"total": 1.0', '"total": 1e-300'), None),
+    "very much time": (('"total": 1.0', '"total": 1e308'), "seconds must be an object"),
 }
 
 
@@ -336,7 +337,7 @@ def test_journals_that_do_not_fit_each_other(tmp_path: Path, capsys: Capture, na
     (before, after), said = JOURNALS[name]
     first = write_run(tmp_path / "a", [True] * 3, [1.0] * 3)
     second = shutil.copytree(first, tmp_path / "b")
-    rewrite_journal(second, before, after)
+    rewrite_journal(second, replaced(before, after))
     for both in ((first, second), (second, first)):
         assert main(["compare", *map(str, both)]) == (0 if said is None else 2)
         shown = capsys.readouterr()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from archer.runs.folder import JOURNAL, MANIFEST
-from archer.runs.journal import Journal
+from archer.runs.journal import Journal, read_records
 from archer.runs.records import COUNTS
 
 Record = dict[str, Any]
@@ -104,11 +104,16 @@ def write_run(folder: Path, passes: list[bool], seconds: list[float], **changes:
     return write_folder(folder, records, manifest)
 
 
-def rewrite_journal(run: Path, before: str, after: str) -> None:
+def rewrite_journal(run: Path, change: Callable[[Record], Record]) -> None:
     """Other records with checksums that fit them."""
-    lines = (run / JOURNAL).read_text().replace(before, after).splitlines()
+    records = read_records(run / JOURNAL)
     (run / JOURNAL).unlink()
-    write_journal(run / JOURNAL, [json.loads(line) for line in lines])
+    write_journal(run / JOURNAL, map(change, records))
+
+
+def replaced(before: str, after: str) -> Callable[[Record], Record]:
+    """A record with another text in it."""
+    return lambda record: dict(json.loads(json.dumps(record).replace(before, after)))
 
 
 SUMMARY_TEXT = """\

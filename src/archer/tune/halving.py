@@ -4,9 +4,9 @@ In every round those who are left solve more problems, the same for all, and the
 With two aims nobody is simply worse than another: a candidate leaves the sooner the more clearly another one
 solves more of the same problems at no higher counted cost.
 
-Times enter by a `Calibration` that was measured once and recorded: it turns counted operations into seconds, so who
-goes on, and how many problems a round has, follow from what is recorded.  An interrupted search that is
-continued takes the same way.
+Times enter by a `Calibration` that was measured once and recorded: it turns counted operations into
+seconds, so who goes on, and how many problems a round has, follow from what is recorded.  An interrupted
+search that is continued takes the same way.
 """
 
 from __future__ import annotations
