@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from archer.passes.foresight import Foresight, kept_for
 from archer.passes.logits import RowLogits
+from archer.passes.reduction import Peaks, peaks_of
 from archer.policies.late import Late
 from archer.policies.surprise import MOST_NATS, Surprise
 from archer.results.step import Step
@@ -96,6 +97,23 @@ def test_surprise_decides_as_if_whole_logits_were_kept(
             row, *_ = step.logits.rows
             anchor = now
             chances = dict(zip(row.places, row.values.double().log_softmax(-1), strict=True))
+
+
+@pytest.mark.parametrize("method", ["archer-doubt", "saber+surprise:1.5"])
+def test_the_vocabulary_of_a_lone_request_is_reduced_once_a_pass(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the anchor expected and what the decoder places come of one reduction."""
+    reduced = []
+
+    def counting(values: torch.Tensor, mask: int | None) -> Peaks:
+        reduced.append(len(values))
+        return peaks_of(values, mask)
+
+    monkeypatch.setattr("archer.passes.logits.peaks_of", counting)
+    steps = walk(NETS[False], method, [[3, 1, 4, 1, 5]], length=12)
+    assert "full" in kinds(steps)
+    assert len(reduced) == sum(kind != "reused" for kind in kinds(steps))
 
 
 @pytest.mark.parametrize("decoder", DECODERS)

@@ -12,7 +12,7 @@ it would saturate at 1.0 and ties, not the rule, would pick the tokens to take b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any, Protocol
@@ -82,6 +82,8 @@ class RowLogits:
     """The columns, ascending, counted from the start of the response."""
     reduced: Reduced | None = None
     """The reduction, where it has been made and fetched already."""
+    _peaks: dict[int, Peaks] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By mask id, of which there is one: the reduction, once somebody has asked for it."""
 
     @cached_property
     def values(self) -> Tensor:
@@ -111,9 +113,13 @@ class RowLogits:
         return torch.tensor(self.places, dtype=torch.long, device=self.device)
 
     def peaks(self, mask: int) -> Peaks:
+        """The one reduction over the vocabulary, made once however many ask."""
         if self.reduced is not None:
             return self.reduced.peaks
-        return peaks_of(self.scores, mask) if isinstance(self.scores, Tensor) else self.scores.peaks
+        if mask not in self._peaks:
+            whole = isinstance(self.scores, Tensor)
+            self._peaks[mask] = peaks_of(self.scores, mask) if whole else self.scores.peaks
+        return self._peaks[mask]
 
     def entropy(self, peaks: Peaks) -> Tensor:
         """Float64[n]"""
@@ -244,7 +250,7 @@ class Logits:
 
     @cached_property
     def peaks(self) -> tuple[Peaks, ...]:
-        """One reduction per row, made once however many ask."""
+        """One reduction per row."""
         return tuple(row.peaks(self.mask) for row in self.rows)
 
     @cached_property
