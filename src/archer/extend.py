@@ -31,7 +31,7 @@ from archer.decoders.scheduled import Scheduled
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.layer_rule import Ruled
 from archer.passes.logits import Answers, Candidates, Logits
-from archer.passes.memory import Memory
+from archer.passes.memory import Memory, Notes
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import Archer, Eager, prompt_kept
 
@@ -51,6 +51,7 @@ __all__ = [
     "Ints",
     "Logits",
     "Memory",
+    "Notes",
     "Policy",
     "Prompt",
     "Reals",

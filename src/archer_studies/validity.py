@@ -67,14 +67,17 @@ def probe(request: RunRequest, arm: Arm, key: str, prompt: Sequence[int], stride
     method, model = stream.request.method, request.model
     seen = dict.fromkeys(Kind, 0)
     rows: list[Row] = []
+    age = 0
     for step in stream:
         call = step.calls[0]
         seen[call.kind] += 1
+        if call.kind is not Kind.REUSED:
+            age = 0 if call.kind is Kind.FULL else age + 1
         if (seen[call.kind] - 1) % stride:
             continue
         at: Row = {"problem": key, "update": step.before.updates[0] + 1}
         if call.kind is Kind.CACHED:
-            at |= {"distance": call.distance, "age": int(step.memory.age[0])}
+            at |= {"distance": call.distance, "age": age}
             rows.append({"part": "probe", **at, **compared(step, shadow(model, method, step))})
         elif call.kind is Kind.FULL:
             at |= {"distance": 0, "age": 0}

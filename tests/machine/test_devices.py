@@ -143,8 +143,8 @@ def test_the_host_reads_once_per_update(
 
     A rule that asks what an anchor expected reads that once more, for all rows together.
     """
-    for module in ("logits", "foresight"):
-        monkeypatch.setattr(f"archer.passes.{module}.to_host", packed)
+    for module in ("passes.logits", "policies.surprise"):
+        monkeypatch.setattr(f"archer.{module}.to_host", packed)
     monkeypatch.setattr("archer.passes.reduction._summits_at_hand", _summits_anywhere)
     loop, state = loop_of(backbone(), method, settings)
     loop.decoder.canvas(state)
@@ -288,8 +288,8 @@ def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
     made = build(method, {"length": LENGTH})
     loop = Loop(Transformer(model.network.shape, device=nowhere), made.decoder, made.policy)
     state = made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
-    for module in ("logits", "foresight"):
-        monkeypatch.setattr(f"archer.passes.{module}.to_host", unread)
+    for module in ("passes.logits", "policies.surprise"):
+        monkeypatch.setattr(f"archer.{module}.to_host", unread)
     steps = loop.steps(state)
     first, second = next(steps), next(steps)
     for step in (first, second):
@@ -311,6 +311,6 @@ def test_kept_keys_and_values_grow_with_the_formula_alone(rows: int) -> None:
         memory: Memory = step.memory
         store: Store = memory.store
         assert store.keys.nbytes + store.values.nbytes == 4 * numbers
-        assert memory.features == {}
+        assert store.features == {}
     addresses = {step.memory.store.keys.data_ptr() for step in steps}
     assert len(addresses) == 1

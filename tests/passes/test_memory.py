@@ -1,4 +1,4 @@
-"""What is remembered between passes, on hand-made canvases: anchor, age, distance, questions."""
+"""What is remembered between passes, on hand-made canvases: anchor, distance, questions, notes."""
 
 from __future__ import annotations
 
@@ -53,8 +53,6 @@ def test_a_blank_memory_has_no_anchor_and_knows_no_question() -> None:
     assert memory.same_question(asked).tolist() == [False, False]
     assert memory.logits == (None, None)
     assert memory.slots == (0, 1)
-    assert memory.passes == (0, 0)
-    assert memory.age.tolist() == [0, 0]
 
 
 @given(responses, responses, responses)
@@ -98,33 +96,17 @@ def test_a_full_pass_moves_the_anchor_of_its_rows_only() -> None:
     moved = canvas([1, 2, MASK, MASK], [1, 2, MASK, MASK])
     memory.note(moved, [True, True], [False, True])
     assert memory.distance(moved).tolist() == [2, 0]
-    assert memory.age.tolist() == [1, 0]
-    assert memory.passes == (2, 2)
 
 
 def test_a_row_that_did_not_run_keeps_everything() -> None:
     memory = seen_once([MASK] * 4, [MASK] * 4)
+    memory.notes = {"count": np.array([1, 1]), "pairs": np.array([[1, 2], [3, 4]])}
     moved = canvas([1, MASK, MASK, MASK], [1, MASK, MASK, MASK], block=(0, 2))
-    memory.note(moved, [True, False], [False, False])
+    notes = {"count": np.array([2, 2]), "pairs": np.array([[5, 6], [7, 8]])}
+    memory.note(moved, [True, False], [False, False], notes)
     assert memory.same_question(moved).tolist() == [True, False]
-    assert memory.age.tolist() == [1, 0]
-    assert memory.passes == (2, 1)
-    assert memory.block.tolist() == [[2, 4], [2, 6]]
-    assert memory.block_passes.tolist() == [1, 1]
-
-
-def test_passes_are_counted_per_block() -> None:
-    memory = seen_once([MASK] * 4)
-    counted, moved = [memory.block_passes.item()], []
-    for block in ((0, 4), (0, 2), (0, 2), (2, 4)):
-        asked = canvas([MASK] * 4, block=block)
-        moved.append(memory.in_new_block(asked).item())
-        memory.note(asked, [True], [False])
-        counted.append(memory.block_passes.item())
-    assert counted == [1, 2, 1, 2, 1]
-    assert moved == [False, True, False, True]
-    assert memory.passes == (5,)
-    assert memory.age.item() == 4
+    assert memory.notes["count"].tolist() == [2, 1]
+    assert memory.notes["pairs"].tolist() == [[5, 6], [3, 4]]
 
 
 def test_a_changed_prompt_token_is_another_question() -> None:
@@ -149,33 +131,34 @@ def test_selecting_rows_moves_no_keys_and_keeps_the_rows_apart() -> None:
     memory = seen_once([1, 2, 3, 4], [5, 6, 7, 8])
     memory.note(canvas([1] * 4, [1] * 4), [False, True], [False, False])
     memory.logits = (None, RowLogits(torch.ones(1, 3), (2,)))
-    memory.features = {"norm": torch.tensor([10.0, 20.0])}
+    memory.store.features["norm"] = torch.tensor([10.0, 20.0])
+    memory.notes = {"count": np.array([1, 2])}
     picked = memory.select([1])
     assert picked.store is memory.store
     assert picked.slots == (1,)
     assert picked.anchor[:, 2:].tolist() == [[5, 6, 7, 8]]
     assert picked.seen[:, 2:].tolist() == [[1] * 4]
-    assert (picked.age.item(), picked.passes, picked.block_passes.item()) == (1, (2,), 2)
+    assert picked.notes["count"].tolist() == [2]
     assert picked.anchored.tolist() == [True]
     assert picked.logits == memory.logits[1:]
-    assert picked.block.tolist() == [[2, 6]]
-    assert picked.features["norm"][picked.slots[0]] == 20.0
+    assert picked.store.features["norm"][picked.slots[0]] == 20.0
     assert picked.select([0]).slots == (1,)
 
 
 def test_a_clone_and_its_original_do_not_reach_each_other() -> None:
     memory = seen_once([MASK] * 4)
-    memory.features = {"norm": torch.zeros(1)}
+    memory.store.features["norm"] = torch.zeros(1)
+    memory.notes = {"count": np.array([1])}
     copy = memory.clone()
     memory.store.keys.fill_(1.0)
     memory.store.values.fill_(1.0)
-    memory.features["norm"].fill_(1.0)
-    memory.note(canvas([1, 2, 3, 4]), [True], [True])
+    memory.store.features["norm"].fill_(1.0)
+    memory.note(canvas([1, 2, 3, 4]), [True], [True], {"count": np.array([2])})
     memory.logits = (RowLogits(torch.zeros(1, 3), (0,)),)
     assert not copy.store.keys.any()
     assert not copy.store.values.any()
-    assert not copy.features["norm"].any()
+    assert not copy.store.features["norm"].any()
     assert copy.anchor[:, 2:].tolist() == [[MASK] * 4]
     assert copy.seen[:, 2:].tolist() == [[MASK] * 4]
-    assert copy.passes == (1,)
+    assert copy.notes["count"].tolist() == [1]
     assert copy.logits == (None,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,13 @@ from pydantic import ValidationError
 
 from archer.methods.catalogue import POLICIES
 from archer.passes.canvas import Canvas, Flags, Prompt
+from archer.passes.logits import Logits
 from archer.passes.memory import Memory, Store
+from archer.policies.base import Policy
+from archer.policies.blockwise import Dual
+from archer.policies.dllm import DllmCache, DllmRule
 from archer.policies.prompt_cache import Age, Archer, Eager
+from archer.policies.surprise import Surprise
 
 MASK = 9
 LENGTH = 4
@@ -33,16 +38,22 @@ def canvas(*responses: list[int]) -> Canvas:
     return Canvas.plain(Prompt.of(prompts, MASK), response, bounds, reads)
 
 
-def blank(asked: Canvas) -> Memory:
+def blank(policy: Policy, asked: Canvas) -> Memory:
     store = Store.empty(1, asked.rows, 1, asked.columns, 4, device=CPU, dtype=torch.float32)
-    return Memory.blank(store, asked)
+    return replace(Memory.blank(store, asked), notes=policy.start(asked))
 
 
-def anchored_at(*responses: list[int]) -> Memory:
+def note(policy: Policy, memory: Memory, asked: Canvas, ran: list[bool], full: list[bool]) -> None:
+    """Record a pass of a model to which all tokens are alike."""
+    logits = Logits.dense(torch.zeros(asked.rows, LENGTH, MASK + 1), MASK)
+    memory.note(asked, ran, full, policy.noted(asked, memory, np.array(full), logits))
+
+
+def anchored_at(policy: Policy, *responses: list[int]) -> Memory:
     """As after a first, full pass over these responses."""
     asked = canvas(*responses)
-    memory = blank(asked)
-    memory.note(asked, [True] * asked.rows, [True] * asked.rows)
+    memory = blank(policy, asked)
+    note(policy, memory, asked, [True] * asked.rows, [True] * asked.rows)
     return memory
 
 
@@ -63,7 +74,7 @@ def test_archer_refreshes_each_row_by_its_own_distance(
     a: list[int], b: list[int], anchor_a: list[int], anchor_b: list[int], radius: int
 ) -> None:
     """Invariants 12, 16: at a distance of K or more, and only then."""
-    memory = anchored_at(anchor_a, anchor_b)
+    memory = anchored_at(Archer(), anchor_a, anchor_b)
     asked = Archer(radius).recompute(canvas(a, b), memory)
     far = [
         sum(x != y for x, y in zip(now, then, strict=True)) >= radius
@@ -72,21 +83,41 @@ def test_archer_refreshes_each_row_by_its_own_distance(
     assert refreshed(asked) == far
 
 
-@pytest.mark.parametrize("policy", [Eager(), Archer(math.inf), Archer(1), Age(100)])
-def test_without_an_anchor_everything_is_computed(policy: Any) -> None:
+@pytest.mark.parametrize("policy", [*EVERY_POLICY, Archer(math.inf), Archer(1), Age(100)])
+def test_without_an_anchor_everything_is_computed(policy: Policy) -> None:
+    """Before the first pass, and after the weights have changed under it: nothing that is kept is used."""
     asked = canvas(START, START)
-    assert policy.recompute(asked, blank(asked)).all()
-    memory = anchored_at(START, START)
+    assert policy.recompute(asked, blank(policy, asked)).all()
+    memory = anchored_at(policy, START, START)
+    note(policy, memory, asked, [True, True], [False, False])
     memory.forget()
     assert policy.recompute(asked, memory).all()
+    if (inside := policy.inside_layers(memory)) is not None:
+        assert inside.full == (True, True)
+
+
+def test_dllm_counts_its_intervals_from_the_last_refresh_of_everything() -> None:
+    policy = DllmCache(prompt_interval=4, response_interval=2)
+    asked = canvas(START)
+    memory = blank(policy, asked)
+    found = []
+    for made in range(9):
+        if made == 6:
+            memory.forget()
+        inside = policy.inside_layers(memory)
+        assert isinstance(inside.rule, DllmRule)
+        found.append(inside.rule.due[0])
+        note(policy, memory, asked, [True], list(inside.full))
+    whole, response, neither = (True, True), (False, True), (False, False)
+    assert found == [whole, neither, response, neither, whole, neither, whole, neither, response]
 
 
 def test_eager_computes_everything_even_at_the_anchor() -> None:
-    assert Eager().recompute(canvas(START), anchored_at(START)).all()
+    assert Eager().recompute(canvas(START), anchored_at(Eager(), START)).all()
 
 
 def test_a_radius_of_one_refreshes_at_any_change_and_inf_at_none() -> None:
-    memory = anchored_at(START, START)
+    memory = anchored_at(Archer(), START, START)
     asked = canvas([1, MASK, MASK, MASK], START)
     assert refreshed(Archer(1).recompute(asked, memory)) == [True, False]
     gone = canvas([1, 2, 3, 4], [4, 3, 2, 1])
@@ -97,20 +128,20 @@ def test_a_radius_of_one_refreshes_at_any_change_and_inf_at_none() -> None:
 
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_age_counts_passes_and_ignores_the_response(every: int) -> None:
-    memory = anchored_at(START)
+    memory = anchored_at(Age(every), START)
     kinds = []
     for token in range(6):
         asked = canvas([token] * LENGTH if token % 2 else START)
         (full,) = refreshed(Age(every).recompute(asked, memory))
         kinds.append(full)
-        memory.note(asked, [True], [full])
+        note(Age(every), memory, asked, [True], [full])
     assert kinds == [(made % every) == 0 for made in range(1, 7)]
 
 
 def test_age_is_counted_per_row() -> None:
-    memory = anchored_at(START, START)
+    memory = anchored_at(Age(2), START, START)
     asked = canvas(START, START)
-    memory.note(asked, [True, False], [False, False])
+    note(Age(2), memory, asked, [True, False], [False, False])
     assert refreshed(Age(2).recompute(asked, memory)) == [True, False]
 
 
@@ -144,8 +175,9 @@ def test_only_policies_that_count_passes_forbid_reuse() -> None:
 @pytest.mark.parametrize("policy", EVERY_POLICY)
 def test_a_row_is_answered_by_itself_alone(policy: Any) -> None:
     """Invariant 20 at its root, for every policy in the table."""
-    memory = anchored_at(START, START, START)
-    memory.note(canvas([1, MASK, 3, MASK], START, START), [True, True, False], [False] * 3)
+    memory = anchored_at(policy, START, START, START)
+    moved = canvas([1, MASK, 3, MASK], START, START)
+    note(policy, memory, moved, [True, True, False], [False] * 3)
     asked = canvas([1, 2, 3, MASK], [MASK, 2, MASK, MASK], [1, 2, 3, 4])
     together = policy.recompute(asked, memory)
     assert together.dtype == np.bool_
@@ -157,24 +189,50 @@ def test_a_row_is_answered_by_itself_alone(policy: Any) -> None:
 
 @pytest.mark.parametrize("policy", EVERY_POLICY)
 def test_asking_changes_nothing(policy: Any) -> None:
-    memory = anchored_at(START)
+    memory = anchored_at(policy, START)
     asked = canvas([1, MASK, 3, MASK])
-    before = {
-        item.name: value.copy()
-        for item in fields(memory)
-        if isinstance(value := getattr(memory, item.name), np.ndarray)
-    }
+    before = {name: value.copy() for name, value in arrays(memory).items()}
     tokens = asked.tokens.copy()
     first = policy.recompute(asked, memory)
     first.fill(False)
     assert policy.recompute(asked, memory).any()
     assert np.array_equal(asked.tokens, tokens)
-    for name, value in before.items():
-        assert np.array_equal(getattr(memory, name), value), name
+    logits = Logits.dense(torch.zeros(1, LENGTH, MASK + 1), MASK)
+    for full in (False, True):
+        policy.noted(asked, memory, np.array([full]), logits)
+    assert arrays(memory).keys() == before.keys()
+    for name, value in arrays(memory).items():
+        assert np.array_equal(before[name], value), name
+
+
+def arrays(memory: Memory) -> dict[str, Any]:
+    """All that a memory holds of its rows, notes included."""
+    named = {item.name: getattr(memory, item.name) for item in fields(memory)}
+    return {**memory.notes, **{n: a for n, a in named.items() if isinstance(a, np.ndarray)}}
 
 
 @pytest.mark.parametrize("policy", EVERY_POLICY)
 def test_the_first_pass_computes_every_column(policy: Any) -> None:
     """Nothing stale, because nothing is there yet."""
     asked = canvas(START, [1, 2, MASK, MASK])
-    assert policy.recompute(asked, blank(asked)).all()
+    assert policy.recompute(asked, blank(policy, asked)).all()
+
+
+def test_passes_are_counted_per_block() -> None:
+    policy = Dual()
+    memory = anchored_at(policy, START)
+    found = []
+    for block in ((0, 4), (0, 2), (0, 2), (2, 4)):
+        asked = replace(canvas(START), block=np.array([block]) + 2)
+        found.append(policy.passes(asked, memory).item())
+        note(policy, memory, asked, [True], [False])
+    assert found == [1, 0, 1, 0]
+
+
+def test_rows_that_made_no_pass_keep_their_notes() -> None:
+    policy = Surprise()
+    memory = anchored_at(policy, START, START)
+    before = memory.select([1]).notes
+    note(policy, memory, canvas([1, 2, 3, 4], START), [True, False], [True, False])
+    for name, kept in memory.select([1]).notes.items():
+        assert np.array_equal(kept, before[name])

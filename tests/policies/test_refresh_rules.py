@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from archer.passes.foresight import Foresight, kept_for
-from archer.passes.logits import RowLogits
+from archer.passes.canvas import Canvas, Prompt
+from archer.passes.logits import Logits, RowLogits
+from archer.passes.memory import Memory, Store
 from archer.passes.reduction import Peaks, peaks_of
 from archer.policies.late import Late
-from archer.policies.surprise import MOST_NATS, Surprise
+from archer.policies.surprise import MOST_NATS, Surprise, kept_for, likeliest, nats_of
 from archer.results.step import Step
 from support.networks import backbone
 from support.pairs import walk
@@ -147,17 +149,17 @@ def test_what_is_kept_is_true_and_the_bound_is_a_bound(
 ) -> None:
     mask = 2
     row = RowLogits(torch.tensor(logits), tuple(range(len(logits))))
-    (seen,) = Foresight.of([(1, row)], mask, kept)
+    tokens, kept_nats = (each.numpy() for each in likeliest(row, mask, kept))
     chances = -row.values.double().log_softmax(-1).numpy()
-    assert (seen.tokens != mask).all()
+    assert (tokens != mask).all()
     for token in {0, 1, 3, 4, 5}:
-        found = seen.of_tokens(np.full(len(logits), token))
+        found = nats_of(np.full(len(logits), token), tokens, kept_nats)
         for at, nats in enumerate(found):
-            if token in seen.tokens[at]:
+            if token in tokens[at]:
                 assert nats == pytest.approx(chances[at, token], abs=1e-5)
             else:
                 assert nats <= chances[at, token] + 1e-5
-                assert nats >= math.log(seen.tokens.shape[1] + 1) - 1e-12
+                assert nats >= math.log(tokens.shape[1] + 1) - 1e-12
 
 
 @given(st.floats(0, MOST_NATS))
@@ -171,10 +173,18 @@ def test_the_usual_limits_need_one_token_per_column() -> None:
 
 
 def test_columns_that_the_anchor_did_not_read_are_unforeseen() -> None:
-    row = RowLogits(torch.zeros(2, 6), (0, 3))
-    (seen,) = Foresight.of([(1, row)], 5, 1)
-    nats = seen.of_tokens(np.zeros(4, dtype=np.int64))
-    assert np.isinf(nats).tolist() == [False, True, True, False]
+    """Nor is scratch, which stands behind the response, taken for a part of it."""
+    nothing = np.full((1, 4), 5)
+    canvas = Canvas.plain(
+        Prompt.of([[1]], 5), nothing, np.array([[0, 4]]), np.ones((1, 4), dtype=np.bool_)
+    )
+    store = Store.empty(1, 1, 1, 5, 2, device=torch.device("cpu"), dtype=torch.float32)
+    rule = Surprise()
+    memory = replace(Memory.blank(store, canvas), notes=rule.start(canvas))
+    logits = Logits([RowLogits(torch.zeros(3, 6), (0, 3, 4))], 5, 5)
+    notes = rule.noted(canvas, memory, np.array([True]), logits)
+    nats = nats_of(np.zeros((1, 4), dtype=np.int64), notes["tokens"], notes["nats"])
+    assert np.isinf(nats).tolist() == [[False, True, True, False]]
 
 
 def test_a_new_block_brings_tokens_that_no_anchor_foresaw() -> None:

@@ -56,7 +56,7 @@ class Slow(DllmCache):
     skips = False
 
     def inside_layers(self, memory: Memory) -> Ruled:
-        rows = len(memory.passes)
+        rows = len(memory.slots)
         return Ruled(ByIndex(self.ratio, ((True, True),) * rows, self.skips), (True,) * rows)
 
 

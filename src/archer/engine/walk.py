@@ -118,6 +118,8 @@ class Walk(Generic[State]):
         canvas = self._question(state)
         if memory is None:
             memory = Memory.blank(empty_store(loop.network, canvas.rows, canvas.columns), canvas)
+        if memory.author != loop.policy:
+            memory = replace(memory, notes=loop.policy.start(canvas), author=loop.policy)
         self.memory = memory
         self._limit = loop.decoder.limit(state.length)
         self._index = 0
@@ -227,8 +229,10 @@ class Walk(Generic[State]):
             logits = self._read(plan, answer)
             answered = self._clock.mark()
             after, decision = self._loop.decoder.step(state, logits)
+            if answer is not None:
+                self._note(plan, logits)
             self._pending = self._ask(after, self._question(after), logits.sound)
-            self._forget_logits()
+            self._keep_logits(logits)
             decided = self._clock.mark()
         calls = _calls(pending, plan, answer)
         finite = self._pending.finite
@@ -313,27 +317,30 @@ class Walk(Generic[State]):
         read = np.flatnonzero(canvas.reads[row]) - canvas.response.start
         return set(kept.places).issuperset(read.tolist())
 
-    def _forget_logits(self) -> None:
-        """Keep logits only of rows that ask the same again: they are as wide as the vocabulary."""
-        again = np.zeros_like(self._pending.same)
-        if not self._loop.policy.counts_passes:
-            again = self._pending.same
-        kept = zip(self.memory.logits, again.tolist(), strict=True)
-        self.memory.logits = tuple(row if same else None for row, same in kept)
-
     def _read(self, plan: _Plan, answer: Answer | None) -> Logits:
-        """Note the pass in the memory; the logits of every row, new or at hand."""
+        """The logits of every row, new or at hand."""
         memory, canvas = self.memory, self._pending.canvas
         fresh: dict[int, RowLogits] = {}
         if answer is not None:
             memory.copy_rows(plan.twins)
             fresh = answer.rows | {row: answer.rows[like] for row, like in plan.twins.items()}
-            full = [plan.layout.full[plan.twins.get(row, row)] for row in range(canvas.rows)]
-            memory.note(canvas, [row not in plan.reused for row in range(canvas.rows)], full)
         rows = [fresh.get(row, kept) for row, kept in enumerate(memory.logits)]
-        memory.logits = tuple(rows)
         answers = canvas.columns - canvas.response.start
         return Logits([row for row in rows if row is not None], answers, canvas.mask)
+
+    def _note(self, plan: _Plan, logits: Logits) -> None:
+        """Record the pass in the memory, with what the policy makes of it."""
+        memory, canvas = self.memory, self._pending.canvas
+        ran = [row not in plan.reused for row in range(canvas.rows)]
+        full = [plan.layout.full[plan.twins.get(row, row)] for row in range(canvas.rows)]
+        notes = self._loop.policy.noted(canvas, memory, np.array(full), logits)
+        memory.note(canvas, ran, full, notes)
+
+    def _keep_logits(self, logits: Logits) -> None:
+        """Keep logits only of rows that ask the same again: they are as wide as the vocabulary."""
+        again = self._pending.same & (not self._loop.policy.counts_passes)
+        kept = zip(logits.rows, again.tolist(), strict=True)
+        self.memory.logits = tuple(row if same else None for row, same in kept)
 
 
 def _calls(pending: Pending, plan: _Plan, answer: Answer | None) -> tuple[Call, ...]:

@@ -139,11 +139,11 @@ class OneRow:
         return None if rule is None else rule[None]
 
     def feature(self, name: str, layer: int, like: Tensor) -> Tensor:
-        memory, columns = self.share.part.memory, self.share.part.canvas.columns
-        if name not in memory.features:
-            size = (memory.store.keys.shape[1], self.shape.layers, columns, like.shape[-1])
-            memory.features[name] = like.new_zeros(size)
-        return memory.features[name][self.slot, layer, self.start :]
+        store, columns = self.share.part.memory.store, self.share.part.canvas.columns
+        if name not in store.features:
+            size = (store.keys.shape[1], self.shape.layers, columns, like.shape[-1])
+            store.features[name] = like.new_zeros(size)
+        return store.features[name][self.slot, layer, self.start :]
 
     def _kept(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values [KV, L, D] of this row."""

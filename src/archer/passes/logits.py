@@ -117,8 +117,9 @@ class RowLogits:
         if self.reduced is not None:
             return self.reduced.peaks
         if mask not in self._peaks:
-            whole = isinstance(self.scores, Tensor)
-            self._peaks[mask] = peaks_of(self.scores, mask) if whole else self.scores.peaks
+            scores = self.scores
+            made = peaks_of(scores, mask) if isinstance(scores, Tensor) else scores.peaks
+            self._peaks[mask] = made
         return self._peaks[mask]
 
     def entropy(self, peaks: Peaks) -> Tensor:

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archer.network.shape import Blocks
-from archer.passes.canvas import Canvas, Flags, Ints, Reals
-from archer.passes.foresight import Foresight
+from archer.passes.canvas import Canvas, Flags, Ints
 from archer.passes.logits import RowLogits
+
+Notes = Mapping[str, NDArray[Any]]
+"""What a policy remembers, by names of its own: arrays [B, ...], one line for each row."""
 
 
 class Mirror(Protocol):
@@ -36,6 +38,8 @@ class Store:
     """[layers, S, KV, L, D]"""
     mirror: Mirror | None = None
     """Told of copies, where other shards hold the other heads; passes they make themselves."""
+    features: dict[str, Tensor] = field(default_factory=dict)
+    """[S, layers, L, d] by name: outputs of layers, where a rule inside layers keeps some."""
 
     @classmethod
     def empty(
@@ -60,18 +64,24 @@ class Store:
         return Store(self.keys[:, :, :, :0].clone(), self.values[:, :, :, :0].clone())
 
     def clone(self) -> Store:
-        made = Store(self.keys.clone(), self.values.clone(), self.mirror)
+        features = {name: feature.clone() for name, feature in self.features.items()}
+        made = Store(self.keys.clone(), self.values.clone(), self.mirror, features)
         if self.mirror is not None:
             self.mirror.copied(made, self, None)
         return made
 
     def take(self, other: Store, slots: tuple[int, int] | None = None) -> None:
-        """Copy keys and values: of all slots, or into the first of `slots` what is in the second."""
+        """Copy all that is kept: of all slots, or into the first of `slots` what is in the second."""
         for own, theirs in ((self.keys, other.keys), (self.values, other.values)):
             if slots is None:
                 own.copy_(theirs)
             else:
                 own[:, slots[0]] = theirs[:, slots[1]]
+        for name, feature in other.features.items():
+            if slots is None:
+                self.features[name] = feature.clone()
+            else:
+                self.features[name][slots[0]] = feature[slots[1]]
         if self.mirror is not None:
             self.mirror.copied(self, other, slots)
 
@@ -89,22 +99,14 @@ class Memory:
     """[B, L]: tokens at the last pass that computed every column."""
     anchored: Flags
     """[B]: False before the first such pass and after `forget`."""
-    age: Ints
-    """[B]: passes since the anchor."""
-    passes: tuple[int, ...]
-    """Passes so far, per row."""
-    block: Ints
-    """[B, 2]: the block at the last pass."""
-    block_passes: Ints
-    """[B]: passes made in that block."""
     reached: Ints
     """[B]: one past the last column that the last pass could see; what lies behind was never computed."""
     logits: tuple[RowLogits | None, ...]
     """What each row's last pass returned, for a row that asks the same question again."""
-    features: dict[str, Tensor] = field(default_factory=dict)
-    """Named per-layer features of rules that keep some, by slot of the store; empty otherwise."""
-    foreseen: tuple[Foresight | None, ...] = ()
-    """What each row's anchor expected, for rules that ask; made when they first ask, empty otherwise."""
+    notes: Notes = field(default_factory=dict)
+    """What the policy remembers."""
+    author: object = None
+    """The policy whose notes these are: another one begins with notes of its own."""
 
     @classmethod
     def blank(cls, store: Store, canvas: Canvas) -> Memory:
@@ -117,10 +119,6 @@ class Memory:
             seen=nothing,
             anchor=nothing,
             anchored=zeros.astype(np.bool_),
-            age=zeros,
-            passes=(0,) * canvas.rows,
-            block=np.full_like(canvas.block, -1),
-            block_passes=zeros,
             reached=zeros,
             logits=(None,) * canvas.rows,
         )
@@ -131,7 +129,7 @@ class Memory:
         Always 0 where a prompt cache is exact: nothing that it keeps sees the response.
         """
         if canvas.exact:
-            return np.zeros_like(self.age)
+            return np.zeros(canvas.rows, dtype=np.int64)
         moved = canvas.placed() != self.anchor[:, canvas.response]
         distance: Ints = moved.sum(axis=1) * self.anchored
         return distance
@@ -154,83 +152,30 @@ class Memory:
         first = canvas.block_starts(missing.argmax(axis=1), canvas.attention.size)
         return (columns >= first[:, None]) & canvas.everything()
 
-    def masks_left(self, canvas: Canvas) -> Ints:
-        """[B]: response columns with nothing placed."""
-        left: Ints = (canvas.placed() == canvas.mask).sum(axis=1)
-        return left
-
-    def surprisal(self, canvas: Canvas, kept: int) -> Reals:
-        """[B]: nats that the tokens placed since the anchor carry under the anchor's own logits.
-
-        Of a token that is not among the `kept` likeliest of its column the least that it can carry is
-        counted.  0 where nothing was placed, inf where it is not known what the anchor expected.  Always 0
-        where a prompt cache is exact, as the distance.
-        """
-        if canvas.exact:
-            return np.zeros(canvas.rows)
-        self._foresee(canvas.mask, kept)
-        placed, before = canvas.placed(), self.anchor[:, canvas.response]
-        new = (placed != before) & (placed != canvas.mask)
-        total = np.zeros(canvas.rows)
-        for row in np.flatnonzero(new.any(axis=1)).tolist():
-            expected = self.foreseen[row]
-            if expected is None or expected.made != self._anchor_pass(row):
-                total[row] = np.inf
-            else:
-                total[row] = expected.of_tokens(placed[row])[new[row]].sum()
-        return total
-
-    def _foresee(self, mask: int, kept: int) -> None:
-        """Take down what anchors expected while their logits are at hand: until the next pass."""
-        found = list(self.foreseen or (None,) * len(self.slots))
-        new: dict[int, tuple[int, RowLogits]] = {}
-        for row, (expected, logits) in enumerate(zip(found, self.logits, strict=True)):
-            made = self._anchor_pass(row)
-            stale = expected is None or expected.made != made
-            if stale and logits is not None and self.anchored[row] and self.age[row] == 0:
-                new[row] = made, logits
-        if new:
-            for row, expected in zip(new, Foresight.of([*new.values()], mask, kept), strict=True):
-                found[row] = expected
-        self.foreseen = tuple(found)
-
-    def _anchor_pass(self, row: int) -> int:
-        """Which of the row's passes made its anchor."""
-        return self.passes[row] - int(self.age[row])
-
     def same_question(self, canvas: Canvas) -> Flags:
         """[B]: nothing the model would see has changed since the row's last pass."""
         same: Flags = (canvas.tokens == self.seen).all(axis=1) & self.anchored
         return same
 
-    def in_new_block(self, canvas: Canvas) -> Flags:
-        """[B]: the row has moved to another block since its last pass."""
-        moved: Flags = (canvas.block != self.block).any(axis=1)
-        return moved
+    def note(
+        self, canvas: Canvas, ran: Sequence[bool], full: Sequence[bool], notes: Notes | None = None
+    ) -> None:
+        """Record a pass over the rows that `ran`, of which the `full` ones computed every column.
 
-    def note(self, canvas: Canvas, ran: Sequence[bool], full: Sequence[bool]) -> None:
-        """Record a pass over the rows that `ran`, of which the `full` ones computed every column."""
-        self.passes = tuple(made + now for made, now in zip(self.passes, ran, strict=True))
-        in_block = self.block_passes + 1
-        if canvas.block.tobytes() != self.block.tobytes():
-            in_block = np.where(self.in_new_block(canvas), 1, in_block)
-        self.block_passes = _where(ran, in_block, self.block_passes)
-        self.block = _where(ran, canvas.block, self.block)
+        `notes` is what the policy makes of it; rows that did not run keep the ones they have.
+        """
+        for name, array in (notes or {}).items():
+            self.notes = {**self.notes, name: _where(ran, array, self.notes[name])}
         self.seen = _where(ran, canvas.tokens, self.seen)
         self.reached = _where(ran, canvas.horizon(), self.reached)
-        self.age = _where(ran, self.age + 1, self.age)
         if any(full):
             self.anchor = _where(full, canvas.tokens, self.anchor)
             self.anchored = _where(full, np.ones_like(self.anchored), self.anchored)
-            self.age = _where(full, np.zeros_like(self.age), self.age)
 
     def copy_rows(self, twins: Mapping[int, int]) -> None:
-        """Give rows the keys, values and features of others."""
+        """Give rows what the store holds of others."""
         for row, like in twins.items():
-            slots = self.slots[row], self.slots[like]
-            self.store.take(self.store, slots)
-            for feature in self.features.values():
-                feature[slots[0]] = feature[slots[1]]
+            self.store.take(self.store, (self.slots[row], self.slots[like]))
 
     def without_store(self) -> Memory:
         """The same without keys and values, which can be made again from the anchor."""
@@ -254,22 +199,14 @@ class Memory:
             seen=self.seen[chosen],
             anchor=self.anchor[chosen],
             anchored=self.anchored[chosen],
-            age=self.age[chosen],
-            passes=tuple(self.passes[row] for row in rows),
-            block=self.block[chosen],
-            block_passes=self.block_passes[chosen],
             reached=self.reached[chosen],
             logits=tuple(self.logits[row] for row in rows),
-            foreseen=tuple(self.foreseen[row] for row in rows if self.foreseen),
+            notes={name: array[chosen] for name, array in self.notes.items()},
         )
 
     def clone(self) -> Memory:
         """An independent copy: later passes of either side do not reach the other."""
-        return replace(
-            self,
-            store=self.store.clone(),
-            features={name: tensor.clone() for name, tensor in self.features.items()},
-        )
+        return replace(self, store=self.store.clone())
 
 
 def _where(rows: Sequence[bool], then: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
@@ -278,5 +215,5 @@ def _where(rows: Sequence[bool], then: NDArray[Any], otherwise: NDArray[Any]) ->
         return then
     if not any(rows):
         return otherwise
-    chosen = np.array(rows)
-    return np.where(chosen[:, None] if then.ndim > 1 else chosen, then, otherwise)
+    chosen = np.array(rows).reshape(-1, *(1,) * (then.ndim - 1))
+    return np.where(chosen, then, otherwise)

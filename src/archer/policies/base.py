@@ -9,11 +9,16 @@ from typing import ClassVar
 
 from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.layer_rule import Ruled
-from archer.passes.memory import Memory
+from archer.passes.logits import Logits
+from archer.passes.memory import Memory, Notes
 
 
 class Policy:
-    """Base of all policies: frozen dataclasses of settings.  What they remember lives in Memory, per row."""
+    """Base of all policies: frozen dataclasses of settings.
+
+    What one remembers from pass to pass are its notes: arrays with a line for each row, kept in the memory,
+    where they are selected, cloned and swapped with the rest.
+    """
 
     answers: ClassVar[Scope]
     """For which columns there are always logits; compared with what a decoder reads."""
@@ -37,6 +42,18 @@ class Policy:
         With guidance a row of the request is two of the canvas, and the answer for the first holds for both.
         """
         raise NotImplementedError
+
+    def start(self, canvas: Canvas) -> Notes:
+        """Its notes before the first pass; none where anchor and last pass are all it looks at."""
+        return {}
+
+    def noted(self, canvas: Canvas, memory: Memory, full: Flags, logits: Logits) -> Notes:
+        """Its notes after a pass, of which the rows in `full` [B] computed every column.
+
+        The memory is as it was before the pass, notes included.  Rows that made no pass keep the notes they
+        have, whatever is returned for them.
+        """
+        return memory.notes
 
     def inside_layers(self, memory: Memory) -> Ruled | None:
         """A rule that chooses rows inside each layer of the next pass; None where columns say it all."""

@@ -11,19 +11,13 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.passes.canvas import Canvas, Flags, Ints, Scope
+from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.memory import Memory
-from archer.policies.base import Policy
-
-
-def _pass_in_block(canvas: Canvas, memory: Memory) -> Ints:
-    """[B]: 0 for the first pass of a block."""
-    fresh = memory.in_new_block(canvas) | ~memory.anchored
-    return np.where(fresh, 0, memory.block_passes)
+from archer.policies.blockwise import PerBlock
 
 
 @dataclass(frozen=True)
-class DkvDecode(Policy):
+class DkvDecode(PerBlock):
     """Recompute what had nothing placed at the last pass: all masks, and tokens decoded since (the delay)."""
 
     answers = Scope.MASKS
@@ -34,13 +28,13 @@ class DkvDecode(Policy):
     """Everything at passes 0, 1 and every multiple of this within a block; 1 is eager decoding."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        index = _pass_in_block(canvas, memory)
+        index = self.passes(canvas, memory)
         everything: Flags = (index < 2) | (index % self.reload == 0)
         return canvas.masked_in(memory.seen) | canvas.scratch() | everything[:, None]
 
 
 @dataclass(frozen=True)
-class DkvGreedy(Policy):
+class DkvGreedy(PerBlock):
     """Recompute what is read next, what has just changed, and a window of masks around the former."""
 
     answers = Scope.RESPONSE
@@ -52,7 +46,7 @@ class DkvGreedy(Policy):
     """Neighbouring masks recomputed with each column that is read."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        everything: Flags = _pass_in_block(canvas, memory) % self.reload == 0
+        everything: Flags = self.passes(canvas, memory) % self.reload == 0
         read = canvas.reads | canvas.scratch()
         chosen = read | (canvas.tokens != memory.seen)
         masked = canvas.masked_in(memory.seen)

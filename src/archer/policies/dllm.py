@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated
 
+import numpy as np
 import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.layer_rule import LayerPieces, Local, RowInPass, Ruled
-from archer.passes.memory import Memory
+from archer.passes.logits import Logits
+from archer.passes.memory import Memory, Notes
 from archer.policies.base import Policy
 
 
@@ -40,10 +42,18 @@ class DllmCache(Policy):
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.everything()
 
+    def start(self, canvas: Canvas) -> Notes:
+        return {"passes": np.zeros(canvas.rows, dtype=np.int64)}
+
+    def noted(self, canvas: Canvas, memory: Memory, full: Flags, logits: Logits) -> Notes:
+        """Passes since everything was refreshed, that one included."""
+        return {"passes": np.where(full, 0, memory.notes["passes"]) + 1}
+
     def inside_layers(self, memory: Memory) -> Ruled:
+        passes = np.where(memory.anchored, memory.notes["passes"], 0)
         due = [
             (made % self.prompt_interval == 0, made % self.response_interval == 0)
-            for made in memory.passes
+            for made in passes.tolist()
         ]
         return Ruled(DllmRule(self.ratio, tuple(due)), tuple(all(both) for both in due))
 

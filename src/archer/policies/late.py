@@ -33,5 +33,5 @@ class Late(Policy):
     """The radius as a share of the masks that are left; at least 1 token, so 0 is eager decoding."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        radius = np.maximum(1.0, self.share * memory.masks_left(canvas))
+        radius = np.maximum(1.0, self.share * canvas.masked_in(canvas.tokens).sum(axis=1))
         return prompt_kept(canvas, memory, memory.distance(canvas) >= radius)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
 from archer.passes.canvas import Canvas, Flags, Scope
-from archer.passes.memory import Memory
+from archer.passes.logits import Logits
+from archer.passes.memory import Memory, Notes
 from archer.policies.base import Policy
 
 
@@ -75,6 +77,12 @@ class Age(Policy):
     every: Annotated[int, Field(ge=1)] = 8
     """Passes that one prompt cache serves, the one that makes it included; 1 is eager decoding."""
 
+    def start(self, canvas: Canvas) -> Notes:
+        return {"age": np.zeros(canvas.rows, dtype=np.int64)}
+
+    def noted(self, canvas: Canvas, memory: Memory, full: Flags, logits: Logits) -> Notes:
+        return {"age": np.where(full, 0, memory.notes["age"] + 1)}
+
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        refresh = (memory.age + 1 >= self.every) | ~memory.anchored
+        refresh = (memory.notes["age"] + 1 >= self.every) | ~memory.anchored
         return canvas.revisable() | (canvas.everything() & refresh[:, None])

@@ -13,9 +13,10 @@ from archer.network.group import Group
 from archer.network.network import Transformer
 from archer.passes.forward import Inputs, compute
 from archer.passes.layout import Plans
+from archer.passes.memory import Store
 from archer.shards.message import Message
 from archer.shards.one_shard import OneShard
-from archer.shards.orders import PASS, Kept, parts_of
+from archer.shards.orders import PASS, parts_of
 from archer.shards.pass_logits import PassLogits
 
 
@@ -26,7 +27,7 @@ class Follower(OneShard):
         super().__init__(group, vocabulary, mask)
         self.network = network
         self._plans = Plans(shift=False, device=network.device)
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[int, Store] = {}
         self._logits_of_passes: dict[int, PassLogits] = {}
 
     def follow(self, threads: int | None = None) -> None:
@@ -58,16 +59,11 @@ class Follower(OneShard):
     def _copy(self, fields: Any) -> None:
         target, source = self._under(fields["target"]), self._under(fields["source"])
         slots = fields["slots"]
-        target.store.take(source.store, None if slots is None else (slots[0], slots[1]))
-        for name, feature in source.features.items():
-            if slots is None:
-                target.features[name] = feature.clone()
-            else:
-                target.features[name][slots[0]] = feature[slots[1]]
+        target.take(source, None if slots is None else (slots[0], slots[1]))
 
-    def _under(self, number: Sequence[int]) -> Kept:
-        """What is kept under a store's number, made where it is new."""
+    def _under(self, number: Sequence[int]) -> Store:
+        """The store of a number, made where it is new."""
         name, slots, columns = number
         if name not in self._kept:
-            self._kept[name] = Kept(empty_store(self.network, slots, columns), {})
+            self._kept[name] = empty_store(self.network, slots, columns)
         return self._kept[name]

@@ -9,12 +9,11 @@ shard, under the number that the first one gave to the store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from archer.errors import BadRequest
 from archer.network.shape import AttentionKind, Blocks, Dense, PromptFirst
@@ -29,14 +28,6 @@ from archer.shards.message import Message
 PASS = "pass"
 OPTIONAL = ("positions", "visible")
 """Arrays of a canvas that may be missing."""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a shard keeps under the number of a store."""
-
-    store: Store
-    features: dict[str, Tensor]
 
 
 def order(parts: Sequence[Part], logits: int, number: Callable[[Store], list[int]]) -> Message:
@@ -64,9 +55,9 @@ def order(parts: Sequence[Part], logits: int, number: Callable[[Store], list[int
 
 
 def parts_of(
-    message: Message, kept: Callable[[Sequence[int]], Kept], plans: Plans
+    message: Message, kept: Callable[[Sequence[int]], Store], plans: Plans
 ) -> Iterator[Part]:
-    """The parts of a pass on this shard; `kept` finds or makes what is under a number."""
+    """The parts of a pass on this shard; `kept` finds or makes the store of a number."""
     arrays = iter(message.arrays)
     for fields in message.fields["parts"]:
         tokens, computed, scored = next(arrays), next(arrays), next(arrays)
@@ -78,7 +69,7 @@ def _part(
     fields: dict[str, Any],
     arrays: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
     given: dict[str, NDArray[Any]],
-    own: Kept,
+    store: Store,
     plans: Plans,
 ) -> Part:
     tokens, computed, scored = arrays
@@ -94,8 +85,7 @@ def _part(
     )
     frame = Frame.of(canvas, tuple(fields["slots"]), tuple(fields["running"]))
     layout = plans.plan(computed, scored, frame)
-    blank = Memory.blank(own.store, canvas)
-    memory = replace(blank, slots=frame.slots, features=own.features)
+    memory = replace(Memory.blank(store, canvas), slots=frame.slots)
     return Part(canvas, layout, memory, _rule(fields["rule"]))
 
 
