@@ -20,12 +20,12 @@ def run(argv: list[str]) -> int:
 
 WRONG = [
     (["--host", "0.0.0.0"], "no key protects the server"),
-    (["--queue", "0"], "--queue takes a whole number, at least 1, not 0"),
-    (["--max-length", "0"], "--max-length takes a whole number"),
-    (["--budget", "0"], "--budget takes a whole number"),
-    (["--drain", "inf"], "--drain takes a number of seconds"),
-    (["--timeout", "0"], "--timeout takes a number above 0"),
-    (["--memory", "nan"], "--memory takes a number above 0"),
+    (["--queue", "0"], "--queue should be greater than or equal to 1, not 0"),
+    (["--max-length", "0"], "--max-length should be greater than or equal to 1, not 0."),
+    (["--budget", "0"], "--budget should be greater"),
+    (["--drain", "inf"], "--drain should be a finite number, not inf"),
+    (["--timeout", "0"], "--timeout should be greater than 0, not 0.0"),
+    (["--memory", "nan"], "--memory should be a finite number, not nan"),
     (["--port", "99999"], "cannot listen at 127.0.0.1 port 99999"),
     (["--host", "no.such.host.example", "--without-key"], "cannot listen at no.such.host.example"),
 ]

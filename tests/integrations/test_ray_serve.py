@@ -21,7 +21,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import archer
 from archer.errors import BadRequest
-from archer.server.limits import Limits
 from conftest import REPOSITORY
 from runs.clusters import ENVIRONMENT, pids
 from server.contract import LENGTH, MESSAGES, PROMPT, check, check_async
@@ -43,22 +42,19 @@ def _imported() -> None:
 
 
 def settings(**fields: Any) -> Any:
-    from archer.integrations.ray_serve import Settings
+    from archer.integrations.ray_serve import RaySettings
 
-    return Settings.model_validate(fields)
+    return RaySettings.model_validate(fields)
 
 
 def test_settings_become_those_of_the_server() -> None:
     found = settings(memory=2, queue=3, replicas="2", page=False)
-    setup = found.setup()
-    assert setup.memory == 2 << 30
-    assert setup.limits.queue == 3
-    assert not setup.page
+    assert found.memory_bytes == 2 << 30
+    assert found.queue == 3
+    assert not found.page
     options = found.options()
     assert options["num_replicas"] == 2
-    assert options["max_ongoing_requests"] > setup.limits.queue, (
-        "the engine refuses, not the router"
-    )
+    assert options["max_ongoing_requests"] > found.queue, "the engine refuses, not the router"
     assert options["ray_actor_options"] == {"num_cpus": 1, "num_gpus": 0}
 
 
@@ -98,20 +94,20 @@ def test_dtypes_are_spelled_as_elsewhere() -> None:
 
 
 def test_options_are_the_same_wherever_they_are_written() -> None:
-    """On the command line, in a configuration file and in the server: names and defaults agree."""
+    """On the command line and in a configuration file: names and defaults agree."""
     from archer.cli.options import ModelOptions
     from archer.cli.serve import LimitOptions
-    from archer.integrations.ray_serve import Settings
+    from archer.integrations.ray_serve import RaySettings
     from archer.loading.source import Source
 
-    here = {name: field.default for name, field in Settings.model_fields.items()}
-    here_alone = {"replicas", "max_replicas", "target", "api_key_file", "without_key", "page"}
+    here = {name: field.default for name, field in RaySettings.model_fields.items()}
+    here_alone = {"replicas", "max_replicas", "target", "page", "preset", "api_key_file"}
+    here_alone.add("without_key")
     there = {each.name: each.default for each in fields(LimitOptions)}
     assert here.pop("source") == Source(ModelOptions().model)
     assert here.keys() - here_alone == there.keys()
     for name in here.keys() - here_alone:
         assert here[name] == there[name], name
-    assert settings().setup().limits == Limits()
 
 
 @pytest.mark.parametrize(("fields", "phrase"), WRONG, ids=str)
@@ -122,18 +118,18 @@ def test_what_makes_no_sense_is_refused(fields: dict[str, Any], phrase: str) -> 
 
 def test_a_key_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="cannot be read"):
-        settings(api_key_file=str(tmp_path / "gone")).setup()
+        settings(api_key_file=str(tmp_path / "gone")).hosted()
 
 
 def test_replicas_load_as_models_are_loaded_elsewhere() -> None:
     """Every field of a source is taken, and it arrives at a replica as it was given."""
-    from archer.integrations.ray_serve import Settings
+    from archer.integrations.ray_serve import RaySettings
 
     given = settings(
         model="x/y", revision="abc", dtype="bf16", quantize="int8", threads="2", compiled=True
     )
     assert (given.source.name, given.source.threads, given.source.compiled) == ("x/y", 2, True)
-    assert Settings.model_validate(given.model_dump(mode="json")) == given
+    assert RaySettings.model_validate(given.model_dump(mode="json")) == given
 
 
 def test_the_application_is_bound_without_a_cluster() -> None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from archer.model import Model
-from archer.server.lifecycle import Server, Setup
-from archer.server.limits import Limits
+from archer.server.lifecycle import Server
+from archer.server.settings import ServerSettings
 
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -135,11 +135,11 @@ def slow(length: int = 512, **fields: Any) -> dict[str, Any]:
     return chat(max_tokens=length, archer=extension, **fields)
 
 
-def bytes_for(model: Model, length: int) -> int:
-    """Memory for one row of this length and not for two."""
+def memory_for(model: Model, length: int) -> float:
+    """GiB for one row of this length and not for two."""
     shape = model.network.shape
     columns = len(model.encode(PROBLEM)) + length
-    return 4 * columns * 2 * shape.layers * shape.kv_heads * shape.head_dim * 3 // 2
+    return 4 * columns * 2 * shape.layers * shape.kv_heads * shape.head_dim * 3 / 2 / (1 << 30)
 
 
 def on_a_thread(work: Callable[[], T]) -> T:
@@ -165,12 +165,17 @@ def until(true: Callable[[], bool], seconds: float = PATIENCE) -> None:
         time.sleep(0.01)
 
 
+def settings(keys: tuple[str, ...] = (), **fields: Any) -> ServerSettings:
+    """With keys as if they had been read from a file."""
+    made = ServerSettings(**fields)
+    made.__dict__["keys"] = keys
+    return made
+
+
 @contextmanager
-def serving(
-    model: Model, *, keys: tuple[str, ...] = (), limits: Limits | None = None, **setup: Any
-) -> Iterator[Client]:
+def serving(model: Model, *, keys: tuple[str, ...] = (), **fields: Any) -> Iterator[Client]:
     """A server on a free port; ended without mercy."""
-    server = Server(lambda: model, Setup(port=0, keys=keys, limits=limits or Limits(), **setup))
+    server = Server(lambda: model, settings(keys, **fields), port=0)
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(server.run()))
     thread.start()

@@ -14,10 +14,11 @@ from fastapi import FastAPI
 
 from archer.errors import BadRequest
 from archer.model import Model
-from archer.server.access import PUBLIC, Access, check_binding, read_keys
+from archer.server.access import PUBLIC, Access, check_binding
 from archer.server.app import State, create_app
-from archer.server.lifecycle import Server, Setup
-from server.running import PROBLEM, chat, on_a_loop, serving
+from archer.server.lifecycle import Server
+from archer.server.settings import ServerSettings, read_keys
+from server.running import PROBLEM, chat, on_a_loop, serving, settings
 
 KEYS = ("a-key-of-good-length-1", "a-key-of-good-length-2")
 
@@ -142,11 +143,11 @@ async def test_bodies_are_bounded_and_announced_as_json() -> None:
 
 def test_binding_elsewhere_needs_a_key_or_a_word() -> None:
     with pytest.raises(BadRequest, match="Give a file of keys, or say that everybody may use it"):
-        check_binding("0.0.0.0", (), False)
-    check_binding("0.0.0.0", KEYS, False)
-    check_binding("0.0.0.0", (), True)
+        check_binding("0.0.0.0", ServerSettings())
+    check_binding("0.0.0.0", settings(KEYS))
+    check_binding("0.0.0.0", ServerSettings(without_key=True))
     for host in ("127.0.0.1", "::1", "localhost"):
-        check_binding(host, (), False)
+        check_binding(host, ServerSettings())
 
 
 def test_key_files(tmp_path: Path) -> None:
@@ -171,16 +172,16 @@ def test_an_address_that_is_taken(pocket: Model) -> None:
         serving(pocket) as client,
         pytest.raises(BadRequest, match="Choose another host or port"),
     ):
-        Server(lambda: pocket, Setup(port=client.port))
+        Server(lambda: pocket, ServerSettings(), port=client.port)
     with pytest.raises(BadRequest, match=r"cannot listen at 127\.0\.0\.1 port 99999"):
-        Server(lambda: pocket, Setup(port=99999))
+        Server(lambda: pocket, ServerSettings(), port=99999)
 
 
 def test_an_address_is_taken_before_the_model_is_loaded(pocket: Model) -> None:
-    first = Server(lambda: pocket, Setup(port=0))
+    first = Server(lambda: pocket, ServerSettings(), port=0)
     try:
         with pytest.raises(BadRequest, match="Choose another host or port"):
-            Server(lambda: pocket, Setup(port=first.port))
+            Server(lambda: pocket, ServerSettings(), port=first.port)
     finally:
         first._socket.close()
 

@@ -16,9 +16,9 @@ from archer.errors import ArcherError, BadModel
 from archer.model import Model
 from archer.server.access import PUBLIC
 from archer.server.hosted import Hosted
-from archer.server.lifecycle import Setup
+from archer.server.settings import ServerSettings
 from server.contract import check, check_async
-from server.running import chat, on_a_thread, until
+from server.running import chat, on_a_thread, settings, until
 
 KEY = "0123456789abcdef"
 
@@ -50,7 +50,7 @@ def expected_of(model: Model) -> str:
 
 
 def test_any_host_serves_the_same_application(pocket: Model) -> None:
-    application = Hosted(lambda: pocket, Setup())
+    application = Hosted(lambda: pocket, ServerSettings())
     with pytest.raises(ArcherError, match="does not run"):
         application.check()
     with hosted(application) as url:
@@ -66,12 +66,12 @@ def test_any_host_serves_the_same_application(pocket: Model) -> None:
 
 def test_without_a_key_only_names_of_this_machine_are_answered(pocket: Model) -> None:
     asked: dict[str, Any] = {"headers": {"host": "archer.example"}, "timeout": 60}
-    with hosted(Hosted(lambda: pocket, Setup())) as url:
+    with hosted(Hosted(lambda: pocket, ServerSettings())) as url:
         assert httpx.get(f"{url}/ready").status_code == 200
         assert httpx.get(f"{url}/ready", **asked).status_code == 403
-    with hosted(Hosted(lambda: pocket, Setup(without_key=True))) as url:
+    with hosted(Hosted(lambda: pocket, ServerSettings(without_key=True))) as url:
         assert httpx.get(f"{url}/ready", **asked).status_code == 200
-    with hosted(Hosted(lambda: pocket, Setup(keys=(KEY,)))) as url:
+    with hosted(Hosted(lambda: pocket, settings((KEY,)))) as url:
         assert "/ready" in PUBLIC
         assert httpx.get(f"{url}/ready", **asked).status_code == 200
         assert httpx.post(f"{url}/v1/chat/completions", json=chat(), **asked).status_code == 401
@@ -90,7 +90,7 @@ def test_a_model_that_cannot_be_loaded_is_told_to_the_host() -> None:
         async def startup() -> dict[str, str]:
             return {"type": "lifespan.startup"}
 
-        await Hosted(load, Setup())({"type": "lifespan"}, startup, told)
+        await Hosted(load, ServerSettings())({"type": "lifespan"}, startup, told)
 
     on_a_thread(lambda: asyncio.run(lives()))
     assert sent == [{"type": "lifespan.startup.failed", "message": "There is no such folder."}]

@@ -18,14 +18,13 @@ import openai
 import pytest
 
 from archer.model import Model
-from archer.server.limits import Limits
 from conftest import REPOSITORY
 from server.contract import LENGTH, check, check_async
 from server.running import (
     CHAT,
     PROBLEM,
     Client,
-    bytes_for,
+    memory_for,
     on_a_loop,
     serving,
     slow,
@@ -154,9 +153,9 @@ def test_other_refusals_are_the_exceptions_that_people_catch(client: Client) -> 
 
 
 def test_a_full_queue_and_deadlines_are_the_exceptions_that_people_catch(pocket: Model) -> None:
-    memory = bytes_for(pocket, 900)
-    limits = Limits(queue=1, queue_seconds=1.0, seconds=3.0)
-    with serving(pocket, limits=limits, memory=memory) as client, ThreadPoolExecutor(1) as pool:
+    short: dict[str, Any] = {"queue": 1, "queue_timeout": 1.0, "timeout": 3.0}
+    memory = memory_for(pocket, 900)
+    with serving(pocket, memory=memory, **short) as client, ThreadPoolExecutor(1) as pool:
         long: dict[str, Any] = {"model": "pocket@llada-confidence", "max_tokens": 900}
         with closing(client.raw(CHAT, slow(900))):
             until(lambda: client.metric("num_requests_running") == 1)
@@ -190,7 +189,7 @@ def test_the_python_of_the_page_about_serving_runs(
 
 
 def test_an_error_in_the_middle_of_a_stream_is_raised(pocket: Model) -> None:
-    with serving(pocket, limits=Limits(seconds=0.4)) as client:
+    with serving(pocket, timeout=0.4) as client:
         url = f"http://127.0.0.1:{client.port}/v1"
         with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
             stream = made.chat.completions.create(

@@ -18,8 +18,10 @@ PRESET = Preset.of(build("factor+dual", {"length": 32}), {})
 
 
 @pytest.fixture(scope="module")
-def served(pocket: Model) -> Iterator[Client]:
-    with serving(pocket, preset=PRESET) as client:
+def served(pocket: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    path = tmp_path_factory.mktemp("preset") / "p.json"
+    path.write_text(json.dumps(PRESET.as_dict()))
+    with serving(pocket, preset=path) as client:
         yield client
 
 

@@ -21,7 +21,6 @@ from schemathesis.specs.openapi.checks import (
 from archer.model import Model
 from archer.server import limits
 from archer.server.app import State, create_app
-from archer.server.limits import Limits
 from conftest import REPOSITORY
 from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, serving, until
 
@@ -196,7 +195,7 @@ def test_a_connection_that_says_nothing_is_closed(
 ) -> None:
     monkeypatch.setattr(limits, "HEADER_SECONDS", 0.2)
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
-    with serving(pocket, limits=Limits()) as client:
+    with serving(pocket) as client:
         for sent in (b"", HEAD[:30]):
             with socket.create_connection(
                 ("127.0.0.1", client.port), timeout=PATIENCE

@@ -19,10 +19,9 @@ from archer.engine.job import Job
 from archer.errors import ArcherError
 from archer.model import Model
 from archer.passes import forward
-from archer.server import lifecycle
+from archer.server import lifecycle, limits
 from archer.server.encoding import Encoder
-from archer.server.limits import Limits
-from server.running import CHAT, PROBLEM, TEXT, Client, bytes_for, chat, serving, slow, until
+from server.running import CHAT, PROBLEM, TEXT, Client, chat, memory_for, serving, slow, until
 
 Leaving = Callable[[Client], socket.socket]
 
@@ -120,7 +119,7 @@ def test_neighbours_of_a_client_that_leaves_say_the_same(pocket: Model, client: 
 def test_a_client_that_leaves_the_queue_is_gone_within_two_updates_and_never_run(
     pocket: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = bytes_for(pocket, 900)
+    memory = memory_for(pocket, 900)
     with serving(pocket, memory=memory) as client:
         engine, turns, found = client.server.state.ready().engine, Turns(client, monkeypatch), []
         first = begin(client, slow(900))
@@ -138,8 +137,7 @@ def test_a_client_that_leaves_the_queue_is_gone_within_two_updates_and_never_run
 
 
 def test_a_full_queue_refuses_at_once_and_says_when_to_come_again(pocket: Model) -> None:
-    limits = Limits(queue=2)
-    with serving(pocket, limits=limits, memory=bytes_for(pocket, 512)) as client:
+    with serving(pocket, queue=2, memory=memory_for(pocket, 512)) as client:
         connections = [begin(client, slow()), *(client.raw(CHAT, slow()) for _ in range(2))]
         until(lambda: client.metric("num_requests_waiting") == 2)
         began = time.monotonic()
@@ -158,7 +156,7 @@ def test_several_prompts_wait_together_or_not_at_all(pocket: Model) -> None:
     def several(count: int) -> dict[str, Any]:
         return {"model": "pocket", "prompt": [[5, 6]] * count, "max_tokens": 4}
 
-    with serving(pocket, limits=Limits(queue=4), memory=bytes_for(pocket, 512)) as client:
+    with serving(pocket, queue=4, memory=memory_for(pocket, 512)) as client:
         assert client.post(TEXT, several(4)).status == 200, "nothing else is there"
         accepted = client.metric("requests_accepted_total")
         many = client.post(TEXT, several(5))
@@ -174,8 +172,7 @@ def test_several_prompts_wait_together_or_not_at_all(pocket: Model) -> None:
 
 
 def test_more_samples_than_a_key_may_have_running_are_refused(pocket: Model) -> None:
-    limits = Limits(rows_per_key=2)
-    with serving(pocket, keys=("a-key-of-this-server",), limits=limits) as client:
+    with serving(pocket, keys=("a-key-of-this-server",), rows_per_key=2) as client:
         refused = client.ask(n=3, temperature=1, max_tokens=4)
         assert refused.status == 400
         assert "n = 3" in refused.json["error"]["message"]
@@ -186,7 +183,7 @@ def test_more_samples_than_a_key_may_have_running_are_refused(pocket: Model) -> 
 def test_times_count_from_the_first_byte_and_not_from_the_queue(
     pocket: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(pocket, limits=Limits(queue_seconds=0.2)) as client:
+    with serving(pocket, queue_timeout=0.2) as client:
         alone = Encoder._alone
 
         def takes_its_time(self: Encoder, prompt: Any) -> list[int]:
@@ -203,8 +200,7 @@ def test_times_count_from_the_first_byte_and_not_from_the_queue(
 
 
 def test_deadlines_in_the_queue_and_while_running(pocket: Model) -> None:
-    limits = Limits(queue_seconds=0.3, seconds=1.5)
-    with serving(pocket, limits=limits, memory=bytes_for(pocket, 512)) as client:
+    with serving(pocket, queue_timeout=0.3, timeout=1.5, memory=memory_for(pocket, 512)) as client:
         running = client.raw(CHAT, slow())
         until(lambda: client.metric("num_requests_running") == 1)
         waited = client.post(CHAT, slow())
@@ -224,17 +220,21 @@ def test_a_reader_that_does_not_read_is_left_behind(
     pocket: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "UNREAD_BYTES", 4096)
-    limits = Limits(slow_seconds=0.3, backlog=16)
     body = slow(64, n=8, temperature=1, stream=True, archer={"stream_mode": "provisional"})
-    with serving(pocket, limits=limits) as client:
+    monkeypatch.setattr(limits, "SLOW_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "BACKLOG", 16)
+    with serving(pocket) as client:
         with closing(client.raw(CHAT, body, receive=4096)):
             until(lambda: client.metric("requests_cancelled_total") == 1)
             until(client.idle)
         assert client.ask(max_tokens=4).status == 200
 
 
-def test_a_silent_stream_says_that_it_is_alive(pocket: Model) -> None:
-    with serving(pocket, limits=Limits(alive_seconds=0.05)) as client:
+def test_a_silent_stream_says_that_it_is_alive(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ALIVE_SECONDS", 0.05)
+    with serving(pocket) as client:
         body = chat(stream=True, max_tokens=128, archer={"method": "saber"})
         reply = client.post(CHAT, body)
     assert b": keep-alive\n\n" in reply.body

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from archer.model import Model
-from archer.server.limits import Limits
+from archer.server.settings import ServerSettings
 from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, slow, until
 from support.processes import end
 
 SECRET = "a prompt that nobody may read in a log"
-DRAIN = Limits().drain_seconds
+DRAIN = ServerSettings().drain
 """Who ends sooner has not waited for anything."""
 STARTING = 180.0
 """Seconds in which a busy machine has imported torch and loaded the model."""
@@ -153,8 +153,8 @@ def load():
     while True:
         found = torch.nn.functional.linear(found, found)
 class Loading(lifecycle.Server):
-    def __init__(self, _, setup):
-        super().__init__(load, setup)
+    def __init__(self, _, *how):
+        super().__init__(load, *how)
         print(f"listens at {self.url} ", flush=True)
 lifecycle.Server = Loading
 raise SystemExit(main())

@@ -14,7 +14,6 @@ from archer.decoders.wino import Wino
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model
 from archer.results.trace import End, Start, Update, updates
-from archer.server.limits import Limits
 from server.running import CHAT, PROBLEM, TEXT, Client, chat, serving
 
 SHORT = 16
@@ -466,7 +465,7 @@ def test_other_addresses_and_verbs_are_refused_in_the_same_form(client: Client) 
 
 
 def test_a_server_without_its_page(pocket: Model) -> None:
-    with serving(pocket, page=False, limits=Limits(length=8)) as client:
+    with serving(pocket, page=False, max_length=8) as client:
         assert client.get("/").status == 404
         assert client.ask(max_tokens=8).status == 200
         assert client.ask(max_tokens=9).status == 400

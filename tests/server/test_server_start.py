@@ -16,7 +16,8 @@ from archer.errors import ArcherError, BadRequest, PassFailed
 from archer.model import Model, load
 from archer.server import lifecycle
 from archer.server.app import State
-from archer.server.lifecycle import Server, Setup, open_serving
+from archer.server.lifecycle import Server, open_serving
+from archer.server.settings import ServerSettings
 from server.running import CHAT, PATIENCE, Client, slow, until
 from support.folders import make_llada
 
@@ -55,7 +56,7 @@ def test_told_to_stop_while_the_model_loads(pocket: Model) -> None:
         return pocket
 
     before = threading.active_count()
-    server = Server(load, Setup(port=0))
+    server = Server(load, ServerSettings(), port=0)
     thread, ended = running(server)
     try:
         assert began.wait(PATIENCE)
@@ -74,7 +75,7 @@ def test_told_to_stop_while_the_model_loads(pocket: Model) -> None:
 
 
 def test_an_engine_that_ends_by_itself_ends_the_server(pocket: Model) -> None:
-    server = Server(lambda: pocket, Setup(port=0))
+    server = Server(lambda: pocket, ServerSettings(), port=0)
     thread, ended = running(server)
     until(lambda: server.state.serving is not None)
     client = Client(server)
@@ -105,7 +106,7 @@ def test_an_engine_that_ends_by_itself_ends_the_server(pocket: Model) -> None:
 
 
 def test_a_server_whose_engine_does_not_run_is_not_ready(pocket: Model) -> None:
-    server = Server(lambda: pocket, Setup(port=0))
+    server = Server(lambda: pocket, ServerSettings(), port=0)
     thread, _ = running(server)
     until(lambda: server.state.serving is not None)
     client = Client(server)
@@ -127,15 +128,15 @@ def test_what_cannot_be_opened_leaves_no_thread_behind(
 ) -> None:
     before = threads()
     with pytest.raises(BadRequest, match="has no tokenizer"):
-        open_serving(load(make_llada(tmp_path), device="cpu"), Setup(), State())
+        open_serving(load(make_llada(tmp_path), device="cpu"), ServerSettings(), State())
     with monkeypatch.context() as patched:
         patched.setattr(lifecycle, "first_update", late)
         with pytest.raises(ArcherError, match="told not to"):
-            open_serving(pocket, Setup(budget=64), State())
+            open_serving(pocket, ServerSettings(budget=64), State())
     with monkeypatch.context() as patched:
         patched.setattr(Engine, "start", late)
         with pytest.raises(ArcherError, match="told not to"):
-            open_serving(pocket, Setup(budget=64), State())
+            open_serving(pocket, ServerSettings(budget=64), State())
     assert threads() == before
 
 
@@ -155,7 +156,7 @@ def test_a_first_update_that_takes_too_long_is_told(
     before = threads()
     try:
         with pytest.raises(ArcherError, match=r"first update within 0\.01 s"):
-            open_serving(pocket, Setup(budget=64), State())
+            open_serving(pocket, ServerSettings(budget=64), State())
     finally:
         held.set()
     until(lambda: threads() <= before)

@@ -14,7 +14,8 @@ import pytest
 
 from archer.errors import ShardLost
 from archer.model import Model, load
-from archer.server.lifecycle import Server, Setup
+from archer.server.lifecycle import Server
+from archer.server.settings import ServerSettings
 from archer.shards.leader import Leader
 from archer.shards.processes import Processes
 from support.folders import make_llada
@@ -39,7 +40,7 @@ def test_a_server_over_shards(tmp_path: Path) -> None:
         loaded.append(load(folder, shards=2, **given))
         return loaded[0]
 
-    server = Server(load_shared, Setup(port=0, budget=64))
+    server = Server(load_shared, ServerSettings(budget=64), port=0)
     raised: list[BaseException] = []
 
     def run() -> None:

@@ -23,6 +23,7 @@ IN_A_SHELL = {
     "chat=False": "--raw",
     "allow_special=True": "--allow-special",
     "such as [5, 7, 9]": "such as --prompt-ids 5,7,9",
+    "raise max_length": "raise --max-length",
     "Give a file of keys": "Give --api-key-file FILE",
     "say that everybody may use it without a key": "say --without-key if everybody may use it",
 }

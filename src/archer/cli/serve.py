@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 from cyclopts import Parameter
+from pydantic import ValidationError
 
 from archer.cli.extras import SERVE, require
 from archer.cli.options import ModelOptions
 from archer.cli.whole import MaybeWhole, Whole
 from archer.errors import BadRequest
-
-if TYPE_CHECKING:
-    from archer.methods.presets import Preset
+from archer.server.settings import ServerSettings
 
 DEFAULT_MODEL = ModelOptions()
-MOST = 1e9
-"""Seconds or GiB that anybody means."""
+DEFAULT = ServerSettings()
 
 
 @Parameter(name="*", group="Address")
@@ -45,21 +43,21 @@ class AddressOptions:
 class LimitOptions:
     """How much the server takes on, and for how long."""
 
-    budget: MaybeWhole = None
+    budget: MaybeWhole = DEFAULT.budget
     """Columns per pass; measured at the start."""
-    memory: float | None = None
+    memory: float | None = DEFAULT.memory
     """GiB for running requests; half of what is free at the start."""
-    max_length: Whole = 1024
+    max_length: Whole = DEFAULT.max_length
     """The most tokens in a response."""
-    queue: Whole = 64
+    queue: Whole = DEFAULT.queue
     """The most prompts that may wait."""
-    queue_timeout: float = 60.0
+    queue_timeout: float = DEFAULT.queue_timeout
     """The longest that a request may wait, in seconds."""
-    timeout: float = 600.0
+    timeout: float = DEFAULT.timeout
     """The longest from arrival to the last token, in seconds."""
-    rows_per_key: Whole = 16
+    rows_per_key: Whole = DEFAULT.rows_per_key
     """Responses that one key may have running at a time."""
-    drain: float = 30.0
+    drain: float = DEFAULT.drain
     """Seconds for running requests to finish when the server is told to stop."""
 
 
@@ -79,34 +77,19 @@ def serve(
     Parameters
     ----------
     preset
-        File of `archer tune`: how requests are decoded that name no method; archer with its defaults.
+        File of `archer tune`: decodes requests that name no method; archer-doubt without it.
     """
     require("The server", SERVE, "serve")
-    _check(limits)
-    chosen = None if preset is None else _preset(preset, limits.max_length)
-    from archer.server.access import read_keys
-    from archer.server.lifecycle import Server, Setup
-    from archer.server.limits import Limits
-
-    setup = Setup(
-        host=address.host,
-        port=address.port,
-        keys=() if address.api_key_file is None else read_keys(address.api_key_file),
+    settings = _settings(
+        **asdict(limits),
+        api_key_file=address.api_key_file,
         without_key=address.without_key,
         page=not address.no_page,
-        budget=limits.budget,
-        memory=None if limits.memory is None else int(limits.memory * (1 << 30)),
-        limits=Limits(
-            length=limits.max_length,
-            queue=limits.queue,
-            queue_seconds=limits.queue_timeout,
-            seconds=limits.timeout,
-            rows_per_key=limits.rows_per_key,
-            drain_seconds=limits.drain,
-        ),
-        preset=chosen,
+        preset=preset,
     )
-    server = Server(model.load, setup)
+    from archer.server.lifecycle import Server
+
+    server = Server(model.load, settings, address.host, address.port)
     code = server.run()
     if server.still_loading:
         _end_here(code)
@@ -120,29 +103,11 @@ def _end_here(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _preset(path: Path, longest: int) -> Preset:
-    from archer.methods.presets import open_preset
-
-    found = open_preset(path)
-    length = found.settings.get("length", 0)
-    if length > longest:
-        raise BadRequest(
-            f"The preset {path} asks for responses of {length} tokens, and {longest} are allowed: raise "
-            "--max-length."
-        )
-    return found
-
-
-def _check(limits: LimitOptions) -> None:
-    for name in ("budget", "max_length", "queue", "rows_per_key"):
-        value = getattr(limits, name)
-        if value is not None and value < 1:
-            option = name.replace("_", "-")
-            raise BadRequest(f"--{option} takes a whole number, at least 1, not {value}.")
-    for name in ("memory", "queue_timeout", "timeout"):
-        value = getattr(limits, name)
-        if value is not None and not 0 < value <= MOST:
-            option = name.replace("_", "-")
-            raise BadRequest(f"--{option} takes a number above 0, not {value}.")
-    if not 0 <= limits.drain < float("inf"):
-        raise BadRequest(f"--drain takes a number of seconds, not {limits.drain}.")
+def _settings(**options: Any) -> ServerSettings:
+    try:
+        return ServerSettings(**options)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        option = str(fault["loc"][0]).replace("_", "-")
+        needed = fault["msg"].removeprefix("Input ")
+        raise BadRequest(f"--{option} {needed}, not {fault['input']}.") from error

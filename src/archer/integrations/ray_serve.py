@@ -9,54 +9,38 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from ray import serve
 from ray.serve import Application
 
 from archer.errors import BadRequest
 from archer.loading.source import Source
 from archer.model import load_here
-from archer.server.access import read_keys
 from archer.server.hosted import Hosted
-from archer.server.lifecycle import Setup
-from archer.server.limits import CONNECTIONS, Limits
+from archer.server.limits import CONNECTIONS
+from archer.server.settings import Count, ServerSettings
 
 HEALTH_SECONDS = 5.0
 """Between two looks at a replica; a dead process is noticed at once, this finds an engine that has ended."""
 
-MOST = 1e9
-"""Seconds or GiB that anybody means."""
 
+class RaySettings(ServerSettings):
+    """What `serve run` and a configuration file may say: the server's settings, its model and its replicas.
 
-class Settings(BaseModel):
-    """What `serve run` and a configuration file may say: fields of `Source` and options of `archer serve`."""
+    Key files and presets are read on every replica's machine.
+    """
 
-    model_config = ConfigDict(extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+    model_config = ConfigDict(protected_namespaces=())
 
     source: Source = Source("pocket")
     """Of every replica; its fields stand beside the others.  `cuda` makes Ray give each a card of its own."""
-    replicas: int = Field(1, ge=1)
+    replicas: Count = 1
     """How many, or the least where `max_replicas` says that it may be more."""
-    max_replicas: int | None = Field(None, ge=1)
+    max_replicas: Count | None = None
     target: float = Field(8.0, gt=0)
     """Requests per replica that autoscaling aims at."""
-    budget: int | None = Field(None, ge=1)
-    memory: float | None = Field(None, gt=0, le=MOST)
-    """GiB for running requests of a replica."""
-    max_length: int = Field(1024, ge=1)
-    queue: int = Field(64, ge=1)
-    queue_timeout: float = Field(60.0, gt=0, le=MOST)
-    timeout: float = Field(600.0, gt=0, le=MOST)
-    rows_per_key: int = Field(16, ge=1)
-    drain: float = Field(30.0, ge=0, le=MOST)
-    api_key_file: Path | None = None
-    """Read on every replica's machine."""
-    without_key: bool = False
-    """Answer to every name although there is no key: where something in front decides who may ask."""
-    page: bool = True
 
     @model_validator(mode="before")
     @classmethod
@@ -88,34 +72,16 @@ class Settings(BaseModel):
         return source
 
     @model_validator(mode="after")
-    def _check_replicas(self) -> Settings:
+    def _check_replicas(self) -> RaySettings:
         if self.max_replicas is not None and self.max_replicas < self.replicas:
             raise ValueError(
                 f"max_replicas is {self.max_replicas} and replicas, the least, is {self.replicas}."
             )
         return self
 
-    def setup(self) -> Setup:
-        """The same for the server."""
-        return Setup(
-            keys=() if self.api_key_file is None else read_keys(self.api_key_file),
-            without_key=self.without_key,
-            page=self.page,
-            budget=self.budget,
-            memory=None if self.memory is None else int(self.memory * (1 << 30)),
-            limits=Limits(
-                length=self.max_length,
-                queue=self.queue,
-                queue_seconds=self.queue_timeout,
-                seconds=self.timeout,
-                rows_per_key=self.rows_per_key,
-                drain_seconds=self.drain,
-            ),
-        )
-
     def hosted(self) -> Hosted:
         """The application of one replica; its model is loaded when it is opened."""
-        return Hosted(partial(load_here, self.source), self.setup())
+        return Hosted(partial(load_here, self.source), self)
 
     def options(self) -> dict[str, Any]:
         """What Ray Serve is told about the replicas.
@@ -152,7 +118,7 @@ class Replica:
     """One server in the cluster; Ray gives it requests and asks how it is."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._hosted = Settings.model_validate(settings).hosted()
+        self._hosted = RaySettings.model_validate(settings).hosted()
 
     async def __serve_build_asgi_app__(self) -> Hosted:
         await self._hosted.open()
@@ -163,8 +129,8 @@ class Replica:
 
 
 def app(arguments: dict[str, Any]) -> Application:
-    """The application as `serve run` and configuration files name it; `Settings` are its arguments."""
-    settings = Settings.model_validate(arguments)
+    """The application as `serve run` and configuration files name it; `RaySettings` are its arguments."""
+    settings = RaySettings.model_validate(arguments)
     deployment = serve.deployment(serve.ingress()(Replica)).options(**settings.options())
     made: Application = deployment.bind(settings.model_dump(mode="json"))
     return made

@@ -16,11 +16,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from archer.errors import BadRequest
 from archer.server.refusals import Refusal, unexpected
+from archer.server.settings import ServerSettings
 
 PUBLIC = frozenset({"/", "/health", "/ready"})
 """Without a key: the page, which knows nothing by itself, and the signs of life."""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-SHORTEST_KEY = 16
 HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -30,29 +30,9 @@ HEADERS: Mapping[str, str] = {
 log = logging.getLogger("archer")
 
 
-def read_keys(path: Path) -> tuple[str, ...]:
-    """One key per line; empty lines and lines that begin with # are left out."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadRequest(f"The key file {str(path)!r} cannot be read: {reason}.") from error
-    keys = tuple(
-        line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")
-    )
-    if not keys:
-        raise BadRequest(f"The key file {str(path)!r} holds no key. Write one per line.")
-    if any(len(key) < SHORTEST_KEY or not key.isascii() or " " in key for key in keys):
-        raise BadRequest(
-            f"A key in {str(path)!r} is shorter than {SHORTEST_KEY} characters or is not plain ASCII. "
-            "`openssl rand -hex 24` makes a good one."
-        )
-    return keys
-
-
-def check_binding(host: str, keys: Sequence[str], without_key: bool) -> None:
+def check_binding(host: str, settings: ServerSettings) -> None:
     """Refuse to be open to others by mistake."""
-    if host not in LOOPBACK and not keys and not without_key:
+    if host not in LOOPBACK and not settings.keys and not settings.without_key:
         raise BadRequest(
             f"The address {host!r} can be reached from other machines, and no key protects the server. "
             "Give a file of keys, or say that everybody may use it without a key."

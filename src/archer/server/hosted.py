@@ -15,7 +15,8 @@ from starlette.types import Receive, Scope, Send
 from archer.errors import ArcherError
 from archer.server.access import Access
 from archer.server.app import State, create_app
-from archer.server.lifecycle import Setup, open_serving
+from archer.server.lifecycle import open_serving
+from archer.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from archer.model import Model
@@ -24,17 +25,20 @@ if TYPE_CHECKING:
 class Hosted:
     """An ASGI application; opened by whoever made it, or by the host's lifespan, which also closes it."""
 
-    def __init__(self, load: Callable[[], Model], setup: Setup) -> None:
-        """Without keys it answers only to names of this machine, unless `setup.without_key`."""
-        self._load, self._setup = load, setup
+    def __init__(self, load: Callable[[], Model], settings: ServerSettings) -> None:
+        """Without keys it answers only to names of this machine, unless `settings.without_key`."""
+        settings.read_files()
+        self._load, self._settings = load, settings
         self.state = State()
-        local = not setup.keys and not setup.without_key
-        self._app = Access(create_app(self.state, with_page=setup.page), setup.keys, local)
+        local = not settings.keys and not settings.without_key
+        self._app = Access(create_app(self.state, with_page=settings.page), settings.keys, local)
 
     async def open(self) -> None:
         """Load the model and see it make one update; raises what keeps it from doing so."""
         model = await asyncio.to_thread(self._load)
-        self.state.serving = await asyncio.to_thread(open_serving, model, self._setup, self.state)
+        self.state.serving = await asyncio.to_thread(
+            open_serving, model, self._settings, self.state
+        )
 
     async def close(self) -> None:
         """Cut off what runs; the host has waited for it, if it wanted to."""

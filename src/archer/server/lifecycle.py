@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -24,12 +23,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from archer.engine.engine import Engine
 from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest
-from archer.methods.presets import Preset
 from archer.server import limits as bounds
 from archer.server.access import LOOPBACK, Access, check_binding
 from archer.server.app import State, create_app
-from archer.server.limits import Limits
 from archer.server.serving import Serving
+from archer.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from archer.model import Model
@@ -53,30 +51,21 @@ CUT = 1
 log = logging.getLogger("archer")
 
 
-@dataclass(frozen=True)
-class Setup:
-    """All that an operator chooses besides the model."""
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    keys: tuple[str, ...] = ()
-    without_key: bool = False
-    page: bool = True
-    budget: int | None = None
-    memory: int | None = None
-    limits: Limits = field(default_factory=Limits)
-    preset: Preset | None = None
-    """How requests are decoded that name no method."""
-
-
 class Server:
     """A server with its model; `run` returns the exit code when it is told to stop."""
 
-    def __init__(self, load: Callable[[], Model], setup: Setup) -> None:
+    def __init__(
+        self,
+        load: Callable[[], Model],
+        settings: ServerSettings,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+    ) -> None:
         """Binds the socket; refuses what can be refused without the model."""
-        check_binding(setup.host, setup.keys, setup.without_key)
-        self._load, self._setup = load, setup
-        self._socket = _bound(setup.host, setup.port)
+        settings.read_files()
+        check_binding(host, settings)
+        self._load, self._settings, self._host = load, settings, host
+        self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
         self.state = State()
         self._stop = asyncio.Event()
@@ -93,7 +82,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        host = self._setup.host
+        host = self._host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def run(self) -> int:
@@ -154,7 +143,7 @@ class Server:
                 model.network.all_shards.when_lost(self._without_model)
             if opened.cancelled():
                 return
-            serving = open_serving(model, self._setup, self.state)
+            serving = open_serving(model, self._settings, self.state)
         except BaseException as error:  # noqa: BLE001 - the loop raises it again
             with contextlib.suppress(InvalidStateError):
                 opened.set_exception(error)
@@ -171,7 +160,7 @@ class Server:
         if serving is None:
             return False
         serving.stopping = True
-        last = time.monotonic() + self._setup.limits.drain_seconds
+        last = time.monotonic() + self._settings.drain
         if serving.busy:
             log.warning("Stopping: %s may finish.", _requests(serving.busy))
         while serving.busy and time.monotonic() < last and not self._now.is_set():
@@ -215,11 +204,10 @@ class Server:
                 loop.remove_signal_handler(each)
 
     def _config(self) -> uvicorn.Config:
-        setup = self._setup
-        app = create_app(self.state, with_page=setup.page)
-        local = setup.host in LOOPBACK and not setup.keys
+        keys = self._settings.keys
+        app = create_app(self.state, with_page=self._settings.page)
         return uvicorn.Config(
-            Access(app, setup.keys, local),
+            Access(app, keys, local=self._host in LOOPBACK and not keys),
             http=_Protocol,
             ws="none",
             loop="asyncio",
@@ -306,17 +294,17 @@ class _FirstUpdate(Listener):
         self.over.set()
 
 
-def open_serving(model: Model, setup: Setup, state: State) -> Serving:
+def open_serving(model: Model, settings: ServerSettings, state: State) -> Serving:
     """The model behind an engine that has made one update; raises what keeps it from doing so."""
     engine = Engine(
         model,
-        budget=setup.budget,
-        memory=setup.memory,
-        waiting=setup.limits.queue,
-        per_owner=setup.limits.rows_per_key if setup.keys else None,
+        budget=settings.budget,
+        memory=settings.memory_bytes,
+        waiting=settings.queue,
+        per_owner=settings.rows_per_key if settings.keys else None,
         observer=state.metrics,
     )
-    serving = Serving(model, engine, state.metrics, setup.limits, setup.preset)
+    serving = Serving(model, engine, state.metrics, settings)
     try:
         engine.start()
         first_update(model, engine)

@@ -1,8 +1,4 @@
-"""How much a client may ask for, and how long it may take: one table, refused beyond before any work."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
+"""How much a client may ask for, and how long it may take; what operators choose is in `settings`."""
 
 BODY = 1 << 20
 """Bytes of a request."""
@@ -38,26 +34,9 @@ HEADER_SECONDS = 30.0
 BODY_SECONDS = 30.0
 IDLE_SECONDS = 30.0
 """How long a connection is kept without a request."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the operator may choose."""
-
-    length: int = 1024
-    """Tokens of a response."""
-    queue: int = 64
-    """Requests that wait; the next one is refused."""
-    queue_seconds: float = 60.0
-    seconds: float = 600.0
-    """From arrival to the last token."""
-    rows_per_key: int = 16
-    """Rows that one API key may have running."""
-    alive_seconds: float = 10.0
-    """A stream says that it is alive after so long a silence."""
-    slow_seconds: float = 30.0
-    """A stream whose reader takes nothing for so long is cancelled."""
-    backlog: int = 256
-    """Updates kept for a slow reader before they are merged."""
-    drain_seconds: float = 30.0
-    """For what is running when the server is told to stop."""
+ALIVE_SECONDS = 10.0
+"""A stream says that it is alive after so long a silence."""
+SLOW_SECONDS = 30.0
+"""A stream whose reader takes nothing for so long is cancelled."""
+BACKLOG = 256
+"""Updates kept for a slow reader before they are merged."""

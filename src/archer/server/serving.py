@@ -13,16 +13,16 @@ from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
 from archer.methods.build import Choice, resolve, says_length
 from archer.methods.catalogue import LENGTHS, METHODS
-from archer.methods.presets import Preset
 from archer.results.completion import Completion
 from archer.results.step import Step
+from archer.server import limits
 from archer.server.encoding import Encoder
 from archer.server.fields import Asked, Chat, Prompt
-from archer.server.limits import Limits
 from archer.server.metrics import Metrics
 from archer.server.outbox import Delta, Failed, Finished, Moment, Outbox
 from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
+from archer.server.settings import ServerSettings
 from archer.server.watching import Watch, all_rows
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Job:
         """`arrived`: when its first byte was read, by the monotonic clock."""
         self.asked, self.arrived = asked, arrived
         self.requests = requests
-        self.outbox = Outbox(serving.limits.backlog)
+        self.outbox = Outbox(limits.BACKLOG)
         self.reply = Reply(
             id=f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
             created=int(time.time()),
@@ -131,23 +131,21 @@ class Serving:
         model: Model,
         engine: Engine,
         metrics: Metrics,
-        limits: Limits,
-        preset: Preset | None = None,
+        settings: ServerSettings,
     ) -> None:
-        """`preset` is how requests are decoded that name no method."""
         if model.text is None:
             raise BadRequest(
                 f"{model.name!r} has no tokenizer, so it cannot be served: clients send texts. "
                 "Add a tokenizer.json to its folder."
             )
-        self.model, self.engine, self.metrics, self.limits = model, engine, metrics, limits
+        self.model, self.engine, self.metrics, self.settings = model, engine, metrics, settings
         self.name = public_name(model.name)
         self.created = int(time.time())
         self.stopping = False
         self.jobs: set[Job] = set()
         self._entering = 0
         self._prompts_entering = 0
-        self._preset = preset
+        self._preset = settings.decoding
         self._encoder = Encoder(model.text)
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
@@ -269,15 +267,15 @@ class Serving:
 
     def _check_room(self, prompts: int) -> None:
         """All prompts of a request wait, or none does."""
-        if prompts > self.limits.queue:
+        if prompts > self.settings.queue:
             raise Refusal(
                 400,
-                f"{prompts} prompts are more than the {self.limits.queue} that may wait at this server. "
+                f"{prompts} prompts are more than the {self.settings.queue} that may wait at this server. "
                 "Send them in several requests.",
                 param="prompt",
             )
         waiting = self.engine.status().waiting + self._prompts_entering
-        if waiting + prompts > self.limits.queue:
+        if waiting + prompts > self.settings.queue:
             raise refusal(Overloaded(waiting, self.engine.seconds_queued))
 
     def _check_size(self, prompt: Prompt) -> None:
@@ -297,14 +295,14 @@ class Serving:
     def _check_length(self, length: Any) -> None:
         """Before anything is laid out for it; a setting may say it as 300.0 or "300"."""
         try:
-            longer = float(length) > self.limits.length
+            longer = float(length) > self.settings.max_length
         except (TypeError, ValueError):
             return  # refused as a setting, with what it may be
         if longer:
             raise Refusal(
                 400,
                 f"A response of {length} tokens is longer than this server allows, "
-                f"which is {self.limits.length}.",
+                f"which is {self.settings.max_length}.",
                 param="max_tokens",
                 code="context_length_exceeded",
             )
@@ -319,8 +317,8 @@ class Serving:
             ends_early=not asked.provisional,
             priority=asked.extension.priority or "interactive",
             isolated=asked.extension.isolated is True,
-            timeout=self.limits.seconds,
-            queue_timeout=self.limits.queue_seconds,
+            timeout=self.settings.timeout,
+            queue_timeout=self.settings.queue_timeout,
             since=arrived,
             owner=owner,
         )

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from archer.results.completion import Completion
+from archer.server import limits
 from archer.server.outbox import Delta, Failed, Finished, Item, Moment, Skipped
 from archer.server.replies import error_line, logprobs, usage
 from archer.server.serving import Job, Serving
@@ -69,7 +70,7 @@ class EventStream(Response):
             sending.cancel()
 
     async def _send(self, send: Send) -> None:
-        slow = self._serving.limits.slow_seconds
+        slow = limits.SLOW_SECONDS
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         script = Script(self._serving, self._job)
@@ -85,7 +86,7 @@ class EventStream(Response):
 
     async def _following(self, script: Script) -> str:
         try:
-            async with asyncio.timeout(self._serving.limits.alive_seconds):
+            async with asyncio.timeout(limits.ALIVE_SECONDS):
                 items = await self._job.outbox.take()
         except TimeoutError:
             return ALIVE

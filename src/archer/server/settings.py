@@ -1,0 +1,103 @@
+"""What an operator chooses: one declaration for the command line, Ray Serve and any other host."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from archer.errors import BadRequest, reason_of
+
+if TYPE_CHECKING:
+    from archer.methods.presets import Preset
+
+SHORTEST_KEY = 16
+MOST = 1e9
+"""Seconds or GiB that anybody means."""
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(gt=0, le=MOST)]
+
+
+class ServerSettings(BaseModel):
+    """How a server works, whatever the model and the address; named like the options of `archer serve`.
+
+    Its files are read where the server runs.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    budget: Count | None = None
+    """Columns per pass; measured at the start."""
+    memory: Amount | None = None
+    """GiB for running requests; half of what is free at the start."""
+    max_length: Count = 1024
+    """Tokens of a response."""
+    queue: Count = 64
+    """Requests that wait; the next one is refused."""
+    queue_timeout: Amount = 60.0
+    """Seconds that a request may wait."""
+    timeout: Amount = 600.0
+    """Seconds from arrival to the last token."""
+    rows_per_key: Count = 16
+    """Rows that one API key may have running."""
+    drain: Annotated[float, Field(ge=0, le=MOST)] = 30.0
+    """Seconds for what is running when the server is told to stop."""
+    api_key_file: Path | None = None
+    """One key per line."""
+    without_key: bool = False
+    """Answer to every name although there is no key: where something in front decides who may ask."""
+    page: bool = True
+    preset: Path | None = None
+    """File that says how requests are decoded that name no method."""
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The same in bytes."""
+        return None if self.memory is None else int(self.memory * (1 << 30))
+
+    def read_files(self) -> None:
+        """Refuse a bad key file or preset now, before anything starts."""
+        _ = self.keys, self.decoding
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The keys in the file; none without a file."""
+        return () if self.api_key_file is None else read_keys(self.api_key_file)
+
+    @cached_property
+    def decoding(self) -> Preset | None:
+        """What the preset holds; refused where its responses are longer than those allowed."""
+        if self.preset is None:
+            return None
+        from archer.methods.presets import open_preset
+
+        preset = open_preset(self.preset)
+        length = preset.settings.get("length", 0)
+        if length > self.max_length:
+            raise BadRequest(
+                f"The preset {self.preset} asks for responses of {length} tokens, and {self.max_length} "
+                "are allowed: raise max_length."
+            )
+        return preset
+
+
+def read_keys(path: Path) -> tuple[str, ...]:
+    """One key per line; empty lines and lines that begin with # are left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadRequest(f"The key file {str(path)!r} cannot be read: {reason}.") from error
+    keys = tuple(
+        line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")
+    )
+    if not keys:
+        raise BadRequest(f"The key file {str(path)!r} holds no key. Write one per line.")
+    if any(len(key) < SHORTEST_KEY or not key.isascii() or " " in key for key in keys):
+        raise BadRequest(
+            f"A key in {str(path)!r} is shorter than {SHORTEST_KEY} characters or is not plain ASCII. "
+            "`openssl rand -hex 24` makes a good one."
+        )
+    return keys
