@@ -5,7 +5,7 @@ Tables only.  `methods.build` turns a name and settings into parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -24,9 +24,10 @@ from archer.decoders.saber_dream import SaberDream
 from archer.decoders.saber_tail import SaberTail
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wino import Wino
+from archer.passes.layer_rule import RowRule
 from archer.policies.blockwise import Dual, Prefix
 from archer.policies.dkv import DkvDecode, DkvGreedy
-from archer.policies.dllm import DllmCache
+from archer.policies.dllm import DllmCache, DllmRule
 from archer.policies.late import Late
 from archer.policies.prompt_cache import Age, Archer, Eager
 from archer.policies.surprise import Surprise
@@ -158,6 +159,9 @@ POLICIES: Mapping[str, Part] = {
         "prompt_interval",
     ),
 }
+
+RULES: Mapping[str, Callable[..., RowRule]] = {"dllm": DllmRule}
+"""Rules inside layers that one shard can tell the others of, by name."""
 
 METHODS: Mapping[str, tuple[str, str]] = {
     "archer-doubt": (

@@ -136,7 +136,7 @@ class Layer(nn.Module):
         answer = self._experts(normed)
         return self._summed(answer if self.gate_up is None else answer + self._swiglu(normed))
 
-    def likeness(self, values: Tensor, others: Tensor) -> Tensor:
+    def cosine(self, values: Tensor, others: Tensor) -> Tensor:
         """[n, KV, D] twice -> [n]: their cosine, over the heads of all shards."""
         if self.group is None:
             return F.cosine_similarity(values.flatten(1), others.flatten(1), dim=1)

@@ -169,22 +169,10 @@ def dense(index: int, network: Transformer, hidden: Tensor, at: Pass) -> Tensor:
 def run(network: Transformer, parts: Sequence[Part], pieces: Pieces = PLAIN) -> list[Answer]:
     """Compute the columns of every part; returns each part's logits and what it took.
 
-    Parts under a layer rule run by themselves, all others in one packed pass, with one reduction over the
-    vocabulary for all of them.  `pieces` is the arithmetic of a layer, plain or compiled.
+    One packed pass, with one reduction over the vocabulary for all of them; a part under a layer rule comes
+    alone.  `pieces` is the arithmetic of a layer, plain or compiled.
     """
-    together = [part for part in parts if part.rule is None]
-    answers = {id(part): answer for part, answer in _timed(network, together, pieces)}
-    for part in parts:
-        if part.rule is not None:
-            answers.update((id(each), answer) for each, answer in _timed(network, [part], pieces))
-    return [answers[id(part)] for part in parts]
-
-
-def _timed(
-    network: Transformer, parts: Sequence[Part], pieces: Pieces
-) -> Iterator[tuple[Part, Answer]]:
-    if not parts:
-        return
+    assert len(parts) == 1 or all(part.rule is None for part in parts)
     clock = Clock(network.device)
     started = clock.mark()
     columns = sum(part.columns for part in parts)
@@ -194,13 +182,15 @@ def _timed(
     if len(parts) > 1:
         every = RowLogits(logits_of(slice(0, shares[-1].scored.stop)), ())
         reduced = Reduced.of(every.peaks(parts[0].canvas.mask))
+    answers = []
     for share in shares:
         share.work.scored += share.scored.stop - share.scored.start
         rows, taken = {}, share.scored.start
         for row, places in share.part.layout.answers:
             read = slice(taken, taken := taken + len(places))
             rows[row] = RowLogits(logits_of(read), places, reduced and reduced[read])
-        yield share.part, Answer(rows, share.work, interval, columns)
+        answers.append(Answer(rows, share.work, interval, columns))
+    return answers
 
 
 def _computed(

@@ -34,7 +34,7 @@ class LayerPieces(Protocol):
     def values(self, normed: Tensor) -> Tensor: ...
     def mix(self, attended: Tensor) -> Tensor: ...
     def feed_forward(self, hidden: Tensor) -> Tensor: ...
-    def likeness(self, values: Tensor, others: Tensor) -> Tensor: ...
+    def cosine(self, values: Tensor, others: Tensor) -> Tensor: ...
 
 
 class RowInPass(Protocol):
@@ -74,7 +74,10 @@ class RowInPass(Protocol):
 
 
 class RowRule(Protocol):
-    """How one layer turns the hidden states [columns, d] of one sequence into the next ones."""
+    """How one layer turns the hidden states [columns, d] of one sequence into the next ones.
+
+    One that other shards are to follow is a dataclass of plain data with a name in `methods.catalogue.RULES`.
+    """
 
     def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: RowInPass) -> Tensor: ...
 

@@ -8,6 +8,7 @@ always refreshes.  The residual stream is re-summed from current embeddings in e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated
 
@@ -63,7 +64,7 @@ class DllmRule:
     """One pass of dLLM-Cache."""
 
     ratio: float
-    due: tuple[tuple[bool, bool], ...]
+    due: Sequence[tuple[bool, bool]]
     """Per row, whether prompt and response are refreshed."""
 
     def __call__(self, index: int, layer: LayerPieces, hidden: Tensor, at: RowInPass) -> Tensor:
@@ -115,7 +116,7 @@ class DllmRule:
             return torch.empty(0, dtype=torch.long, device=normed.device)
         values = layer.values(normed[response])
         before = at.values(index, response)
-        likeness = layer.likeness(values, before)
+        alike = layer.cosine(values, before)
         at.write_values(index, response, values)
-        chosen = likeness.argsort(stable=True)[: int(self.ratio * len(likeness))]
+        chosen = alike.argsort(stable=True)[: int(self.ratio * len(alike))]
         return at.prompt + chosen.sort().values

@@ -9,20 +9,20 @@ shard, under the number that the first one gave to the store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, astuple, replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archer.errors import BadRequest
+from archer.methods.catalogue import RULES
 from archer.network.shape import AttentionKind, Blocks, Dense, PromptFirst
 from archer.passes.canvas import Canvas, Flags
 from archer.passes.forward import Part
 from archer.passes.layer_rule import RowRule
 from archer.passes.layout import Frame, Plans, RowGroup
 from archer.passes.memory import Memory, Store
-from archer.policies.dllm import DllmRule
 from archer.shards.message import Message
 
 PASS = "pass"
@@ -109,15 +109,17 @@ def _attention(described: Sequence[Any]) -> AttentionKind:
 def _described(rule: RowRule | None) -> dict[str, Any] | None:
     if rule is None:
         return None
-    if not isinstance(rule, DllmRule):
-        raise BadRequest(
-            f"The rule {type(rule).__name__} chooses rows inside layers in a way that other shards do not "
-            "know. Load the model without shards, or take another cache."
-        )
-    return asdict(rule)
+    for name, kind in RULES.items():
+        if type(rule) is kind:
+            return {"name": name, **vars(rule)}
+    raise BadRequest(
+        f"The rule {type(rule).__name__} chooses rows inside layers in a way that other shards do not "
+        "know. Load the model without shards, or take another cache."
+    )
 
 
 def _rule(described: dict[str, Any] | None) -> RowRule | None:
     if described is None:
         return None
-    return DllmRule(described["ratio"], tuple((one, two) for one, two in described["due"]))
+    settings = dict(described)
+    return RULES[settings.pop("name")](**settings)
