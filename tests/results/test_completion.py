@@ -49,7 +49,9 @@ def step(
         control=control,
         errors=errors or {},
         before=SimpleNamespace(
-            prompt=SimpleNamespace(mask=MASK), response=np.array(before).reshape(len(rows), -1)
+            prompt=SimpleNamespace(mask=MASK, ends=(7, 8)),
+            response=(right := np.array(before).reshape(len(rows), -1)),
+            placed=right != MASK,
         ),
         after=SimpleNamespace(
             response=(left := np.array(after).reshape(len(rows), -1)), result=left.__getitem__
@@ -71,6 +73,7 @@ def completion(**changes: Any) -> Completion:
         "cached_passes": 3,
         "reused_passes": 4,
         "revised_positions": 2,
+        "revised_text": 1,
         "prompt_tokens": 7,
         "seconds": Seconds(full=0.5, cached=0.25, control=0.125),
     }
@@ -108,6 +111,17 @@ def test_a_position_is_revised_once_however_often_it_changes() -> None:
     for before, after in pairwise(walk):
         add(tallies, step([before], [after], [call(Kind.FULL)]))
     assert tallies[0].complete(1).revised_positions == 2
+    assert tallies[0].complete(1).revised_text == 2
+
+
+def test_end_marks_that_are_taken_back_are_no_text() -> None:
+    """Whatever comes instead: what counts is the token that went."""
+    walk = [[1, 7, 8, MASK], [7, MASK, 8, MASK], [7, 2, 3, 4]]
+    tallies = {0: Tally()}
+    for before, after in pairwise(walk):
+        add(tallies, step([before], [after], [call(Kind.FULL)]))
+    done = tallies[0].complete(1)
+    assert (done.revised_positions, done.revised_text) == (3, 1)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def told(*updates: Update, length: int = 4) -> Told:
         model="m", method="saber", settings={}, seed=0, mask=MASK, length=length, prompts=[[1]]
     )
     completion = Completion(
-        None, (), "length", len(updates), len(updates), 0, 0, 0, 1, Seconds(full=1.0)
+        None, (), "length", len(updates), len(updates), 0, 0, 0, 0, 1, Seconds(full=1.0)
     )
     return Told(Trajectory(start, 0, list(updates)), completion, 10)
 

@@ -167,7 +167,7 @@ def test_ends_are_one_sign() -> None:
     view = View(rows=1, length=3, look=look, title="t")
     view.follow(update(1, {0: 3, 1: 0, 2: 0}))
     view.follow(update(2, {}))
-    assert drawn(view)[-1] == "x∎"
+    assert drawn(view)[-1] == "x∎ x 2"
     assert "∎ end" in drawn(view)[1]
 
 
@@ -286,6 +286,7 @@ def completion(**changes: object) -> Completion:
         "cached_passes": 14,
         "reused_passes": 1,
         "revised_positions": 7,
+        "revised_text": 4,
         "prompt_tokens": 3,
         "seconds": Seconds(full=0.5, cached=0.7, control=0.05),
     }
@@ -294,9 +295,10 @@ def completion(**changes: object) -> Completion:
 
 def test_the_summary_is_one_line() -> None:
     assert summary(completion()) == (
-        "20 updates: 5 full, 14 cached, 1 reused · refreshed 25% · 7 positions revised"
+        "20 updates: 5 full, 14 cached, 1 reused · refreshed 25% · 4 text positions revised, 3 end marks"
         " · 1.68 tokens/forward · 1.25 s"
     )
+    assert "· 7 text positions revised · 1.68" in summary(completion(revised_text=7))
     assert "reused" not in summary(completion(reused_passes=0))
     failed = completion(finish_reason="error", error="It broke.", updates=3)
     assert summary(failed) == "stopped after 3 updates: It broke."

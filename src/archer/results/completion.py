@@ -58,6 +58,8 @@ class Completion:
     """Updates answered by the logits of an identical question.  full + cached + reused = updates."""
     revised_positions: int
     """Positions whose placed token was taken back or replaced at least once."""
+    revised_text: int
+    """Those of them at which that happened to a token of the text; at the others, to end marks alone."""
     prompt_tokens: int
     seconds: Seconds
     error: str | None = None
@@ -145,6 +147,8 @@ class Tally:
     updates: int = 0
     revised: Flags | None = None
     """[G]: positions revised so far."""
+    revised_text: Flags | None = None
+    """[G]: those at which a token was revised that ends nothing."""
     response: Ints | None = None
     """[G]"""
     error: ArcherError | None = None
@@ -168,6 +172,7 @@ class Tally:
             cached_passes=self.passes[Kind.CACHED],
             reused_passes=self.passes[Kind.REUSED],
             revised_positions=0 if self.revised is None else int(self.revised.sum()),
+            revised_text=0 if self.revised_text is None else int(self.revised_text.sum()),
             prompt_tokens=prompt_tokens,
             seconds=Seconds(
                 full=self.seconds[Kind.FULL],
@@ -187,9 +192,9 @@ def _known(values: Reals) -> tuple[float | None, ...]:
 
 def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
     """Fold one step into the tallies of its rows."""
-    mask = step.before.prompt.mask
-    share = step.control / max(1, len(step.rows))
-    revised = (step.before.response != mask) & (step.after.response != step.before.response)
+    before, share = step.before, step.control / max(1, len(step.rows))
+    revised = before.placed & (step.after.response != before.response)
+    words = revised & ~np.isin(before.response, before.prompt.ends)
     for index, (row, call) in enumerate(zip(step.rows, step.calls, strict=True)):
         tally = tallies[row]
         tally.passes[call.kind] += 1
@@ -197,11 +202,16 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
         tally.control += share
         tally.updates += 1
         tally.response = step.after.result(index)
-        tally.revised = revised[index] if tally.revised is None else tally.revised | revised[index]
+        tally.revised = _or(tally.revised, revised[index])
+        tally.revised_text = _or(tally.revised_text, words[index])
         _note_written(tally, step, index)
         tally.moments.append(Moment.of(call, step.decision, index, len(tally.response)))
     for row, error in step.errors.items():
         tallies[row].error = error
+
+
+def _or(before: Flags | None, now: Flags) -> Flags:
+    return now if before is None else before | now
 
 
 def _note_written(tally: Tally, step: Step[Any], index: int) -> None:

@@ -75,6 +75,8 @@ class SampleLine(Held):
     cached_passes: Count
     reused_passes: Count
     revised_positions: Count
+    revised_text: Count = 0
+    """Those of them that held text, not an end mark."""
     prompt_tokens: Count
     seconds: Spent = Field(description="an object of times from 0 to 10^9")
     refresh_fraction: float = Field(description="a number")

@@ -137,6 +137,7 @@ def usage(
             "cached": sum(each.cached_passes for each in rows),
             "reused": sum(each.reused_passes for each in rows),
             "revised": sum(each.revised_positions for each in rows),
+            "revised_text": sum(each.revised_text for each in rows),
             "columns": columns,
         },
     }

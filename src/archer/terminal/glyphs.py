@@ -45,18 +45,22 @@ class Look:
     piece: Callable[[int], str]
     """The text of one id."""
     ends: frozenset[int] = frozenset()
-    """Ids that end a response; a run of them is shown as one sign."""
+    """Ids that end a response; a run of them is shown as one sign and their number."""
     cell: int | None = None
     """Width of a column for ids that are shown as numbers; None for running text."""
 
-    def spelled(self, token: int | None, mark: Mark, bracketed: bool) -> str:
-        """A token as text that may hold line breaks; `bracketed` marks fresh ones without style."""
+    def spelled(self, token: int | None, mark: Mark, bracketed: bool, times: int = 1) -> str:
+        """A token as text that may hold line breaks; `bracketed` marks fresh ones without style.
+
+        An end stands for the run of `times` ends that it is the first of.
+        """
         if mark is Mark.TAKEN:
             text = TAKEN_SIGN
         elif token is None:
             text = MASKED_SIGN
         else:
-            text = END_SIGN if token in self.ends else printable(self.piece(token))
+            ends = END_SIGN if times == 1 else f"{END_SIGN} x {times}"
+            text = ends if token in self.ends else printable(self.piece(token))
         left, right = BRACKETS if bracketed and mark is Mark.FRESH else ("", "")
         if self.cell is None:
             return f"{left}{text}{right}"
@@ -96,15 +100,15 @@ def one_line(text: str) -> str:
 
 def folded(
     tokens: Iterable[tuple[int | None, Mark]], look: Look
-) -> Iterator[tuple[int | None, Mark]]:
-    """The same tokens, a run of ends as one, which is fresh if one of them is."""
+) -> Iterator[tuple[int | None, Mark, int]]:
+    """The same tokens and how many each stands for: a run of ends is one, fresh if one of them is."""
     for ended, run in groupby(tokens, lambda each: each[0] in look.ends):
         if not ended or look.cell is not None:
-            yield from run
+            yield from ((token, mark, 1) for token, mark in run)
             continue
         ends = list(run)
         fresh = any(mark is Mark.FRESH for _, mark in ends)
-        yield ends[0][0], Mark.FRESH if fresh else Mark.SETTLED
+        yield ends[0][0], Mark.FRESH if fresh else Mark.SETTLED, len(ends)
 
 
 def fill(tokens: Iterable[tuple[str, Mark]], width: int) -> list[Line]:

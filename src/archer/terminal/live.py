@@ -60,11 +60,17 @@ class View:
         lines = self.frame(options.max_width, console.height - 1, _bracketed(console))
         yield from (line + Text("\n") for line in lines)
 
-    def frame(self, width: int, height: int, bracketed: bool) -> Iterator[Text]:
+    def legend(self, width: int, bracketed: bool) -> list[Text]:
+        """What the signs mean."""
+        return flow(legend_parts(bool(self._look.ends), bracketed), width)
+
+    def frame(
+        self, width: int, height: int, bracketed: bool, *, legend: bool = True
+    ) -> Iterator[Text]:
         """What is seen now, line by line."""
         head = [one_line(self._title, "bold")]
         least = FEWEST_LINES + AROUND_RESPONSE
-        key = flow(legend_parts(bool(self._look.ends), bracketed), width)
+        key = self.legend(width, bracketed) if legend else []
         shown = max(1, min(len(self.rows), (height - 1) // least))
         hidden = len(self.rows) - shown
         if hidden:
@@ -83,7 +89,10 @@ class View:
     ) -> Iterator[Text]:
         """Status, history and response of one row in `height` lines."""
         marked = folded(((token, row.mark(at)) for at, token in enumerate(row.tokens)), self._look)
-        spelled = ((self._look.spelled(token, mark, bracketed), mark) for token, mark in marked)
+        spelled = (
+            (self._look.spelled(token, mark, bracketed, times), mark)
+            for token, mark, times in marked
+        )
         lines = fill(spelled, width)
         status = flow(status_parts(row, label, self._radius), width)
         around = [one_line(), *status, history_line(row.calls, width), one_line()]
@@ -95,15 +104,19 @@ class View:
 
 @dataclass(frozen=True)
 class Beside:
-    """Two views in columns, as something that rich can draw."""
+    """Two views in columns under one legend, as something that rich can draw."""
 
     left: View
     right: View
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = (options.max_width - len(GAP)) // 2
+        width, height = (options.max_width - len(GAP)) // 2, console.height - 1
+        key = self.left.legend(options.max_width, _bracketed(console))
+        if height >= 2 * (FEWEST_LINES + AROUND_RESPONSE):
+            yield from (line + Text("\n") for line in (*key, one_line()))
+            height -= len(key) + 1
         frames = [
-            view.frame(width, console.height - 1, _bracketed(console))
+            view.frame(width, height, _bracketed(console), legend=False)
             for view in (self.left, self.right)
         ]
         for pair in zip_longest(*frames):
@@ -154,9 +167,15 @@ def summary(done: Completion) -> str:
     reused = f", {done.reused_passes} reused" if done.reused_passes else ""
     return (
         f"{done.updates} updates: {done.full_passes} full, {done.cached_passes} cached{reused}"
-        f" · refreshed {done.refresh_fraction:.0%} · {done.revised_positions} positions revised"
+        f" · refreshed {done.refresh_fraction:.0%} · {_revised(done)}"
         f" · {done.tokens_per_forward:.2f} tokens/forward · {done.seconds.total:.2f} s"
     )
+
+
+def _revised(done: Completion) -> str:
+    """Words are told from end marks, of which a response has many and which mean little."""
+    ends = done.revised_positions - done.revised_text
+    return f"{done.revised_text} text positions revised" + (f", {ends} end marks" if ends else "")
 
 
 def _window(row: RowView, lines: Sequence[Line], height: int) -> Iterator[Text]:
