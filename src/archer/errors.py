@@ -164,8 +164,23 @@ class ShardLost(ArcherError):
     """A process that holds a part of the model ended, or came to other numbers; the model is gone."""
 
 
+MOST_QUOTED = 80
+"""Characters of what somebody else sent that a message repeats."""
+
+
+def quoted(value: object) -> str:
+    """A foreign value as messages show it: never the whole of something long."""
+    try:
+        text = repr(value[: MOST_QUOTED + 1] if isinstance(value, str) else value)
+    except ValueError:  # an integer with thousands of digits
+        text = f"a very long {type(value).__name__}"
+    return text if len(text) <= MOST_QUOTED + 2 else f"{text[:MOST_QUOTED]}..."
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """A guess at what was meant, as a sentence that goes on after another; nothing where no name is near."""
+    if len(name) > MOST_QUOTED:
+        return ""
     close = difflib.get_close_matches(name, sorted(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 

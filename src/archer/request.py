@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from archer.errors import BadRequest, TooLong
+from archer.errors import BadRequest, TooLong, quoted
 
 if TYPE_CHECKING:
     from archer.methods.build import Method
@@ -68,14 +68,16 @@ class Window:
 def joined(keywords: Mapping[str, Any], settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of a method, given as keywords and by their recorded names; `n` is never a keyword."""
     if keywords.get("n") is not None:
-        value = keywords["n"]
+        value = quoted(keywords["n"])
         raise BadRequest(
             "n counts samples, which generate and an engine's submit take; several prompts are a list. "
-            f"A method's own setting n is spelled least={value!r}, or settings={{'n': {value!r}}}."
+            f"A method's own setting n is spelled least={value}, or settings={{'n': {value}}}."
         )
     named = dict(settings or {})
     for name in keywords.keys() & named.keys():
-        raise BadRequest(f"The setting {name!r} is given twice, as a keyword and in settings.")
+        raise BadRequest(
+            f"The setting {quoted(name)} is given twice, as a keyword and in settings."
+        )
     return {**{k: v for k, v in keywords.items() if k != "n"}, **named}
 
 
@@ -133,5 +135,5 @@ def _ids(entry: object) -> list[int]:
         raise BadRequest(NO_PROMPT.format(type(entry).__name__))
     for token in entry:
         if not isinstance(token, int) or isinstance(token, bool):
-            raise BadRequest(f"A prompt of ids holds {token!r}, which is not a whole number.")
+            raise BadRequest(f"A prompt of ids holds {quoted(token)}, which is not a whole number.")
     return list(entry)

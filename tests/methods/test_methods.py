@@ -288,7 +288,10 @@ def test_spellings_that_mean_nothing(name: str, sentence: str) -> None:
 
 
 def test_yes_is_not_a_number() -> None:
-    assert refusal("archer", {"n": True}) == "n must be a whole number, at least 1, not True."
+    assert (
+        refusal("archer", {"n": True})
+        == "n must be a whole number, at least 1, at most 1000000, not True."
+    )
 
 
 @pytest.mark.parametrize("name", sorted({*METHODS, *DECODERS}))

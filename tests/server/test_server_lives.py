@@ -267,7 +267,7 @@ def test_a_row_that_is_not_finite_fails_alone(pocket: Model, poisoned: tuple[Mod
         streamed = pool.submit(client.ask, PROBLEM + word, max_tokens=32, stream=True)
         replies = [each.result() for each in sound]
         assert [r.json["choices"][0]["message"]["content"] for r in replies] == expected
-        assert wrong.result().status == 500
+        assert wrong.result().status == 422
         assert wrong.result().json["error"]["type"] == "numerical_error"
         assert streamed.result().events[-1]["error"]["type"] == "numerical_error"
         assert client.metric("corrupted_requests_total") == 2

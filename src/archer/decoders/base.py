@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import torch
-from pydantic import Field
 from pydantic.dataclasses import dataclass as settings_dataclass
 
 from archer.errors import BadRequest
 from archer.passes import noise
+from archer.passes.bounds import Temperature
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Answers, Candidates, Logits
 
@@ -203,7 +203,7 @@ class Rule(Generic[State]):
     One that takes tokens back says in `reads` what it looks at, and in `settled` what it leaves alone.
     """
 
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    temperature: Temperature = 0.0
     """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
 
     attention: ClassVar[Attention] = Attention.ANY

@@ -6,13 +6,13 @@ Axes: B rows, G response columns.  What they share is the setting, the state and
 from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
-from typing import Annotated, Self
+from typing import Self
 
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import DecodeState, Rule, State, blank, finished, grow, whole_block
+from archer.passes.bounds import Tokens
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt
 
 
@@ -20,7 +20,7 @@ from archer.passes.canvas import Canvas, Flags, Ints, Prompt
 class Blockwise(Rule[State]):
     """A rule whose user says how many columns are decoded together."""
 
-    block: Annotated[int, Field(ge=1)] | None = None
+    block: Tokens | None = None
     """Columns decoded together, left to right; the whole response when left out."""
 
     def check(self, length: int) -> None:

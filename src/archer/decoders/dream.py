@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, DecodeState, Rule, chance, ends_now, leading, one_block
 from archer.decoders.nucleus import drawn, truncated
+from archer.passes.bounds import Count, Temperature
 from archer.passes.canvas import Canvas, Flags, Reals
 from archer.passes.logits import Logits
 
@@ -23,15 +24,15 @@ from archer.passes.logits import Logits
 class Dream(Rule[DecodeState]):
     """At time t an update fills the share 1 - s/t of the masks that are left; all of them at the last."""
 
-    steps: Annotated[int, Field(ge=1)] | None = None
+    steps: Count | None = None
     """Updates; one per token when left out."""
     alg: Literal["origin", "maskgit_plus", "topk_margin", "entropy"] = "entropy"
     """origin fills each mask at random; the others fill the surest by probability, margin or entropy."""
-    alg_temp: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    alg_temp: Temperature = 0.0
     """Above 0, positions are drawn from a softmax of their score instead of taken from the top."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Only tokens within this share of probability are drawn; all of them when left out."""
-    top_k: Annotated[int, Field(ge=1)] | None = None
+    top_k: Count | None = None
     """Only so many of the likeliest tokens are drawn; all of them when left out."""
     eps: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     """Where time ends."""

@@ -5,14 +5,12 @@ Axes: B rows, G response columns.  Only the current block is edited; nothing goe
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, above_or_surest
 from archer.decoders.blocks import BlockState, Blockwise
+from archer.passes.bounds import Share
 from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.logits import Logits
 
@@ -21,9 +19,9 @@ from archer.passes.logits import Logits
 class Editing(Blockwise[BlockState]):
     """Fill masks at `fill`, the surest if there is none; replace a token when another reaches `edit`."""
 
-    fill: Annotated[float, Field(ge=0, le=1)] = 0.95
+    fill: Share = 0.95
     """Confidence at which a mask is filled."""
-    edit: Annotated[float, Field(ge=0, le=1)] = 0.9
+    edit: Share = 0.9
     """Confidence of another token at which a placed one is replaced."""
 
     @property

@@ -34,6 +34,7 @@ from archer.decoders.base import (
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
 from archer.errors import BadRequest
+from archer.passes.bounds import MOST_BLOCK, Count, CountOrNone, Share
 from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt, Scope
 from archer.passes.logits import Candidates, Logits
 
@@ -119,15 +120,15 @@ def _ends(lengths: Ints, length: int, size: int) -> Ints:
 class _Sampler(Rule[AbsoluteState]):
     """What both versions share."""
 
-    block: Annotated[int, Field(ge=1)] = 32
+    block: Annotated[int, Field(ge=1, le=MOST_BLOCK)] = 32
     """Columns per block, counted from the prompt's first token; the models were trained with 32."""
-    threshold: Annotated[float, Field(ge=0, le=1)] = 0.95
+    threshold: Share = 0.95
     """Masks with more confidence than this are filled."""
     eos_early_stop: bool = False
     """Stop at an end of text instead of filling what follows it."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Only tokens within this share of probability are drawn; all of them when left out."""
-    top_k: Annotated[int, Field(ge=1)] | None = None
+    top_k: Count | None = None
     """Only so many of the likeliest tokens are drawn; all of them when left out."""
 
     attention = Attention.BLOCK_CAUSAL
@@ -166,9 +167,9 @@ class LLaDA2(_Sampler):
     soon as no mask precedes it.
     """
 
-    steps: Annotated[int, Field(ge=1)] = 32
+    steps: Count = 32
     """Updates per block at most."""
-    minimal_topk: Annotated[int, Field(ge=1)] = 1
+    minimal_topk: Count = 1
     """Caps the steps at length / minimal_topk."""
 
     def check(self, length: int) -> None:
@@ -213,11 +214,11 @@ class LLaDA2Edit(_Sampler):
     used up.  With `eos_early_stop` a block that holds an end of text is the last one.
     """
 
-    editing_threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
+    editing_threshold: Share = 0.9
     """A placed token is replaced where another has more confidence than this; 0 replaces every other one."""
-    max_post_steps: Annotated[int, Field(ge=0)] = 16
+    max_post_steps: CountOrNone = 16
     """Updates of a block after its last mask is gone."""
-    num_to_transfer: Annotated[int, Field(ge=1)] = 1
+    num_to_transfer: Count = 1
     """The fewest masks filled per update."""
 
     @property

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import DecodeState, whole_block
 from archer.decoders.scheduled import Scheduled, share_of
 from archer.errors import BadRequest
+from archer.passes.bounds import Seed
 from archer.passes.canvas import Flags
 
 
@@ -21,7 +22,7 @@ from archer.passes.canvas import Flags
 class Ordered(Scheduled):
     """The schedule's counts, the positions of a fixed permutation of each block."""
 
-    order_seed: int = 42
+    order_seed: Seed = 42
     """One generator per problem draws one permutation per block: independent of prompt, batch and device."""
     order: tuple[tuple[int, ...], ...] | None = None
     """The permutations themselves, one per block, in response positions; drawn when left out."""
@@ -29,8 +30,10 @@ class Ordered(Scheduled):
     def check(self, length: int) -> None:
         block = whole_block(self.block, length)
         if self.order is not None:
-            wanted = [tuple(range(low, low + block)) for low in range(0, length, block)]
-            if [tuple(sorted(part)) for part in self.order] != wanted:
+            as_long = sum(map(len, self.order)) == length
+            if not as_long or [tuple(sorted(part)) for part in self.order] != [
+                tuple(range(low, low + block)) for low in range(0, length, block)
+            ]:
                 raise BadRequest(
                     f"The order must be one permutation per block: {length // block} lists, "
                     f"each with the {block} positions of its block."

@@ -5,14 +5,14 @@ Axes: B rows, G response columns.  Each fills at least one mask per update and t
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, above_or_surest, leading
 from archer.decoders.blocks import BlockState, Blockwise
+from archer.passes.bounds import Multiple, Share
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt
 from archer.passes.logits import Answers, Candidates, Logits
 
@@ -42,7 +42,7 @@ class Parallel(Blockwise[BlockState]):
 class Threshold(Parallel):
     """Fast-dLLM: the surest mask, and every other whose confidence reaches the threshold."""
 
-    threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
+    threshold: Share = 0.9
     """Confidence at which a mask is filled."""
 
     def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
@@ -55,7 +55,7 @@ class Threshold(Parallel):
 class Factor(Parallel):
     """Fast-dLLM: the longest run of ranks j with (j + 1) * (1 - confidence) <= factor; rank 1 always."""
 
-    factor: Annotated[float, Field(ge=0)] = 1.0
+    factor: Multiple = 1.0
     """How many are filled together: the larger, the more, and the less sure they need to be."""
 
     def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
@@ -70,7 +70,7 @@ class Factor(Parallel):
 class EntropyBound(Parallel):
     """EB-Sampler: the longest prefix, surest first, whose joint entropy exceeds its largest by <= gamma."""
 
-    gamma: Annotated[float, Field(ge=0)] = 0.1
+    gamma: Multiple = 0.1
     """Nats."""
     proxy: Literal["entropy", "confidence", "margin"] = "entropy"
     """What "surest" means."""

@@ -23,6 +23,7 @@ from archer.decoders.base import (
     one_block,
     trailing,
 )
+from archer.passes.bounds import Count, CountOrNone
 from archer.passes.canvas import Canvas, Flags, Ints, Scope
 from archer.passes.logits import Logits
 
@@ -31,11 +32,11 @@ from archer.passes.logits import Logits
 class Remdm(Rule[DecodeState]):
     """Fill to `ratio`; `loops` times re-mask the k least likely tokens and fill k; then fill the rest."""
 
-    k: Annotated[int, Field(ge=1)] = 1
+    k: Count = 1
     """Positions per update."""
     ratio: Annotated[float, Field(gt=0, le=1)] = 0.875
     """Share of the response that is filled before the first re-mask."""
-    loops: Annotated[int, Field(ge=0)] = 32
+    loops: CountOrNone = 32
     """Turns of one re-masking and one filling update."""
 
     @property

@@ -25,6 +25,7 @@ from archer.decoders.base import (
     kept,
     one_block,
 )
+from archer.passes.bounds import Count, Share, Temperature
 from archer.passes.canvas import Canvas, Flags, Prompt, Reals, Scope
 from archer.passes.logits import Logits
 
@@ -56,11 +57,11 @@ class RemdmSampling(Rule[SampledState]):
 
     strategy: Literal["cap", "rescale", "conf", "loop"] = "cap"
     """How strongly tokens are taken back: capped, scaled, by confidence, or in a loop at one time."""
-    eta: Annotated[float, Field(ge=0, le=1)] | None = None
+    eta: Share | None = None
     """Strength of re-masking; the published value of the strategy when left out."""
-    steps: Annotated[int, Field(ge=1)] | None = None
+    steps: Count | None = None
     """Random updates; one per token when left out."""
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    temperature: Temperature = 1.0
     """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Only tokens within this share of probability are drawn."""

@@ -19,6 +19,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import Decision, above_or_surest, grow, trailing
 from archer.decoders.blocks import BlockState, Blockwise
 from archer.errors import BadRequest
+from archer.passes.bounds import Count, Tokens
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
@@ -37,11 +38,11 @@ class SaberState(BlockState):
 class Saber(Blockwise[SaberState]):
     """Accept above the mean accept-time confidence, at least n; re-mask about |accepted| / mu."""
 
-    n: Annotated[int, Field(ge=1)] = 2
+    n: Count = 2
     """The fewest positions accepted per update; as a keyword in Python `least`, where n counts samples."""
-    mu: Annotated[int, Field(ge=1)] = 2
+    mu: Count = 2
     """Re-mask divisor; the first released version had 8."""
-    block: Annotated[int, Field(ge=1)] | None = None
+    block: Tokens | None = None
     """Columns decoded together; earlier blocks stay revisable.  The whole response when left out."""
     rollback: bool = True
     """False is the control without re-masking."""

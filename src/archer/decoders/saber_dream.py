@@ -24,6 +24,7 @@ from archer.decoders.base import (
     one_block,
     trailing,
 )
+from archer.passes.bounds import MOST_COUNT, Count, Multiple
 from archer.passes.canvas import Canvas, Prompt, Reals, Scope
 from archer.passes.logits import Logits
 
@@ -43,13 +44,13 @@ class SaberDreamState(DecodeState):
 class SaberDream(Rule[SaberDreamState]):
     """Accept above the mean first-time confidence, at least n; re-mask the least likely placed tokens."""
 
-    n: Annotated[int, Field(ge=2)] = 2
+    n: Annotated[int, Field(ge=2, le=MOST_COUNT)] = 2
     """The fewest positions accepted per update; as a keyword in Python `least`, where n counts samples."""
-    mu: Annotated[int, Field(ge=1)] = 8
+    mu: Count = 8
     """Re-mask divisor."""
-    eos_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    eos_penalty: Multiple = 0.0
     """Times log(1 - t + eps) is added to end-of-text logits where masks are filled; t falls from 1."""
-    steps: Annotated[int, Field(ge=1)] = 512
+    steps: Count = 512
     """Updates over which t falls; later ones stay at its end."""
 
     @property

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, grow
 from archer.decoders.saber import Saber, SaberState
 from archer.errors import BadRequest
+from archer.passes.bounds import Count, CountOrNone
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals
 from archer.passes.logits import Logits
 
@@ -39,11 +39,11 @@ class SaberTailState(SaberState):
 class SaberTail(Saber):
     """Saber whose settled end marks rest between looks."""
 
-    settle: Annotated[int, Field(ge=1)] = 3
+    settle: Count = 3
     """Updates that an end mark must have been in place before it rests."""
-    rest: Annotated[int, Field(ge=0)] = 8
+    rest: CountOrNone = 8
     """The most updates it rests before it is looked at again; 0 is Saber."""
-    edge: Annotated[int, Field(ge=0)] = 2
+    edge: CountOrNone = 2
     """End marks next to the answer that never rest."""
     wake: Literal["boundary", "look"] = "boundary"
     """What ends the rest early: a boundary that moves back, or nothing but the next look."""

@@ -5,15 +5,15 @@ Axes: B rows, G response columns.  With `confidence` this is LLaDA's own decodin
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Decision, DecodeState, chance, ends_now, leading, whole_block
 from archer.decoders.blocks import Blockwise
 from archer.errors import BadRequest
+from archer.passes.bounds import Count
 from archer.passes.canvas import Canvas, Flags, Ints, Reals
 from archer.passes.logits import Answers, Candidates, Logits
 
@@ -24,7 +24,7 @@ Score = Literal["confidence", "entropy", "margin", "random"]
 class Scheduled(Blockwise[DecodeState]):
     """A block of B masks is filled in steps * B / G updates, as evenly as integers allow."""
 
-    steps: Annotated[int, Field(ge=1)] | None = None
+    steps: Count | None = None
     """Updates over the whole response; one per token when left out."""
     score: Score = "confidence"
     """What "surest" means; `random` draws anew at every update."""

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, replace
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from archer.decoders.base import Attention, Decision, above_or_surest, grow, leading, trailing
 from archer.decoders.blocks import BlockState, Blockwise
+from archer.passes.bounds import Share
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
@@ -40,9 +39,9 @@ class WinoState(BlockState):
 class Wino(Blockwise[WinoState]):
     """Accept above `threshold`, re-mask what its shadow gives less than `verify`."""
 
-    threshold: Annotated[float, Field(ge=0, le=1)] = 0.7
+    threshold: Share = 0.7
     """Confidence above which a mask is filled."""
-    verify: Annotated[float, Field(ge=0, le=1)] = 0.9
+    verify: Share = 0.9
     """A placed token that its shadow gives less than this is taken back."""
 
     attention = Attention.FULL

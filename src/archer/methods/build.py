@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from archer.decoders.base import Decoder
 from archer.decoders.wrappers import EndOfText, Guided
-from archer.errors import BadRequest, meant
+from archer.errors import BadRequest, meant, quoted
 from archer.methods import compatibility
 from archer.methods.catalogue import (
     ALIASES,
@@ -46,9 +46,12 @@ from archer.methods.settings import (
     missing,
     names_of_settings,
 )
+from archer.passes.bounds import check_updates
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import Eager
 
+MOST_CHARACTERS = 200
+"""Of a method's name, values included."""
 MOST_OWNERS = 3
 """Named in a refusal."""
 RECOMMENDED = 0
@@ -109,7 +112,7 @@ def adopt(
             raise BadRequest(f"The {what} of the method {method.name!r} {reason}.")
     shared = _make(COMMON, {"length": length})
     names = (_kebab(type(method.decoder)), _kebab(type(method.policy)))
-    method.decoder.check(shared.length)
+    _check_rule(method.decoder, shared.length)
     compatibility.check(method.decoder, method.policy, names, shared.length)
     if shared.length == method.length:
         return method
@@ -190,7 +193,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     for key in chosen:
         if key not in accepted:
             raise BadRequest(
-                f"The method {name!r} does not use the setting {key!r}."
+                f"The method {name!r} does not use the setting {quoted(key)}."
                 f"{_owners(key) or meant(key, accepted) or meant(key, _all_settings())} "
                 f"It takes: {', '.join(sorted(accepted))}."
             )
@@ -202,7 +205,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     wanted = {k: v for k, v in _preset(preset).items() if k in accepted} | chosen | given
     parts = [_make(part, wanted) for part in (COMMON, decoder, policy)]
     shared, rule, cache = parts
-    rule.check(shared.length)
+    _check_rule(rule, shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
@@ -218,6 +221,12 @@ def parse_setting(entry: str) -> tuple[str, Any] | None:
     except ValueError:
         value = text
     return name.replace("-", "_"), value
+
+
+def _check_rule(decoder: Decoder[Any], length: int) -> None:
+    """What the rule itself refuses, and more updates than a response of this length is worth."""
+    decoder.check(length)
+    check_updates(decoder.limit(length), length)
 
 
 def _all_settings() -> set[str]:
@@ -254,6 +263,10 @@ def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
 
 def _spelled(name: str) -> tuple[str, str, dict[str, Any]]:
     """Decoder name, policy name, and settings given as `part:value`."""
+    if len(name) > MOST_CHARACTERS:
+        raise BadRequest(
+            f"A method's name has at most {MOST_CHARACTERS} characters, and {quoted(name)} has {len(name)}."
+        )
     named, colon, value = name.partition(":")
     by_name = named in METHODS and "+" not in name
     parts = METHODS[named][0].split("+") if by_name else name.split("+")
@@ -312,7 +325,7 @@ def _preset(name: str | None) -> Mapping[str, Any]:
         return {}
     if name not in PRESETS:
         raise BadRequest(
-            f"There is no preset {name!r}.{meant(name, PRESETS)} Presets: {', '.join(PRESETS)}."
+            f"There is no preset {quoted(name)}.{meant(name, PRESETS)} Presets: {', '.join(PRESETS)}."
         )
     return PRESETS[name]
 
@@ -328,7 +341,7 @@ def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])
         raise BadRequest(
-            f"{name} must be {allowed(part, name)}, not {first['input']!r}."
+            f"{name} must be {allowed(part, name)}, not {quoted(first['input'])}."
         ) from error
 
 

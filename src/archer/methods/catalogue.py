@@ -24,6 +24,7 @@ from archer.decoders.saber_dream import SaberDream
 from archer.decoders.saber_tail import SaberTail
 from archer.decoders.scheduled import Scheduled
 from archer.decoders.wino import Wino
+from archer.passes.bounds import Tokens
 from archer.passes.layer_rule import RowRule
 from archer.policies.blockwise import Dual, Prefix
 from archer.policies.dkv import DkvDecode, DkvGreedy
@@ -31,6 +32,9 @@ from archer.policies.dllm import DllmCache, DllmRule
 from archer.policies.late import Late
 from archer.policies.prompt_cache import Age, Archer, Eager
 from archer.policies.surprise import Surprise
+
+MOST_GUIDANCE = 100.0
+"""Logits are multiplied by it, and have to stay finite in every dtype."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,9 @@ class Part:
 class Shared:
     """Settings that every method takes."""
 
-    length: Annotated[int, Field(ge=1, le=500_000)] = 256
+    length: Tokens = 256
     """Tokens of the response; what the model has room for is checked with the prompt."""
-    guidance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    guidance: Annotated[float, Field(ge=0, le=MOST_GUIDANCE)] = 0.0
     """Scale of classifier-free guidance; 0 is off and asks the model once."""
     eos: Literal["none", "logits", "confidence"] = "none"
     """To keep answers from ending early: forbid end-of-text (logits), or choose it last (confidence)."""

@@ -93,7 +93,7 @@ def _in_words(schema: Mapping[str, Any]) -> str:
         "maximum": "at most",
         "exclusiveMaximum": "below",
     }
-    limits = [f"{word} {schema[key]:g}" for key, word in bounds.items() if key in schema]
+    limits = [f"{word} {schema[key]:.10g}" for key, word in bounds.items() if key in schema]
     kind = schema.get("description") or words.get(
         schema.get("type", ""), "a list of lists of numbers"
     )

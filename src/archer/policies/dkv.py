@@ -5,12 +5,10 @@ Axes: B rows, L columns.  Passes are counted within a block.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from archer.passes.bounds import Count, CountOrNone
 from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.memory import Memory
 from archer.policies.blockwise import PerBlock
@@ -24,7 +22,7 @@ class DkvDecode(PerBlock):
     why = "it freezes a token one pass after it is placed and returns no logits for it"
     counts_passes = True
 
-    reload: Annotated[int, Field(ge=1)] = 8
+    reload: Count = 8
     """Everything at passes 0, 1 and every multiple of this within a block; 1 is eager decoding."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
@@ -40,9 +38,9 @@ class DkvGreedy(PerBlock):
     answers = Scope.RESPONSE
     counts_passes = True
 
-    reload: Annotated[int, Field(ge=1)] = 2
+    reload: Count = 2
     """Everything at every multiple of this within a block; 1 is eager decoding."""
-    window: Annotated[int, Field(ge=0)] = 4
+    window: CountOrNone = 4
     """Neighbouring masks recomputed with each column that is read."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
-from typing import Annotated
 
 import numpy as np
 import torch
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from archer.passes.bounds import Count, Share
 from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.layer_rule import LayerPieces, Local, RowInPass, Ruled
 from archer.passes.logits import Logits
@@ -33,11 +32,11 @@ class DllmCache(Policy):
     counts_passes = True
     features = 2
 
-    prompt_interval: Annotated[int, Field(ge=1)] = 100
+    prompt_interval: Count = 100
     """Passes for which the prompt's features are kept."""
-    response_interval: Annotated[int, Field(ge=1)] = 7
+    response_interval: Count = 7
     """Passes for which the response's features are kept."""
-    ratio: Annotated[float, Field(ge=0, le=1)] = 0.25
+    ratio: Share = 0.25
     """Share of response rows recomputed in between, those whose values changed most; 0 for none."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:

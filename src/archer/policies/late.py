@@ -6,12 +6,10 @@ uncertain tokens come last, when little room is left to correct them.  There a s
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from archer.passes.bounds import Multiple
 from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.memory import Memory
 from archer.policies.base import Policy
@@ -29,7 +27,7 @@ class Late(Policy):
     rebuilds = True
     block_causal = True
 
-    share: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
+    share: Multiple = 0.5
     """The radius as a share of the masks that are left; at least 1 token, so 0 is eager decoding."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
+from archer.passes.bounds import Count
 from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.logits import Logits
 from archer.passes.memory import Memory, Notes
@@ -74,7 +75,7 @@ class Age(Policy):
     block_causal = True
     counts_passes = True
 
-    every: Annotated[int, Field(ge=1)] = 8
+    every: Count = 8
     """Passes that one prompt cache serves, the one that makes it included; 1 is eager decoding."""
 
     def start(self, canvas: Canvas) -> Notes:

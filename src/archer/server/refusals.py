@@ -22,6 +22,9 @@ from archer.errors import (
 )
 
 INVALID = "invalid_request_error"
+MOST_PARAM = 200
+MOST_MESSAGE = 2000
+"""Characters; the longest sentence of the library lists all methods."""
 
 
 class Refusal(Exception):
@@ -39,9 +42,9 @@ class Refusal(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = _cut(message)
         self.kind = kind
-        self.param = param
+        self.param = param and _cut(param, MOST_PARAM)
         self.code = code
         self.retry_after = retry_after
 
@@ -55,6 +58,11 @@ class Refusal(Exception):
         if self.retry_after is None:
             return {}
         return {"retry-after": str(max(1, math.ceil(self.retry_after)))}
+
+
+def _cut(text: str, most: int = MOST_MESSAGE) -> str:
+    """What a client sent may stand in a sentence; it is never sent back at length."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 class RowFailed(ArcherError):
@@ -80,7 +88,7 @@ def refusal(error: ArcherError) -> Refusal:
             sentence = "The server stopped before the answer was complete."
             return Refusal(503, sentence, kind="server_error", code="stopping")
         case NonFinite() | RowFailed():
-            return Refusal(500, message, kind="numerical_error", code="not_finite")
+            return Refusal(422, message, kind="numerical_error", code="not_finite")
         case OutOfMemory():
             return Refusal(500, message, kind="server_error", code="out_of_memory")
         case PassFailed():  # its message is that of another library

@@ -1,0 +1,49 @@
+"""Every setting at values that nobody means, over HTTP: a sentence or an answer, never a server's error."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from server.running import TEXT, Client
+from support.extremes import LENGTH, cases
+
+PROMPT = "def solve(nums):"
+LONGEST_REPLY = 3000
+
+
+def body(method: str, setting: str, value: Any) -> bytes:
+    settings = {setting: value}
+    own = {"method": method, "settings": settings}
+    asked: dict[str, Any] = {"model": "pocket", "prompt": PROMPT, "archer": own}
+    if setting != "length":
+        asked["max_tokens"] = LENGTH
+    return json.dumps(asked).encode()
+
+
+def refused_or_answered(client: Client, chosen: list[tuple[str, str, Any]]) -> None:
+    for case in chosen:
+        reply = client.send("POST", TEXT, body(*case), {"content-type": "application/json"})
+        where = (*case[:2], repr(case[2])[:40], reply.body[:300])
+        assert reply.status == 200 or 400 <= reply.status < 500, where
+        if reply.status != 200:
+            assert len(reply.body) < LONGEST_REPLY, where
+            assert reply.json["error"]["message"].endswith((".", "...")), where
+
+
+def sendable() -> list[tuple[str, str, Any]]:
+    """Integers of thousands of digits cannot be written as JSON here."""
+    return [case for case in cases() if not (isinstance(case[2], int) and case[2] > 10**308)]
+
+
+def test_extreme_settings_get_a_sentence_or_an_answer(client: Client) -> None:
+    """Drawn ones; all of them in the slow suite."""
+    refused_or_answered(client, Random(34).sample(sendable(), 150))
+
+
+@pytest.mark.slow
+def test_all_extreme_settings_get_a_sentence_or_an_answer(client: Client) -> None:
+    refused_or_answered(client, sendable())
