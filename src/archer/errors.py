@@ -24,6 +24,7 @@ other libraries and of the operating system are not wrapped without need.
 """
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -188,3 +189,26 @@ def meant(name: str, known: Iterable[str]) -> str:
 def reason_of(error: OSError) -> str:
     """What the operating system says went wrong; never nothing."""
     return error.strerror or str(error) or type(error).__name__
+
+
+_HARMLESS = "\n\t\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
+
+def printable(text: str) -> str:
+    """The text with everything that could steer a terminal written as an escape.
+
+    Line breaks, tabs, spaces of all kinds and the joiners inside emoji and scripts stay.
+    """
+    return "".join(
+        c if c.isprintable() or c in _HARMLESS or unicodedata.category(c) == "Zs" else _escape(c)
+        for c in text.replace("\r\n", "\n")
+    )
+
+
+def one_line(text: str) -> str:
+    """The text as part of one line: line breaks and tabs are written as escapes, too."""
+    return printable(text.replace("\r\n", "\\r\n")).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -19,12 +19,12 @@ from cyclopts import App
 
 from archer.cli import TERMINATED, app, main, output
 from archer.cli.whole import whole
+from archer.errors import one_line
 from archer.judge import Verdict
 from archer.pages.tables import Column, Table
 from archer.runs.folder import MANIFEST, SUMMARY
 from archer.tasks import grading
 from archer.tasks.report import Report, Row
-from archer.terminal.glyphs import one_line
 from support.run_folders import SUMMARY_TEXT, rewrite_journal, write_run
 
 NUMBERS = ("2.7", "1e3", "0x10", "1_000", "", " 3", "nan", "inf", "-", "2,0", "٣", "9" * 30)

@@ -14,6 +14,7 @@ import torch
 from archer.engine.stream import Stream
 from archer.errors import ArcherError, BadRequest, BadTrace
 from archer.methods.build import build
+from archer.methods.settings import plain
 from archer.model import Model, load
 from archer.results import trace
 from archer.results.trace import End, Start, Update
@@ -247,7 +248,7 @@ def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_json_cannot_hold_is_left_out() -> None:
-    assert trace.plain({"radius": math.inf, "n": 2, "block": None}) == {
+    assert plain({"radius": math.inf, "n": 2, "block": None}) == {
         "radius": "inf",
         "n": 2,
         "block": None,

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from archer.errors import printable
 from archer.results.completion import Completion, Seconds
 from archer.results.trace import Placed, Update
-from archer.terminal.glyphs import BRACKETS, TAKEN_SIGN, Look, Mark, fill, printable
+from archer.terminal.glyphs import BRACKETS, TAKEN_SIGN, Look, Mark, fill
 from archer.terminal.live import Screen, View, summary
 from archer.terminal.progress import bar
 

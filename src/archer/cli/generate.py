@@ -14,8 +14,9 @@ from archer.cli.messages import complain, silence
 from archer.cli.options import MethodOptions, ModelOptions, OutputOptions, PromptOptions
 from archer.cli.output import write_json, write_text
 from archer.cli.prompts import Entry, gather
+from archer.errors import printable
 from archer.loading.hub import BUNDLED
-from archer.terminal.glyphs import QUIET, printable
+from archer.terminal.glyphs import QUIET
 from archer.terminal.live import summary
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _console(output: OutputOptions) -> Console | None:
 
 
 def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[str, Any]:
-    from archer.results.trace import plain
+    from archer.methods.settings import plain
 
     return {
         "model": model,

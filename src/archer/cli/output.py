@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.cells import cell_len
 
-from archer.terminal.glyphs import one_line, printable
+from archer.errors import one_line, printable
 
 if TYPE_CHECKING:
     from archer.pages.tables import Table

@@ -15,7 +15,7 @@ from typing import Any
 
 from archer.errors import BadRequest, reason_of
 from archer.methods.build import Choice, Method, build, in_full, over
-from archer.results.trace import plain
+from archer.methods.settings import plain
 
 FORMAT, VERSION = "archer-preset", 1
 ENDING = ".json"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from archer.errors import ShardLost
-from archer.passes.logits import SplitLogits
 
 if TYPE_CHECKING:
     from archer.passes.forward import Part
+    from archer.passes.logits import SplitLogits
     from archer.passes.memory import Store
 
 

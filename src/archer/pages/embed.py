@@ -8,7 +8,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from archer.terminal.glyphs import printable
+from archer.errors import printable
 
 _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 """Characters that could end a script element or a line of a script; JSON can write them otherwise."""

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from archer.errors import printable
 from archer.pages import embed
 from archer.pages.trajectory import Trajectory
 from archer.results.trace import Placed
-from archer.terminal.glyphs import printable
 
 SCRIPTS = (
     "dom.js",

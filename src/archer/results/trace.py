@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from archer.decoders.base import Decision
 from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
+from archer.methods.settings import plain
 from archer.results.completion import Completion
 from archer.results.history import ACCEPTED, REMASKED, REPLACED, History, Moment
 from archer.results.step import Call, Step
@@ -292,11 +293,6 @@ def first_difference(
         if left is over or right is over or not same(left, right):
             return place
     return None
-
-
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as JSON can hold them: an infinite one is spelled "inf", which the methods read back."""
-    return {name: "inf" if value == math.inf else value for name, value in settings.items()}
 
 
 def _ids(request: Request) -> set[int]:

@@ -19,8 +19,8 @@ from typing import Any
 from archer import __version__
 from archer.errors import BadRequest
 from archer.methods.build import resolve
+from archer.methods.settings import plain
 from archer.model import Model
-from archer.results.trace import plain
 from archer.runs.selection import Selection
 from archer.tasks.base import CodeTask, Sample, Task
 

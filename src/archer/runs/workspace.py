@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from archer.methods.settings import plain
 from archer.model import Model
-from archer.results.trace import plain
 from archer.runs.comparison import Run, open_run
 from archer.runs.decoding import Prompts, encode
 from archer.runs.evaluation import RunListener, evaluate

@@ -7,9 +7,8 @@ import signal
 import sys
 import threading
 
-from archer.errors import ArcherError, ShardLost
+from archer.errors import ArcherError, ShardLost, one_line
 from archer.shards.start import Task, follow_task
-from archer.terminal.glyphs import one_line
 
 ENDED = 1
 LIFELINE = 0

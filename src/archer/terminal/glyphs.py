@@ -6,7 +6,6 @@ escapes.  It knows token ids and a function that spells them, and no model.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,6 +13,8 @@ from itertools import groupby
 
 from rich.cells import cell_len
 from rich.text import Text
+
+from archer.errors import printable
 
 MASKED_SIGN = "·"
 TAKEN_SIGN = "\N{MULTIPLICATION SIGN}"
@@ -26,7 +27,6 @@ BRACKETS = (
 """Around a fresh token where styles cannot be relied on."""
 TAB = "    "
 QUIET = "dim"
-_HARMLESS = "\n\t\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 class Mark(Enum):
@@ -82,22 +82,6 @@ class Line:
         self.fresh |= mark in (Mark.FRESH, Mark.TAKEN)
 
 
-def printable(text: str) -> str:
-    """The text with everything that could steer a terminal written as an escape.
-
-    Line breaks, tabs, spaces of all kinds and the joiners inside emoji and scripts stay.
-    """
-    return "".join(
-        c if c.isprintable() or c in _HARMLESS or unicodedata.category(c) == "Zs" else _escape(c)
-        for c in text.replace("\r\n", "\n")
-    )
-
-
-def one_line(text: str) -> str:
-    """The text as part of one line: line breaks and tabs are written as escapes, too."""
-    return printable(text.replace("\r\n", "\\r\n")).replace("\n", "\\n").replace("\t", "\\t")
-
-
 def folded(
     tokens: Iterable[tuple[int | None, Mark]], look: Look
 ) -> Iterator[tuple[int | None, Mark, int]]:
@@ -145,7 +129,3 @@ def _chunks(text: str, width: int) -> list[str]:
             chunks.append("")
         chunks[-1] += character
     return chunks
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

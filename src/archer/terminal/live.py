@@ -17,7 +17,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from archer.terminal.glyphs import QUIET, Line, Look, fill, folded, printable
+from archer.errors import printable
+from archer.terminal.glyphs import QUIET, Line, Look, fill, folded
 from archer.terminal.progress import (
     GAP,
     RowView,

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 
 from archer.errors import ArcherError
 from archer.files import replace_file
-from archer.results.trace import plain
+from archer.methods.settings import plain
 from archer.runs.decoding import Prompts
 from archer.runs.executors.executor import Completed, Tell
 from archer.runs.executors.worker import Item, Order
