@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,53 +42,20 @@ def test_identical_traces_exit_0(tmp_path: Path, capsys: Capture) -> None:
     assert found == {"identical": 4, "total": 4, "unsupported": 0, "mismatches": []}
 
 
-def later(case: Case) -> None:
-    case["states"][4][0] += 1
-
-
-def cut(case: Case) -> None:
-    case["fed"].pop()
-
-
-def bar(case: Case) -> None:
-    case["tau"][2] += 2e-4
-
-
-def other(case: Case) -> None:
-    case["response"][0] += 1
-
-
-TAMPERED: dict[str, tuple[Callable[[Case], None], str, int | None]] = {
-    "a later state": (later, "states", 5),
-    "a call less": (cut, "fed", None),
-    "another bar": (bar, "tau", 3),
-    "another response": (other, "response", None),
-}
-
-
-@pytest.mark.parametrize("name", TAMPERED)
-def test_mismatches_exit_1_and_say_where(name: str, tmp_path: Path, capsys: Capture) -> None:
-    tamper, field, update = TAMPERED[name]
+@pytest.mark.parametrize("field", ["states", "response"])
+def test_mismatches_exit_1_and_say_where(field: str, tmp_path: Path, capsys: Capture) -> None:
     good, bad = golden("llada-tiny-a.archer_saber", 2)
-    tamper(bad)
-    if field == "fed":
-        update = bad["updates"]
+    changed = bad["states"][4] if field == "states" else bad["response"]
+    changed[0] += 1
     file = write(tmp_path / "a.jsonl", [good, bad])
     assert main(["replay", file, "--checkpoints", checkpoints()]) == 1
-    first, last = capsys.readouterr().out.splitlines()
-    where = "differs" if update is None else f"differs first at update {update}"
-    assert first == f"{bad['id']}: {field} {where}"
-    assert last == "1 of 2 identical"
+    where = "differs first at update 5" if field == "states" else "differs"
+    lines = [f"{bad['id']}: {field} {where}", "1 of 2 identical"]
+    assert capsys.readouterr().out.splitlines() == lines
     assert main(["replay", file, "--checkpoints", checkpoints(), "--json"]) == 1
+    update = 5 if field == "states" else None
     found = json.loads(capsys.readouterr().out)
     assert found["mismatches"] == [{"id": bad["id"], "field": field, "update": update}]
-
-
-def test_a_small_difference_of_the_bar_is_none(tmp_path: Path) -> None:
-    (case,) = golden("llada-tiny-a.archer_saber")
-    case["tau"][2] += 5e-5
-    file = write(tmp_path / "a.jsonl", [case])
-    assert main(["replay", file, "--checkpoints", checkpoints()]) == 0
 
 
 def test_methods_that_are_not_built_count_unless_skipped(tmp_path: Path, capsys: Capture) -> None:
@@ -107,41 +73,18 @@ def test_methods_that_are_not_built_count_unless_skipped(tmp_path: Path, capsys:
     assert capsys.readouterr().out == "1 of 1 identical\n"
 
 
-def unknown_checkpoint(case: Case) -> None:
-    case["checkpoint"] = "nowhere"
-
-
-def escaping_checkpoint(case: Case) -> None:
-    case["checkpoint"] = "../checkpoints/llada-tiny-a"
-
-
-def bad_radius(case: Case) -> None:
-    case["settings"]["radius"] = 0
-
-
-def no_states(case: Case) -> None:
-    del case["states"]
-
-
-def mask_in_prompt(case: Case) -> None:
-    case["prompt"].append(199)
-
-
-BAD: dict[str, tuple[Callable[[Case], None], str]] = {
-    "unknown checkpoint": (unknown_checkpoint, "There is no checkpoint 'nowhere'"),
-    "escaping checkpoint": (escaping_checkpoint, "There is no checkpoint '../"),
-    "radius 0": (bad_radius, "cannot be run: radius"),
-    "field missing": (no_states, "states: Field required"),
-    "mask in the prompt": (mask_in_prompt, "the mask id 199"),
+BAD: dict[str, tuple[Case, str]] = {
+    "unknown checkpoint": ({"checkpoint": "nowhere"}, "There is no checkpoint 'nowhere'"),
+    "no settings": ({"settings": None}, "settings: Input should be an object"),
+    "mask in the prompt": ({"prompt": [5, 199]}, "the mask id 199"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_traces_exit_2(name: str, tmp_path: Path, capsys: Capture) -> None:
-    tamper, sentence = BAD[name]
+    change, sentence = BAD[name]
     (case,) = golden("llada-tiny-a.archer_saber")
-    tamper(case)
-    file = write(tmp_path / "a.jsonl", [case])
+    file = write(tmp_path / "a.jsonl", [case | change])
     assert main(["replay", file, "--checkpoints", checkpoints()]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from html.parser import HTMLParser
 
 import pytest
@@ -47,12 +46,8 @@ def test_csv_keeps_numbers_as_they_are() -> None:
     )
 
 
-def test_json_keeps_numbers_as_they_are() -> None:
-    content = json.loads(TABLE.json())
-    assert content["title"] == "Main"
-    assert content["notes"] == ["n problems per arm."]
-    assert content["rows"] == TABLE.records()
-    assert content["rows"][1] == {
+def test_records_keep_numbers_as_they_are() -> None:
+    assert TABLE.records()[1] == {
         "method": "saber",
         "pass": None,
         "pass low": None,
@@ -126,20 +121,14 @@ def test_commands_in_latex_are_text() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\r\0")))
-def test_any_text_survives_csv_and_json(text: str) -> None:
+def test_any_text_survives_csv(text: str) -> None:
     head, row = csv.reader(io.StringIO(one(text).csv(), newline=""))
     assert [head, row] == [[text], [text]]
-    assert list(json.loads(one(text).json())["rows"][0].values()) == [text]
 
 
 def test_a_row_of_another_width_is_refused() -> None:
     with pytest.raises(BadRequest, match="Row 2 of the table 'T' has 1 cells for 2 columns"):
         Table("T", (Column("a"), Column("b")), ((1, 2), (1,)))
-
-
-def test_what_json_cannot_hold_is_refused() -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        Table("T", (Column("a"),), ((float("nan"),),)).json()
 
 
 def test_a_tiny_probability_is_not_told_as_none() -> None:

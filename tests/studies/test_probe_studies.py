@@ -67,7 +67,7 @@ def test_a_result_is_presented_from_what_is_kept(
     presented = study.present(result)
     assert len(presented.tables) >= 2
     assert all(f"n = {result['n']}" in table.markdown() for table in presented.tables[:1])
-    assert all(json.loads(table.json())["rows"] for table in presented.tables)
+    assert all(table.records() for table in presented.tables)
 
 
 def test_without_the_intervention_both_branches_are_one(workspace: Workspace, arm: Arm) -> None:

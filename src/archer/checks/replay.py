@@ -7,7 +7,7 @@ The table below maps the recorded names to ours.  Nothing here is tolerant but t
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -86,13 +86,20 @@ class Mismatch:
 
 
 @dataclass
-class Outcome:
+class ReplayReport:
     """What a replay found."""
 
     total: int = 0
     identical: int = 0
     unsupported: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
+
+    def count(self, mismatches: list[Mismatch] | None) -> None:
+        """Take one more case in; None where its method is not built."""
+        self.total += 1
+        self.unsupported += mismatches is None
+        self.identical += mismatches == []
+        self.mismatches += mismatches or []
 
 
 def read_cases(paths: Sequence[Path]) -> list[Case]:
@@ -127,17 +134,11 @@ def replay(
         yield case, compare(case, list(_run(fetch(case.checkpoint), case)))
 
 
-def summarise(results: Iterator[tuple[Case, list[Mismatch] | None]]) -> Outcome:
-    outcome = Outcome()
+def summarise(results: Iterable[tuple[Case, list[Mismatch] | None]]) -> ReplayReport:
+    report = ReplayReport()
     for _, mismatches in results:
-        outcome.total += 1
-        if mismatches is None:
-            outcome.unsupported += 1
-        elif mismatches:
-            outcome.mismatches.extend(mismatches)
-        else:
-            outcome.identical += 1
-    return outcome
+        report.count(mismatches)
+    return report
 
 
 def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:

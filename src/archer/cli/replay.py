@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,27 +38,25 @@ def replay(
     threads
         CPU threads; recorded checkpoints are tiny, and more than one thread slows them down.
     """
-    from archer.checks import replay as engine
+    from archer.checks import replay as recorded
 
     use_threads(threads)
-    cases = engine.read_cases(traces)
-    results = engine.replay(cases, checkpoints, skip_unsupported=skip_unsupported)
-    outcome = engine.summarise(results if json else _told(results))
+    report = recorded.ReplayReport()
+    cases = recorded.read_cases(traces)
+    for case, mismatches in recorded.replay(cases, checkpoints, skip_unsupported=skip_unsupported):
+        report.count(mismatches)
+        if not json:
+            _show(case, mismatches)
     if json:
-        write_json(asdict(outcome))
+        write_json(asdict(report))
     else:
-        write_line(f"{outcome.identical} of {outcome.total} identical")
-    return 0 if outcome.identical == outcome.total else DIFFERENT
+        write_line(f"{report.identical} of {report.total} identical")
+    return 0 if report.identical == report.total else DIFFERENT
 
 
-def _told(
-    results: Iterator[tuple[Case, list[Mismatch] | None]],
-) -> Iterator[tuple[Case, list[Mismatch] | None]]:
-    """The same results, each problem written as it is found."""
-    for case, mismatches in results:
-        if mismatches is None:
-            write_line(f"{case.id}: the method {case.method!r} is not supported")
-        for each in mismatches or ():
-            where = "" if each.update is None else f" differs first at update {each.update}"
-            write_line(f"{each.id}: {each.field}{where or ' differs'}")
-        yield case, mismatches
+def _show(case: Case, mismatches: list[Mismatch] | None) -> None:
+    if mismatches is None:
+        write_line(f"{case.id}: the method {case.method!r} is not supported")
+    for each in mismatches or ():
+        where = "" if each.update is None else f" differs first at update {each.update}"
+        write_line(f"{each.id}: {each.field}{where or ' differs'}")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -110,9 +109,8 @@ class Figure:
 
 def lines(series: Sequence[Series], labels: Labels) -> Figure:
     """Lines with markers; intervals as whiskers."""
-    if not can_draw():
-        return Figure(labels.title, "", b"")
-    with _drawing(labels) as (drawing, axes):
+
+    def draw(axes: Axes) -> None:
         words = _words(series)
         for number, each in enumerate(series):
             shift = (number - (len(series) - 1) / 2) * DODGE
@@ -120,8 +118,8 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
             _plot(axes, each, places, number, linestyle=_pick(LINES, number))
         if words:
             axes.set_xticks(range(len(words)), words)
-        _legend(drawing, axes)
-        return _finished(drawing, labels)
+
+    return _figure(labels, draw)
 
 
 def frontier(points: Sequence[Series], labels: Labels, *, highlight: Sequence[str] = ()) -> Figure:
@@ -130,9 +128,8 @@ def frontier(points: Sequence[Series], labels: Labels, *, highlight: Sequence[st
     With `highlight`, the series of these labels are in colour and in the legend.  The others are grey, with
     their names beside their points.
     """
-    if not can_draw():
-        return Figure(labels.title, "", b"")
-    with _drawing(labels) as (drawing, axes):
+
+    def draw(axes: Axes) -> None:
         pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
         best = undominated(pairs)
         if len(best) > 1:
@@ -148,15 +145,14 @@ def frontier(points: Sequence[Series], labels: Labels, *, highlight: Sequence[st
             _plot(axes, each, each.x, number, linestyle="", markersize=7)
         if grey:
             _name_points(axes, grey, pairs)
-        _legend(drawing, axes)
-        return _finished(drawing, labels)
+
+    return _figure(labels, draw)
 
 
 def bars(series: Sequence[Series], labels: Labels) -> Figure:
     """Bars in groups, a group per word of `x`; intervals as whiskers."""
-    if not can_draw():
-        return Figure(labels.title, "", b"")
-    with _drawing(labels) as (drawing, axes):
+
+    def draw(axes: Axes) -> None:
         words = _words(series)
         wide = 0.8 / len(series)
         for number, each in enumerate(series):
@@ -175,8 +171,8 @@ def bars(series: Sequence[Series], labels: Labels) -> Figure:
             )
         axes.set_xticks(range(len(words)), words)
         axes.grid(visible=False, axis="x")
-        _legend(drawing, axes)
-        return _finished(drawing, labels)
+
+    return _figure(labels, draw)
 
 
 def can_draw() -> bool:
@@ -196,8 +192,10 @@ def undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, floa
     return sorted({point for point in points if not beaten(*point)})
 
 
-@contextmanager
-def _drawing(labels: Labels) -> Iterator[tuple[Drawing, Axes]]:
+def _figure(labels: Labels, draw: Callable[[Axes], None]) -> Figure:
+    """What `draw` draws, with labels and a legend; without matplotlib, a figure that says so."""
+    if not can_draw():
+        return Figure(labels.title, "", b"")
     from matplotlib import style
     from matplotlib.figure import Figure as Drawing
 
@@ -205,7 +203,9 @@ def _drawing(labels: Labels) -> Iterator[tuple[Drawing, Axes]]:
         drawing = Drawing(figsize=INCHES, layout="constrained")
         axes = drawing.add_subplot()
         axes.set(xlabel=labels.x, ylabel=labels.y)
-        yield drawing, axes
+        draw(axes)
+        _legend(drawing, axes)
+        return _finished(drawing, labels)
 
 
 def _plot(axes: Axes, series: Series, x: Sequence[Any], number: int, **style: Any) -> None:

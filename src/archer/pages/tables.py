@@ -1,14 +1,13 @@
-"""Tables: built once, written as HTML, Markdown, CSV, LaTeX and JSON.
+"""Tables: built once, written as HTML, Markdown, CSV and LaTeX.
 
 The text formats round, show intervals in brackets and put the paper's value into a column of its
-own.  CSV and JSON keep every number as it is.
+own.  CSV keeps every number as it is.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -140,10 +139,6 @@ class Table:
         writer.writerow(self._keys())
         writer.writerows(record.values() for record in records)
         return file.getvalue()
-
-    def json(self) -> str:
-        content = {"title": self.title, "rows": self.records(), "notes": list(self.notes)}
-        return json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
 
     def records(self) -> list[dict[str, Any]]:
         """Each row by column, numbers unrounded; every row has the same keys."""
