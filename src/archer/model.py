@@ -143,7 +143,7 @@ class Model:
     def stream(
         self, prompts: Prompts, method: str | Method | None = None, **options: Any
     ) -> Stream:
-        """The same, update by update."""
+        """The same, update by update; see `Stream` for several prompts."""
         return Stream(self, self.request(prompts, method, **options))
 
     def record(self, prompts: Prompts, method: str | Method | None = None, **options: Any) -> Trace:

@@ -54,7 +54,7 @@ def observe(request: RunRequest, arm: Arm, key: str, prompt: Sequence[int]) -> l
 
 def staleness(step: Step[Any], fresh: Step[Any]) -> tuple[list[float], list[float]]:
     """Per layer: norm of the change of the prompt's keys plus that of its values; the same as a share."""
-    prompt = slice(step.canvas.starts[0], step.canvas.response.start)
+    prompt = slice(0, step.canvas.response.start)
 
     def norms(of: Callable[[Tensor, Tensor], Tensor]) -> list[float]:
         pairs = (

@@ -19,7 +19,7 @@ VOCABULARY, MASK, ENDS, LENGTH = 10, 9, (1, 2), 8
 END_COLUMNS = [2, 5]
 BY_CHANCE = {"random", "fixed-order", "remdm-sampling"}
 """Decoders whose order does not ask how sure the model is."""
-PROMPT = Prompt.of([[4] * LENGTH], MASK, eos=(1,), ends=ENDS)
+PROMPT = Prompt.of([4] * LENGTH, MASK, eos=(1,), ends=ENDS)
 
 
 def some_logits(columns: int) -> torch.Tensor:

@@ -29,7 +29,7 @@ def logits_of(draw: np.random.Generator, columns: int) -> torch.Tensor:
 def compare(decoder: LLaDA2 | LLaDA2Edit, row: LLaDA2Row, seed: int) -> int:
     """Both sides on the same drawn logits to the end; returns the number of updates."""
     draw = np.random.default_rng(seed)
-    prompt = Prompt.of([[1] * row.prompt], MASK_ID, eos=(EOS,))
+    prompt = Prompt.of([1] * row.prompt, MASK_ID, eos=(EOS,))
     state: AbsoluteState = decoder.start(prompt, row.length)
     updates = 0
     while not state.done[0]:
@@ -108,20 +108,26 @@ def test_editing_is_the_slow_rule(
     compare(decoder, row, seed)
 
 
-def test_rows_of_a_batch_have_blocks_of_their_own() -> None:
-    prompt = Prompt.of([[1] * 5, [1] * 8, [1]], MASK_ID)
+@pytest.mark.parametrize(
+    ("columns", "length", "bounds", "horizon"),
+    [(5, 7, [0, 3], 8), (8, 8, [0, 4], 12), (1, 7, [0, 3], 4)],
+)
+def test_blocks_are_counted_from_the_first_token(
+    columns: int, length: int, bounds: list[int], horizon: int
+) -> None:
+    prompt = Prompt.of([1] * columns, MASK_ID, samples=2)
     state = LLaDA2(block=4).start(prompt, 6)
-    assert state.length == 16 - 8
-    assert state.bounds.tolist() == [[0, 3], [0, 4], [0, 3]]
-    assert state.last.tolist() == [False, False, False]
+    assert state.length == length
+    assert state.bounds.tolist() == [bounds] * 2
+    assert state.last.tolist() == [False, False]
     canvas = LLaDA2(block=4).canvas(state)
     assert canvas.attention == Blocks(4)
-    assert canvas.horizon().tolist() == [11, 12, 11]
-    assert canvas.everything().sum(axis=1).tolist() == [11, 12, 11]
+    assert canvas.horizon().tolist() == [horizon] * 2
+    assert canvas.everything().sum(axis=1).tolist() == [horizon] * 2
 
 
 def test_what_reaches_beyond_the_length_is_decoded_and_cut_off() -> None:
-    prompt = Prompt.of([[1] * 3], MASK_ID, eos=(EOS,))
+    prompt = Prompt.of([1] * 3, MASK_ID, eos=(EOS,))
     decoder = LLaDA2(block=8, threshold=0.0)
     state = decoder.start(prompt, 2)
     assert (state.length, state.wanted) == (5, 2)
@@ -134,7 +140,7 @@ def test_what_reaches_beyond_the_length_is_decoded_and_cut_off() -> None:
 
 
 def test_temperature_draws_and_stays_within_the_truncation() -> None:
-    prompt = Prompt.of([[1] * 4], MASK_ID)
+    prompt = Prompt.of([1] * 4, MASK_ID)
     values = torch.zeros((1, 64, VOCABULARY), dtype=torch.float64)
     values[..., 2:4] = 4.0
     some = LLaDA2(block=4, threshold=0.0, temperature=1.0, top_k=2)

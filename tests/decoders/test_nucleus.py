@@ -84,7 +84,7 @@ def drawn_by(decoder: Any, shares: list[float]) -> tuple[set[int], set[float]]:
     """Tokens and confidences of a few hundred columns with the same distribution."""
     columns = 400
     values = torch.tensor(shares, dtype=torch.float64).log().expand(1, columns, len(shares))
-    state = decoder.start(Prompt.of([[1] * columns], MASK), columns)
+    state = decoder.start(Prompt.of([1] * columns, MASK), columns)
     _, decision = decoder.step(state, Logits.dense(values, MASK))
     sure = decision.confidence[~np.isnan(decision.confidence)]
     return set(decision.tokens[0].tolist()), set(sure.round(6).tolist())

@@ -21,10 +21,11 @@ from archer.passes.canvas import Prompt
 from archer.passes.logits import Logits, RowLogits
 from archer.policies.prompt_cache import Archer
 from support.networks import backbone
+from support.pairs import prompts_of, together
 
 MASK, END, VOCABULARY = 9, 1, 12
 LENGTH = 24
-PROMPT = Prompt.of([[1, 2, 3]], MASK, eos=(END,))
+PROMPT = Prompt.of([1, 2, 3], MASK, eos=(END,))
 
 
 def logits(update: int, seed: int, length: int, read: list[int]) -> Logits:
@@ -115,8 +116,9 @@ def test_without_rest_it_is_saber(length: int, seed: int, n: int) -> None:
 def walk(decoder: Any, policy: Any, prompts: list[list[int]], *, shift: bool = False) -> list[Any]:
     """On a random network, for which every token is an end mark."""
     net = backbone(shift, 5, torch.float64)
-    state = decoder.start(Prompt.of(prompts, net.mask, eos=tuple(range(47))), LENGTH)
-    return list(Loop(net.network, decoder, policy).steps(state))
+    laid = prompts_of(prompts, net.mask, eos=tuple(range(47)))
+    states = [decoder.start(prompt, LENGTH) for prompt in laid]
+    return list(together(Loop(net.network, decoder, policy), states))
 
 
 @pytest.mark.parametrize("shift", [False, True])

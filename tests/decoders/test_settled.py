@@ -79,13 +79,16 @@ class Case:
     method: Method
     shift: bool
     network: int
-    prompts: tuple[tuple[int, ...], ...]
+    prompt: tuple[int, ...]
+    samples: int
     seed: int
 
     def steps(self) -> Iterator[tuple[DecodeState, DecodeState]]:
         """States before and after each update; a rule that edits for ever is left at its limit."""
         net = NETS[self.shift, self.network]
-        prompt = Prompt.of(self.prompts, net.mask, seed=self.seed, eos=(1,), ends=(1, 2))
+        prompt = Prompt.of(
+            self.prompt, net.mask, samples=self.samples, seed=self.seed, eos=(1,), ends=(1, 2)
+        )
         decoder = self.method.decoder
         loop = Loop(net.network, decoder, self.method.policy)
         with contextlib.suppress(Stuck):
@@ -107,11 +110,11 @@ def cases(draw: st.DrawFn, name: str, shift: bool) -> Case:
         chosen["block"] = block
     if "n" in chosen:
         chosen["n"] = min(chosen["n"], length)
-    row = st.lists(st.integers(3, 40), min_size=1, max_size=6).map(tuple)
-    prompts = draw(st.lists(row, min_size=1, max_size=2).map(tuple))
+    prompt = draw(st.lists(st.integers(3, 40), min_size=1, max_size=6).map(tuple))
+    samples = draw(st.integers(1, 2))
     cache = draw(st.sampled_from(["eager", "archer:3", "archer:inf"]))
     method = build(f"{name}+{cache}", {"length": length, **chosen})
-    return Case(method, shift, draw(st.integers(0, 2)), prompts, draw(st.integers(0, 99)))
+    return Case(method, shift, draw(st.integers(0, 2)), prompt, samples, draw(st.integers(0, 99)))
 
 
 def violations(decoder: Decoder[Any], before: DecodeState, after: DecodeState) -> list[str]:
@@ -163,7 +166,7 @@ def test_what_is_settled_stays_in_many_cases(name: str, shift: bool) -> None:
 def states(name: str, **chosen: Any) -> tuple[Decoder[Any], list[DecodeState]]:
     """The states of one response, masks to end, that are not yet done."""
     method = build(name, {"length": 12, **chosen})
-    case = Case(method, False, 1, ((3, 1, 4, 1, 5), (9, 2)), 5)
+    case = Case(method, False, 1, (9, 2), 2, 5)
     return method.decoder, [before for before, _ in case.steps()]
 
 
@@ -218,7 +221,7 @@ def test_looped_sampling_settles_what_is_placed_once_its_loop_is_over() -> None:
 
 def test_wrappers_pass_the_declarations_on() -> None:
     inner = Saber(rollback=False, block=4)
-    state = inner.start(Prompt.of([[1, 2]], mask=9), 8)
+    state = inner.start(Prompt.of([1, 2], mask=9), 8)
     state.response[:, 2] = 5
     for wrapped in (EndOfText(inner, "logits"), Guided(inner, 0.5)):
         assert np.flatnonzero(wrapped.settled(state)[0]).tolist() == [2]
@@ -247,7 +250,7 @@ class Boastful:
 )
 def test_a_false_declaration_is_seen(name: str, chosen: dict[str, Any]) -> None:
     """The rules that take tokens back do so here: the tests above do not pass for want of occasion."""
-    case = Case(build(name, {"length": 12, **chosen}), False, 1, ((3, 1, 4, 1, 5),), 5)
+    case = Case(build(name, {"length": 12, **chosen}), False, 1, (3, 1, 4, 1, 5), 1, 5)
     boastful: Any = Boastful()
     broken = [violations(boastful, *pair) for pair in case.steps()]
     assert any("a settled position changed" in each for each in broken)
@@ -259,7 +262,7 @@ def test_a_response_may_start_at_every_length_that_passes_the_check(name: str) -
     part = DECODERS[name]
     chosen = {"block": 4} if name in WITH_BLOCKS else {}
     decoder: Decoder[Any] = part.make(**chosen, **part.fixed)
-    prompt = Prompt.of([[3, 1]], mask=9)
+    prompt = Prompt.of([3, 1], mask=9)
     decoder.check(8)
     assert decoder.start(prompt, 8).wanted == 8
     if name in WITH_BLOCKS:

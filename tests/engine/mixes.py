@@ -47,8 +47,14 @@ class Drawn:
         return Loop(net.network, self.method.decoder, self.method.policy)
 
     def start(self, net: Backbone) -> Any:
-        prompts = [list(self.prompt)] * self.samples
-        prompt = Prompt.of(prompts, net.mask, seed=self.seed, eos=self.eos, ends=(1, 2))
+        prompt = Prompt.of(
+            self.prompt,
+            net.mask,
+            samples=self.samples,
+            seed=self.seed,
+            eos=self.eos,
+            ends=(1, 2),
+        )
         return self.method.decoder.start(prompt, self.method.length)
 
 

@@ -27,6 +27,7 @@ from archer.errors import (
     OutOfMemory,
     Overloaded,
     PassFailed,
+    Stuck,
 )
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model, load
@@ -36,6 +37,7 @@ from archer.results.completion import Completion
 from archer.results.step import Step
 from engine.breaking import failing
 from support.folders import make_llada
+from support.pairs import by_the_loop
 
 METHODS = (
     "archer",
@@ -52,7 +54,7 @@ POISON = 7
 
 
 def alone(model: Model, prompt: Any, method: str, **options: Any) -> Completion:
-    return model.stream(prompt, method, **options).finish()[0]
+    return by_the_loop(model, prompt, method, **options)[0]
 
 
 def same(found: Completion, wanted: Completion) -> bool:
@@ -145,7 +147,7 @@ def test_a_thread_of_its_own_serves_many_threads(model: Model) -> None:
 def test_samples_are_those_of_a_batch_and_need_one_row_when_nothing_is_drawn(model: Model) -> None:
     prompt = ids(6, 4)
     hot: dict[str, Any] = {"length": 8, "temperature": 0.8, "seed": 3}
-    wanted = model.stream([prompt] * 3, "saber", **hot).finish()
+    wanted = by_the_loop(model, [prompt] * 3, "saber", **hot)
     engine = model.engine()
     found = engine.submit(prompt, "saber", n=3, **hot).results()
     assert [each.tokens for each in found] == [each.tokens for each in wanted]
@@ -157,17 +159,57 @@ def test_samples_are_those_of_a_batch_and_need_one_row_when_nothing_is_drawn(mod
 def test_generate_numbers_samples_as_a_batch_of_all_prompts_would(model: Model) -> None:
     prompts = [ids(7, 3), ids(8, 4), ids(7, 3)]
     hot: dict[str, Any] = {"length": 8, "temperature": 0.8, "seed": 1}
-    wanted = model.stream(prompts, "saber", **hot).finish()
+    wanted = by_the_loop(model, prompts, "saber", **hot)
     for batch in (None, 1, 2):
         found = model.generate(prompts, "saber", batch=batch, **hot)
         assert [each.tokens for each in found] == [each.tokens for each in wanted]
     twice = model.generate(prompts[:2], "saber", n=2, **hot)
-    again = model.stream([prompts[0]] * 2 + [prompts[1]] * 2, "saber", **hot).finish()
+    again = by_the_loop(model, [prompts[0]] * 2 + [prompts[1]] * 2, "saber", **hot)
     assert [each.tokens for each in twice] == [each.tokens for each in again]
     with pytest.raises(BadRequest, match="at least 1, not 0"):
         model.generate(prompts, batch=0)
     with pytest.raises(BadRequest, match="at least 1, not 0"):
         model.generate(prompts, n=0)
+
+
+def test_a_stream_of_several_prompts_tells_one_update_of_one_prompt_at_a_time(model: Model) -> None:
+    """Repeated prompts are samples; the updates of each come in order and say what the loop says."""
+    prompts = [ids(7, 3), ids(8, 4), ids(7, 3), ids(9, 9)]
+    hot: dict[str, Any] = {"length": 8, "temperature": 0.8, "seed": 1}
+    wanted = by_the_loop(model, prompts, "saber", **hot)
+    stream = model.stream(prompts, "saber", **hot)
+    steps = list(stream)
+    assert {len(step.rows) for step in steps} == {1}
+    for row, completion in enumerate(stream.finish()):
+        own = [step for step in steps if step.rows == (row,)]
+        assert [step.index for step in own] == list(range(completion.updates))
+        assert tuple(own[-1].after.response[0].tolist()) == completion.tokens
+        assert same(completion, wanted[row])
+    assert wanted[0].tokens != wanted[2].tokens
+
+
+def test_a_stream_waits_for_memory_as_any_request(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for one prompt they run one after the other; what never fits is refused at once."""
+    prompts = [ids(7, 3), ids(8, 3)]
+    least = model.engine().submit(prompts[0], "archer", length=8)._job.bytes
+    monkeypatch.setattr("archer.engine.engine.default_limit", lambda network: least)
+    rows = [step.rows[0] for step in model.stream(prompts, "archer", length=8)]
+    assert rows == sorted(rows)
+    assert set(rows) == {0, 1}
+    with pytest.raises(BadRequest, match="for keys and values"):
+        model.stream(ids(9, 9), "archer", length=8)
+
+
+def test_a_stream_raises_what_ends_a_prompt(model: Model) -> None:
+    """Here a rule that has no end; the updates before are told."""
+    stream = model.stream(ids(7, 3), "editing", length=8, edit=0.0)
+    with pytest.raises(Stuck, match="has not finished after"):
+        for _ in stream:
+            pass
+    with pytest.raises(Stuck, match="has not finished after"):
+        stream.finish()
 
 
 def test_a_bar_is_shown_on_request(model: Model, capsys: pytest.CaptureFixture[str]) -> None:

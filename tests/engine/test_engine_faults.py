@@ -23,6 +23,7 @@ from engine.breaking import failing, failing_halfway
 from engine.mixes import Drawn, backbone, record
 from engine.mixes import alone as walked_alone
 from engine.test_engine import alone, ids, same
+from support.pairs import by_the_loop
 
 GUILTY = 250
 """A token that only the request which is to fail has."""
@@ -289,7 +290,7 @@ def test_no_more_rows_than_were_asked_for_run_at_once(
     hot: dict[str, Any] = {"length": 4, "temperature": 0.8, "seed": 2}
     found = model.generate([ids(1, 3)] * 8, "saber", batch=batch, **hot)
     assert max(rows_of_passes) == batch
-    wanted = model.stream([ids(1, 3)] * 8, "saber", **hot).finish()
+    wanted = by_the_loop(model, [ids(1, 3)] * 8, "saber", **hot)
     assert [each.tokens for each in found] == [each.tokens for each in wanted]
 
 

@@ -54,9 +54,10 @@ def draw_accepted(model: Model, draw: random.Random) -> Drawn:
 
 def alone(model: Model, request: Drawn) -> Record:
     rows = request.samples if request.method.decoder.draws else 1
-    prompts = [list(request.prompt)] * rows
-    stream = model.stream(prompts, request.method, seed=request.seed)
-    return [record(step) for step in stream]
+    asked = model.request(list(request.prompt), request.method, seed=request.seed)
+    prompt = model.language.prompt(request.prompt, request.seed, rows)
+    state = asked.method.decoder.start(prompt, asked.method.length)
+    return [record(step) for step in model.loop(asked.method).steps(state)]
 
 
 def updates_alone(request: Drawn, wanted: Record) -> list[int]:

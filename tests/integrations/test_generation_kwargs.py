@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from archer.errors import BadRequest
 from archer.integrations.generation_kwargs import LENGTHS, Wanted, first_length, read_kwargs
@@ -44,14 +42,7 @@ def test_every_name_for_the_length_is_taken_out(name: str) -> None:
     assert settings == {"radius": 8}
 
 
-def cut_letter_by_letter(text: str, stops: list[str]) -> str:
-    """The naive twin: the first place at which any stop string begins."""
-    for at in range(len(text)):
-        if any(stop and text.startswith(stop, at) for stop in stops):
-            return text[:at]
-    return text
-
-
-@given(st.text("ab\n", max_size=12), st.lists(st.text("ab\n", max_size=3), max_size=3))
-def test_a_response_is_cut_where_the_first_stop_string_begins(text: str, stops: list[str]) -> None:
-    assert Wanted(tuple(stops), {}).cut(text) == cut_letter_by_letter(text, stops)
+def test_stop_strings_are_texts_and_empty_ones_stop_nothing() -> None:
+    assert read_kwargs({"until": ["", "\n\n", ""]}).stops == ("\n\n",)
+    with pytest.raises(BadRequest, match="A stop string must be text, not int"):
+        read_kwargs({"until": [7]})

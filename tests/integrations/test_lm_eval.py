@@ -177,7 +177,7 @@ def test_requests_are_all_checked_before_the_first_is_decoded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lm = ArcherLM(str(folder), device="cpu", length=LENGTH)
-    monkeypatch.setattr(lm, "_decode", lambda request: pytest.fail("work was started"))
+    monkeypatch.setattr(lm, "_decode", lambda *asked: pytest.fail("work was started"))
     with pytest.raises(BadRequest, match="Shorten the prompt or the length"):
         lm.generate_until([request("a"), request("b" * 600)], disable_tqdm=True)
     with pytest.raises(BadRequest, match="does not use the setting 'top_p'"):
@@ -188,7 +188,7 @@ def test_the_length_of_a_task_goes_before_that_of_the_model(folder: Path) -> Non
     lm = ArcherLM(str(folder), device="cpu", max_gen_toks=4)
     lengths = []
 
-    def decode(request: Any) -> list[str]:
+    def decode(request: Any, stops: tuple[str, ...]) -> list[str]:
         lengths.append((request.method.length, len(request.prompts)))
         return ["text"] * len(request.prompts)
 

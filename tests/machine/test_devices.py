@@ -107,7 +107,7 @@ def loop_of(
 ) -> tuple[Loop[Any], Any]:
     made = build(method, {"length": LENGTH, **settings})
     loop = Loop(model.network, made.decoder, made.policy, **options)
-    return loop, made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
+    return loop, made.decoder.start(Prompt.of(PROMPTS[0], model.mask, samples=len(PROMPTS)), LENGTH)
 
 
 @pytest.mark.parametrize("inference", [False, True])
@@ -216,7 +216,7 @@ def test_compiled_pieces_serve_all_lengths_with_a_few_graphs() -> None:
         made = build("archer", {"length": length, "radius": 3})
         for prompt in range(1, 41):
             ids = [(7 * prompt + at) % 40 for at in range(prompt)]
-            start = made.decoder.start(Prompt.of([ids], model.mask), length)
+            start = made.decoder.start(Prompt.of(ids, model.mask), length)
             found = [
                 tokens_of(Loop(model.network, made.decoder, made.policy, compiled=c), start)
                 for c in (False, True)
@@ -241,7 +241,7 @@ def test_a_pass_can_be_recorded_and_replayed_with_other_tokens(kind: str) -> Non
     """What a CUDA graph needs: no look at data, inputs and store where they were.  Untried on CUDA itself."""
     model = backbone()
     made = build("archer", {"length": LENGTH})
-    start = made.decoder.start(Prompt.of([PROMPTS[0]], model.mask), LENGTH)
+    start = made.decoder.start(Prompt.of(PROMPTS[0], model.mask), LENGTH)
     loop = Loop(model.network, made.decoder, Archer(float("inf")))
     walk = loop.walk(start)
     if kind == "cached":
@@ -287,7 +287,7 @@ def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
     model = backbone()
     made = build(method, {"length": LENGTH})
     loop = Loop(Transformer(model.network.shape, device=nowhere), made.decoder, made.policy)
-    state = made.decoder.start(Prompt.of(PROMPTS, model.mask), LENGTH)
+    state = made.decoder.start(Prompt.of(PROMPTS[0], model.mask, samples=len(PROMPTS)), LENGTH)
     for module in ("passes.logits", "policies.surprise"):
         monkeypatch.setattr(f"archer.{module}.to_host", unread)
     steps = loop.steps(state)
@@ -304,7 +304,7 @@ def test_kept_keys_and_values_grow_with_the_formula_alone(rows: int) -> None:
     shape = model.network.shape
     made = build("saber+age:4", {"length": LENGTH})
     loop = Loop(model.network, made.decoder, Age(4))
-    state = made.decoder.start(Prompt.of([[1, 2, 3]] * rows, model.mask), LENGTH)
+    state = made.decoder.start(Prompt.of([1, 2, 3], model.mask, samples=rows), LENGTH)
     steps = list(loop.steps(state))
     numbers = 2 * shape.layers * rows * shape.kv_heads * (3 + LENGTH) * shape.head_dim
     for step in steps:

@@ -25,6 +25,7 @@ from archer.policies.prompt_cache import Age, Archer, Eager
 from archer.results.step import Kind, Step
 from support import naive
 from support.networks import Backbone, backbone
+from support.pairs import prompts_of, together
 
 MODELS = {
     (shift, dtype): backbone(shift, 3, dtype)
@@ -51,8 +52,9 @@ def decode(
     length: int,
     seed: int = 0,
 ) -> list[Step[Any]]:
-    state = decoder.start(Prompt.of(prompts, net.mask, seed=seed), length)
-    return list(Loop(net.network, decoder, policy).steps(state))
+    laid = prompts_of(prompts, net.mask, seed=seed)
+    states = [decoder.start(prompt, length) for prompt in laid]
+    return list(together(Loop(net.network, decoder, policy), states))
 
 
 def by_row(steps: list[Step[Any]]) -> dict[int, list[tuple[Any, ...]]]:
@@ -220,10 +222,10 @@ def test_repeated_prompts_get_their_own_noise_and_a_seed_repeats_it() -> None:
 def test_a_cloned_state_and_memory_replay_the_trunk(shift: bool, temperature: float) -> None:
     """Invariants 9, 23: fork after every third update; the trunk goes on unharmed."""
     net, decoder, policy = model(shift), Saber(temperature=temperature), Archer(5)
-    prompts = random_prompts(3, 11)
-    trunk = by_row(decode(net, decoder, policy, prompts, 16))
+    (prompt,) = random_prompts(1, 11)
     loop = Loop(net.network, decoder, policy)
-    state = decoder.start(Prompt.of(prompts, net.mask), 16)
+    state = decoder.start(Prompt.of(prompt, net.mask, samples=3), 16)
+    trunk = by_row(list(loop.steps(state)))
     for step in loop.steps(state):
         if step.index % 3 or step.after.done.any():
             continue
@@ -235,7 +237,7 @@ def test_a_cloned_state_and_memory_replay_the_trunk(shift: bool, temperature: fl
 def test_forgetting_makes_the_next_pass_full_and_nothing_else() -> None:
     net, decoder = model(False), Saber()
     loop = Loop(net.network, decoder, Archer(math.inf))
-    state = decoder.start(Prompt.of([[4, 5, 6, 7]], net.mask), 16)
+    state = decoder.start(Prompt.of([4, 5, 6, 7], net.mask), 16)
     third = next(step for step in loop.steps(state) if step.index == 2)
     memory = third.memory.clone()
     memory.forget()
@@ -247,9 +249,9 @@ def test_forgetting_makes_the_next_pass_full_and_nothing_else() -> None:
 def test_watching_the_steps_changes_nothing() -> None:
     """Invariant 22: a shadow pass on a blank memory between steps leaves the trajectory alone."""
     net, decoder, policy = model(True), Saber(temperature=0.7), Archer(4)
-    plain = by_row(decode(net, decoder, policy, [[3, 1, 4], [1, 5]], 14))
+    state = decoder.start(Prompt.of([3, 1, 4], net.mask, samples=2), 14)
+    plain = by_row(list(Loop(net.network, decoder, policy).steps(state)))
     watched = []
-    state = decoder.start(Prompt.of([[3, 1, 4], [1, 5]], net.mask), 14)
     generator = torch.random.get_rng_state()
     for step in Loop(net.network, decoder, policy).steps(state):
         shadow = Loop(net.network, decoder, Eager()).steps(step.before)
@@ -287,7 +289,7 @@ class Counting(Archer):
 def test_one_row_reuses_while_another_runs() -> None:
     """Row 1 is late in its schedule and idle; row 0 fills masks.  Only row 0's memory moves on."""
     net, decoder = model(False), Scheduled(steps=12)
-    state = decoder.start(Prompt.of([[1, 2, 3], [4, 5]], net.mask), 8)
+    state = decoder.start(Prompt.of([1, 2, 3], net.mask, samples=2), 8)
     late = replace(state, updates=(0, 9))
     loop = Loop(net.network, decoder, Counting(math.inf))
     for made, step in enumerate(loop.steps(late), start=1):
@@ -320,12 +322,12 @@ def test_a_row_with_nan_logits_ends_alone(kind: str) -> None:
     sick.network.embedding.data[44] = torch.nan
     prompts = [[1, 2, 3], [4, 44, 5], [6, 7]]
     steps = decode(sick, Saber(), Archer(4), prompts, 12)
-    assert list(steps[0].errors) == [1]
-    error = steps[0].errors[1]
+    (failed,) = [step for step in steps if step.errors]
+    error = failed.errors[1]
     assert isinstance(error, NonFinite)
     assert (error.update, error.kind) == (1, "full")
     assert "update 1" in str(error)
-    assert steps[0].rows == (0, 2)
+    assert failed.rows == ()
     assert all(1 not in step.rows for step in steps)
     sound = decode(healthy, Saber(), Archer(4), [prompts[0], prompts[2]], 12)
     rows, expected = by_row(steps), by_row(sound)
@@ -333,7 +335,7 @@ def test_a_row_with_nan_logits_ends_alone(kind: str) -> None:
     assert rows[2] == expected[1]
     if kind == "cached":
         net = backbone(False, 3, torch.float64)
-        state = Saber().start(Prompt.of([[1, 2, 3]], net.mask), 12)
+        state = Saber().start(Prompt.of([1, 2, 3], net.mask), 12)
         walk = Loop(net.network, Saber(), Archer(math.inf)).steps(state)
         next(walk)
         net.network.head.data.fill_(torch.nan)
@@ -341,6 +343,28 @@ def test_a_row_with_nan_logits_ends_alone(kind: str) -> None:
         assert failing.errors[0].kind == "cached"
         assert failing.errors[0].update == 2
         assert list(walk) == []
+
+
+def test_a_sample_with_nan_logits_ends_alone() -> None:
+    """Poison a token that one sample alone has placed: the others go on as if nothing had happened."""
+    decoder, length = Saber(temperature=1.5), 4
+    nets = [backbone(False, 3, torch.float64) for _ in range(2)]
+    for seed in range(50):
+        state = decoder.start(Prompt.of([1, 2, 3], nets[0].mask, samples=3, seed=seed), length)
+        rows = texts(by_row(list(Loop(nets[0].network, decoder, Archer(4)).steps(state))))
+        others = {token for row in (0, 2) for update in rows[row] for token in update[0]}
+        if first := set(rows[1][0][0]) - others - {1, 2, 3}:
+            break
+    nets[1].network.embedding.data[first.pop()] = torch.nan
+    steps = list(Loop(nets[1].network, decoder, Archer(4)).steps(state))
+    failing = steps[1]
+    assert list(failing.errors) == [1]
+    assert failing.errors[1].update == 2
+    assert failing.rows == (0, 2)
+    assert len(failing.logits.rows) == len(failing.calls) == failing.canvas.rows == 2
+    found = texts(by_row(steps))
+    assert (found[0], found[2]) == (rows[0], rows[2])
+    assert found[1] == rows[1][:1]
 
 
 class BlindPolicy(Eager):
@@ -369,7 +393,7 @@ class Idle(Scheduled):
 def test_a_decoder_that_never_ends_is_stopped_loudly() -> None:
     """After exactly as many updates as its rule allows."""
     net, decoder = model(False), Idle()
-    state = decoder.start(Prompt.of([[1, 2, 3]], net.mask), 8)
+    state = decoder.start(Prompt.of([1, 2, 3], net.mask), 8)
     walk = Loop(net.network, decoder, Eager()).steps(state)
     assert len(list(islice(walk, 8))) == 8
     with pytest.raises(Stuck, match="Idle has not finished after 8 updates"):
@@ -405,10 +429,10 @@ def test_work_adds_up_and_time_is_never_negative() -> None:
 def test_rows_that_are_done_make_no_step(decoder: Any) -> None:
     """A forked state may hold finished rows; only the others go on, under their own numbers."""
     net = model(False)
-    state = decoder.start(Prompt.of([[1, 2], [3, 4]], net.mask), 8)
+    state = decoder.start(Prompt.of([1, 2], net.mask, samples=2), 8)
     loop = Loop(net.network, decoder, Archer(4))
     finished = replace(state, done=np.array([True, False]))
-    rows = by_row(list(loop.steps(finished)))
+    rows = texts(by_row(list(loop.steps(finished))))
     assert list(rows) == [1]
-    assert rows[1] == by_row(list(loop.steps(state)))[1]
+    assert rows[1] == texts(by_row(list(loop.steps(state))))[1]
     assert list(loop.steps(replace(state, done=np.array([True, True])))) == []

@@ -75,7 +75,7 @@ def test_reference_logits(name: str, dtype: str, tolerance: float) -> None:
         return tensor[len(prompt) - 1 : -1] if shift else tensor[len(prompt) :]
 
     def canvas(key: str) -> Canvas:
-        return canvas_of([prompt], torch.from_numpy(reference[key])[None].long(), net.mask)
+        return canvas_of(prompt, torch.from_numpy(reference[key])[None].long(), net.mask)
 
     for response, logits in (("masked_response", "masked_logits"), ("response", "full_logits")):
         asked = canvas(response)

@@ -117,7 +117,7 @@ def test_reference_logits(name: str, dtype: str, tolerance: float) -> None:
 
     def canvas(key: str) -> Canvas:
         response = torch.from_numpy(reference[key])[None].long()
-        return canvas_of([prompt], response, net.mask, kind)
+        return canvas_of(prompt, response, net.mask, kind)
 
     for response, logits in (("masked_response", "masked_logits"), ("response", "full_logits")):
         asked = canvas(response)
@@ -166,7 +166,7 @@ def test_the_library_twin_agrees(name: str) -> None:
     net = Backbone(model.network, model.folder.mask)
     for seed in range(3):
         prompt, response = drawn_prompts(name, 2, seed)
-        asked = canvas_of([prompt], torch.tensor([response]), net.mask, kind)
+        asked = canvas_of(prompt, torch.tensor([response]), net.mask, kind)
         (ours,), _, _ = ask(net, asked, blank(net.network, asked), asked.everything())
         theirs = library_pass(twin, torch.tensor(prompt + response), len(response), kind)
         assert (ours - theirs).abs().max() < 5e-5
@@ -182,7 +182,7 @@ def test_keys_and_values_of_complete_prompt_blocks_never_change(name: str) -> No
         kept = []
         for _ in range(3):
             response = source.integers(0, model.folder.shape.vocabulary, (1, 24))
-            asked = canvas_of([prompt], torch.from_numpy(response), net.mask, Blocks(8))
+            asked = canvas_of(prompt, torch.from_numpy(response), net.mask, Blocks(8))
             memory = blank(net.network, asked)
             ask(net, asked, memory, asked.everything())
             full = len(prompt) // 8 * 8

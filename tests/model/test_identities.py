@@ -210,7 +210,7 @@ def test_end_ids_can_be_chosen_last() -> None:
     """Confidence option: the tokens stay, their confidence is that of a distribution without end ids."""
     values = torch.zeros(1, 3, 10, dtype=torch.float64)
     values[0, 0, 1], values[0, 1, 2], values[0, 2, 5] = 9.0, 8.0, 1.0
-    prompt = Prompt.of([[4]], mask=9, eos=(1,), ends=(1, 2))
+    prompt = Prompt.of([4], mask=9, eos=(1,), ends=(1, 2))
     late = EndOfText(Scheduled(), "confidence")
     state = late.start(prompt, 3)
     _, plain = Scheduled().step(state, Logits.dense(values, 9))

@@ -300,7 +300,8 @@ def test_a_failure_of_every_row_still_ends_the_stream(tmp_path: Path) -> None:
     model = load(make_llada(tmp_path), device="cpu")
     model.network.head.data.fill_(torch.nan)
     steps = list(stream := model.stream([[1], [2]], length=LENGTH))
-    assert [step.rows for step in steps] == [()]
+    assert [step.rows for step in steps] == [(), ()]
+    assert [list(step.errors) for step in steps] == [[0], [1]]
     assert {done.finish_reason for done in stream.finish()} == {"error"}
 
 
@@ -321,8 +322,8 @@ def test_completions_run_what_is_left(llada: Model) -> None:
 def test_nothing_runs_before_the_first_step_is_asked_for(
     llada: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("archer.engine.batch.run", lambda *_, **__: pytest.fail("started"))
     stream = llada.stream([1, 2, 3], length=LENGTH)
-    monkeypatch.setattr(module, "Loop", lambda *_, **__: pytest.fail("started"))
     with pytest.raises(pytest.fail.Exception, match="started"):
         next(stream)
 

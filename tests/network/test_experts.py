@@ -212,7 +212,7 @@ def test_a_full_pass_against_the_plain_twin(kind: str, attention_block: int | No
     net = mixture(kind)
     prompt, response = [1, 2, 3, 4, 5, 6, 7], torch.tensor([[8, 9, net.mask, 10, net.mask, 11]])
     canvas = canvas_of(
-        [prompt], response, net.mask, Blocks(attention_block) if attention_block else DENSE
+        prompt, response, net.mask, Blocks(attention_block) if attention_block else DENSE
     )
     (ours,), _, _ = ask(net, canvas, blank(net.network, canvas), canvas.everything())
     tokens = torch.cat((torch.tensor(prompt), response[0]))
@@ -297,7 +297,7 @@ def test_logits_in_eight_bits_are_near(kind: str) -> None:
     twin = quantised_twin(network)
     tokens = torch.arange(24) % 40
     exact, _ = naive.forward(network, tokens)
-    canvas = canvas_of([tokens.tolist()[:8]], tokens[None, 8:], 49)
+    canvas = canvas_of(tokens.tolist()[:8], tokens[None, 8:], 49)
     from support.networks import Backbone
 
     net = Backbone(twin, 49)

@@ -1,4 +1,4 @@
-"""Prompts side by side and the question laid out on them: columns, starts, keys, selection."""
+"""A prompt's samples and the question laid out on them: columns, keys, selection."""
 
 from __future__ import annotations
 
@@ -12,59 +12,45 @@ from hypothesis import strategies as st
 from archer.passes.canvas import Canvas, Prompt
 
 MASK = 9
-PROMPTS = [[1, 2, 3], [4], [5, 6]]
+PROMPT = [1, 2, 3]
 
-prompt_lists = st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=6), min_size=1, max_size=5)
+ids = st.lists(st.integers(0, 8), min_size=1, max_size=6)
 
 
 def canvas() -> Canvas:
     response = np.array([[7, MASK], [MASK, MASK], [MASK, 8]])
     block = np.array([[0, 2], [0, 1], [1, 2]])
     reads = np.array([[True, False], [False, False], [True, True]])
-    return Canvas.plain(Prompt.of(PROMPTS, MASK), response, block, reads)
+    return Canvas.plain(Prompt.of(PROMPT, MASK, samples=3), response, block, reads)
 
 
-@given(prompt_lists)
-def test_prompts_end_at_the_same_column(prompts: list[list[int]]) -> None:
-    laid = Prompt.of(prompts, MASK)
-    width = max(map(len, prompts))
-    assert laid.columns == width
-    assert laid.tokens.shape == (len(prompts), width)
-    for row, prompt in enumerate(prompts):
-        assert laid.starts[row] == width - len(prompt)
-        assert laid.tokens[row, laid.starts[row] :].tolist() == prompt
-        assert (laid.tokens[row, : laid.starts[row]] == MASK).all()
-
-
-@given(prompt_lists, st.integers(0, 3))
-def test_a_key_depends_on_seed_prompt_and_repetition_alone(
-    prompts: list[list[int]], seed: int
+@given(ids, st.integers(1, 4), st.integers(0, 3), st.integers(0, 3))
+def test_a_key_depends_on_seed_prompt_and_number_alone(
+    prompt: list[int], samples: int, seed: int, first: int
 ) -> None:
-    keys = Prompt.of(prompts, MASK, seed=seed).keys
-    assert len(set(keys)) == len(keys)
+    keys = Prompt.of(prompt, MASK, samples=samples, seed=seed, first=first).keys
+    assert len(set(keys)) == len(keys) == samples
     assert all(0 <= key < 2**63 for key in keys)
-    counted: dict[tuple[int, ...], int] = {}
-    for prompt, key in zip(map(tuple, prompts), keys, strict=True):
-        counted[prompt] = counted.get(prompt, 0) + 1
-        alone = Prompt.of([prompt] * counted[prompt], MASK, seed=seed)
-        assert alone.keys[-1] == key
-        assert key not in Prompt.of(prompts, MASK, seed=seed + 1).keys
+    alone = [Prompt.of(prompt, MASK, seed=seed, first=first + each).keys for each in range(samples)]
+    assert [(key,) for key in keys] == alone
+    others = Prompt.of([*prompt, 1], MASK, samples=samples, seed=seed, first=first)
+    later = Prompt.of(prompt, MASK, samples=samples, seed=seed + 1, first=first)
+    assert set(keys).isdisjoint({*others.keys, *later.keys})
 
 
 def test_keys_are_the_same_in_every_process() -> None:
     """A fixed value: a seed must reproduce a text next year and on another machine."""
-    assert Prompt.of([[1, 2, 3]], MASK, seed=7).keys == (8511705530723407487,)
+    assert Prompt.of([1, 2, 3], MASK, seed=7).keys == (8511705530723407487,)
 
 
 def test_a_plain_canvas_is_prompt_then_response() -> None:
     asked = canvas()
     assert asked.tokens.tolist() == [
         [1, 2, 3, 7, MASK],
-        [MASK, MASK, 4, MASK, MASK],
-        [MASK, 5, 6, MASK, 8],
+        [1, 2, 3, MASK, MASK],
+        [1, 2, 3, MASK, 8],
     ]
     assert (asked.rows, asked.columns, asked.response) == (3, 5, slice(3, 5))
-    assert asked.starts == (0, 2, 1)
     assert asked.block.tolist() == [[3, 5], [3, 4], [4, 5]]
     assert asked.reads[:, :3].any().item() is False
     assert asked.reads[:, 3:].tolist() == [[True, False], [False, False], [True, True]]
@@ -100,7 +86,6 @@ def test_selecting_rows_takes_every_field_along() -> None:
         visible=np.arange(75).reshape(3, 5, 5) % 2 == 0,
     )
     picked = asked.select([2, 0])
-    assert picked.starts == (1, 0)
     assert picked.response == asked.response
     for name in ("tokens", "block", "reads", "positions", "visible"):
         assert np.array_equal(getattr(picked, name), getattr(asked, name)[[2, 0]]), name
@@ -109,15 +94,15 @@ def test_selecting_rows_takes_every_field_along() -> None:
     assert bare.visible is None
 
 
-def test_selecting_prompts_keeps_starts_and_keys() -> None:
-    laid = Prompt.of(PROMPTS, MASK, eos=[3], ends=[3, 4])
+def test_selecting_samples_keeps_prompt_and_keys() -> None:
+    laid = Prompt.of(PROMPT, MASK, samples=3, eos=[3], ends=[3, 4])
     picked = laid.select([2, 0])
-    assert picked.tokens.tolist() == [[MASK, 5, 6], [1, 2, 3]]
-    assert picked.starts == (1, 0)
+    assert picked.tokens.tolist() == PROMPT
+    assert (laid.columns, laid.rows, picked.rows) == (3, 3, 2)
     assert picked.keys == (laid.keys[2], laid.keys[0])
     assert (picked.mask, picked.eos, picked.ends) == (MASK, (3,), (3, 4))
 
 
 def test_a_canvas_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        canvas().starts = (0, 0, 0)  # type: ignore[misc]
+        canvas().mask = 1  # type: ignore[misc]

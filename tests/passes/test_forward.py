@@ -26,13 +26,13 @@ from support.networks import Backbone, backbone, random_network, shape
 
 
 def canvas_of(
-    prompts: list[list[int]], responses: Tensor, mask: int, attention: AttentionKind = DENSE
+    ids: list[int], responses: Tensor, mask: int, attention: AttentionKind = DENSE
 ) -> Canvas:
     """Every response column is read."""
     rows, length = responses.shape
     bounds = np.array([[0, length]] * rows)
     reads = np.ones((rows, length), dtype=np.bool_)
-    prompt = Prompt.of(prompts, mask)
+    prompt = Prompt.of(ids, mask, samples=rows)
     return Canvas.plain(prompt, responses.numpy(), bounds, reads).under(attention)
 
 
@@ -110,10 +110,10 @@ def test_full_and_stale_cached_pass_equal_the_slow_twin(case: dict[str, Any]) ->
     model = drawn_model(case, torch.float64)
     prompt, seed = ids(case["prompt"], case["seed"]), case["seed"]
     anchor, response = ids(case["length"], seed + 1), ids(case["length"], seed + 2)
-    first = canvas_of([prompt.tolist()], anchor[None], model.mask)
+    first = canvas_of(prompt.tolist(), anchor[None], model.mask)
     memory = blank(model.network, first)
     (fresh,), _, _ = ask(model, first, memory, first.everything())
-    second = canvas_of([prompt.tolist()], response[None], model.mask)
+    second = canvas_of(prompt.tolist(), response[None], model.mask)
     (stale,), _, _ = ask(model, second, memory, second.revisable())
     twin = naive.full(model.network, prompt, anchor, model.shift)
     stale_twin = naive.cached(model.network, prompt, anchor, response, model.shift)
@@ -133,7 +133,7 @@ def test_five_hundred_cached_passes_at_the_anchor_equal_the_full_pass() -> None:
         }
         model = drawn_model(case, torch.float32)
         prompt, response = ids(1 + seed % 40, seed), ids(1 + seed % 17, seed + 1)
-        canvas = canvas_of([prompt.tolist()], response[None], model.mask)
+        canvas = canvas_of(prompt.tolist(), response[None], model.mask)
         memory = blank(model.network, canvas)
         (fresh,), _, _ = ask(model, canvas, memory, canvas.everything())
         (again,), _, _ = ask(model, canvas, memory, canvas.revisable())
@@ -227,7 +227,7 @@ def test_full_and_cached_passes_equal_the_library_twins() -> None:
         whole = torch.cat((prompt, anchor))[None]
         raw = twin(whole, past_key_values=cache, use_cache=True).logits[0]
         cache.crop(-(whole.shape[1] - kept))
-        canvas = canvas_of([prompt.tolist()], anchor[None], model.mask)
+        canvas = canvas_of(prompt.tolist(), anchor[None], model.mask)
         memory = blank(model.network, canvas)
         (fresh,), _, _ = ask(model, canvas, memory, canvas.everything())
         differences = [fresh - naive.aligned(raw, len(prompt), model.shift)]
@@ -237,7 +237,7 @@ def test_full_and_cached_passes_equal_the_library_twins() -> None:
             theirs = twin(
                 fed, past_key_values=copy.deepcopy(cache), position_ids=positions, use_cache=True
             ).logits[0]
-            now = canvas_of([prompt.tolist()], state[None], model.mask)
+            now = canvas_of(prompt.tolist(), state[None], model.mask)
             (ours,), _, _ = ask(model, now, memory, now.revisable())
             differences.append(ours - (theirs[:-1] if model.shift else theirs))
         worst = max(worst, *(float(part.abs().max()) for part in differences))
@@ -251,31 +251,60 @@ def test_full_and_cached_passes_equal_the_library_twins() -> None:
 def test_a_causal_twin_is_told_apart(shift: bool) -> None:
     model = backbone(shift)
     prompt, response = ids(9, 1), ids(7, 2)
-    canvas = canvas_of([prompt.tolist()], response[None], model.mask)
+    canvas = canvas_of(prompt.tolist(), response[None], model.mask)
     (ours,), _, _ = ask(model, canvas, blank(model.network, canvas), canvas.everything())
     raw = twin_of(model.network, shift, causal=True)(torch.cat((prompt, response))[None]).logits[0]
     assert (ours - naive.aligned(raw, 9, shift)).abs().max() > 0.1
 
 
+def part_of(model: Backbone, canvas: Canvas, memory: Memory, asked: Flags) -> Part:
+    """Its share of a pass with others."""
+    frame = layout.Frame.of(canvas, memory.slots, tuple(range(canvas.rows)))
+    plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
+    return Part(canvas, plan, memory)
+
+
 @pytest.mark.parametrize("shift", [False, True])
-def test_unequal_rows_with_different_columns_share_one_pass(shift: bool) -> None:
-    """Row 0 is refreshed, row 1 reads its cache, row 2 has another prompt length: each as if alone."""
+def test_unequal_prompts_with_different_columns_share_one_pass(shift: bool) -> None:
+    """The first is refreshed, the second reads its cache, the third has another length: each as if alone."""
     model = backbone(shift, dtype=torch.float64)
     prompts = [ids(6, 1), ids(6, 2), ids(11, 3)]
     anchors, responses = ids(24, 4).view(3, 8), ids(24, 5).view(3, 8)
-    lists = [prompt.tolist() for prompt in prompts]
-    first = canvas_of(lists, anchors, model.mask)
-    memory = blank(model.network, first)
-    ask(model, first, memory, first.everything())
-    second = canvas_of(lists, responses, model.mask)
-    asked = second.revisable() | np.array([[True], [False], [False]])
-    rows, _, plan = ask(model, second, memory, asked)
-    assert plan.full == (True, False, False)
-    assert plan.fed == (14, 8 + shift, 8 + shift)
+    parts = []
+    for number, prompt in enumerate(prompts):
+        first = canvas_of(prompt.tolist(), anchors[number][None], model.mask)
+        memory = blank(model.network, first)
+        ask(model, first, memory, first.everything())
+        second = canvas_of(prompt.tolist(), responses[number][None], model.mask)
+        asked = second.everything() if number == 0 else second.revisable()
+        parts.append(part_of(model, second, memory, asked))
+    assert [part.layout.full for part in parts] == [(True,), (False,), (False,)]
+    assert [part.layout.fed for part in parts] == [(14,), (8 + shift,), (8 + shift,)]
     expected = [
         naive.full(model.network, prompts[0], responses[0], shift),
         naive.cached(model.network, prompts[1], anchors[1], responses[1], shift),
         naive.cached(model.network, prompts[2], anchors[2], responses[2], shift),
+    ]
+    for answer, theirs in zip(run(model.network, parts), expected, strict=True):
+        assert (answer.rows[0].values - theirs).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_rows_with_different_columns_share_one_pass(shift: bool) -> None:
+    """Of two samples one is refreshed and the other reads its cache: each as if alone."""
+    model = backbone(shift, dtype=torch.float64)
+    prompt = ids(6, 1)
+    anchors, responses = ids(16, 4).view(2, 8), ids(16, 5).view(2, 8)
+    first = canvas_of(prompt.tolist(), anchors, model.mask)
+    memory = blank(model.network, first)
+    ask(model, first, memory, first.everything())
+    second = canvas_of(prompt.tolist(), responses, model.mask)
+    rows, _, plan = ask(model, second, memory, second.revisable() | np.array([[True], [False]]))
+    assert plan.full == (True, False)
+    assert plan.fed == (14, 8 + shift)
+    expected = [
+        naive.full(model.network, prompt, responses[0], shift),
+        naive.cached(model.network, prompt, anchors[1], responses[1], shift),
     ]
     for ours, theirs in zip(rows, expected, strict=True):
         assert (ours - theirs).abs().max() < 1e-10
@@ -285,12 +314,12 @@ def test_unequal_rows_with_different_columns_share_one_pass(shift: bool) -> None
 def test_cached_passes_leave_the_prompt_alone_and_read_no_old_response(shift: bool) -> None:
     model = backbone(shift)
     prompt, anchor, response = ids(12, 1), ids(8, 2), ids(8, 3)
-    canvas = canvas_of([prompt.tolist()], anchor[None], model.mask)
+    canvas = canvas_of(prompt.tolist(), anchor[None], model.mask)
     memory = blank(model.network, canvas)
     ask(model, canvas, memory, canvas.everything())
     kept = 12 - int(shift)
     before = [memory.store.keys[..., :kept, :].clone(), memory.store.values[..., :kept, :].clone()]
-    now = canvas_of([prompt.tolist()], response[None], model.mask)
+    now = canvas_of(prompt.tolist(), response[None], model.mask)
     (clean,), _, _ = ask(model, now, memory, now.revisable())
     memory.store.keys[..., kept:, :] = torch.nan
     memory.store.values[..., kept:, :] = torch.nan
@@ -307,7 +336,7 @@ def test_any_set_of_columns_is_computed_where_it_stands(
     """At an unchanged state, recomputing any columns in place gives the logits of a full pass there."""
     model = backbone(shift, dtype=torch.float64)
     prompt, response = ids(5, seed), ids(12, seed + 1)
-    canvas = canvas_of([prompt.tolist()], response[None], model.mask)
+    canvas = canvas_of(prompt.tolist(), response[None], model.mask)
     memory = blank(model.network, canvas)
     (fresh,), _, _ = ask(model, canvas, memory, canvas.everything())
     picked = np.zeros_like(canvas.reads)
@@ -322,7 +351,7 @@ def test_any_set_of_columns_is_computed_where_it_stands(
 def test_work_is_the_closed_form(shift: bool) -> None:
     model, extra = backbone(shift), int(shift)
     layers, p, g = 3, 10, 6
-    canvas = canvas_of([list(range(p))], ids(g, 1)[None], model.mask)
+    canvas = canvas_of(list(range(p)), ids(g, 1)[None], model.mask)
     memory = blank(model.network, canvas)
     _, full, _ = ask(model, canvas, memory, canvas.everything())
     n = p + g
@@ -351,7 +380,7 @@ def test_an_attention_rule_hides_columns() -> None:
     outcomes = []
     for last in (3, 4):
         response = torch.tensor([[1, 2, last]])
-        canvas = canvas_of([[5, 6]], response, model.mask)
+        canvas = canvas_of([5, 6], response, model.mask)
         visible = np.ones((1, 5, 5), dtype=np.bool_)
         visible[0, :4, 4] = False
         ruled = replace(canvas, visible=visible)
@@ -364,7 +393,7 @@ def test_an_attention_rule_hides_columns() -> None:
 def test_repeated_positions_are_honoured() -> None:
     """Explicit positions equal to the default change nothing, nor does a uniform shift."""
     model = backbone(dtype=torch.float64)
-    canvas = canvas_of([[5, 6, 7]], torch.tensor([[1, 2, 3, 4]]), model.mask)
+    canvas = canvas_of([5, 6, 7], torch.tensor([[1, 2, 3, 4]]), model.mask)
     outcomes = []
     for offset in (None, 0, 9):
         positions = None if offset is None else np.arange(7)[None] + offset
@@ -381,9 +410,9 @@ def test_columns_are_where_their_positions_say() -> None:
     """
     model = backbone(dtype=torch.float64)
     prompt, response, order = [5, 6, 7], torch.tensor([1, 2, 3, 4]), [3, 2, 1, 0]
-    plain = canvas_of([prompt], response[None], model.mask)
+    plain = canvas_of(prompt, response[None], model.mask)
     turned = replace(
-        canvas_of([prompt], response[None, order], model.mask),
+        canvas_of(prompt, response[None, order], model.mask),
         positions=np.array([[0, 1, 2, 6, 5, 4, 3]]),
     )
     outcomes = [
@@ -394,17 +423,17 @@ def test_columns_are_where_their_positions_say() -> None:
 
 
 @pytest.mark.parametrize("shift", [False, True])
-def test_positions_count_from_the_start_of_each_row(shift: bool) -> None:
-    """Invariant 19: a short prompt beside a long one stores the very keys it stores alone."""
+def test_a_prompt_beside_a_longer_one_stores_the_keys_it_stores_alone(shift: bool) -> None:
+    """Invariant 19."""
     model = backbone(shift, dtype=torch.float64)
     response = torch.tensor([[1, 2, 3, 4]])
-    alone = canvas_of([[5, 6, 7]], response, model.mask)
-    beside = canvas_of([[5, 6, 7], list(range(9))], response.expand(2, 4), model.mask)
     stored = []
-    for canvas in (alone, beside):
-        memory = blank(model.network, canvas)
-        ask(model, canvas, memory, canvas.everything())
-        stored.append(memory.store.keys[:, 0, :, canvas.starts[0] :])
+    for company in ([], [list(range(9))]):
+        canvases = [canvas_of(each, response, model.mask) for each in ([5, 6, 7], *company)]
+        memories = [blank(model.network, canvas) for canvas in canvases]
+        asked = [canvas.everything() for canvas in canvases]
+        run(model.network, [*map(part_of, [model] * len(asked), canvases, memories, asked)])
+        stored.append(memories[0].store.keys)
     assert (stored[0] - stored[1]).abs().max() < 1e-12
 
 
@@ -412,7 +441,7 @@ def test_sixteen_bit_weights_give_sixteen_bit_logits_close_to_float32() -> None:
     """float16 on a CPU: the norm's statistics and the rotation are computed wider and cast back."""
     model = backbone()
     small = Backbone(copy.deepcopy(model.network).to(torch.float16), model.mask)
-    canvas = canvas_of([[5, 6, 7]], torch.tensor([[1, 2, 3, 4]]), model.mask)
+    canvas = canvas_of([5, 6, 7], torch.tensor([[1, 2, 3, 4]]), model.mask)
     (wide,), _, _ = ask(model, canvas, blank(model.network, canvas), canvas.everything())
     (narrow,), _, _ = ask(small, canvas, blank(small.network, canvas), canvas.everything())
     assert narrow.dtype == torch.float16

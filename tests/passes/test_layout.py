@@ -24,7 +24,6 @@ class Case:
 
     asked: Flags
     reads: Flags
-    starts: tuple[int, ...]
     slots: tuple[int, ...]
     response: int
     shift: bool
@@ -32,7 +31,7 @@ class Case:
 
     @property
     def frame(self) -> Frame:
-        return Frame(self.starts, self.slots, self.response, self.running)
+        return Frame(self.slots, self.response, self.running)
 
     def plan(self) -> Layout:
         return layout.plan(self.asked, self.reads, self.frame, shift=self.shift, device=CPU)
@@ -41,7 +40,7 @@ class Case:
         """Columns of a row, one by one: asked for, or left neighbour of an asked response column."""
         return [
             column
-            for column in range(self.starts[row], self.asked.shape[1])
+            for column in range(self.asked.shape[1])
             if self.asked[row, column]
             or (
                 self.shift
@@ -66,13 +65,11 @@ def cases(draw: st.DrawFn) -> Case:
     asked = np.array([first if alike else draw(masks) for _ in range(rows)])
     wanted = np.array([draw(masks) for _ in range(rows)])
     wanted[:, :prompt] = False
-    starts = tuple(draw(st.integers(0, prompt - 1)) for _ in range(rows))
     slots = st.sampled_from([range(rows), range(0, 2 * rows, 2)]) | st.permutations(range(rows))
     running = tuple(row for row in range(rows) if draw(st.booleans()) or rows == 1)
     return Case(
         asked=asked,
         reads=wanted & asked,
-        starts=(starts[0],) * rows if draw(st.booleans()) else starts,
         slots=tuple(draw(slots)),
         response=prompt,
         shift=draw(st.booleans()),
@@ -84,7 +81,7 @@ def full_case(shift: bool, rows: int = 2) -> Case:
     """Three prompt columns, two of response, everything asked and the response read."""
     asked = np.ones((rows, 5), dtype=np.bool_)
     reads = asked & (np.arange(5) >= 3)
-    return Case(asked, reads, (0,) * rows, tuple(range(rows)), 3, shift, tuple(range(rows)))
+    return Case(asked, reads, tuple(range(rows)), 3, shift, tuple(range(rows)))
 
 
 def columns_in(run: RowGroup) -> list[int]:
@@ -125,7 +122,7 @@ def test_a_plan_computes_and_scores_exactly_the_listed_columns(case: Case) -> No
         (row, column + case.response) for row, answers in plan.answers for column in answers
     ] == [(row, column + case.shift) for row, column in scored]
     assert [row for row, _ in plan.answers] == list(case.running)
-    assert plan.positions.tolist() == [column - case.starts[row] for row, column in computed]
+    assert plan.positions.tolist() == [column for _, column in computed]
 
 
 @given(st.lists(cases(), min_size=1, max_size=2 * Plans.MOST + 2), st.booleans())
@@ -164,7 +161,6 @@ def test_neighbours_are_joined_exactly_when_everything_agrees(case: Case) -> Non
     for runs in (plan.computed, plan.scored):
         for run in runs:
             members = range(run.row, run.row + run.rows)
-            assert {case.starts[row] for row in members} == {run.start}
             slots = [case.slots[row] for row in members]
             assert slots == list(range(run.slots.start, run.slots.stop))
         for left, right in pairwise(runs):
@@ -172,7 +168,6 @@ def test_neighbours_are_joined_exactly_when_everything_agrees(case: Case) -> Non
                 isinstance(left.columns, slice)
                 and isinstance(right.columns, slice)
                 and left.columns == right.columns
-                and left.start == right.start
                 and left.slots.stop == right.slots.start
                 and left.row + left.rows == right.row
             )
@@ -197,10 +192,10 @@ def test_columns_without_gaps_are_a_span(case: Case) -> None:
 @given(cases())
 def test_fed_and_full_are_per_row(case: Case) -> None:
     plan = case.plan()
-    for row in range(len(case.starts)):
+    for row in range(len(case.asked)):
         runs = row in case.running
         assert plan.fed[row] == (len(case.computed(row)) if runs else 0)
-        assert plan.full[row] == (runs and bool(case.asked[row, case.starts[row] :].all()))
+        assert plan.full[row] == (runs and bool(case.asked[row].all()))
 
 
 def test_with_shift_the_last_prompt_column_is_always_fresh() -> None:
@@ -217,7 +212,7 @@ def test_with_shift_the_last_prompt_column_is_always_fresh() -> None:
 def test_a_prompt_of_one_column_is_fed_whole_but_not_full() -> None:
     """With shift the boundary column is the whole prompt; the anchor still must not move."""
     case = Case(
-        np.array([[False, True, True]]), np.array([[False, True, True]]), (0,), (0,), 1, True, (0,)
+        np.array([[False, True, True]]), np.array([[False, True, True]]), (0,), 1, True, (0,)
     )
     assert case.plan().fed == (3,)
     assert case.plan().full == (False,)

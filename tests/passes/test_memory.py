@@ -14,7 +14,6 @@ from archer.passes.logits import RowLogits
 from archer.passes.memory import Memory, Store
 
 MASK = 9
-PROMPTS = [[1, 2], [3]]
 LENGTH = 4
 CPU = torch.device("cpu")
 
@@ -22,11 +21,11 @@ responses = st.lists(st.integers(0, MASK), min_size=LENGTH, max_size=LENGTH)
 
 
 def canvas(*rows: list[int], block: tuple[int, int] = (0, LENGTH)) -> Canvas:
-    """Two rows with prompts of two tokens and of one."""
+    """Rows with a prompt of two tokens."""
     response = np.array(rows)
     bounds = np.array([block] * len(rows))
     reads = np.ones_like(response, dtype=np.bool_)
-    return Canvas.plain(Prompt.of(PROMPTS[: len(rows)], MASK), response, bounds, reads)
+    return Canvas.plain(Prompt.of([1, 2], MASK, samples=len(rows)), response, bounds, reads)
 
 
 def blank(asked: Canvas) -> Memory:

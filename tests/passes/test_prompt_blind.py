@@ -38,7 +38,7 @@ def net_of(attention: AttentionKind, shift: bool = False) -> Backbone:
 
 def steps_of(net: Backbone, name: str, **settings: Any) -> list[Step[Any]]:
     method = build(name, {"length": 12, **settings})
-    state = method.decoder.start(Prompt.of([PROMPT], net.mask, eos=(1,)), 12)
+    state = method.decoder.start(Prompt.of(PROMPT, net.mask, eos=(1,)), 12)
     return list(Loop(net.network, method.decoder, method.policy).steps(state))
 
 
@@ -65,7 +65,7 @@ def test_every_cache_writes_what_eager_decoding_writes(cache: str, shift: bool) 
 def test_a_network_that_sees_would_be_told_apart() -> None:
     """The same weights: the twin that shows that the test above can fail."""
     net, decoder = net_of(DENSE), Saber()
-    state = decoder.start(Prompt.of([PROMPT], net.mask), 12)
+    state = decoder.start(Prompt.of(PROMPT, net.mask), 12)
     runs = [list(Loop(net.network, decoder, p).steps(state)) for p in (Eager(), Archer(np.inf))]
     kept = [[row.values for step in each for row in step.logits.rows] for each in runs]
     assert any(not np.allclose(a, b) for a, b in zip(*kept, strict=False))
@@ -76,7 +76,7 @@ def test_a_resting_tail_still_grows_old() -> None:
     net = net_of(BLIND)
     settings = {"settle": 2, "edge": 0, "wake": "look", "rest": 8, "radius": 5}
     method = build("saber-tail+archer", {"length": 12, **settings})
-    prompt = Prompt.of([PROMPT], net.mask, eos=tuple(range(46)))
+    prompt = Prompt.of(PROMPT, net.mask, eos=tuple(range(46)))
     steps = list(
         Loop(net.network, method.decoder, method.policy).steps(method.decoder.start(prompt, 12))
     )
@@ -94,7 +94,7 @@ def test_sights_say_what_the_mask_says(kind: AttentionKind, shift: bool) -> None
     rule = seen(kind, columns, columns, 8)
     for _ in range(50):
         asked = draw.random((1, 14)) < 0.6
-        frame = layout.Frame((0,), (0,), 8, (0,), attention=kind)
+        frame = layout.Frame((0,), 8, (0,), attention=kind)
         plan = layout.plan(
             asked, np.zeros_like(asked), frame, shift=shift, device=torch.device("cpu")
         )
@@ -125,7 +125,7 @@ def test_in_company_nothing_changes() -> None:
 
 
 def test_a_decoders_own_blocks_are_the_rule() -> None:
-    prompt = Prompt.of([[1, 2]], 9)
+    prompt = Prompt.of([1, 2], 9)
     reads = np.ones((1, 4), dtype=np.bool_)
     plain = Canvas.plain(prompt, np.full((1, 4), 9), np.array([[0, 4]]), reads)
     assert plain.under(Blocks(32)).attention == Blocks(32)

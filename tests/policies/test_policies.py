@@ -34,8 +34,8 @@ def canvas(*responses: list[int]) -> Canvas:
     response = np.array(responses)
     bounds = np.array([[0, LENGTH]] * len(responses))
     reads = np.ones_like(response, dtype=np.bool_)
-    prompts = [[row, 7] for row in range(len(responses))]
-    return Canvas.plain(Prompt.of(prompts, MASK), response, bounds, reads)
+    prompt = Prompt.of([0, 7], MASK, samples=len(responses))
+    return Canvas.plain(prompt, response, bounds, reads)
 
 
 def blank(policy: Policy, asked: Canvas) -> Memory:

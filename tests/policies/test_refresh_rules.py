@@ -176,7 +176,7 @@ def test_columns_that_the_anchor_did_not_read_are_unforeseen() -> None:
     """Nor is scratch, which stands behind the response, taken for a part of it."""
     nothing = np.full((1, 4), 5)
     canvas = Canvas.plain(
-        Prompt.of([[1]], 5), nothing, np.array([[0, 4]]), np.ones((1, 4), dtype=np.bool_)
+        Prompt.of([1], 5), nothing, np.array([[0, 4]]), np.ones((1, 4), dtype=np.bool_)
     )
     store = Store.empty(1, 1, 1, 5, 2, device=torch.device("cpu"), dtype=torch.float32)
     rule = Surprise()

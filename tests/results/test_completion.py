@@ -13,11 +13,11 @@ import pytest
 from archer.engine.loop import Loop
 from archer.errors import NonFinite
 from archer.methods.build import build
-from archer.passes.canvas import Prompt
 from archer.results.completion import Completion, Seconds, Tally, add
 from archer.results.language import Language
 from archer.results.step import Call, Kind
 from support.networks import backbone
+from support.pairs import prompts_of, together
 
 MASK = 9
 ENDING = Language("ids alone", MASK, eos=(7,), ends=frozenset({7, 8}))
@@ -176,8 +176,9 @@ def test_the_tally_of_a_real_run_adds_up(name: str) -> None:
     length = 8
     settings = {"length": length} | ({"steps": 12} if "confidence" in name else {})
     method = build(name, settings)
-    state = method.decoder.start(Prompt.of([[1, 2, 3], [4, 5]], net.mask), length)
-    steps = list(Loop(net.network, method.decoder, method.policy).steps(state))
+    prompts = prompts_of([[1, 2, 3], [4, 5]], net.mask)
+    states = [method.decoder.start(prompt, length) for prompt in prompts]
+    steps = list(together(Loop(net.network, method.decoder, method.policy), states))
     tallies = {0: Tally(), 1: Tally()}
     for each in steps:
         add(tallies, each)

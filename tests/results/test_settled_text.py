@@ -26,6 +26,7 @@ from archer.results.language import Language
 from archer.results.settled_text import SettledText, as_stops, first_stop
 from support.folders import LLADA_MARKERS, byte_tokenizer
 from support.networks import Backbone, random_network, shape
+from support.pairs import prompts_of, together
 
 END, MASK = 257, 258
 PIECES = ["▁the", "▁a", "▁", "cat", "s", "aa", "ab", "b", "\n", "▁é", "<0x+F>", ".", "##ing", "🙂"]
@@ -331,11 +332,12 @@ def test_pieces_add_up_for_every_decoder(name: str, shift: bool) -> None:
     method = build(name, {"length": 12, **chosen})
     loop = Loop(net(shift).network, method.decoder, method.policy)
     for seed in range(3):
-        prompt = Prompt.of([[seed, 7], [70, 80 + seed, 90]], MASK, seed=seed)
+        prompts = prompts_of([[seed, 7], [70, 80 + seed, 90]], MASK, seed=seed)
+        states = [method.decoder.start(prompt, method.length) for prompt in prompts]
         rounds: dict[int, list[tuple[list[int], list[bool]]]] = {0: [], 1: []}
         done = set()
         with contextlib.suppress(Stuck):
-            for step in loop.steps(method.decoder.start(prompt, method.length)):
+            for step in together(loop, states):
                 settled = method.decoder.settled(step.after)
                 for index, row in enumerate(step.rows):
                     response = step.after.response[index].tolist()
@@ -355,7 +357,7 @@ def test_a_rule_that_fills_from_the_left_speaks_as_it_goes() -> None:
     loop = Loop(net(False).network, method.decoder, method.policy)
     told = SettledText(language(replace(TEXTS["metaspace"], end_ids=frozenset())))
     pieces = []
-    for step in loop.steps(method.decoder.start(Prompt.of([[1, 7]], MASK), 12)):
+    for step in loop.steps(method.decoder.start(Prompt.of([1, 7], MASK), 12)):
         settled = method.decoder.settled(step.after)
         pieces.append(told.feed(step.after.response[0], settled[0]))
     assert sum(map(bool, pieces)) > 6

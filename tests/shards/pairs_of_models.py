@@ -105,6 +105,6 @@ class ThreadGroup:
 
 def walked(model: Model, method: Method, samples: int = 1, seed: int = 0) -> list[Any]:
     """What happened in every update."""
-    prompt = model.language.prompt([list(PROMPT)] * samples, seed)
+    prompt = model.language.prompt(PROMPT, seed, samples)
     state = method.decoder.start(prompt, method.length)
     return [record(step) for step in model.loop(method).steps(state)]

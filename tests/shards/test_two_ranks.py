@@ -147,7 +147,7 @@ def test_a_memory_that_is_cloned_goes_on_by_itself(two: Two) -> None:
     finals = []
     for model in (two.whole, two.shared):
         loop = model.loop(method)
-        steps = loop.steps(method.decoder.start(model.language.prompt([list(PROMPT)], 0), 8))
+        steps = loop.steps(method.decoder.start(model.language.prompt(list(PROMPT), 0), 8))
         for _ in range(3):
             step = next(steps)
         kept: Memory = step.memory.clone()
@@ -178,7 +178,7 @@ def test_what_is_sent_is_what_the_formula_says(two: Two, name: str) -> None:
     group = leader_of(two.shared).group
     rows = 8 + two.whole.folder.shape.shift
     before, compared = replace(group.traffic), 0
-    steps = loop.steps(method.decoder.start(two.shared.language.prompt([list(PROMPT)], 0), 8))
+    steps = loop.steps(method.decoder.start(two.shared.language.prompt(list(PROMPT), 0), 8))
     for number, step in enumerate(steps):
         fed = sum(call.fed for call in step.calls)
         work, now = step.work, group.traffic
@@ -222,7 +222,7 @@ def test_logits_can_be_had_whole(two: Two) -> None:
     method = build("confidence", {"length": 6})
     rows = []
     for model in (two.whole, two.shared):
-        state = method.decoder.start(model.language.prompt([list(PROMPT)], 0), 6)
+        state = method.decoder.start(model.language.prompt(list(PROMPT), 0), 6)
         step = next(model.loop(method).steps(state))
         rows.append(step.logits.rows[0].values)
     torch.testing.assert_close(rows[1], rows[0], rtol=1e-9, atol=1e-11)
@@ -235,7 +235,7 @@ def test_a_rule_that_the_others_do_not_know_is_refused(two: Two) -> None:
             return hidden
 
     method = build("confidence+dllm-cache", {"length": 6})
-    state = method.decoder.start(two.shared.language.prompt([list(PROMPT)], 0), 6)
+    state = method.decoder.start(two.shared.language.prompt(list(PROMPT), 0), 6)
     wanted = two.shared.loop(method).walk(state).wants
     assert wanted is not None
     with pytest.raises(BadRequest, match="The rule Own chooses rows inside layers"):

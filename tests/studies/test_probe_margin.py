@@ -31,7 +31,7 @@ def draw_logits(generator: torch.Generator) -> Tensor:
 def somewhere(saber: Saber, seed: int, updates: int) -> tuple[SaberState, Tensor]:
     """A state after some updates on random logits, and logits for the next one."""
     generator = torch.Generator().manual_seed(seed)
-    state = saber.start(Prompt.of([[0, 1]], MASK), LENGTH)
+    state = saber.start(Prompt.of([0, 1], MASK), LENGTH)
     for _ in range(updates):
         following, _ = saber.step(state, Logits.dense(draw_logits(generator), MASK))
         if bool(following.done[0]):

@@ -35,7 +35,7 @@ def opened(folder: Path, family: str, layers: int = 2) -> Model:
 
 
 def state_of(model: Model) -> SaberState:
-    state = Saber().start(Prompt.of([PROMPT], model.folder.mask), LENGTH)
+    state = Saber().start(Prompt.of(PROMPT, model.folder.mask), LENGTH)
     response = state.response.copy()
     response[0, POSITION], response[0, 4] = TOKEN, 17
     return replace(state, response=response)

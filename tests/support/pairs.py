@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from archer.engine.batch import Batch
 from archer.engine.loop import Loop
 from archer.methods.build import build
+from archer.model import Model
 from archer.passes.canvas import Prompt
+from archer.results.completion import Completion, Tally, add
 from archer.results.step import Step
 from support.networks import Backbone
 
@@ -18,11 +23,49 @@ Rows = dict[int, list[tuple[Any, ...]]]
 def walk(
     net: Backbone, name: str, prompts: list[list[int]], seed: int = 0, **settings: Any
 ) -> list[Step[Any]]:
-    """All steps of a named method."""
+    """All steps of a named method; a step's row is the place of its prompt."""
     method = build(name, settings)
-    prompt = Prompt.of(prompts, net.mask, seed=seed, eos=(1,), ends=(1, 2))
-    state = method.decoder.start(prompt, method.length)
-    return list(Loop(net.network, method.decoder, method.policy).steps(state))
+    laid = prompts_of(prompts, net.mask, seed=seed, eos=(1,), ends=(1, 2))
+    states = [method.decoder.start(prompt, method.length) for prompt in laid]
+    return list(together(Loop(net.network, method.decoder, method.policy), states))
+
+
+def prompts_of(prompts: Sequence[Sequence[int]], mask: int, **options: Any) -> list[Prompt]:
+    """Each by itself; the n-th repetition of one is its n-th sample."""
+    repeated: Counter[tuple[int, ...]] = Counter()
+    laid = []
+    for prompt in map(tuple, prompts):
+        laid.append(Prompt.of(prompt, mask, first=repeated[prompt], **options))
+        repeated[prompt] += 1
+    return laid
+
+
+def together(loop: Loop[Any], states: Sequence[Any]) -> Iterator[Step[Any]]:
+    """All updates of states of one row each, in shared passes; a step's row is the place of its state."""
+    batch: Batch[int] = Batch(loop.network)
+    for place, state in enumerate(states):
+        batch.add(place, loop.walk(state))
+    while going := [place for place, walk in batch.walks.items() if not walk.done]:
+        made = batch.turn(going, lambda: False)
+        yield from (step.counted_from(place) for place, step in made.steps)
+        for error in made.failed.values():
+            raise error
+
+
+def by_the_loop(model: Model, prompts: Any, method: Any = None, **options: Any) -> list[Completion]:
+    """One prompt after the other, without an engine: the naive twin of `generate` and `stream`."""
+    request = model.request(prompts, method, **options)
+    language, own = request.language, request.method
+    repeated: Counter[tuple[int, ...]] = Counter()
+    done = []
+    for prompt in request.prompts:
+        laid = language.prompt(prompt, request.seed, first=repeated[prompt])
+        repeated[prompt] += 1
+        tally = Tally()
+        for step in model.loop(own).steps(own.decoder.start(laid, own.length)):
+            add({0: tally}, step)
+        done.append(language.completion(tally, len(prompt)))
+    return done
 
 
 def texts(steps: list[Step[Any]]) -> Rows:

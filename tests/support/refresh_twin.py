@@ -72,7 +72,7 @@ def first_pass(
     """Makes the first pass of a request as often as it is called; returns its logits."""
     decoder = build("llada-confidence", {"length": response}).decoder
     ids = np.random.default_rng(1).integers(0, mask, prompt).tolist()
-    walk = Loop(network, decoder, policy).walk(decoder.start(Prompt.of([ids], mask), response))
+    walk = Loop(network, decoder, policy).walk(decoder.start(Prompt.of(ids, mask), response))
     part = walk.wants
     assert part is not None
 

@@ -54,16 +54,16 @@ def test_the_loss_reads_what_the_package_would_decode_from(variant: Variant) -> 
     hole, length = token_id(MASK), 5
     prompts = [[20 + (row + column) % 60 for column in range(9)] for row in range(3)]
     decoder = Scheduled()
-    state = decoder.start(Prompt.of(prompts, hole), length)
     truth = torch.randint(20, 90, (3, 9 + length), generator=torch.Generator().manual_seed(0))
     truth[:, :9] = torch.tensor(prompts)
     holes = (torch.arange(9 + length) >= 9).expand(3, -1)
     weights = torch.rand(3, 9 + length, generator=torch.Generator().manual_seed(1))
     masked = Masked(truth.masked_fill(holes, hole), truth, holes, weights, torch.tensor([9] * 3))
     with torch.no_grad():
-        step = next(Loop(network, decoder, Eager()).steps(state))
+        states = [decoder.start(Prompt.of(prompt, hole), length) for prompt in prompts]
+        steps = [next(Loop(network, decoder, Eager()).steps(state)) for state in states]
         found = loss(network, masked)
-    scores = torch.stack([row.values for row in step.logits.rows]).double()
+    scores = torch.stack([step.logits.rows[0].values for step in steps]).double()
     entropy = F.cross_entropy(scores.flatten(0, 1), truth[:, 9:].flatten(), reduction="none")
     assert torch.allclose(found.double(), (entropy * weights[:, 9:].flatten()).sum(), rtol=1e-5)
 

@@ -10,6 +10,7 @@ import torch
 from tokenizers import Tokenizer
 
 from archer.decoders.scheduled import Scheduled
+from archer.engine.batch import Batch
 from archer.engine.loop import Loop
 from archer.judge import FunctionCheck, Judge
 from archer.network.network import Transformer
@@ -51,10 +52,15 @@ def complete(
     texts: list[str] = []
     with torch.no_grad():
         for first in range(0, len(ids), rows):
-            state = decoder.start(Prompt.of(ids[first : first + rows], mask), RESPONSE)
-            for step in loop.steps(state):
-                state = step.after
-            for response in state.response.tolist():
+            few = [Prompt.of(prompt, mask) for prompt in ids[first : first + rows]]
+            batch: Batch[int] = Batch(network)
+            for place, prompt in enumerate(few):
+                batch.add(place, loop.walk(decoder.start(prompt, RESPONSE)))
+            responses: dict[int, list[int]] = {}
+            while going := [place for place, walk in batch.walks.items() if not walk.done]:
+                for place, step in batch.turn(going, lambda: False).steps:
+                    (responses[place],) = step.after.response.tolist()
+            for response in responses.values():
                 stop = response.index(end) if end in response else len(response)
                 texts.append(tokenizer.decode(response[:stop], skip_special_tokens=False))
     return texts

@@ -2,7 +2,8 @@
 
 Axes: B rows, P prompt columns, G response columns.
 
-Every row holds the same prompt, so a batch of B is exactly B times the work of one, and finishes at once.
+Every row holds the same prompt and makes its own first pass, so a batch of B is exactly B times the work of
+one, and finishes at once.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Any
 
 from archer.bench.repeating import interleaved, spread
 from archer.bench.subject import Subject, some_prompt
+from archer.engine.footprint import empty_store
 from archer.engine.loop import Loop
 from archer.methods.build import Method
+from archer.passes.memory import Memory
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,10 @@ def batch(
 def _run(subject: Subject, method: Method, size: int, prompt: int) -> Run:
     loop = Loop(subject.network, method.decoder, method.policy)
     state = method.decoder.start(some_prompt(subject, prompt, rows=size), method.length)
+    canvas = method.decoder.canvas(state)
+    store = empty_store(subject.network, canvas.rows, canvas.columns)
     updates, seconds, kv_bytes = 0, 0.0, 0
-    for step in loop.steps(state):
+    for step in loop.steps(state, Memory.blank(store, canvas)):
         updates += 1
         seconds += sum(call.seconds for call in step.calls) + step.control
         kv_bytes = step.memory.store.keys.nbytes + step.memory.store.values.nbytes

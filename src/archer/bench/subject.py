@@ -92,10 +92,8 @@ def some_ids(subject: Subject, count: int, seed: int) -> Tensor:
 
 
 def some_prompt(subject: Subject, columns: int, rows: int = 1, seed: int = 0) -> Prompt:
-    """The same ids in every row, as if they were not: each row makes its own first pass."""
-    ids = some_ids(subject, columns, seed).tolist()
-    same = Prompt.of([ids] * rows, subject.mask)
-    return replace(same, groups=tuple(range(rows)))
+    """The same ids in every row."""
+    return Prompt.of(some_ids(subject, columns, seed).tolist(), subject.mask, samples=rows)
 
 
 def half_placed(subject: Subject, prompt: int, response: int) -> SaberState:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -154,11 +155,13 @@ class _ResponseOnly(Policy):
 def cached_equals_full(model: Model) -> Finding:
     """With a prompt computed for this very response, a pass over the response alone sees the same."""
     method = build("saber", {"length": model.folder.length})
-    prompts = [model.encode(prompt) for prompt in _prompts(["pocket-test-0", "pocket-test-5"])]
-    start = method.decoder.start(Prompt.of(prompts, model.folder.mask), method.length)
     cached = replace(method, policy=_ResponseOnly())
     worst, compared = 0.0, 0
-    for step in model.loop(method).steps(start):
+    starts = [
+        method.decoder.start(Prompt.of(model.encode(prompt), model.folder.mask), method.length)
+        for prompt in _prompts(["pocket-test-0", "pocket-test-5"])
+    ]
+    for step in chain.from_iterable(map(model.loop(method).steps, starts)):
         if step.errors:
             return _failed("cached equals full", next(iter(step.errors.values())))
         if step.index % 8:

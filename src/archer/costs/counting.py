@@ -74,7 +74,7 @@ def _canvas(prompt: int, response: int) -> Canvas:
     """One row of which the whole response is read."""
     tokens = np.zeros((1, response), dtype=np.int64)
     return Canvas.plain(
-        Prompt.of([[0] * prompt], mask=1),
+        Prompt.of([0] * prompt, mask=1),
         tokens,
         np.array([[0, response]]),
         np.ones(tokens.shape, dtype=np.bool_),

@@ -46,7 +46,7 @@ class DecodeState:
     @property
     def tokens(self) -> Ints:
         """[B, P + G]: prompt and response."""
-        return np.concatenate((self.prompt.tokens, self.response), axis=1)
+        return self.prompt.before(self.response)
 
     @property
     def masked(self) -> Flags:
@@ -251,12 +251,11 @@ class Rule(Generic[State]):
 
 def blank(prompt: Prompt, length: int) -> DecodeState:
     """A response of masks for every row of the prompt."""
-    rows = len(prompt.starts)
     return DecodeState(
         prompt=prompt,
-        response=np.full((rows, length), prompt.mask, dtype=np.int64),
-        done=np.zeros(rows, dtype=np.bool_),
-        updates=(0,) * rows,
+        response=np.full((prompt.rows, length), prompt.mask, dtype=np.int64),
+        done=np.zeros(prompt.rows, dtype=np.bool_),
+        updates=(0,) * prompt.rows,
     )
 
 

@@ -54,11 +54,10 @@ class AbsoluteState(DecodeState):
 
     @classmethod
     def begin(cls, prompt: Prompt, length: int, size: int) -> AbsoluteState:
-        lengths = prompt.lengths
-        base = blank(prompt, int((_ends(lengths, length, size) - lengths).max()))
-        nothing = np.zeros_like(lengths)
+        base = blank(prompt, _end(prompt, length, size) - prompt.columns)
+        block = np.full(prompt.rows, prompt.columns // size)
         return grow(
-            AbsoluteState, base, block=lengths // size, size=size, asked=length, inside=nothing
+            AbsoluteState, base, block=block, size=size, asked=length, inside=np.zeros_like(block)
         )
 
     @property
@@ -74,7 +73,7 @@ class AbsoluteState(DecodeState):
     @property
     def bounds(self) -> Ints:
         """[B, 2]: where the block begins and ends in the response."""
-        low = self.block * self.size - self.prompt.lengths
+        low = self.block * self.size - self.prompt.columns
         return np.stack((low.clip(0), low + self.size), axis=1)
 
     @property
@@ -86,8 +85,7 @@ class AbsoluteState(DecodeState):
     @property
     def last(self) -> Flags:
         """[B]: the row is in its last block."""
-        ends = _ends(self.prompt.lengths, self.asked, self.size)
-        last: Flags = (self.block + 1) * self.size == ends
+        last: Flags = (self.block + 1) * self.size == _end(self.prompt, self.asked, self.size)
         return last
 
     def canvas(self, reads: Flags) -> Canvas:
@@ -110,10 +108,9 @@ class AbsoluteState(DecodeState):
         return np.isin(response, self.prompt.eos) & reached
 
 
-def _ends(lengths: Ints, length: int, size: int) -> Ints:
-    """[B]: one past the last position, on a block's end."""
-    ends: Ints = -(-(lengths + length) // size) * size
-    return ends
+def _end(prompt: Prompt, length: int, size: int) -> int:
+    """One past the last position, on a block's end."""
+    return -(-(prompt.columns + length) // size) * size
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,6 @@ class Wino(Blockwise[WinoState]):
         plain = state.canvas(state.masked & state.current)
         size, scratch = state.size, plain.columns
         own = plain.block[:, :1] + np.arange(size)
-        starts = np.array(plain.starts)[:, None]
         everywhere = np.broadcast_to(np.arange(scratch), (plain.rows, scratch))
         placed = np.take_along_axis(state.placed, own - plain.response.start, axis=1)
         visible = np.ones((plain.rows, scratch + size, scratch + size), dtype=np.bool_)
@@ -77,7 +76,7 @@ class Wino(Blockwise[WinoState]):
             plain,
             tokens=np.concatenate((plain.tokens, np.full_like(own, state.prompt.mask)), axis=1),
             reads=np.concatenate((plain.reads, placed), axis=1),
-            positions=np.concatenate((everywhere, own), axis=1) - starts,
+            positions=np.concatenate((everywhere, own), axis=1),
             visible=visible,
         )
 

@@ -174,7 +174,6 @@ def _asks(walk: Walk[Any], at: int) -> Hashable:
     return (
         canvas.tokens.shape,
         canvas.tokens.tobytes(),
-        canvas.starts,
         canvas.response.start,
         canvas.reads.tobytes(),
         part.layout.fed,

@@ -34,7 +34,7 @@ def measured_budget(network: Transformer) -> int:
 
 
 def _seconds(network: Transformer, columns: int) -> float:
-    prompt = Prompt.of([[0] * (columns - 1)], mask=0)
+    prompt = Prompt.of([0] * (columns - 1), mask=0)
     nothing = np.zeros((1, 1), dtype=np.int64)
     canvas = Canvas.plain(prompt, nothing, np.array([[0, 1]]), np.ones((1, 1), dtype=np.bool_))
     frame = layout.Frame.of(canvas, (0,), running=(0,))

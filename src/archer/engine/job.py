@@ -109,7 +109,7 @@ class Job:
         if options.stop and language.text is None:
             raise BadRequest(f"{language.model!r} has no tokenizer, so it knows no stop strings.")
         rows = options.n if method.decoder.draws else 1
-        laid = language.prompt([prompt] * rows, request.seed, options.first)
+        laid = language.prompt(prompt, request.seed, rows, options.first)
         start = method.decoder.start(laid, method.length)
         canvas = method.decoder.canvas(start)
         job = cls(

@@ -1,13 +1,15 @@
-"""The steps of a request, one by one, without an engine."""
+"""The updates of a request, one by one: an engine without a thread, which turns when a step is wanted."""
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archer.machine.threads import computing
-from archer.results.completion import Completion, Tally, add
+from archer.engine.engine import Engine
+from archer.engine.job import Options
+from archer.engine.listener import Listener
+from archer.results.completion import Completion
 from archer.results.step import Step
 
 if TYPE_CHECKING:
@@ -16,12 +18,23 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """The steps of a request, one by one; `finish` returns the results."""
+    """The steps of a request; `finish` returns the results.
+
+    A step is one update of one prompt, and its row is the place of that prompt in the request.  The updates
+    of a prompt come in order.  Several prompts share passes and wait for memory as in `generate`, so one of
+    them may be ahead of another; what each of them says does not depend on the others.
+    """
 
     def __init__(self, model: Model, request: Request) -> None:
         self.request = request
-        self._model = model
-        self._tallies = {row: Tally() for row in range(len(request.prompts))}
+        self._engine = Engine(model)
+        self._unread: deque[Step[Any]] = deque()
+        repeated: Counter[tuple[int, ...]] = Counter()
+        self._handles = []
+        for place, prompt in enumerate(request.prompts):
+            options, reader = Options(first=repeated[prompt]), _Reader(place, self._unread)
+            self._handles.append(self._engine.enqueue(request.only(prompt), options, reader))
+            repeated[prompt] += 1
         self._steps = self._run()
 
     def __iter__(self) -> Iterator[Step[Any]]:
@@ -34,23 +47,25 @@ class Stream:
         """Run what is left to run; one completion per prompt, in order."""
         for _ in self._steps:
             pass
-        return [
-            replace(
-                self.request.language.completion(tally, len(prompt)),
-                request=self.request.only(prompt),
-            )
-            for tally, prompt in zip(self._tallies.values(), self.request.prompts, strict=True)
-        ]
+        return [handle.result() for handle in self._handles]
 
     def _run(self) -> Iterator[Step[Any]]:
-        method, model = self.request.method, self._model
-        prompt = self.request.language.prompt(self.request.prompts, self.request.seed)
-        state = method.decoder.start(prompt, method.length)
-        steps = model.loop(method).steps(state)
-        while True:
-            with computing(model.threads):
-                step = next(steps, None)
-            if step is None:
-                return
-            add(self._tallies, step)
-            yield step
+        going = list(self._handles)
+        while going:
+            self._engine.turn()
+            while self._unread:
+                yield self._unread.popleft()
+            for handle in going:
+                if handle.done:
+                    handle.result()  # raises what ended it
+            going = [handle for handle in going if not handle.done]
+
+
+class _Reader(Listener):
+    """Puts the steps of one prompt where the stream finds them."""
+
+    def __init__(self, place: int, unread: deque[Step[Any]]) -> None:
+        self._place, self._unread = place, unread
+
+    def stepped(self, step: Step[Any]) -> None:
+        self._unread.append(step.counted_from(self._place))

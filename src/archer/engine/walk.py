@@ -66,9 +66,7 @@ class Pending:
 
     def whole(self) -> tuple[bool, ...]:
         """Rows of the canvas that ask for every column they have and can see."""
-        canvas = self.canvas
-        existing = np.arange(canvas.columns) >= np.array(canvas.starts)[:, None]
-        left_out = canvas.everything() & existing & ~self.asked
+        left_out = self.canvas.everything() & ~self.asked
         return tuple(np.logical_not(left_out.any(axis=1)).tolist())
 
     @property
@@ -77,19 +75,15 @@ class Pending:
         resting = self.canvas.resting
         return resting is not None and bool((resting & ~self.asked).any())
 
-    def twins(self, groups: Sequence[int]) -> dict[int, int]:
-        """Rows of the canvas that ask what an earlier one asks, by row; `groups` tells equal states apart.
+    def twins(self) -> dict[int, int]:
+        """Rows of the canvas that ask what the same lane of the first sample asks, by row.
 
-        For states at which nothing was placed yet: later ones differ by more than their prompts.
+        For states of which nothing was computed yet: later ones differ by what their stores hold.
         """
-        first: dict[tuple[int, int, bytes, bytes], int] = {}
-        found = {}
-        for row in range(self.canvas.rows):
-            asks = self.asked[row].tobytes(), self.canvas.reads[row].tobytes()
-            like = first.setdefault((groups[row // self.lanes], row % self.lanes, *asks), row)
-            if like != row:
-                found[row] = like
-        return found
+        asks = self.canvas.tokens, self.asked, self.canvas.reads
+        first = [row % self.lanes for row in range(self.canvas.rows)]
+        same = np.logical_and.reduce([(each == each[first]).all(axis=1) for each in asks])
+        return {row: first[row] for row in range(self.lanes, len(first)) if same[row]}
 
     def lanes_of(self, rows: Sequence[int]) -> list[int]:
         return [row * self.lanes + lane for row in rows for lane in range(self.lanes)]
@@ -297,7 +291,7 @@ class Walk(Generic[State]):
     def _lay_out(self) -> _Plan:
         pending, memory = self._pending, self.memory
         canvas = pending.canvas
-        twins = pending.twins(self.state.prompt.groups) if self._fresh else {}
+        twins = pending.twins() if self._fresh else {}
         reused = frozenset(row for row in range(canvas.rows) if self._can_reuse(row))
         running = tuple(row for row in range(canvas.rows) if row not in reused and row not in twins)
         inside = self._loop.policy.inside_layers(memory)

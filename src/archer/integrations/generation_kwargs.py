@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archer.errors import BadRequest
+from archer.results.settled_text import as_stops
 
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 """Names for the length of a response, the first that is given holds."""
@@ -18,11 +19,6 @@ class Wanted:
 
     stops: tuple[str, ...]
     settings: Mapping[str, Any]
-
-    def cut(self, text: str) -> str:
-        """The text up to the first stop string in it. A diffusion model cannot stop earlier."""
-        found = [text.find(stop) for stop in self.stops if stop]
-        return text[: min((at for at in found if at >= 0), default=len(text))]
 
 
 def read_kwargs(kwargs: Mapping[str, Any]) -> Wanted:
@@ -41,7 +37,8 @@ def read_kwargs(kwargs: Mapping[str, Any]) -> Wanted:
     length = first_length(settings)
     if length is not None:
         settings["length"] = length
-    return Wanted((until,) if isinstance(until, str) else tuple(until), settings)
+    stops = (until,) if isinstance(until, str) else until
+    return Wanted(as_stops([stop for stop in stops if stop != ""]), settings)
 
 
 def first_length(settings: MutableMapping[str, Any]) -> int | None:

@@ -15,7 +15,7 @@ from lm_eval.api.model import LM
 from tqdm import tqdm
 
 from archer import __version__
-from archer.engine.stream import Stream
+from archer.engine.generate import generate
 from archer.errors import ArcherError, BadRequest
 from archer.integrations.generation_kwargs import Wanted, first_length, read_kwargs
 from archer.loading.text.chat_template import ChatTemplate
@@ -78,9 +78,10 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
         texts: list[str] = []
         with tqdm(total=len(requests), desc="archer", disable=disable_tqdm) as progress:
             for (wanted, instances), request in batches:
-                for instance, text in zip(instances, self._decode(request), strict=True):
-                    texts.append(wanted.cut(text))
-                    self.cache_hook.add_partial("generate_until", instance.args, texts[-1])
+                decoded = self._decode(request, wanted.stops)
+                for instance, text in zip(instances, decoded, strict=True):
+                    texts.append(text)
+                    self.cache_hook.add_partial("generate_until", instance.args, text)
                 progress.update(len(instances))
         return texts
 
@@ -159,8 +160,8 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
             settings=self._settings | dict(wanted.settings),
         )
 
-    def _decode(self, request: Request) -> list[str]:
-        completions = Stream(self._model, request).finish()
+    def _decode(self, request: Request, stops: tuple[str, ...]) -> list[str]:
+        completions = generate(self._model, request, stop=stops, batch=self._batch_size)
         for done in completions:
             if done.text is None:
                 raise ArcherError(f"A response could not be decoded: {done.error}")

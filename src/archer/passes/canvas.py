@@ -1,10 +1,9 @@
 """What the model is asked right now: prompt, response and scratch columns, and which logits are read.
 
-Axes: B rows (sequences), L = P + G (+ scratch) columns, P prompt columns, G response columns.
+Axes: B rows (samples of one prompt), L = P + G (+ scratch) columns, P prompt columns, G response columns.
 
-Prompts of unequal length end at the same column, so the response is the same columns in every row:
-[ nothing | prompt | response | scratch ].  Columns before a row's `start` do not exist: they are never
-computed, stored or attended to.
+Every row has the same columns: [ prompt | response | scratch ].  Different prompts are different canvases,
+which share passes where they are batched.
 
 What a column sees is the backbone's (`attention`), unless a decoder says more.  Under block-causal attention
 what lies behind the block that holds the last column read is never fed.
@@ -43,73 +42,58 @@ class Scope(IntEnum):
 
 @dataclass(frozen=True)
 class Prompt:
-    """The fixed part of every row, and the two facts about a row that no tensor holds."""
+    """What a request starts from: one prompt, and the identity of each of its samples."""
 
     tokens: Ints
-    """[B, P]; columns before `starts` hold the mask id and are never looked at."""
-    starts: tuple[int, ...]
-    """First real column of each row."""
+    """[P]"""
     mask: int
     """The id that means "nothing placed here"."""
     keys: tuple[int, ...]
-    """Identity of each row for noise: depends on seed, prompt and repetition, not on the batch."""
+    """Identity of each row for noise: depends on seed, prompt and the number of the sample alone."""
     eos: tuple[int, ...] = ()
     """The model's end-of-text ids."""
     ends: tuple[int, ...] = ()
     """All ids at which a reader stops: end of text and end of turn."""
-    groups: tuple[int, ...] = ()
-    """Equal numbers for rows with the same prompt."""
 
     @classmethod
     def of(
         cls,
-        prompts: Sequence[Sequence[int]],
+        ids: Sequence[int],
         mask: int,
         *,
+        samples: int = 1,
         seed: int = 0,
         eos: Sequence[int] = (),
         ends: Sequence[int] = (),
         first: int = 0,
     ) -> Prompt:
-        """Lay id lists side by side; the n-th repetition of a prompt gets its own noise key.
-
-        `first` is the number of the first repetition, for rows that go on where other rows left off.
-        """
-        width = max(len(prompt) for prompt in prompts)
-        padded = [[mask] * (width - len(prompt)) + list(prompt) for prompt in prompts]
-        seen: dict[tuple[int, ...], int] = {}
+        """Some samples of a prompt, each with its own noise key; `first` is the number of the first one."""
         keys = []
-        for prompt in map(tuple, prompts):
-            repetition = seen[prompt] = seen.get(prompt, first - 1) + 1
-            digest = hashlib.blake2b(repr((seed, prompt, repetition)).encode(), digest_size=8)
+        for sample in range(first, first + samples):
+            digest = hashlib.blake2b(repr((seed, tuple(ids), sample)).encode(), digest_size=8)
             keys.append(int.from_bytes(digest.digest(), "big") >> 1)
         return cls(
-            tokens=np.array(padded, dtype=np.int64),
-            starts=tuple(width - len(prompt) for prompt in prompts),
+            tokens=np.array(ids, dtype=np.int64),
             mask=mask,
             keys=tuple(keys),
             eos=tuple(eos),
             ends=tuple(ends),
-            groups=tuple(list(seen).index(prompt) for prompt in map(tuple, prompts)),
         )
 
     @property
     def columns(self) -> int:
-        return int(self.tokens.shape[1])
+        return len(self.tokens)
 
     @property
-    def lengths(self) -> Ints:
-        """[B]: tokens of each row."""
-        return self.columns - np.array(self.starts)
+    def rows(self) -> int:
+        return len(self.keys)
+
+    def before(self, response: Ints) -> Ints:
+        """[B, G] -> [B, P + G]: the prompt in front of every row."""
+        return np.concatenate((np.tile(self.tokens, (len(response), 1)), response), axis=1)
 
     def select(self, rows: Sequence[int]) -> Prompt:
-        return replace(
-            self,
-            tokens=self.tokens[list(rows)],
-            starts=tuple(self.starts[row] for row in rows),
-            keys=tuple(self.keys[row] for row in rows),
-            groups=tuple(self.groups[row] for row in rows),
-        )
+        return replace(self, keys=tuple(self.keys[row] for row in rows))
 
 
 @dataclass(frozen=True)
@@ -118,8 +102,6 @@ class Canvas:
 
     tokens: Ints
     """[B, L]"""
-    starts: tuple[int, ...]
-    """First real column of each row."""
     response: slice
     """The columns that can be revised; everything before is prompt, everything behind is scratch."""
     mask: int
@@ -129,7 +111,7 @@ class Canvas:
     reads: Flags
     """[B, L]: columns whose logits the decoder will look at."""
     positions: Ints | None = None
-    """[B, L] when scratch repeats positions; None means column minus start."""
+    """[B, L] when scratch repeats positions; None means that a column is its position."""
     visible: Flags | None = None
     """[B, L, L], query by key, a rule of the decoder on top of `attention`; None where it has none."""
     attention: AttentionKind = DENSE
@@ -141,10 +123,9 @@ class Canvas:
     def plain(cls, prompt: Prompt, response: Ints, block: Ints, reads: Flags) -> Canvas:
         """Prompt and response without scratch.  `block` and `reads` [B, G] count from the response."""
         first = prompt.columns
-        unread = np.zeros(prompt.tokens.shape, dtype=np.bool_)
+        unread = np.zeros((len(response), first), dtype=np.bool_)
         return cls(
-            tokens=np.concatenate((prompt.tokens, response), axis=1),
-            starts=prompt.starts,
+            tokens=prompt.before(response),
             response=slice(first, first + response.shape[1]),
             mask=prompt.mask,
             block=block + first,
@@ -171,7 +152,7 @@ class Canvas:
         return isinstance(self.attention, Blocks)
 
     def everything(self) -> Flags:
-        """[B, L]: every column that is seen.  Those before a row's start are dropped when it is laid out."""
+        """[B, L]: every column that is seen."""
         if not isinstance(self.attention, Blocks):
             return np.ones(self.tokens.shape, dtype=np.bool_)
         fed: Flags = np.arange(self.columns) < self.horizon()[:, None]
@@ -186,8 +167,8 @@ class Canvas:
         if not isinstance(self.attention, Blocks):
             found = self._from(self.response.start)
             return found if self.resting is None else found & ~self.resting
-        first = self.block_starts(np.full(self.rows, self.response.start), self.attention.size)
-        return (np.arange(self.columns) >= first[:, None]) & self.everything()
+        first = self.response.start // self.attention.size * self.attention.size
+        return self._from(first) & self.everything()
 
     def horizon(self) -> Ints:
         """[B]: one past the last column that a column read now can see."""
@@ -198,14 +179,8 @@ class Canvas:
             self.reads.any(axis=1), np.maximum(self.block[:, 1], read), self.block[:, 1]
         )
         size = self.attention.size
-        ends: Ints = self.block_starts(last - 1, size) + size
+        ends: Ints = ((last - 1) // size + 1) * size
         return np.minimum(ends, self.columns)
-
-    def block_starts(self, columns: Ints, size: int) -> Ints:
-        """[B] -> [B]: first column of the attention block of `size` columns that each column is in."""
-        starts = np.array(self.starts)
-        first: Ints = starts + (columns - starts) // size * size
-        return first
 
     def scratch(self) -> Flags:
         """[B, L]: columns that exist for this question only; every policy recomputes them."""
@@ -237,7 +212,6 @@ class Canvas:
         return replace(
             self,
             tokens=self.tokens[chosen],
-            starts=tuple(self.starts[row] for row in rows),
             block=self.block[chosen],
             reads=self.reads[chosen],
             positions=None if self.positions is None else self.positions[chosen],

@@ -95,7 +95,7 @@ class Share:
     def _view(self, layer: int, group: RowGroup, sight: Sight) -> View:
         """The keys that some queries of each row see."""
         store, seen = self.part.memory.store, None
-        keys = slice(group.start, sight.stop)
+        keys = slice(0, sight.stop)
         if self.visible is not None:
             rows = slice(group.row, group.row + group.rows)
             seen = self.visible[rows][:, group.columns, keys][:, sight.queries]

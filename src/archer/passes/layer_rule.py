@@ -99,30 +99,29 @@ class OneRow:
     shape: Shape
     row: int
     slot: int
-    start: int
 
     @property
     def prompt(self) -> int:
         first: int = self.share.part.canvas.response.start
-        return first - int(self.shape.shift) - self.start
+        return first - int(self.shape.shift)
 
     def is_last(self, layer: int) -> bool:
         return layer == self.shape.layers - 1
 
     def values(self, layer: int, rows: Local) -> Tensor:
-        return self._kept(layer)[1][:, self._columns(rows)].transpose(0, 1)
+        return self._kept(layer)[1][:, rows].transpose(0, 1)
 
     def write_keys(self, layer: int, rows: Local, keys: Tensor) -> None:
         self.share.work.keys += keys.shape[0]
         turned = rotate(keys, self.angles.take(rows)).transpose(0, 1)
-        self._kept(layer)[0][:, self._columns(rows)] = turned
+        self._kept(layer)[0][:, rows] = turned
 
     def write_values(self, layer: int, rows: Local, values: Tensor) -> None:
         self.share.work.values += values.shape[0]
-        self._kept(layer)[1][:, self._columns(rows)] = values.transpose(0, 1)
+        self._kept(layer)[1][:, rows] = values.transpose(0, 1)
 
     def attend(self, layer: int, rows: Local, queries: Tensor) -> Tensor:
-        keys, values = (each[None, :, self.start :] for each in self._kept(layer))
+        keys, values = (each[None] for each in self._kept(layer))
         self.share.work.mixed += queries.shape[0]
         self.share.work.routed += queries.shape[0] if layer >= self.shape.dense_layers else 0
         self.share.work.pairs += queries.shape[0] * keys.shape[2]
@@ -134,10 +133,10 @@ class OneRow:
     def _visible(self, rows: Local, device: torch.device) -> Tensor | None:
         """Bool[1, n, S]: what the rows see, by the backbone's rule and the decoder's; None for everything."""
         canvas, own = self.share.part.canvas, self.share.visible
-        every = torch.arange(canvas.columns - self.start, device=device)
-        rule = seen(canvas.attention, every[rows], every, canvas.response.start - self.start)
+        every = torch.arange(canvas.columns, device=device)
+        rule = seen(canvas.attention, every[rows], every, canvas.response.start)
         if own is not None:
-            extra = own[self.row, self._columns(rows), self.start :]
+            extra = own[self.row, rows]
             rule = extra if rule is None else rule & extra
         return None if rule is None else rule[None]
 
@@ -146,18 +145,12 @@ class OneRow:
         if name not in store.features:
             size = (store.keys.shape[1], self.shape.layers, columns, like.shape[-1])
             store.features[name] = like.new_zeros(size)
-        return store.features[name][self.slot, layer, self.start :]
+        return store.features[name][self.slot, layer]
 
     def _kept(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values [KV, L, D] of this row."""
         store, stop = self.share.part.memory.store, self.share.part.canvas.columns
         return store.keys[layer, self.slot, :, :stop], store.values[layer, self.slot, :, :stop]
-
-    def _columns(self, rows: Local) -> Local:
-        """A span of rows is a span of columns: a view of the store, not a copy."""
-        if isinstance(rows, slice):
-            return slice(self.start + rows.start, self.start + rows.stop)
-        return self.start + rows
 
 
 def ruled(index: int, network: Transformer, hidden: Tensor, at: Pass, rule: RowRule) -> Tensor:
@@ -175,7 +168,6 @@ def ruled(index: int, network: Transformer, hidden: Tensor, at: Pass, rule: RowR
                     shape=network.shape,
                     row=group.row + offset,
                     slot=group.slots.start + offset,
-                    start=group.start,
                 )
                 after.append(rule(index, layer, hidden[place], sequence))
     following = after[0] if len(after) == 1 else torch.cat(after)

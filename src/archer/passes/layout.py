@@ -1,8 +1,7 @@
 """From "these columns" to spans: the host-side plan of one pass.
 
-A policy answers with a mask over columns.  This file adds what the backbone's logit alignment needs, drops
-columns that do not exist, and lowers each row to a span where it can and to an index where it must.
-It touches no weights and no logits.
+A policy answers with a mask over columns.  This file adds what the backbone's logit alignment needs and
+lowers each row to a span where it can and to an index where it must.  It touches no weights and no logits.
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ class RowGroup:
     rows: int
     slots: slice
     """Where they live in the store."""
-    start: int
-    """First existing column, the same for all of them."""
     columns: slice | Tensor
     """The columns: a span, or Long[each] where they have gaps."""
     picked: slice | Ints
@@ -69,7 +66,7 @@ class Layout:
     full: tuple[bool, ...]
     """Whether a row was asked for every column it has."""
     positions: Tensor
-    """Long[N]: column minus start, of every computed column."""
+    """Long[N]: the computed columns."""
 
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -81,7 +78,6 @@ class _Want:
 
     row: int
     slot: int
-    start: int
     columns: Ints
 
 
@@ -89,8 +85,6 @@ class _Want:
 class Frame:
     """What a plan needs to know besides the columns."""
 
-    starts: tuple[int, ...]
-    """First existing column of each row."""
     slots: tuple[int, ...]
     """Where each row lives in the store."""
     response: int
@@ -109,7 +103,7 @@ class Frame:
         running: tuple[int, ...],
         full: tuple[bool, ...] | None = None,
     ) -> Frame:
-        return cls(canvas.starts, slots, canvas.response.start, running, full, canvas.attention)
+        return cls(slots, canvas.response.start, running, full, canvas.attention)
 
 
 def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
@@ -118,22 +112,20 @@ def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch
     asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
     neighbour of every asked response column is computed with it: also the last prompt column, every time.
     """
-    starts, slots, response = frame.starts, frame.slots, frame.response
+    slots, response = frame.slots, frame.response
     needed = asked.copy()
     if shift:
         needed[:, response - 1 : -1] |= asked[:, response:]
     computed, scored, answers = [], [], []
-    fed, whole = [0] * len(starts), [False] * len(starts)
+    fed, whole = [0] * len(asked), [False] * len(asked)
     for row in frame.running:
-        start = starts[row]
-        columns = start + np.flatnonzero(needed[row, start:])
-        read = np.flatnonzero(reads[row])
-        computed.append(_Want(row, slots[row], start, columns))
-        scored.append(_Want(row, slots[row], start, read - int(shift)))
+        columns, read = np.flatnonzero(needed[row]), np.flatnonzero(reads[row])
+        computed.append(_Want(row, slots[row], columns))
+        scored.append(_Want(row, slots[row], read - int(shift)))
         answers.append((row, tuple((read - response).tolist())))
         fed[row] = len(columns)
-        whole[row] = bool(asked[row, start:].all()) if frame.full is None else frame.full[row]
-    positions = [each.columns - each.start for each in computed]
+        whole[row] = bool(asked[row].all()) if frame.full is None else frame.full[row]
+    positions = [each.columns for each in computed]
     places = _places(computed, scored)
     return Layout(
         computed=_groups(computed, device, frame, asked.shape[1]),
@@ -196,7 +188,6 @@ def _groups(
             and isinstance(picked, slice)
             and isinstance(previous.picked, slice)
             and previous.picked == picked
-            and previous.start == want.start
             and previous.slots.stop == want.slot
             and previous.row + previous.rows == want.row
         ):
@@ -209,7 +200,7 @@ def _groups(
             row, rows, slots = want.row, 1, slice(want.slot, want.slot + 1)
         span = slice(packed, packed + rows * each)
         columns = _on(device, picked)
-        groups.append(RowGroup(row, rows, slots, want.start, columns, picked, each, span, sights))
+        groups.append(RowGroup(row, rows, slots, columns, picked, each, span, sights))
         packed = span.stop
     return tuple(groups)
 
@@ -220,8 +211,7 @@ def _sights(want: _Want, frame: Frame, columns: int) -> tuple[Sight, ...]:
         return ()
     if isinstance(frame.attention, Blocks):
         size = frame.attention.size
-        ends = want.start + ((want.columns - want.start) // size + 1) * size
-        stops = np.minimum(ends, columns)
+        stops = np.minimum((want.columns // size + 1) * size, columns)
     else:
         stops = np.where(want.columns < frame.response, frame.response, columns)
     found, firsts = np.unique(stops, return_index=True)

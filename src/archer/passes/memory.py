@@ -148,9 +148,10 @@ class Memory:
             return canvas.revisable()
         columns = np.arange(canvas.columns)
         unseen = (canvas.tokens != self.seen) | (columns >= self.reached[:, None])
-        missing = (unseen | canvas.reads) & (columns >= np.array(canvas.starts)[:, None])
-        first = canvas.block_starts(missing.argmax(axis=1), canvas.attention.size)
-        return (columns >= first[:, None]) & canvas.everything()
+        size = canvas.attention.size
+        first = (unseen | canvas.reads).argmax(axis=1) // size * size
+        outdated: Flags = (columns >= first[:, None]) & canvas.everything()
+        return outdated
 
     def same_question(self, canvas: Canvas) -> Flags:
         """[B]: nothing the model would see has changed since the row's last pass."""

@@ -31,11 +31,12 @@ class Language:
     text: Text | None = None
     """Decodes and spells; None where the model has no tokenizer."""
 
-    def prompt(self, ids: Sequence[Sequence[int]], seed: int, first: int = 0) -> Prompt:
-        """Id lists side by side, as decoders start from them; `first` as for `Prompt.of`."""
+    def prompt(self, ids: Sequence[int], seed: int, samples: int = 1, first: int = 0) -> Prompt:
+        """What a decoder starts from; options as for `Prompt.of`."""
         return Prompt.of(
             ids,
             self.mask,
+            samples=samples,
             seed=seed,
             eos=self.eos,
             ends=sorted(self.ends),

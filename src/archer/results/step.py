@@ -64,6 +64,13 @@ class Step(Generic[State]):
         """The same step with other logits, or with none."""
         return replace(self, logits=Logits(rows, self.logits.answers, self.logits.mask))
 
+    def counted_from(self, first: int) -> Step[State]:
+        """The same step of a request whose rows are counted from `first`."""
+        if first == 0:
+            return self
+        rows = tuple(first + row for row in self.rows)
+        return replace(self, rows=rows, errors={first + row: e for row, e in self.errors.items()})
+
     def without_errors(self, sound: Sequence[int], lanes: Sequence[int]) -> Step[State]:
         """The same step with the `sound` rows alone; `lanes` are their rows of the canvas."""
         return Step(

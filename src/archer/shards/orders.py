@@ -40,7 +40,6 @@ def order(parts: Sequence[Part], logits: int, number: Callable[[Store], list[int
             {
                 "store": number(part.memory.store),
                 "slots": part.memory.slots,
-                "starts": canvas.starts,
                 "running": [row for row, _ in layout.answers],
                 "response": canvas.response.start,
                 "mask": canvas.mask,
@@ -75,7 +74,6 @@ def _part(
     tokens, computed, scored = arrays
     canvas = Canvas(
         tokens=tokens,
-        starts=tuple(fields["starts"]),
         response=slice(fields["response"], tokens.shape[1]),
         mask=fields["mask"],
         block=np.zeros((len(tokens), 2), dtype=np.int64),
