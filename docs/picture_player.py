@@ -19,7 +19,7 @@ from archer_studies.trajectories import tell
 
 TARGET = Path(__file__).parent / "images" / "player.png"
 WIDTH, HEIGHT = 1180, 780
-UPDATE = 52
+UPDATE = 36
 """Before either run has ended: the slider of the shorter one has no further place."""
 
 

@@ -11,12 +11,14 @@ import pytest
 import archer.checks.doctor
 from archer import __version__
 from archer.checks.doctor import Report
-from archer.cli import COMMANDS, main
+from archer.cli import COMMANDS, demo, main
+from archer.judge import Judge, NoSandbox
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
 from archer.machine.devices import Attempt, Bf16
 from archer.methods.catalogue import DECODERS, DEFAULT_METHOD, METHODS, POLICIES
 from archer.pocket.results import published
+from archer.results.trace import Update
 from support.terminals import in_terminal, plain
 
 Capture = pytest.CaptureFixture[str]
@@ -92,27 +94,112 @@ def test_what_doctor_says_of_the_judge_stays_in_its_column(
 
 
 def test_demo_solves_and_compares(capsys: Capture) -> None:
-    """A real token is taken back and changed; scores are the published ones, times those of this machine."""
+    """A correction decides what hidden tests say; scores are the published ones, times this machine's."""
     assert main(["demo", "--problems", "1"]) == 0
     out = capsys.readouterr().out
-    assert "saber wrote ')' at update" in out
-    assert "archer-doubt wrote ')' at update" in out
-    assert out.count("startswith('o')") == 2
+    assert out.startswith("Loading the model that comes with Archer ...\n")
+    told = re.search(
+        r"archer-doubt wrote 'm' at update (\d+), took it back, and wrote '7' there at update (\d+) of \d+. "
+        r"With 'm' it would end in\n  return n - m if n == m .*\n"
+        r"which passes what the model was shown, and fails a hidden test: assert apply\(0, 0\) == -7.\n",
+        out,
+    )
+    assert told is not None
+    assert int(told[1]) < int(told[2])
+    marks = {
+        name: line.split()[1:]
+        for line in out.splitlines()
+        for name in demo.JUDGED
+        if line.startswith(f"{name}  ") and "right" in line
+    }
+    right, wrong = ["right", "right"], ["right", "wrong"]
+    assert marks == {
+        "saber": right,
+        "archer-doubt": right,
+        "archer": right,
+        "llada-confidence": wrong,
+        "fast-dllm-parallel": wrong,
+    }
+    assert "One problem, chosen to show this. The evidence is the table below." in out
     assert "just now, the mean of 1 problem, on this machine" in out
     for row in published()["methods"].values():
         if row["arm"] in ("LLaDA-Confidence", "Saber", "Archer", "archer-doubt"):
-            line = next(line for line in out.splitlines() if line.startswith(f"{row['arm']}  "))
+            table = out.partition("\nTiming")[2].splitlines()
+            line = next(line for line in table if line.startswith(f"{row['arm']}  "))
             assert f"{row['visible']['score']:.1f} % [{row['visible']['low']:.0f}, " in line
 
 
 def test_the_demo_draws_two_methods_side_by_side() -> None:
     written = plain(in_terminal(["demo", "--problems", "1"]))
     assert any(
-        "saber · pocket" in line and f"{DEFAULT_METHOD} · pocket" in line
+        "llada-confidence · pocket" in line and f"{DEFAULT_METHOD} · pocket" in line
         for line in written.split("\n")
     )
     table = written[written.index("visible tests") :].split("\n")[1:5]
     assert all(re.search(r"% \[\d\d, \d\d\].*x$", row.rstrip()) for row in table), "a line each"
+
+
+def placing(number: int, placed: dict[int, int], taken: tuple[int, ...] = ()) -> Update:
+    changes = [{"at": at, "token": token, "confidence": 0.5} for at, token in placed.items()]
+    return Update.model_validate(
+        {
+            "row": 0,
+            "update": number,
+            "call": "full",
+            "fed": 1,
+            "distance": 0,
+            "accepted": changes,
+            "replaced": [],
+            "remasked": list(taken),
+            "threshold": None,
+            "seconds": 0.0,
+        }
+    )
+
+
+def test_the_correction_that_is_told_is_the_last_one_of_text() -> None:
+    """Not one that returns as it was, and not one that has to do with end marks (here 0)."""
+    walk = [
+        placing(1, {0: 5, 1: 6, 2: 7, 3: 0}, (0, 1, 3)),
+        placing(2, {0: 8, 1: 6, 3: 9}, (2,)),
+        placing(3, {2: 1}),
+        placing(4, {4: 2}),
+    ]
+    assert demo.last_correction(walk, frozenset({0})) == demo.Correction(2, 7, 1, 1, 3)
+    assert demo.last_correction(walk[:2], frozenset({0})) == demo.Correction(0, 5, 1, 8, 2)
+    assert demo.last_correction(walk[:1], frozenset({0})) is None
+
+
+@pytest.mark.parametrize(
+    ("visible", "hidden", "sentence"),
+    [
+        ("assert f(1)", None, "which fails what the model was shown: assert f(1)."),
+        (
+            None,
+            "assert f(2)",
+            "which passes what the model was shown, and fails a hidden test: assert f(2).",
+        ),
+        (None, None, "which passes all tests as well: here they see no difference."),
+    ],
+)
+def test_what_the_tests_say_without_the_correction(
+    visible: str | None, hidden: str | None, sentence: str
+) -> None:
+    assert demo._why(visible, hidden) == sentence
+
+
+def test_where_nothing_confines_programs_the_demo_runs_none(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere(self: Judge) -> Judge:
+        raise NoSandbox("Nothing confines programs here.")
+
+    monkeypatch.setattr(Judge, "__enter__", nowhere)
+    assert main(["demo", "--problems", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "What they wrote is not run: Nothing confines programs here." in out
+    assert "on this problem" not in out
+    assert "just now, the mean of 1 problem" in out
 
 
 def test_a_demo_needs_problems(capsys: Capture) -> None:

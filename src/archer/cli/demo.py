@@ -1,32 +1,40 @@
-"""`archer demo`: two methods solve a problem side by side, then what is known about four of them."""
+"""`archer demo`: two methods solve a problem side by side, why that matters, and what is known of four.
+
+The correction that is told is found by a rule, and whether it matters by running the hidden tests.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
-from archer.cli.output import write_grid, write_line
+from archer.cli.output import write_grid, write_line, write_lines
 from archer.cli.whole import Whole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
+    from archer.judge import Judge
     from archer.model import Model
     from archer.results.completion import Completion
     from archer.results.trace import Update
+    from archer.tasks.base import CodeTask, Sample, Task
 
 EXAMPLE = """\
-Write a python function to find the strings in data that start with 'o' joined by 'd'.
-assert compute(['tile', 'idea']) == ''
-assert compute(['bee', 'open']) == 'open'
-def compute(data):"""
-"""A problem of the dev split in which a token is written, taken back and changed."""
-SIDE_BY_SIDE = ("saber", "archer-doubt")
+Write a function to check if n is equal to m: if so decrease n by 7, else take the digit sum of n.
+assert apply(37, 44) == 10
+assert apply(-6, -5) == 6
+def apply(n, m):"""
+"""A problem of the dev split, chosen because a correction changes what its hidden tests say."""
+TASK = "pocket-dev"
+SIDE_BY_SIDE = ("llada-confidence", "archer-doubt")
+JUDGED = ("saber", "archer-doubt", "archer", "llada-confidence", "fast-dllm-parallel")
 METHODS = ("llada-confidence", "saber", "archer", "archer-doubt")
 PROBLEMS = 3
 PAUSE = 0.08
@@ -41,23 +49,57 @@ def demo(*, problems: Whole = PROBLEMS) -> int:
     problems
         How many problems are timed here.
     """
+    if problems < 1:
+        raise BadRequest(f"--problems takes a number above 0, not {problems}.")
+    _say("Loading the model that comes with Archer ...")
     from archer.model import load
     from archer.tasks import open_task
 
-    if problems < 1:
-        raise BadRequest(f"--problems takes a number above 0, not {problems}.")
     model = load("pocket", device="cpu", dtype="float32")
-    write_line("The model that comes with Archer is given this problem:")
-    write_line("")
-    for line in EXAMPLE.splitlines():
-        write_line(f"  {line}")
-    write_line("")
-    _solve(model)
-    samples = open_task("pocket-dev").samples()[:problems]
+    _say("It is given this problem:")
+    write_lines("\n".join(("", *(f"  {line}" for line in EXAMPLE.splitlines()), "")))
+    sides = _solve(model)
+    task = open_task(TASK)
+    _judge(model, task, sides)
+    samples = task.samples()[:problems]
+    counted = f"{len(samples)} problem{'s' if len(samples) > 1 else ''}"
+    _say(f"Timing {len(METHODS)} methods on {counted} ...")
     seconds = _timed(model, [sample.messages[0]["content"] for sample in samples])
     write_line("")
     _show(seconds, len(samples))
     return 0
+
+
+def _say(text: str) -> None:
+    """A line that is seen before what it announces begins."""
+    write_line(text)
+    sys.stdout.flush()
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A text token that became another one."""
+
+    at: int
+    before: int
+    written: int
+    """The update that wrote it."""
+    after: int
+    update: int
+    """The update that wrote the other one."""
+
+
+def last_correction(updates: Iterable[Update], ends: frozenset[int]) -> Correction | None:
+    """The last text token that was replaced by a different one; end marks are no text."""
+    standing: dict[int, tuple[int, int]] = {}
+    found = None
+    for update in updates:
+        for change in (*update.accepted, *update.replaced):
+            before, written = standing.get(change.at, (change.token, 0))
+            if before != change.token and not {before, change.token} & ends:
+                found = Correction(change.at, before, written, change.token, update.update)
+            standing[change.at] = change.token, update.update
+    return found
 
 
 @dataclass
@@ -85,43 +127,121 @@ class Side:
         self.seconds += step.control + sum(call.seconds for call in step.calls)
         self.updates += updates(step)
 
-    def story(self) -> str | None:
-        """The first token that became another one, in a sentence."""
-        assert self.model.text is not None
-        written: dict[int, Update] = {}
-        for update in self.updates:
-            for change in (*update.accepted, *update.replaced):
-                first = written.setdefault(change.at, update)
-                before = next(each.token for each in first.accepted if each.at == change.at)
-                ends = self.model.end_ids
-                if before != change.token and not {before, change.token} & ends:
-                    old, new = (self.model.text.piece(id) for id in (before, change.token))
-                    return (
-                        f"{self.method} wrote {old!r} at update {first.update}, took it back, and "
-                        f"wrote {new!r} there at update {update.update}."
-                    )
-        return None
+    @property
+    def finished(self) -> Completion:
+        assert self.done is not None
+        return self.done
 
 
-def _solve(model: Model) -> None:
+def _solve(model: Model) -> list[Side]:
     sides = [Side(model, method) for method in SIDE_BY_SIDE]
     console = Console(highlight=False) if sys.stdout.isatty() else None
     drawn = console is not None and not console.is_dumb_terminal
     for _ in _watched(sides, console) if drawn and console is not None else _race(sides):
         pass
     for side in sides:
-        assert side.done is not None
         write_line(f"{side.method} wrote")
-        for line in f"{EXAMPLE.splitlines()[-1]}{side.done.text}".splitlines():
-            write_line(f"  {line}")
+        write_lines("\n".join(f"  {line}" for line in _program(side.finished.text).splitlines()))
         write_line(
-            f"in {side.done.updates} updates: {side.done.full_passes} over prompt and response, "
-            f"{side.done.cached_passes} over the response alone, {side.seconds:.2f} s."
+            f"in {side.finished.updates} updates: {side.finished.full_passes} over prompt and response, "
+            f"{side.finished.cached_passes} over the response alone, {side.seconds:.2f} s."
         )
-        told = side.story()
-        if told:
-            write_line(told)
         write_line("")
+    return sides
+
+
+def _program(text: str | None) -> str:
+    return EXAMPLE.splitlines()[-1] + (text or "")
+
+
+def _judge(model: Model, task: Task, sides: Sequence[Side]) -> None:
+    """What the last correction was good for, and who is right on the hidden tests."""
+    from archer.judge import Judge, NoSandbox
+    from archer.tasks.base import CodeTask
+
+    assert isinstance(task, CodeTask)
+    written = {side.method: side.finished.text or "" for side in sides}
+    _say(f"The same problem, by {len(JUDGED)} methods, and its hidden tests ...")
+    for method in JUDGED:
+        if method not in written:
+            written[method] = model.generate(EXAMPLE, method)[0].text or ""
+    (sample,) = (each for each in task.samples() if each.messages[0]["content"] == EXAMPLE)
+    with ExitStack() as stack:
+        try:
+            judge = stack.enter_context(Judge(task.limits, workers=1))
+        except NoSandbox as error:
+            write_line(f"What they wrote is not run: {error}")
+            write_line("")
+            return
+        tests = Tests(judge, task, sample)
+        write_line("")
+        _tell(sides[-1], tests)
+        rows = [(name, *tests.said(written[name])) for name in JUDGED]
+    write_grid(("on this problem", "visible tests", "hidden tests"), rows)
+    write_line("")
+    write_line("One problem, chosen to show this. The evidence is the table below.")
+    write_line("")
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The tests of one problem: those that the model was shown, and the hidden ones."""
+
+    judge: Judge
+    task: CodeTask
+    sample: Sample
+
+    def said(self, text: str) -> tuple[str, str]:
+        """What the visible ones say of a response, and the hidden ones."""
+        failed = (self.failed(text, each) for each in ("visible", "hidden"))
+        visible, hidden = ("wrong" if each else "right" for each in failed)
+        return visible, hidden
+
+    def failed(self, text: str, which: Literal["visible", "hidden"]) -> str | None:
+        """The first assert that a response fails."""
+        from archer.judge import FunctionCheck
+
+        program = self.task.extract(text, self.sample, "as_published")
+        (whole,) = self.task.checks(self.sample, program, "base", "as_published")
+        assert isinstance(whole, FunctionCheck)
+        for line in self.sample.row[which]:
+            if self.judge.grade(replace(whole, test=line)).outcome != "pass":
+                return str(line)
+        return None
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1].strip()
+
+
+def _tell(side: Side, tests: Tests) -> None:
+    """The correction that decided, and what the tests say of the response without it."""
+    language, done = side.request.language, side.finished
+    changed = last_correction(side.updates, language.ends)
+    assert language.text is not None
+    if changed is None:
+        write_line(f"{side.method} took no word back to write another one there.")
+        write_line("")
+        return
+    old, new = (language.text.piece(token).strip() for token in (changed.before, changed.after))
+    without = list(done.tokens)
+    without[changed.at] = changed.before
+    text = language.text.decode(language.visible(without))
+    write_line(
+        f"{side.method} wrote {old!r} at update {changed.written}, took it back, and wrote {new!r} there at "
+        f"update {changed.update} of {done.updates}. With {old!r} it would end in"
+    )
+    write_line(f"  {_last_line(text)}")
+    write_line(_why(tests.failed(text, "visible"), tests.failed(text, "hidden")))
+    write_line("")
+
+
+def _why(visible: str | None, hidden: str | None) -> str:
+    if visible is not None:
+        return f"which fails what the model was shown: {visible}."
+    if hidden is not None:
+        return f"which passes what the model was shown, and fails a hidden test: {hidden}."
+    return "which passes all tests as well: here they see no difference."
 
 
 def _race(sides: Sequence[Side]) -> Iterator[Side]:
@@ -152,11 +272,19 @@ def _timed(model: Model, prompts: Sequence[str]) -> dict[str, float]:
     for method in METHODS:
         next(model.stream(prompts[0], method))
     seconds: dict[str, list[float]] = {method: [] for method in METHODS}
-    for prompt in prompts:
-        for method in METHODS:
-            (done,) = model.generate(prompt, method)
-            seconds[method].append(done.seconds.total)
+    for prompt, method in _counted([(prompt, method) for prompt in prompts for method in METHODS]):
+        (done,) = model.generate(prompt, method)
+        seconds[method].append(done.seconds.total)
     return {method: fmean(each) for method, each in seconds.items()}
+
+
+def _counted(items: Sequence[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    """The same, with a bar in a terminal that is gone at the end."""
+    if not sys.stdout.isatty():
+        return items
+    from rich.progress import track
+
+    return track(items, description="decoding", transient=True)
 
 
 def _show(seconds: Mapping[str, float], problems: int) -> None:
