@@ -1,7 +1,8 @@
 """Writes the generated parts of the documentation from the tables of the package: `make docs`.
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end of NAME -->`.  The tests
-check that every part is current.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end of NAME -->`.  A generated number
+in a sentence stands between `<!--=EXPRESSION-->` and `<!--/-->`, see `number`.  The tests check that
+all of them are current.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from operator import add, sub, truediv
 from pathlib import Path
 from typing import Any
 
 from archer.bench import report
 from archer.cli.bench.judge import TITLES
+from archer.costs.shapes import published
 from archer.loading.architectures import ARCHITECTURES
 from archer.methods.catalogue import DECODERS, METHODS, POLICIES
 from archer.methods.compatibility import matrix
@@ -32,8 +35,10 @@ from archer_studies.refresh_rules import DIALS
 from archer_studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 RESULTS = ROOT / "docs" / "results"
+WRITTEN = (RESULTS / "performance.md", RESULTS / "default-method.md")
+"""Pages of results that have sentences between their tables."""
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *WRITTEN)
 NOT_MEASURED = "Nothing has been measured yet; `make bench` does that and writes this table."
 NOT_REPRODUCED = (
     "Nothing has been reproduced yet: `make results` does, and `make docs` writes this table."
@@ -71,6 +76,8 @@ CELLS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "longest": ("longest rest", lambda row: f"{row['longest']}"),
 }
 PART = re.compile(r"<!-- generated: (\w+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
+NUMBER = re.compile(r"<!--=([^>]+?)-->.*?<!--/-->", re.DOTALL)
+OPERATIONS: dict[str, Callable[[float, float], float]] = {"/": truediv, "-": sub, "+": add}
 SCOPES = {
     Scope.MASKS: "masks of the block",
     Scope.BLOCK: "the block",
@@ -121,6 +128,7 @@ def parts() -> dict[str, str]:
         "loads": _measured("load", (report.loads,)),
         "serves": _measured("serve", (report.serves, report.serving_costs)),
         "judge": _judge(),
+        "decisions": _decisions(),
         "plans": _planned("plan-llada-8b.json", "plan", shown.plans),
         "settings": _planned("plan-llada-8b.json", "all", shown.plans),
         "ways": _planned("plan-ways.json", "ways", shown.ways),
@@ -149,12 +157,102 @@ def parts() -> dict[str, str]:
 def refreshed(text: str) -> str:
     """The page with every generated part as it should be now."""
     known = parts()
-    return PART.sub(
+    text = PART.sub(
         lambda found: (
             f"<!-- generated: {found[1]} -->\n{known[found[1]]}\n<!-- end of {found[1]} -->"
         ),
         text,
     )
+    return NUMBER.sub(lambda found: f"<!--={found[1]}-->{number(found[1])}<!--/-->", text)
+
+
+def number(expression: str) -> str:
+    """A number of a sentence, such as `main.pocket.archer.base` or `main.pocket.archer.saber_base_p:.3f`.
+
+    The first word is a file of results.  Every further one is a key, or narrows the rows to those that have
+    it as one of their texts, or with `key=value` in that field; at the end there must be one number.  A word
+    with dots or colons stands in quotes, and a space in it is written as an underscore.  Two of these may
+    stand around ` / `, ` - ` or ` + `, and a format may follow a colon: `.1f` is the usual one, and whole
+    numbers have commas.
+    """
+    found = re.fullmatch(r"((?:'[^']*'|[^':])+)(?::(.+))?", expression)
+    if found is None:
+        raise ValueError(f"{expression} is not an expression for a number")
+    terms, form = found.groups("")
+    first, *others = terms.split(" ")
+    value = _term(first)
+    for sign, term in zip(others[::2], others[1::2], strict=True):
+        value = OPERATIONS[sign](value, _term(term))
+    return format(value, form or ("," if isinstance(value, int) else ".1f"))
+
+
+def _term(path: str) -> float:
+    name, *words = (word.strip("'") for word in re.findall(r"'[^']*'|[^.]+", path))
+    value: Any = COMPUTED if name == "computed" else _result(f"{name}.json")
+    for word in words:
+        if isinstance(value, dict) and word not in value:
+            value = value["rows"]
+        if isinstance(value, list) and len(value) == 1 and word in value[0]:
+            value = value[0]
+        if isinstance(value, dict):
+            value = value[word]
+        elif all(isinstance(row, dict) for row in value):
+            value = [row for row in value if _has(row, word)]
+        else:
+            value = value[int(word)]
+    if callable(value):
+        value = value()
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{path} is not one number but {str(value)[:200]}")
+    return value
+
+
+def _has(row: dict[str, Any], word: str) -> bool:
+    key, equals, value = word.partition("=")
+    if equals:
+        return str(row.get(key)) == value
+    return word in (each.replace(" ", "_") for each in row.values() if isinstance(each, str))
+
+
+def _parameters() -> int:
+    """Of LLaDA-8B: attention, gated feed-forward and norms of every layer, embedding, norm and head."""
+    shape = published("llada-8b").shape
+    layer = 4 * shape.width**2 + 3 * shape.width * shape.inner + 2 * shape.width
+    return shape.layers * layer + 2 * shape.vocabulary * shape.width + shape.width
+
+
+def _column_bytes() -> int:
+    """Keys and values of one column of LLaDA-8B in two bytes per number."""
+    shape = published("llada-8b").shape
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * 2
+
+
+def _limit(prompt: int) -> float:
+    """How much faster a cached pass of LLaDA-8B can be, by counted operations."""
+    head, *rows = report.growth()
+    (row,) = [each for each in rows if each[:2] == ["`llada-8b`", str(prompt)]]
+    return float(row[head.index("limit")])
+
+
+def _adjusted(task: str) -> float:
+    """The default's chance, in the second plan's test, of solving 2 points fewer than Saber."""
+    rows = confirm_doubt.judged(_result("confirm-doubt.json")["rows"], "pocket")
+    (row,) = [each for each in rows if each["task"] == task and each["method"] == "saber+surprise"]
+    return float(row["not_worse_adjusted"])
+
+
+COMPUTED: dict[str, Callable[[], float]] = {
+    "billions": lambda: _parameters() / 1e9,
+    "gigabytes-16": lambda: 2 * _parameters() / 1e9,
+    "gigabytes-32": lambda: 4 * _parameters() / 1e9,
+    "column-mib": lambda: _column_bytes() / (1 << 20),
+    "request-mib": lambda: (1024 + 256) * _column_bytes() / (1 << 20),
+    "limit-512": lambda: _limit(512),
+    "limit-2048": lambda: _limit(2048),
+    "doubt-p-short": lambda: _adjusted("pocket-confirm"),
+    "doubt-p-long": lambda: _adjusted("pocket-confirm-long"),
+}
+"""Numbers that are counted and not measured, by the code in this file."""
 
 
 def _measured(kind: str, tables: Sequence[Callable[[report.Found], report.Table]]) -> str:
@@ -188,6 +286,23 @@ def _judge() -> str:
         for name, title in TITLES.items()
     ]
     return f"{setting}\n\n{_table(('ms', 'best', 'median', '90 %'), rows)}"
+
+
+def _decisions() -> str:
+    """The index of the design decisions: a line per area, a link per decision."""
+    text = (ROOT / "docs" / "design-decisions.md").read_text(encoding="utf-8")
+    lines: list[str] = []
+    for level, title in re.findall(r"^(##+) (.+)$", text, re.MULTILINE):
+        if level == "##":
+            lines += ["", f"**{title}**", ""]
+        else:
+            lines.append(f"- [{title}](#{slug(title)})")
+    return "\n".join(lines).strip()
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def _result(name: str) -> dict[str, Any]:
@@ -442,10 +557,10 @@ def _blind() -> str:
 
 
 def _parted(part: str, first: str) -> str:
-    """Cached calls that part from fresh ones, by one of the bins of the study."""
+    """Cached calls that diverge from fresh ones, by one of the bins of the study."""
     rows = [row for row in _result("mechanism.json")["rows"] if row["part"] == part]
     return _table(
-        (first, "cached calls", "that part (%)", "distance", "surprise (nats)"),
+        (first, "cached calls", "that diverge (%)", "distance", "surprise (nats)"),
         (
             (
                 row["bin"],

@@ -32,6 +32,8 @@ PAGES = [
         for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
     ),
     *sorted((REPOSITORY / "docs").glob("*.md")),
+    *sorted((REPOSITORY / "docs" / "plans").glob("*.md")),
+    *(REPOSITORY / "docs" / "results" / name for name in ("performance.md", "default-method.md")),
 ]
 FRAGMENTS = {"judge.md"}
 """Pages whose Python shows calls on names that it does not define; parsed and formatted, not run."""
@@ -42,6 +44,8 @@ INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 PLACE = re.compile(r"(?:src|tests|docs)/[\w./-]+")
+WIDTH = 120
+"""Of prose, without what is not seen; tables, code and pictures may be wider."""
 SHELL_ENDS = {"|", ">", "<", "&&", ";"}
 
 
@@ -169,12 +173,6 @@ def test_python_blocks_are_formatted_as_the_code_is(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def slug(heading: str) -> str:
-    """The anchor that a heading gets."""
-    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
-    return kept.replace(" ", "-")
-
-
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(prose(page)):
@@ -185,7 +183,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert place.is_relative_to(REPOSITORY), target
         assert place.exists(), target
         if anchor:
-            assert anchor in map(slug, HEADING.findall(prose(place))), target
+            assert anchor in map(generator()["slug"], HEADING.findall(prose(place))), target
 
 
 def test_every_page_can_be_found_from_the_first() -> None:
@@ -283,6 +281,67 @@ def test_an_outdated_part_is_noticed() -> None:
     assert "outdated" not in new
     assert new.startswith("a\n<!-- generated: matrix -->\n| decoder")
     assert new.endswith("|\n<!-- end of matrix -->\nb\n")
+
+
+def test_an_outdated_number_is_noticed_and_one_that_nothing_measures_is_refused() -> None:
+    refreshed, number = generator()["refreshed"], generator()["number"]
+    new = refreshed(
+        "It solves <!--=main.pocket.saber.base-->1<!--/--> % of <!--=main.n-->1<!--/-->."
+    )
+    assert new == (
+        "It solves <!--=main.pocket.saber.base-->76.8<!--/--> % of <!--=main.n-->400<!--/-->."
+    )
+    assert number("main.pocket.saber.n + main.pocket-long.saber.n") == "550"
+    assert number("confirm-doubt.n") == "1,000"
+    assert number("main.pocket.saber.base - main.pocket.archer.base:.2f") == "4.00"
+    assert number("tune-pocket.'saber-doubt+surprise:0.3'.n") == "200"
+    with pytest.raises(ValueError, match="not one number"):
+        number("main.pocket.base")  # of eleven methods
+    with pytest.raises(ValueError, match="not one number"):
+        number("main.pocket.no-such-method.base")
+    with pytest.raises(ValueError, match="not an expression"):
+        number("main.pocket:")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=named)
+def test_prose_is_wrapped_at_one_width(page: Path) -> None:
+    text = re.sub(
+        r"<!-- generated: (\w+) -->.*?<!-- end of \1 -->", "", prose(page), flags=re.DOTALL
+    )
+    for line in re.sub(r"<!--.*?-->", "", text).splitlines():
+        if not line.startswith(("|", "![", "    ")):
+            assert len(line) <= WIDTH, line
+
+
+def test_the_picture_of_a_revision_is_what_the_model_does() -> None:
+    made = runpy.run_path(str(REPOSITORY / "docs" / "picture_revision.py"))["drawing"]()
+    target = REPOSITORY / "docs" / "images" / "revision.svg"
+    assert made == target.read_text(encoding="utf-8"), "run `python docs/picture_revision.py`"
+    assert "taken back" in made
+    assert "prefers-color-scheme: dark" in made
+    assert "prefers-reduced-motion" in made
+
+
+def test_the_picture_of_the_rooms_is_what_they_import() -> None:
+    script = runpy.run_path(str(REPOSITORY / "docs" / "picture_architecture.py"))
+    rooms = set(script["imports"](REPOSITORY / "src"))
+    assert rooms == set(script["ABOUT"]), "a room is new or gone: say in ABOUT what it is for"
+    target = REPOSITORY / "docs" / "images" / "architecture.svg"
+    current = script["drawing"]() == target.read_text(encoding="utf-8")
+    assert current, "run `python docs/picture_architecture.py`"
+
+
+def test_rooms_stand_above_what_they_import() -> None:
+    script = runpy.run_path(str(REPOSITORY / "docs" / "picture_architecture.py"))
+    uses = {"a": {"b", "c"}, "b": {"c"}, "c": set(), "d": {"e"}, "e": {"d", "c"}}
+    assert script["heights"](uses) == {"a": 2, "b": 1, "c": 0, "d": 1, "e": 1}
+    assert script["direct"](uses, "a") == {"b"}
+
+
+def test_the_readme_is_short_and_says_at_once_what_was_not_tried() -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert len(readme.encode()) <= 8 * 1024
+    assert "not yet run on a GPU" in readme[:600]
 
 
 def test_the_picture_works_without_colour_and_in_the_dark() -> None:

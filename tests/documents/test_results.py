@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
+from archer.bench import report
 from archer.runs.workspace import FULL
 from archer_studies.output import files_of
 from archer_studies.registry import BEYOND, STUDIES
@@ -22,6 +23,8 @@ MEASURED = STUDIES | {
 """All of the paper's; beyond it those that have a result."""
 KEPT, DERIVED = (".md", ".svg"), (".csv", ".tex", ".png")
 """Formats that are committed beside the JSON, and those that `make results` makes of it when wanted."""
+WRITTEN = {"performance.md", "default-method.md"}
+"""Pages of results with sentences between their generated tables."""
 FEWEST = 120
 ABOUT_PROBLEMS = (
     "main",
@@ -61,7 +64,9 @@ def test_nothing_else_lies_there() -> None:
     ours = {file for name in MEASURED for file in made(name) if not file.endswith(DERIVED)}
     drawn = [*RESULTS.glob("serve-*.json"), RESULTS / "plan-llada-8b.json"]
     figures = {f"{path.stem}.svg" for path in drawn} | {"training.svg"}
-    assert {path.name for path in RESULTS.iterdir() if path.suffix in KEPT} == ours | figures
+    assert {
+        path.name for path in RESULTS.iterdir() if path.suffix in KEPT
+    } == ours | figures | WRITTEN
 
 
 @pytest.mark.parametrize("name", ABOUT_PROBLEMS)
@@ -74,3 +79,30 @@ def test_the_bundled_benchmark_was_measured_as_a_whole() -> None:
         sizes = {row.get("task", row.get("split")): row["n"] for row in result(study)["rows"]}
         assert sizes["pocket"] == FULL.problems
         assert sizes["pocket-long"] == FULL.long_problems
+
+
+@pytest.mark.parametrize("aim", report.TRAFFIC_AIMS, ids=lambda aim: f"{aim.name}, {aim.load}")
+def test_the_engine_reaches_what_was_aimed_at(aim: report.Aim) -> None:
+    assert aim.reached(result("traffic-pocket")), aim.measured(result("traffic-pocket"))
+
+
+@pytest.mark.parametrize(
+    ("name", "quantize"), [("load-llada-8b", None), ("load-llada-8b-int8", "int8")]
+)
+def test_loading_takes_hardly_more_than_the_weights(name: str, quantize: str | None) -> None:
+    """Measured, the process itself included."""
+    found = result(name)
+    assert found.get("quantize") == quantize
+    assert found["peak_over_weights"] == found["peak_bytes"] / found["weight_bytes"] <= 1.08
+
+
+def test_what_sentences_say_of_the_second_plan_holds() -> None:
+    """Both rules solve more than Saber on both tasks, and three of the four intervals include 0."""
+    planned = [
+        row
+        for row in result("confirm-doubt")["rows"]
+        if row["model"] == "pocket" and row["method"] != "saber"
+    ]
+    assert len(planned) == 4
+    assert all(row["answers"] > 0 for row in planned)
+    assert sum(row["answers_interval"][0] < 0 for row in planned) == 3

@@ -141,7 +141,7 @@ def test_runs_survive_killed_drivers(kind: str, tmp_path: Path, expected: Derive
 
 @pytest.mark.slow
 def test_the_bundled_model_on_a_local_cluster(tmp_path: Path, expected: Derived) -> None:
-    """As in docs/cluster.md: the samples and the summary of one process."""
+    """As in docs/devices.md: the samples and the summary of one process."""
     out = tmp_path / "run"
     finished(out, PROBLEMS, ["--ray", "local"])
     assert derived(out) == expected

@@ -290,7 +290,7 @@ def test_orders_that_differ_are_found_in_the_next_pass(shared: Model) -> None:
 
 
 def test_a_weight_that_changes_later_in_one_shard_is_not_seen(shared: Model) -> None:
-    """Its share of a sum reaches all shards alike; docs/shards.md says so."""
+    """Its share of a sum reaches all shards alike; docs/devices.md says so."""
     before = shared.generate([[3, 1, 4]], "confidence", length=4)[0].updates
     with torch.inference_mode():
         shared.network.layer(1).feed_norm.mul_(1.01)

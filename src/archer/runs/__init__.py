@@ -1,4 +1,4 @@
 """Evaluation runs: folders that explain themselves, survive anything and can be compared.
 
-`docs/runs.md` describes what is in a run folder and what happens when a run is interrupted.
+`docs/evaluate.md` describes what is in a run folder and what happens when a run is interrupted.
 """
