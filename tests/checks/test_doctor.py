@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from archer.checks import doctor
-from archer.checks.doctor import Report
+from archer.checks.doctor import MachineReport
 from archer.judge import describe_tier
 from archer.machine.devices import ISA_SETTING, Attempt, Bf16
 
@@ -31,9 +31,11 @@ def test_the_report_on_this_machine_is_coherent() -> None:
     assert not str(report.bf16.as_is).startswith("failed"), "the probe script itself is broken"
 
 
-def make_report(bf16: Bf16) -> Report:
+def make_report(bf16: Bf16) -> MachineReport:
     versions = {"torch": "2.13.0"}
-    return Report("3.11.7", "Linux", ("cpu",), "cpu", "float32", 2, versions, bf16, "B: seccomp")
+    return MachineReport(
+        "3.11.7", "Linux", ("cpu",), "cpu", "float32", 2, versions, bf16, "B: seccomp"
+    )
 
 
 def test_the_report_as_text() -> None:

@@ -18,7 +18,7 @@ import archer.machine.description
 from archer.bench import repeating
 from archer.bench.repeating import interleaved
 from archer.checks import selftest
-from archer.checks.selftest import Finding, Plan, verdict
+from archer.checks.selftest import Finding, SelftestPlan, verdict
 from archer.cli import main
 from archer.costs.roofline import named
 from archer.model import Model, load
@@ -128,7 +128,7 @@ def test_compiled_passes_of_a_sound_model_pass(
 @pytest.mark.slow
 def test_steps_at_the_published_shape() -> None:
     """Six gigabytes of random weights; the quick suite runs the small shape."""
-    found = selftest.steps(Plan("cpu", "float32"))
+    found = selftest.steps(SelftestPlan("cpu", "float32"))
     assert found.told.startswith("llada-8b, 2 layers, 1 round: full ")
     assert found.passed
 
@@ -172,7 +172,7 @@ def test_a_card_is_known_by_what_its_driver_calls_it(driver: str, card: str | No
 
 
 def test_the_floor_of_a_known_card_stands_beside_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan("cpu", "float32", shape="small")
+    plan = SelftestPlan("cpu", "float32", shape="small")
     assert "limits by data sheet are only known for GPUs" in selftest.steps(plan).told
     monkeypatch.setattr(archer.machine.description, "device_name", lambda device: "NVIDIA H200")
     found = selftest.steps(plan)
@@ -210,7 +210,7 @@ def test_a_file_that_cannot_be_written_is_refused_first(
 def test_findings_are_not_lost_with_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def vanish(plan: Plan) -> Iterator[Finding]:
+    def vanish(plan: SelftestPlan) -> Iterator[Finding]:
         (tmp_path / "there").rmdir()
         yield Finding("steps", passed=True, told="fine")
 
@@ -265,7 +265,7 @@ def test_cached_steps_that_are_no_faster_are_found(
             )
 
     monkeypatch.setattr(archer.bench.step, "measure", other)
-    found = selftest.steps(Plan("cpu", "float32", shape="small"))
+    found = selftest.steps(SelftestPlan("cpu", "float32", shape="small"))
     assert found.passed is passes
     assert ("(more is noise)" in found.told) is passes
 

@@ -10,7 +10,7 @@ import pytest
 
 import archer.checks.doctor
 from archer import __version__
-from archer.checks.doctor import Report
+from archer.checks.doctor import MachineReport
 from archer.cli import COMMANDS, demo, main
 from archer.judge import Judge, NoSandbox
 from archer.loading.architectures import ARCHITECTURES
@@ -64,7 +64,9 @@ def test_models_as_json(capsys: Capture) -> None:
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     bf16 = Bf16(Attempt("killed", "by SIGILL"))
-    report = Report("3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, "B: x")
+    report = MachineReport(
+        "3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, "B: x"
+    )
     monkeypatch.setattr(archer.checks.doctor, "examine", lambda: report)
     assert main(["doctor"]) == 0
     *facts, blank, remedy = capsys.readouterr().out.splitlines()
@@ -83,7 +85,9 @@ def test_what_doctor_says_of_the_judge_stays_in_its_column(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     walls, bf16 = "A: " + "wall " * 20, Bf16(Attempt("ok"))
-    report = Report("3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, walls)
+    report = MachineReport(
+        "3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, walls
+    )
     monkeypatch.setattr(archer.checks.doctor, "examine", lambda: report)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")

@@ -24,7 +24,7 @@ from archer.judge import Verdict
 from archer.pages.tables import Column, Table
 from archer.runs.folder import MANIFEST, SUMMARY
 from archer.tasks import grading
-from archer.tasks.report import Report, Row
+from archer.tasks.report import GradedCompletion, GradingReport
 from support.run_folders import SUMMARY_TEXT, rewrite_journal, write_run
 
 NUMBERS = ("2.7", "1e3", "0x10", "1_000", "", " 3", "nan", "inf", "-", "2,0", "٣", "9" * 30)
@@ -138,8 +138,10 @@ def test_a_reason_cannot_look_like_another_row(
 ) -> None:
     failed = Verdict("fail", text)
 
-    def graded(*_: object) -> Report:
-        return Report("pocket", [Row("1", failed, failed)], "A", {"metric": "pass@1"})
+    def graded(*_: object) -> GradingReport:
+        return GradingReport(
+            "pocket", [GradedCompletion("1", failed, failed)], "A", {"metric": "pass@1"}
+        )
 
     monkeypatch.setattr(grading, "grade", graded)
     assert main(["grade", "pocket", "--reference", "--limit", "1"]) == 0
@@ -194,7 +196,7 @@ def test_an_error_that_nobody_foresaw_is_shown_without_steering(
 ) -> None:
     """Its words may be a stranger's, and those of the error before it."""
 
-    def fail(*_: object) -> Report:
+    def fail(*_: object) -> GradingReport:
         try:
             raise KeyError(text)
         except KeyError as error:
@@ -283,7 +285,7 @@ def test_sigterm_ends_a_command_in_order(
 ) -> None:
     closed = []
 
-    def slow(*_: object) -> Report:
+    def slow(*_: object) -> GradingReport:
         threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
         try:
             time.sleep(30)

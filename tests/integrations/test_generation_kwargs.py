@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from archer.errors import BadRequest
-from archer.integrations.generation_kwargs import LENGTHS, Wanted, first_length, read_kwargs
+from archer.integrations.generation_kwargs import (
+    LENGTHS,
+    GenerationSettings,
+    first_length,
+    read_kwargs,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +31,7 @@ def test_kwargs_become_stops_and_settings(
     kwargs: dict[str, Any], stops: tuple[str, ...], settings: dict[str, Any]
 ) -> None:
     before = dict(kwargs)
-    assert read_kwargs(kwargs) == Wanted(stops, settings)
+    assert read_kwargs(kwargs) == GenerationSettings(stops, settings)
     assert kwargs == before
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from archer.judge import FunctionCheck, Judge
-from archer.judge.run import Bench
+from archer.judge.program_run import Bench
 
 RIGHT = FunctionCheck("def f(x): return x + 1", "f", "assert f(1) == 2")
 SLOW = FunctionCheck("import time\ndef f(x):\n    time.sleep(30)", "f", "assert f(1) == 2")

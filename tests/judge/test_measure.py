@@ -8,7 +8,7 @@ from archer.bench import judge as measure
 from archer.bench.judge import Spread
 from archer.errors import BadRequest
 from archer.judge import Verdict
-from archer.judge.run import Bench
+from archer.judge.program_run import Bench
 from archer.judge.tiers import open_bench
 from archer.judge.zygote_process import WARM_CHILDREN, ZygoteProcess
 

@@ -15,8 +15,8 @@ from archer.judge.channel import Channel, Drain, Feed
 from archer.judge.folders import PREFIX, new_base, overfull
 from archer.judge.inside import wire
 from archer.judge.inside.folders import Folders, remove
-from archer.judge.plan import TEMPORARY_BYTES
-from archer.judge.run import ended_early
+from archer.judge.program_run import ended_early
+from archer.judge.sandbox_plan import TEMPORARY_BYTES
 from archer.judge.scripts import same_output
 from archer.judge.watch import Watch
 

@@ -22,7 +22,7 @@ from archer.judge import (
     tiers,
 )
 from archer.judge.filters import ALLOW, DELETING, IF_EQUAL, MOVING, RETURN
-from archer.judge.plan import TEMPORARY_BYTES, make_plan
+from archer.judge.sandbox_plan import TEMPORARY_BYTES, make_plan
 from archer.judge.selftest import ABOVE, TRIALS, Trial, self_test
 from archer.judge.syscalls import ALLOWED, CONDITIONAL, numbers
 from archer.judge.tiers import LAYERS

@@ -22,9 +22,9 @@ from archer.files import replace_json
 from archer.judge import Verdict
 from archer.runs.comparison import open_run
 from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY, RunFolder, read_recorded, read_summary
-from archer.runs.records import GradeLine, SampleLine, Score, as_line
+from archer.runs.records import GradeLine, SampleLine, Score, SuiteVerdict, as_line
 from archer.runs.summary import lines
-from archer.tasks.report import Row
+from archer.tasks.report import GradedCompletion
 from conftest import let_everybody_through
 from support.run_folders import (
     HELD,
@@ -246,8 +246,9 @@ def test_a_damaged_summary_is_refused(tmp_path: Path, before: str, after: str, s
 
 
 def test_a_graded_row_is_the_same_in_a_report_and_in_a_journal() -> None:
-    row = Row(7, Verdict("pass"), Verdict("fail", "wrong"), Verdict("pass"))
-    assert row.as_dict() == {"task_id": 7, **row.verdicts().plain()}
+    row = GradedCompletion(7, Verdict("pass"), Verdict("fail", "wrong"), Verdict("pass"))
+    journaled = SuiteVerdict.model_validate(row.verdicts()).plain()
+    assert row.as_dict() == {"task_id": 7, **journaled}
 
 
 REMOVED = "no such field"

@@ -11,8 +11,8 @@ import pytest
 
 from archer.server import limits
 from archer.server.body import parse
-from archer.server.fields import chat_asked, text_asked
 from archer.server.refusals import Refusal
+from archer.server.request_schema import chat_request, text_request
 from server.running import CHAT, TEXT, Client
 
 OPENING = '{"model":"m","messages":[{"role":"user","content":'
@@ -67,7 +67,7 @@ def spent(work: Callable[[], object], enough: float = 0.0) -> float:
 
 def refuse(content: bytes, kind: str) -> None:
     with pytest.raises(Refusal) as caught:
-        (text_asked if b'"prompt"' in content[:40] else chat_asked)(parse(content))
+        (text_request if b'"prompt"' in content[:40] else chat_request)(parse(content))
     assert caught.value.status == 400, kind
 
 
@@ -88,10 +88,10 @@ def test_a_long_list_with_one_wrong_id_at_its_end_is_refused_soon() -> None:
 
 def test_the_longest_sensible_requests_are_read() -> None:
     ids = [4] * (limits.VALUES // 2)
-    asked = text_asked(parse(json.dumps({"model": "m", "prompt": ids}).encode()))
+    asked = text_request(parse(json.dumps({"model": "m", "prompt": ids}).encode()))
     assert asked.prompts == (ids,)
     text = "[{" * (limits.BODY // 2 - 100)
-    asked = text_asked(parse(json.dumps({"model": "m", "prompt": text}).encode()))
+    asked = text_request(parse(json.dumps({"model": "m", "prompt": text}).encode()))
     assert asked.prompts == (text,)
 
 

@@ -15,8 +15,8 @@ from archer.errors import BadRequest
 from archer.loading.text.text import Text
 from archer.model import Model
 from archer.server import encoding
-from archer.server.encoding import Encoder
-from archer.server.fields import Chat
+from archer.server.encoding import PromptEncoder
+from archer.server.request_schema import Chat
 from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, on_a_loop, serving, until
 
 
@@ -45,12 +45,14 @@ class Counting:
 
 
 @contextmanager
-def encoder(model: Model, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Encoder, Counting]]:
+def encoder(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[PromptEncoder, Counting]]:
     """One that collects for long enough, however busy the machine is."""
     monkeypatch.setattr(encoding, "COLLECTED", 0.3)
     assert model.text is not None
     counting = Counting(model.text)
-    made = Encoder(counting)  # type: ignore[arg-type]
+    made = PromptEncoder(counting)  # type: ignore[arg-type]
     try:
         yield made, counting
     finally:
@@ -109,14 +111,14 @@ async def test_what_its_client_gave_up_is_not_encoded(
 def holding(monkeypatch: pytest.MonkeyPatch, name: str) -> tuple[threading.Event, threading.Event]:
     """Stops the encoder's thread in one of its methods: when it got there, and what lets it go on."""
     reached, free = threading.Event(), threading.Event()
-    plain: Callable[..., Any] = getattr(Encoder, name)
+    plain: Callable[..., Any] = getattr(PromptEncoder, name)
 
-    def held(self: Encoder, *args: Any) -> Any:
+    def held(self: PromptEncoder, *args: Any) -> Any:
         reached.set()
         assert free.wait(PATIENCE)
         return plain(self, *args)
 
-    monkeypatch.setattr(Encoder, name, held)
+    monkeypatch.setattr(PromptEncoder, name, held)
     return reached, free
 
 

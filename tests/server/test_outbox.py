@@ -8,7 +8,7 @@ import threading
 from archer.model import Model
 from archer.results.trace import states, updates
 from archer.server.outbox import Delta, Moment, Outbox, Skipped
-from archer.server.watching import Watch
+from archer.server.watching import ProvisionalEvents
 from server.running import PROBLEM, on_a_loop
 
 
@@ -44,7 +44,7 @@ async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket
     stream = pocket.stream(PROBLEM, length=16)
     steps = list(stream)
     outbox = Outbox(4)
-    watch = Watch("pocket", stream.request)
+    watch = ProvisionalEvents("pocket", stream.request)
     for number, step in enumerate(steps):
         outbox.post(Moment.of(step, 0))
         outbox.post(Delta(0, str(number % 10)))

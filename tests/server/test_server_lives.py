@@ -20,7 +20,7 @@ from archer.errors import ArcherError
 from archer.model import Model
 from archer.passes import forward
 from archer.server import lifecycle, limits
-from archer.server.encoding import Encoder
+from archer.server.encoding import PromptEncoder
 from server.running import CHAT, PROBLEM, TEXT, Client, chat, memory_for, serving, slow, until
 
 Leaving = Callable[[Client], socket.socket]
@@ -184,13 +184,13 @@ def test_times_count_from_the_first_byte_and_not_from_the_queue(
     pocket: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(pocket, queue_timeout=0.2) as client:
-        alone = Encoder._alone
+        alone = PromptEncoder._alone
 
-        def takes_its_time(self: Encoder, prompt: Any) -> list[int]:
+        def takes_its_time(self: PromptEncoder, prompt: Any) -> list[int]:
             time.sleep(0.5)
             return alone(self, prompt)
 
-        monkeypatch.setattr(Encoder, "_alone", takes_its_time)
+        monkeypatch.setattr(PromptEncoder, "_alone", takes_its_time)
         waited = client.ask(max_tokens=4)
         assert (waited.status, waited.json["error"]["code"]) == (503, "queue_timeout")
     with serving(pocket) as client:

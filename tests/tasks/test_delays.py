@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import pytest
 
 from archer.judge import Check, FunctionCheck, Judge, Limits, Verdict
-from archer.judge.reader import Found, Known, Readers, Unread, Unreadable
+from archer.judge.reader import KnownFailure, KnownResult, ReadCache, Readers, Unreadable
 from archer.runs.verdicts import open_grader
 from archer.tasks import CodeTask, Data, Reference, Sample, Suite, Variant, grading
 from archer.tasks.base import user
-from archer.tasks.grading import Options, grade
+from archer.tasks.grading import GradingOptions, grade
 from archer.tasks.reader import open_readers
 
 ENDLESS = "def f(x):\n    while True: x = 1\n"
@@ -69,7 +69,7 @@ def test_an_endless_completion_runs_alone_once(runs: Counter[str]) -> None:
     task = Five(Data())
     honest = "def f(x):\n    return x + 1\n"
     texts = [ENDLESS, honest, ENDLESS]
-    report = grade(task, list(zip(task.samples(), texts, strict=True)), Options(workers=1))
+    report = grade(task, list(zip(task.samples(), texts, strict=True)), GradingOptions(workers=1))
     assert [row.repaired.outcome for row in report.rows] == ["timeout", "pass", "timeout"]
     assert {row.published.outcome for row in report.rows[::2]} == {"timeout"}
     assert runs == {"extended repaired": 4, "extended as_published": 2, "clean": 2}
@@ -113,7 +113,7 @@ def test_a_text_that_takes_for_ever_is_looked_at_once_in_each_reading(
     assert {each.verdict for each in record.suites.values()} == {"timeout"}
     assert looks == {"pocket_repaired r": 2, "pocket_repaired a": 2}
     looks.clear()
-    report = grade(task, [(task.samples()[0], "xxx")], Options(workers=1))
+    report = grade(task, [(task.samples()[0], "xxx")], GradingOptions(workers=1))
     assert report.rows[0].repaired.outcome == "timeout"
     assert looks == {"pocket_repaired r": 2, "pocket_repaired a": 2}
 
@@ -144,10 +144,10 @@ def test_what_took_long_is_remembered_and_a_fault_of_the_machine_is_not(
 
 def test_large_findings_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archer.judge.reader.MOST_KEPT", 10)
-    known = Known()
-    known.keep(b"never", Unread(Verdict("timeout")))
+    known = ReadCache()
+    known.keep(b"never", KnownFailure(Verdict("timeout")))
     for key in (b"a", b"b", b"c"):
-        known.keep(key, Found("12345"))
+        known.keep(key, KnownResult("12345"))
     assert known.get(b"a") is None
-    assert known.get(b"c") == Found("12345")
+    assert known.get(b"c") == KnownResult("12345")
     assert known.get(b"never") is not None

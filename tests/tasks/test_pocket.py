@@ -7,7 +7,7 @@ import pytest
 from archer.judge import Judge
 from archer.pocket import frozen
 from archer.tasks import CodeTask, open_task
-from archer.tasks.grading import OneCompletion, Options, grade, verdict_on
+from archer.tasks.grading import GradingOptions, OneCompletion, grade, verdict_on
 
 
 def opened(name: str) -> CodeTask:
@@ -31,7 +31,7 @@ def test_references_pass_both_suites() -> None:
 def test_all_references_pass(name: str) -> None:
     task = opened(name)
     given = [(s, r.text) for s, r in zip(task.samples(), task.references(), strict=True)]
-    assert grade(task, given, Options(raw=True)).score == 1.0
+    assert grade(task, given, GradingOptions(raw=True)).score == 1.0
 
 
 def test_hidden_asserts_are_never_shown() -> None:

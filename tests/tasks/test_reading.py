@@ -18,7 +18,7 @@ import pytest
 
 from archer.judge.reader import Readers, Reading, Unreadable
 from archer.tasks import Data, base, grading, open_task, reading
-from archer.tasks.grading import Options, grade
+from archer.tasks.grading import GradingOptions, grade
 from archer.tasks.reader import sources
 from archer.tasks.reading import code, lineage, marked
 from archer.tasks.reading.operations import OPERATIONS
@@ -249,7 +249,7 @@ def graded_among_bombs(name: str, bombs: list[str]) -> list[str]:
         (sample, f"```python\n{right[str(sample.id)]}\n```" if text is None else text)
         for sample, text in zip(samples, texts, strict=True)
     ]
-    report = grade(task, given, Options(workers=2))
+    report = grade(task, given, GradingOptions(workers=2))
     assert report.unjudged == 0
     return [row.repaired.outcome for row in report.rows]
 
@@ -271,12 +271,12 @@ def test_all_bombs_among_completions_of_every_task(name: str) -> None:
 PEAK = """
 import sys
 from archer.tasks import Data, open_task
-from archer.tasks.grading import Options, grade
+from archer.tasks.grading import GradingOptions, grade
 from judge.runner import peak_mib
 from tasks.bombs import BOMBS
 task = open_task("pocket", Data())
 given = list(zip(task.samples(), [text for text, _ in BOMBS.values()]))
-report = grade(task, given, Options(workers=2))
+report = grade(task, given, GradingOptions(workers=2))
 assert report.unjudged == 0, report.rows
 sys.stdout.write(str(peak_mib()))
 """

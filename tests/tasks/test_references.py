@@ -14,9 +14,9 @@ from functools import cache
 import pytest
 
 from archer.tasks import CodeTask, Data, Sample, Task, open_task
-from archer.tasks.grading import Options, grade
+from archer.tasks.grading import GradingOptions, grade
 from archer.tasks.reading.programs import parsed
-from archer.tasks.report import Report
+from archer.tasks.report import GradingReport
 from conftest import shared
 
 HUMANEVAL_ET_FAULTY = {f"HumanEval/{n}" for n in (2, 38, 44, 50, 53, 151)}
@@ -51,14 +51,14 @@ def references(name: str, keep: Callable[[int, str | int], bool] = lambda n, key
     ]
 
 
-def graded(name: str, given: Given, *, raw: bool = True) -> Report:
-    report = grade(task(name), given, Options(raw=raw))
+def graded(name: str, given: Given, *, raw: bool = True) -> GradingReport:
+    report = grade(task(name), given, GradingOptions(raw=raw))
     assert report.unjudged == 0
     return report
 
 
 def failing(
-    report: Report, slow: set[str] | set[int], *, published: bool = False
+    report: GradingReport, slow: set[str] | set[int], *, published: bool = False
 ) -> set[str | int]:
     """Ids that do not pass, without those of the slow ones that timed out."""
     verdicts = {row.id: row.published if published else row.repaired for row in report.rows}
@@ -195,7 +195,7 @@ def test_mbpp_et_with_the_original_programs() -> None:
     assert failing(report, MBPP_SLOW) - MBPP_SLOW == ORIGINAL_FAULTY - MBPP_SLOW
 
 
-def passed(report: Report, *, published: bool) -> int:
+def passed(report: GradingReport, *, published: bool) -> int:
     """Passes, without the problems whose tests take about as long as the limit."""
     slow = MBPP_SLOW if report.task == "mbpp-et" else {123}
     verdicts = ((row.id, row.published if published else row.repaired) for row in report.rows)

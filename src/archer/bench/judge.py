@@ -9,7 +9,7 @@ from archer.errors import BadRequest
 from archer.judge.checks import FunctionCheck, Limits, Verdict
 from archer.judge.functions import FunctionRun
 from archer.judge.judge import Judge
-from archer.judge.run import Bench
+from archer.judge.program_run import Bench
 from archer.judge.tiers import open_bench
 from archer.machine.description import describe
 

@@ -34,7 +34,7 @@ CORE_PACKAGES = (
 
 
 @dataclass(frozen=True)
-class Report:
+class MachineReport:
     """What `examine` found. `device` and `dtype` are what a model is loaded with by default.
 
     `judge` is the tier in which programs would be judged here and the layers that hold, or why not.
@@ -72,11 +72,13 @@ class Report:
         return facts
 
 
-def examine(command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS) -> Report:
+def examine(
+    command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS
+) -> MachineReport:
     """Look at this machine. Takes a few seconds: bfloat16 and a sandbox are tried in processes."""
     device, machine = default_device(), describe()
     accelerators = 0 if device == "cpu" else torch.accelerator.device_count()
-    return Report(
+    return MachineReport(
         python=machine["python"],
         platform=machine["platform"],
         devices=("cpu", *(f"{device}:{index}" for index in range(accelerators))),

@@ -66,7 +66,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SelftestPlan:
     """What is to be checked, and where."""
 
     device: str | None = None
@@ -75,7 +75,7 @@ class Plan:
     shape: str = STEP_SHAPE
 
 
-def selftest(plan: Plan) -> Iterator[Finding]:
+def selftest(plan: SelftestPlan) -> Iterator[Finding]:
     """Every check in turn; one that raises has failed, and the others still run."""
     model = load("pocket", device=plan.device, dtype=plan.dtype)
     checks: list[tuple[str, Callable[[], Finding]]] = [
@@ -105,7 +105,9 @@ def verdict(findings: Sequence[Finding]) -> str:
     return f"passed: all {len(findings)} checks."
 
 
-def as_dict(plan: Plan, findings: Sequence[Finding], machine: dict[str, Any]) -> dict[str, Any]:
+def as_dict(
+    plan: SelftestPlan, findings: Sequence[Finding], machine: dict[str, Any]
+) -> dict[str, Any]:
     """Everything worth attaching to a report."""
     return {
         "verdict": verdict(findings),
@@ -188,7 +190,7 @@ def cached_equals_full(model: Model) -> Finding:
     )
 
 
-def steps(plan: Plan) -> Finding:
+def steps(plan: SelftestPlan) -> Finding:
     """A full and a cached step at the shape of a large layer, beside what counting allows."""
     from archer.bench.step import measure
     from archer.bench.subject import Room, open_subject
@@ -241,7 +243,7 @@ def _failed(name: str, why: object) -> Finding:
     return Finding(name, passed=False, told=str(why))
 
 
-def _compiled(plan: Plan) -> Model:
+def _compiled(plan: SelftestPlan) -> Model:
     return load("pocket", device=plan.device, dtype=plan.dtype, compiled=True)
 
 

@@ -41,9 +41,9 @@ def doctor(
         Print one JSON object instead of lines.
     """
     if selftest:
-        from archer.checks.selftest import STEP_SHAPE, Plan
+        from archer.checks.selftest import STEP_SHAPE, SelftestPlan
 
-        plan = Plan(device, dtype, compile, shape or STEP_SHAPE)
+        plan = SelftestPlan(device, dtype, compile, shape or STEP_SHAPE)
         return _selftest(plan, output or ATTACHED, json=json)
     asked = {"device": device, "dtype": dtype, "compile": compile or None}
     for name, value in (asked | {"shape": shape, "output": output}).items():
@@ -66,7 +66,7 @@ def doctor(
 
 
 def _selftest(plan: object, output: Path, *, json: bool) -> int:
-    from archer.checks.selftest import Plan, as_dict, verdict
+    from archer.checks.selftest import SelftestPlan, as_dict, verdict
     from archer.checks.selftest import selftest as checks
     from archer.costs.shapes import published
     from archer.errors import DiskFault
@@ -74,7 +74,7 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
     from archer.machine.description import describe_torch
     from archer.machine.devices import place
 
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, SelftestPlan)
     where = place(plan.device, plan.dtype)
     published(plan.shape)
     check_target(output)

@@ -13,7 +13,7 @@ from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.tasks.base import Sample, Task
-    from archer.tasks.report import Report
+    from archer.tasks.report import GradingReport
 
 UNJUDGED = 1
 HANGING = 4
@@ -57,7 +57,7 @@ def grade(
         Run programs even if this machine cannot confine them.
     """
     from archer.tasks import Data, open_task
-    from archer.tasks.grading import Options
+    from archer.tasks.grading import GradingOptions
     from archer.tasks.grading import grade as graded
 
     if (completions is None) != reference:
@@ -67,7 +67,7 @@ def grade(
     check_workers(workers)
     chosen = open_task(task, Data(data))
     given = _given(chosen, completions)[:limit]
-    report = graded(chosen, given, Options(raw or reference, workers, unsafe_no_sandbox))
+    report = graded(chosen, given, GradingOptions(raw or reference, workers, unsafe_no_sandbox))
     write_json(report.as_dict()) if json else _show(report)
     if report.unjudged:
         complain(f"{report.unjudged} of {len(report.rows)} rows could not be judged.")
@@ -86,7 +86,7 @@ def _given(task: Task, completions: Path | None) -> list[tuple[Sample, str]]:
     return [(known[str(each.id)], each.text) for each in task.references()]
 
 
-def _show(report: Report) -> None:
+def _show(report: GradingReport) -> None:
     for row in report.rows:
         found = row.repaired
         reason = f"  {found.reason}" if found.reason else ""

@@ -14,14 +14,14 @@ LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_token
 
 
 @dataclass(frozen=True)
-class Wanted:
+class GenerationSettings:
     """Stop strings, and settings that go before those of the model."""
 
     stops: tuple[str, ...]
     settings: Mapping[str, Any]
 
 
-def read_kwargs(kwargs: Mapping[str, Any]) -> Wanted:
+def read_kwargs(kwargs: Mapping[str, Any]) -> GenerationSettings:
     """Understands a request's generation_kwargs; what is no stop string becomes a setting."""
     settings = dict(kwargs)
     until = settings.pop("until", None) or ()
@@ -38,7 +38,7 @@ def read_kwargs(kwargs: Mapping[str, Any]) -> Wanted:
     if length is not None:
         settings["length"] = length
     stops = (until,) if isinstance(until, str) else until
-    return Wanted(as_stops([stop for stop in stops if stop != ""]), settings)
+    return GenerationSettings(as_stops([stop for stop in stops if stop != ""]), settings)
 
 
 def first_length(settings: MutableMapping[str, Any]) -> int | None:

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from archer import __version__
 from archer.engine.generate import generate
 from archer.errors import ArcherError, BadRequest
-from archer.integrations.generation_kwargs import Wanted, first_length, read_kwargs
+from archer.integrations.generation_kwargs import GenerationSettings, first_length, read_kwargs
 from archer.loading.text.chat_template import ChatTemplate
 from archer.loading.text.text import Text
 from archer.methods.build import resolve
@@ -31,7 +31,7 @@ NO_LIKELIHOOD = (
 )
 UNLESS_TOLD = "cuda:0"
 """The device that the harness names when its user named none; Archer then takes the best there is."""
-Batch = tuple[Wanted, Sequence[Instance]]
+Batch = tuple[GenerationSettings, Sequence[Instance]]
 
 
 class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated

@@ -18,7 +18,7 @@ from ray.serve import Application
 from archer.errors import BadRequest
 from archer.loading.source import Source
 from archer.model import load_here
-from archer.server.hosted import Hosted
+from archer.server.asgi import AsgiApp
 from archer.server.limits import CONNECTIONS
 from archer.server.settings import Count, ServerSettings
 
@@ -79,9 +79,9 @@ class RaySettings(ServerSettings):
             )
         return self
 
-    def hosted(self) -> Hosted:
+    def hosted(self) -> AsgiApp:
         """The application of one replica; its model is loaded when it is opened."""
-        return Hosted(partial(load_here, self.source), self)
+        return AsgiApp(partial(load_here, self.source), self)
 
     def options(self) -> dict[str, Any]:
         """What Ray Serve is told about the replicas.
@@ -120,7 +120,7 @@ class Replica:
     def __init__(self, settings: dict[str, Any]) -> None:
         self._hosted = RaySettings.model_validate(settings).hosted()
 
-    async def __serve_build_asgi_app__(self) -> Hosted:
+    async def __serve_build_asgi_app__(self) -> AsgiApp:
         await self._hosted.open()
         return self._hosted
 

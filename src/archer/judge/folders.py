@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from archer.judge.plan import TEMPORARY_BYTES, TEMPORARY_FILES
+from archer.judge.sandbox_plan import TEMPORARY_BYTES, TEMPORARY_FILES
 
 BLOCK: Final = 512  # bytes in the unit of st_blocks
 PREFIX: Final = "archer-judge-"

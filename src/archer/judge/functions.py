@@ -10,7 +10,7 @@ from typing import Final
 
 from archer.judge.checks import FunctionCheck, Limits, Outcome, Verdict
 from archer.judge.inside import wire
-from archer.judge.run import Bench, Finished, ProgramRun, ended_early, send_program
+from archer.judge.program_run import Bench, ProgramRun, VerdictReached, ended_early, send_program
 
 FIRST_ANSWER: Final = 2  # the one before says that the program is loaded
 TEST_OUTCOMES: dict[str, Outcome] = {
@@ -52,7 +52,7 @@ class FunctionRun:
             while program.step():
                 pass
             found = self._out_of_time()
-        except Finished as finished:
+        except VerdictReached as finished:
             found = finished.verdict
         finally:
             seconds = watch.seconds()
@@ -67,7 +67,7 @@ class FunctionRun:
         try:
             self._tester.channel.send(wire.TEST, test)
         except wire.WireError as error:
-            raise Finished("harness_error", f"The test is {error}.") from None
+            raise VerdictReached("harness_error", f"The test is {error}.") from None
         send_program(self._program.child, load)
         self._program.child.close_stdin()
 
@@ -76,14 +76,16 @@ class FunctionRun:
         try:
             for kind, body in channel.frames():
                 if kind != wire.ANSWER or not self._open_questions:
-                    raise Finished("fail", "The program sent what nobody had asked for.", True)
+                    raise VerdictReached(
+                        "fail", "The program sent what nobody had asked for.", True
+                    )
                 self._open_questions -= 1
                 self._answers += 1
                 if self._answers == FIRST_ANSWER:
                     self.answered_at = time.monotonic()
                 self._tester.channel.send(wire.ANSWER, body)
         except wire.WireError as error:
-            raise Finished("fail", f"The program sent {error}.", True) from None
+            raise VerdictReached("fail", f"The program sent {error}.", True) from None
         if channel.ended:
             raise self._program.ended()
 
@@ -98,21 +100,21 @@ class FunctionRun:
         if channel.ended:
             raise self._test_ended()
 
-    def _test_finished(self, body: bytes) -> Finished:
+    def _test_finished(self, body: bytes) -> VerdictReached:
         try:
             report = wire.loads(body)
             outcome = TEST_OUTCOMES[report["outcome"]]
             reason, broken = str(report["reason"]), bool(report["broken"])
         except (wire.WireError, KeyError, TypeError):
-            return Finished("harness_error", "The process that ran the test sent no verdict.")
+            return VerdictReached("harness_error", "The process that ran the test sent no verdict.")
         if outcome == "pass" and self._calls == 0:
-            return Finished(
+            return VerdictReached(
                 "harness_error",
                 "The test ended without a single call of the program; check its entry point.",
             )
         if outcome == "pass":
             self._from_program_nothing()
-        return Finished(outcome, reason, broken)
+        return VerdictReached(outcome, reason, broken)
 
     def _from_program_nothing(self) -> None:
         """A message that is still under way now was sent without a question."""
@@ -122,16 +124,16 @@ class FunctionRun:
         except wire.WireError:
             unasked = True
         if unasked:
-            raise Finished("fail", "The program sent what nobody had asked for.", True)
+            raise VerdictReached("fail", "The program sent what nobody had asked for.", True)
 
-    def _test_ended(self) -> Finished:
+    def _test_ended(self) -> VerdictReached:
         self._tester.kill()
         code = self._tests.wait_for_exit(self._tester)
         lived = self._tester.lived(self._program.watch.seconds())
         early = ended_early(code, self._limits, "The test, given the program's answers,", lived)
         if early.verdict.outcome == "timeout":
             return early
-        return Finished("harness_error", "The process that ran the test ended unexpectedly.")
+        return VerdictReached("harness_error", "The process that ran the test ended unexpectedly.")
 
     def _out_of_time(self) -> Verdict:
         seconds = f"{self._limits.wall_seconds:g} s"

@@ -13,9 +13,9 @@ from archer.judge.checks import Check, FunctionCheck, Limits, NoSandbox, Tier, V
 from archer.judge.child import ChildUnfit
 from archer.judge.functions import FunctionRun
 from archer.judge.inside import wire
-from archer.judge.plan import OPEN_FILES, TEMPORARY_BYTES, TEMPORARY_FILES, THREADS
 from archer.judge.pool import Pool
-from archer.judge.run import Bench
+from archer.judge.program_run import Bench
+from archer.judge.sandbox_plan import OPEN_FILES, TEMPORARY_BYTES, TEMPORARY_FILES, THREADS
 from archer.judge.scripts import run_cases
 from archer.judge.selftest import self_test
 from archer.judge.tiers import Workshop, layers_in_words, open_bench

@@ -18,7 +18,7 @@ from archer.judge.checks import MIB, Limits, NoSandbox, Outcome, Tier, Verdict
 from archer.judge.child import Child, ChildUnfit
 from archer.judge.inside import wire
 from archer.judge.pool import Pool
-from archer.judge.run import ended_early
+from archer.judge.program_run import ended_early
 from archer.judge.tiers import Workshop, open_workshop
 from archer.judge.watch import Watch
 from archer.judge.zygote_process import ZygoteLost, ZygoteProcess
@@ -44,7 +44,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KnownResult:
     """What a look found, called for it."""
 
     value: Any
@@ -54,7 +54,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class KnownFailure:
     """That a look found no end."""
 
     verdict: Verdict
@@ -63,22 +63,22 @@ class Unread:
         raise Unreadable(self.verdict.outcome, self.verdict.reason)
 
 
-class Known:
+class ReadCache:
     """What came of looks that took long, by digest; the oldest of what is large goes first."""
 
     def __init__(self) -> None:
-        self._looks: dict[bytes, Found | Unread] = {}
+        self._looks: dict[bytes, KnownResult | KnownFailure] = {}
         self._sizes: dict[bytes, int] = {}
         self._guard = threading.Lock()
 
-    def get(self, key: bytes) -> Found | Unread | None:
+    def get(self, key: bytes) -> KnownResult | KnownFailure | None:
         with self._guard:
             return self._looks.get(key)
 
-    def keep(self, key: bytes, look: Found | Unread) -> None:
+    def keep(self, key: bytes, look: KnownResult | KnownFailure) -> None:
         with self._guard:
             self._looks[key] = look
-            if isinstance(look, Found):
+            if isinstance(look, KnownResult):
                 self._sizes[key] = len(str(look.value))
             while sum(self._sizes.values()) > MOST_KEPT:
                 oldest = next(iter(self._sizes))
@@ -119,7 +119,7 @@ class Readers:
         self._workshop: Workshop | None = None
         self._readers: Pool[_Reader] | None = None
         self._count = count
-        self._known = Known()
+        self._known = ReadCache()
 
     def __enter__(self) -> Self:
         workshop, first = open_workshop(self._candidates, self._reading.packages, self._start)
@@ -158,10 +158,10 @@ class Readers:
             found = self._read_twice(operation, text, facts)
         except Unreadable as fault:
             if fault.verdict.outcome != "harness_error":
-                self._known.keep(key, Unread(fault.verdict))
+                self._known.keep(key, KnownFailure(fault.verdict))
             raise
         if time.monotonic() - started > LONG:
-            self._known.keep(key, Found(found))
+            self._known.keep(key, KnownResult(found))
         return found
 
     def _read_twice(self, operation: str, text: str, facts: Mapping[str, Any]) -> Any:

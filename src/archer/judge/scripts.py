@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 from archer.judge.channel import Feed
 from archer.judge.checks import Limits, StdinCheck, Verdict
 from archer.judge.inside import wire
-from archer.judge.run import Finished, ProgramRun, send_program
+from archer.judge.program_run import ProgramRun, VerdictReached, send_program
 from archer.judge.zygote_process import ZygoteProcess
 
 
@@ -43,9 +43,9 @@ class CaseRun:
             while run.child.exit_code is None or not (run.stdout.ended and run.stderr.ended):
                 if not run.step():
                     limit = f"{self._limits.wall_seconds:g} s"
-                    raise Finished("timeout", f"The program did not end within {limit}.")
+                    raise VerdictReached("timeout", f"The program did not end within {limit}.")
             found = self._compare()
-        except Finished as finished:
+        except VerdictReached as finished:
             found = finished.verdict
         finally:
             seconds = run.watch.seconds()
@@ -75,7 +75,7 @@ class CaseRun:
         """The program's side of the connection is closed before the program starts."""
         channel = self._run.child.channel
         for _ in channel.frames():
-            raise Finished("fail", "The program sent what nobody had asked for.", True)
+            raise VerdictReached("fail", "The program sent what nobody had asked for.", True)
         if channel.ended:
             self._run.watch.forget_channel(channel)
 

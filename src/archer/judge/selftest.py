@@ -23,7 +23,7 @@ from archer.judge.checks import (
     Tier,
     Verdict,
 )
-from archer.judge.plan import TEMPORARY_BYTES, TEMPORARY_FILES
+from archer.judge.sandbox_plan import TEMPORARY_BYTES, TEMPORARY_FILES
 from archer.judge.tiers import LAYERS
 
 PATIENT: Final = Limits(cpu_seconds=10, wall_seconds=30, memory_bytes=256 * MIB)

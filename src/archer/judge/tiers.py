@@ -12,7 +12,8 @@ from typing import Any, Final, TypeVar
 from archer.errors import BadRequest
 from archer.judge.checks import NoSandbox, Tier
 from archer.judge.folders import new_base
-from archer.judge.plan import (
+from archer.judge.program_run import Bench
+from archer.judge.sandbox_plan import (
     OWN_PROCESSES,
     THREADS,
     Plan,
@@ -20,7 +21,6 @@ from archer.judge.plan import (
     landlock_version,
     make_plan,
 )
-from archer.judge.run import Bench
 from archer.judge.zygote_process import ZygoteProcess
 
 BY_STRENGTH: Final[tuple[Tier, ...]] = ("A", "B")

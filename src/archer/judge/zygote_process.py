@@ -16,7 +16,7 @@ from archer.judge.checks import NoSandbox
 from archer.judge.child import Child, ChildUnfit, open_child
 from archer.judge.inside import wire
 from archer.judge.inside.folders import remove
-from archer.judge.plan import Plan
+from archer.judge.sandbox_plan import Plan
 from archer.judge.watch import wait_readable
 
 MODULES: Final = (

@@ -12,7 +12,7 @@ from archer.runs.records import GradeLine, SuiteVerdict
 from archer.tasks.base import AnswerTask, CodeTask, Sample, Suite, Task
 from archer.tasks.grading import OneCompletion, grade_answer, judged, plan
 from archer.tasks.reader import open_readers
-from archer.tasks.report import Row
+from archer.tasks.report import GradedCompletion
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Grader:
 
     task: Task
     """The task, which looks at completions in confined processes while the grader is open."""
-    rows: Callable[[Sample, str], dict[Suite, Row]]
+    rows: Callable[[Sample, str], dict[Suite, GradedCompletion]]
     workers: int
     judge: Mapping[str, Any] | None
     """How programs are confined; None for a task that runs none."""
@@ -31,7 +31,9 @@ class Grader:
         rows = self.rows(sample, completion)
         if any(row.unjudged for row in rows.values()):
             return None
-        suites: dict[str, SuiteVerdict] = {suite: row.verdicts() for suite, row in rows.items()}
+        suites: dict[str, SuiteVerdict] = {
+            suite: SuiteVerdict.model_validate(row.verdicts()) for suite, row in rows.items()
+        }
         tier = None if self.judge is None else self.judge["tier"]
         return GradeLine(event="grade", id=sample.id, tier=tier, suites=suites)
 
@@ -48,7 +50,7 @@ def open_grader(task: Task, *, unsafe_no_sandbox: bool = False) -> Iterator[Grad
         ):
             code = task.reading_by(readers.read)
 
-            def rows(sample: Sample, text: str) -> dict[Suite, Row]:
+            def rows(sample: Sample, text: str) -> dict[Suite, GradedCompletion]:
                 one = OneCompletion(judge)
                 return {
                     suite: judged(one, plan(code, sample, text, suite)) for suite in code.suites

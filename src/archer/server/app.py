@@ -19,18 +19,18 @@ from archer.methods.listing import method_list, usable
 from archer.methods.settings import DECODERS, POLICIES
 from archer.server.access import owner_of, refused
 from archer.server.body import read_object
-from archer.server.fields import (
-    Asked,
-    ChatFields,
-    Common,
-    TextFields,
-    chat_asked,
-    schema,
-    text_asked,
-)
 from archer.server.metrics import Metrics
 from archer.server.page import HEADERS, page
 from archer.server.refusals import Refusal, unexpected
+from archer.server.request_schema import (
+    ChatFields,
+    Common,
+    GenerationRequest,
+    TextFields,
+    chat_request,
+    schema,
+    text_request,
+)
 from archer.server.serving import Serving
 from archer.server.streaming import NOBODY_READS, EventStream, plain, unless_gone
 
@@ -93,30 +93,34 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     )
 
     async def generation(
-        request: Request, asked_of: Callable[[Mapping[str, Any]], Asked]
+        request: Request, asked_of: Callable[[Mapping[str, Any]], GenerationRequest]
     ) -> Response:
         arrived = time.monotonic()
         try:
             asked = asked_of(await read_object(request))
             serving = state.ready()
             entering = serving.submit(asked, owner_of(request.scope), arrived)
-            job = await unless_gone(request.receive, entering)
+            exchange = await unless_gone(request.receive, entering)
         except Refusal as error:
             state.metrics.rejected(error.code or str(error.status))
             raise
-        if job is None:
+        if exchange is None:
             return Response(status_code=NOBODY_READS)
-        return EventStream(serving, job) if asked.stream else await plain(serving, job, request)
+        return (
+            EventStream(serving, exchange)
+            if asked.stream
+            else await plain(serving, exchange, request)
+        )
 
     @app.post("/v1/chat/completions", **_described(ChatFields))
     async def chat_completions(request: Request) -> Response:
         """Answer a conversation."""
-        return await generation(request, chat_asked)
+        return await generation(request, chat_request)
 
     @app.post("/v1/completions", **_described(TextFields))
     async def completions(request: Request) -> Response:
         """Continue texts as they stand, without the chat template."""
-        return await generation(request, text_asked)
+        return await generation(request, text_request)
 
     @app.get("/v1/models", responses=_responses(401, 403, 503))
     async def models() -> Response:

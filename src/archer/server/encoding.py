@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archer.errors import ArcherError
-from archer.server.fields import Chat, Prompt
+from archer.server.request_schema import Chat, Prompt
 
 if TYPE_CHECKING:
     from archer.loading.text.text import Text
@@ -51,7 +51,7 @@ class _Work:
             self.answer.set_result(found)
 
 
-class Encoder:
+class PromptEncoder:
     """One thread that encodes and checks; `close` ends it."""
 
     def __init__(self, text: Text) -> None:

@@ -16,14 +16,14 @@ from archer.methods.catalogue import LENGTHS, METHODS
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.server import limits
-from archer.server.encoding import Encoder
-from archer.server.fields import Asked, Chat, Prompt
+from archer.server.encoding import PromptEncoder
 from archer.server.metrics import Metrics
 from archer.server.outbox import Delta, Failed, Finished, Moment, Outbox
 from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
+from archer.server.request_schema import Chat, GenerationRequest, Prompt
 from archer.server.settings import ServerSettings
-from archer.server.watching import Watch, all_rows
+from archer.server.watching import ProvisionalEvents, all_rows
 
 if TYPE_CHECKING:
     from archer.engine.engine import Engine
@@ -38,15 +38,19 @@ NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", 
 class Ticket(Listener):
     """One request of the engine: tells the outbox and the metrics what becomes of it."""
 
-    def __init__(self, serving: Serving, job: Job, request: Request, first: int) -> None:
+    def __init__(self, serving: Serving, exchange: Exchange, request: Request, first: int) -> None:
         """`first` is the number of its first response among all that the client asked for."""
-        self.hears_text = job.asked.stream
+        self.hears_text = exchange.asked.stream
         self._metrics, self._model = serving.metrics, serving.model
-        self._outbox, self._first, self._watched = job.outbox, first, job.watch is not None
+        self._outbox, self._first, self._watched = (
+            exchange.outbox,
+            first,
+            exchange.watch is not None,
+        )
         self._length = request.method.length
         # one row stands for all samples of a method that leaves nothing to chance
-        self._copies = 1 if request.method.decoder.draws else job.asked.n
-        self._born = job.arrived
+        self._copies = 1 if request.method.decoder.draws else exchange.asked.n
+        self._born = exchange.arrived
         self._columns = 0
         self._silent = True
 
@@ -88,11 +92,11 @@ class Ticket(Listener):
         return time.monotonic() - self._born
 
 
-class Job:
+class Exchange:
     """One HTTP request that the engine works on."""
 
     def __init__(
-        self, serving: Serving, asked: Asked, requests: list[Request], arrived: float
+        self, serving: Serving, asked: GenerationRequest, requests: list[Request], arrived: float
     ) -> None:
         """`arrived`: when its first byte was read, by the monotonic clock."""
         self.asked, self.arrived = asked, arrived
@@ -105,7 +109,11 @@ class Job:
             chat=asked.chat,
         )
         self.rows = len(requests) * asked.n
-        self.watch = Watch(serving.name, all_rows(requests, asked.n)) if asked.provisional else None
+        self.watch = (
+            ProvisionalEvents(serving.name, all_rows(requests, asked.n))
+            if asked.provisional
+            else None
+        )
         self.handles: list[Handle] = []
 
     @property
@@ -142,11 +150,11 @@ class Serving:
         self.name = public_name(model.name)
         self.created = int(time.time())
         self.stopping = False
-        self.jobs: set[Job] = set()
+        self.exchanges: set[Exchange] = set()
         self._entering = 0
         self._prompts_entering = 0
         self._preset = settings.decoding
-        self._encoder = Encoder(model.text)
+        self._encoder = PromptEncoder(model.text)
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
         self._most_bytes = model.folder.shape.max_positions * max(map(len, tokens))
@@ -154,7 +162,7 @@ class Serving:
     @property
     def busy(self) -> int:
         """Clients that wait for an answer."""
-        return len(self.jobs) + self._entering
+        return len(self.exchanges) + self._entering
 
     @property
     def ids(self) -> list[str]:
@@ -189,7 +197,7 @@ class Serving:
             code="model_not_found",
         )
 
-    async def submit(self, asked: Asked, owner: str | None, arrived: float) -> Job:
+    async def submit(self, asked: GenerationRequest, owner: str | None, arrived: float) -> Exchange:
         """Check, encode and enqueue; everything that can be refused is refused here.
 
         Cancelled, it leaves nothing behind: what is not encoded yet never is.
@@ -219,16 +227,16 @@ class Serving:
         made.message = made.message.replace(self._path, self.name)
         return made
 
-    def over(self, job: Job) -> None:
+    def over(self, exchange: Exchange) -> None:
         """The client has its answer or is gone."""
-        job.cancel()
-        self.jobs.discard(job)
+        exchange.cancel()
+        self.exchanges.discard(exchange)
 
     def close(self) -> None:
         self.engine.close()
         self._encoder.close()
 
-    def _choice(self, asked: Asked) -> Choice:
+    def _choice(self, asked: GenerationRequest) -> Choice:
         """The method, and its settings from wherever they stand in the request."""
         named, own = self.method(asked.model), asked.extension.method
         if named is not None and own is not None:
@@ -253,7 +261,7 @@ class Serving:
         return choice
 
     def _requests(
-        self, asked: Asked, choice: Choice, prompts: Sequence[Sequence[int]]
+        self, asked: GenerationRequest, choice: Choice, prompts: Sequence[Sequence[int]]
     ) -> list[Request]:
         """Runs on the encoder's thread."""
         made = []
@@ -308,9 +316,9 @@ class Serving:
             )
 
     def _enqueue(
-        self, asked: Asked, requests: list[Request], owner: str | None, arrived: float
-    ) -> Job:
-        job = Job(self, asked, requests, arrived)
+        self, asked: GenerationRequest, requests: list[Request], owner: str | None, arrived: float
+    ) -> Exchange:
+        exchange = Exchange(self, asked, requests, arrived)
         options = Options(
             n=asked.n,
             stop=asked.stop,
@@ -324,14 +332,14 @@ class Serving:
         )
         try:
             for place, request in enumerate(requests):
-                ticket = Ticket(self, job, request, place * asked.n)
-                job.handles.append(self.engine.enqueue(request, options, ticket))
+                ticket = Ticket(self, exchange, request, place * asked.n)
+                exchange.handles.append(self.engine.enqueue(request, options, ticket))
                 self.metrics.accepted(len(request.prompts[0]))
         except ArcherError:
-            job.cancel()
+            exchange.cancel()
             raise
-        self.jobs.add(job)
-        return job
+        self.exchanges.add(exchange)
+        return exchange
 
 
 def public_name(name: str) -> str:

@@ -19,7 +19,7 @@ from archer.results.completion import Completion
 from archer.server import limits
 from archer.server.outbox import Delta, Failed, Finished, Item, Moment, Skipped
 from archer.server.replies import error_line, logprobs, usage
-from archer.server.serving import Job, Serving
+from archer.server.serving import Exchange, Serving
 
 ALIVE = ": keep-alive\n\n"
 DONE = "data: [DONE]\n\n"
@@ -28,33 +28,35 @@ NOBODY_READS = 499
 T = TypeVar("T")
 
 
-async def plain(serving: Serving, job: Job, request: Request) -> Response:
+async def plain(serving: Serving, exchange: Exchange, request: Request) -> Response:
     """The whole answer; nothing if the client leaves before."""
     try:
-        found = await unless_gone(request.receive, _collected(serving, job))
+        found = await unless_gone(request.receive, _collected(serving, exchange))
     finally:
-        serving.over(job)
+        serving.over(exchange)
     if found is None:
         return Response(status_code=NOBODY_READS)
     done, columns = found
     choices = [
-        job.reply.choice(row, each.text or "", each.finish_reason, _sure(serving, job, each))
+        exchange.reply.choice(
+            row, each.text or "", each.finish_reason, _sure(serving, exchange, each)
+        )
         for row, each in enumerate(done)
     ]
-    told = usage(serving.model, done, job.prompt_tokens, job.length, columns)
-    return JSONResponse(job.reply.whole(choices, told))
+    told = usage(serving.model, done, exchange.prompt_tokens, exchange.length, columns)
+    return JSONResponse(exchange.reply.whole(choices, told))
 
 
 class EventStream(Response):
     """A stream of chunks, with a sign of life in long silences and an end for readers that do not read."""
 
-    def __init__(self, serving: Serving, job: Job) -> None:
+    def __init__(self, serving: Serving, exchange: Exchange) -> None:
         super().__init__(
             media_type="text/event-stream",
             headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
         )
         del self.headers["content-length"]
-        self._serving, self._job = serving, job
+        self._serving, self._exchange = serving, exchange
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(until_gone(receive))
@@ -65,7 +67,7 @@ class EventStream(Response):
                 with suppress(TimeoutError):
                     sending.result()
         finally:
-            self._serving.over(self._job)
+            self._serving.over(self._exchange)
             gone.cancel()
             sending.cancel()
 
@@ -73,7 +75,7 @@ class EventStream(Response):
         slow = limits.SLOW_SECONDS
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        script = Script(self._serving, self._job)
+        script = Script(self._serving, self._exchange)
         text = script.opening()
         while True:
             async with asyncio.timeout(slow):
@@ -87,7 +89,7 @@ class EventStream(Response):
     async def _following(self, script: Script) -> str:
         try:
             async with asyncio.timeout(limits.ALIVE_SECONDS):
-                items = await self._job.outbox.take()
+                items = await self._exchange.outbox.take()
         except TimeoutError:
             return ALIVE
         return script.following(items)
@@ -96,16 +98,16 @@ class EventStream(Response):
 class Script:
     """The text of a stream, piece by piece; it knows no socket."""
 
-    def __init__(self, serving: Serving, job: Job) -> None:
-        self._serving, self._job = serving, job
+    def __init__(self, serving: Serving, exchange: Exchange) -> None:
+        self._serving, self._exchange = serving, exchange
         self._done: dict[int, Completion] = {}
         self._columns = 0
-        self._nulls = ',"usage":null' if job.asked.usage else ""
+        self._nulls = ',"usage":null' if exchange.asked.usage else ""
         self.over = False
 
     def opening(self) -> str:
         """A chunk per choice at once, so that the client knows that it was heard."""
-        reply, rows, watch = self._job.reply, range(self._job.rows), self._job.watch
+        reply, rows, watch = self._exchange.reply, range(self._exchange.rows), self._exchange.watch
         text = "".join(self._chunk(reply.opening(row)) for row in rows)
         if watch is not None:
             text += self._chunk(reply.silent(0), f',"archer":{watch.start()}')
@@ -120,7 +122,7 @@ class Script:
         return text
 
     def _lines(self, item: Item) -> Iterator[str]:
-        reply, watch = self._job.reply, self._job.watch
+        reply, watch = self._exchange.reply, self._exchange.watch
         match item:
             case Moment() if watch is not None:
                 for row, event in watch.updates(item):
@@ -138,24 +140,26 @@ class Script:
                 pass
 
     def _ends(self, item: Finished) -> Iterator[str]:
-        job, serving = self._job, self._serving
+        exchange, serving = self._exchange, self._serving
         for row, done in enumerate(item.completions, start=item.first):
             self._done[row] = done
-            event = "" if job.watch is None else f',"archer":{job.watch.end(row, done)}'
-            choice = job.reply.closing(row, done.finish_reason, _sure(serving, job, done))
+            event = "" if exchange.watch is None else f',"archer":{exchange.watch.end(row, done)}'
+            choice = exchange.reply.closing(row, done.finish_reason, _sure(serving, exchange, done))
             yield self._chunk(choice, event)
         self._columns += item.columns
-        if len(self._done) < job.rows:
+        if len(self._done) < exchange.rows:
             return
         self.over = True
-        if job.asked.usage:
-            rows = [self._done[row] for row in range(job.rows)]
-            told = usage(serving.model, rows, job.prompt_tokens, job.length, self._columns)
-            yield job.reply.chunk("", f',"usage":{_json(told)}')
+        if exchange.asked.usage:
+            rows = [self._done[row] for row in range(exchange.rows)]
+            told = usage(
+                serving.model, rows, exchange.prompt_tokens, exchange.length, self._columns
+            )
+            yield exchange.reply.chunk("", f',"usage":{_json(told)}')
         yield DONE
 
     def _chunk(self, choice: str, more: str = "") -> str:
-        return self._job.reply.chunk(choice, self._nulls + more)
+        return self._exchange.reply.chunk(choice, self._nulls + more)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
@@ -176,11 +180,11 @@ async def until_gone(receive: Receive) -> None:
         pass
 
 
-async def _collected(serving: Serving, job: Job) -> tuple[list[Completion], int]:
+async def _collected(serving: Serving, exchange: Exchange) -> tuple[list[Completion], int]:
     done: dict[int, Completion] = {}
     columns = 0
-    while len(done) < job.rows:
-        for item in await job.outbox.take():
+    while len(done) < exchange.rows:
+        for item in await exchange.outbox.take():
             match item:
                 case Finished():
                     done |= dict(enumerate(item.completions, start=item.first))
@@ -189,11 +193,11 @@ async def _collected(serving: Serving, job: Job) -> tuple[list[Completion], int]
                     raise serving.told(item.error)
                 case _:
                     pass
-    return [done[row] for row in range(job.rows)], columns
+    return [done[row] for row in range(exchange.rows)], columns
 
 
-def _sure(serving: Serving, job: Job, done: Completion) -> dict[str, Any] | None:
-    return logprobs(serving.model, done, job.asked.chat) if job.asked.logprobs else None
+def _sure(serving: Serving, exchange: Exchange, done: Completion) -> dict[str, Any] | None:
+    return logprobs(serving.model, done, exchange.asked.chat) if exchange.asked.logprobs else None
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ STABLE = 8
 _WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
-class Watch:
+class ProvisionalEvents:
     """The events of one HTTP request, as JSON objects."""
 
     def __init__(self, name: str, request: Request) -> None:

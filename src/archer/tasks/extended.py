@@ -14,7 +14,7 @@ from archer.tasks.sources import Data, DataFile
 
 
 @dataclass(frozen=True)
-class Extended:
+class ExtendedTests:
     """The asserts of one problem, and which of them are faulty."""
 
     entry_point: str
@@ -28,12 +28,12 @@ class Extended:
 
 def read_extended(
     data: Data, tests: DataFile, asserts: str, faults: DataFile, reference: str
-) -> dict[str, Extended]:
+) -> dict[str, ExtendedTests]:
     """By id as text. `asserts` and `reference` name the fields of the two files."""
     known: Mapping[str, Mapping[str, Any]] = data.object(faults)[reference]
     found = {}
     for row in data.rows(tests):
         bad = known.get(str(row["task_id"]), {"bad": ()})["bad"]
         faulty = frozenset(int(number) for number, _ in bad)
-        found[str(row["task_id"])] = Extended(row["entry_point"], tuple(row[asserts]), faulty)
+        found[str(row["task_id"])] = ExtendedTests(row["entry_point"], tuple(row[asserts]), faulty)
     return found

@@ -12,7 +12,7 @@ from archer.judge import Check, Judge, Verdict
 from archer.judge.reader import Unreadable
 from archer.tasks.base import AnswerTask, CodeTask, Grade, Sample, Suite, Task, Variant
 from archer.tasks.reader import open_readers
-from archer.tasks.report import Report, Row, share
+from archer.tasks.report import GradedCompletion, GradingReport, share
 
 AHEAD = 2
 Given = Sequence[tuple[Sample, str]]
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Options:
+class GradingOptions:
     """`raw`: the texts are programs or answers, not responses. The rest goes to the judge."""
 
     raw: bool = False
@@ -29,9 +29,9 @@ class Options:
     unsafe_no_sandbox: bool = False
 
 
-def grade(task: Task, given: Given, options: Options | None = None) -> Report:
+def grade(task: Task, given: Given, options: GradingOptions | None = None) -> GradingReport:
     """The verdict on every completion, in the order given."""
-    options = options or Options()
+    options = options or GradingOptions()
     if isinstance(task, CodeTask):
         return _grade_programs(task, given, options)
     assert isinstance(task, AnswerTask)
@@ -42,7 +42,7 @@ def _extracted(task: Task, text: str, sample: Sample, variant: Variant, raw: boo
     return text if raw else task.extract(text, sample, variant)
 
 
-def _grade_answers(task: AnswerTask, given: Given, options: Options) -> Report:
+def _grade_answers(task: AnswerTask, given: Given, options: GradingOptions) -> GradingReport:
     rows, answered = [], []
     with open_readers() as readers:
         confined = task.reading_by(readers.read)
@@ -52,19 +52,19 @@ def _grade_answers(task: AnswerTask, given: Given, options: Options) -> Report:
                 rows.append(row)
                 answered.append((sample, answer))
         measures = confined.measures(answered)
-    return Report(task.name, rows, None, _details(task) | measures)
+    return GradingReport(task.name, rows, None, _details(task) | measures)
 
 
 def grade_answer(
     task: AnswerTask, graded: Grade, sample: Sample, text: str, raw: bool = False
-) -> tuple[Row, str]:
+) -> tuple[GradedCompletion, str]:
     """The verdicts on one answer, and the answer as the repaired extraction reads it.
 
     A text that cannot be read has no answer.
     """
     repaired, answer = _grade_answer(task, graded, sample, text, "repaired", raw)
     published, _ = _grade_answer(task, graded, sample, text, "as_published", raw)
-    return Row(sample.id, repaired, published), answer
+    return GradedCompletion(sample.id, repaired, published), answer
 
 
 def _grade_answer(
@@ -90,7 +90,7 @@ Asked = tuple[Check, ...] | Verdict
 
 
 @dataclass(frozen=True)
-class Plan:
+class CheckPlan:
     """What has to be checked about one completion on one suite."""
 
     id: str | int
@@ -99,7 +99,7 @@ class Plan:
     clean: Asked | None
 
 
-def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
+def _grade_programs(task: CodeTask, given: Given, options: GradingOptions) -> GradingReport:
     suite = task.suites[0]
     with Judge(
         task.limits,
@@ -111,7 +111,7 @@ def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
         with open_readers(judge.workers, judge.tier) as readers:
             confined = task.reading_by(readers.read)
 
-            def judge_one(item: tuple[Sample, str]) -> Row:
+            def judge_one(item: tuple[Sample, str]) -> GradedCompletion:
                 return judged(OneCompletion(judge), plan(confined, *item, suite, options.raw))
 
             rows = list(_in_order(judge_one, given, judge.workers))
@@ -119,10 +119,10 @@ def _grade_programs(task: CodeTask, given: Given, options: Options) -> Report:
     if task.clean_checks(given[0][0], "", suite) is not None:
         clean = [row.clean for row in rows if row.clean is not None]
         details |= {"score_clean": share(clean), "n_clean": len(clean)}
-    return Report(task.name, rows, found["tier"], details)
+    return GradingReport(task.name, rows, found["tier"], details)
 
 
-def plan(task: CodeTask, sample: Sample, text: str, suite: Suite, raw: bool = False) -> Plan:
+def plan(task: CodeTask, sample: Sample, text: str, suite: Suite, raw: bool = False) -> CheckPlan:
     """The checks that a completion needs; nothing is run."""
 
     def asked(variant: Variant) -> tuple[Asked, str | None]:
@@ -137,7 +137,7 @@ def plan(task: CodeTask, sample: Sample, text: str, suite: Suite, raw: bool = Fa
     clean: Asked | None = task.clean_checks(sample, program or "", suite)
     if program is None and clean:
         clean = repaired
-    return Plan(sample.id, repaired, published, clean)
+    return CheckPlan(sample.id, repaired, published, clean)
 
 
 class Grades(Protocol):
@@ -163,15 +163,15 @@ class OneCompletion:
         return found
 
 
-def judged(judge: Grades, plan: Plan) -> Row:
+def judged(judge: Grades, plan: CheckPlan) -> GradedCompletion:
     """The verdicts on one completion."""
     repaired = verdict_on(judge, plan.repaired)
     same = plan.published == plan.repaired
     published = repaired if same else verdict_on(judge, plan.published)
-    return Row(plan.id, repaired, published, _clean(judge, plan, repaired))
+    return GradedCompletion(plan.id, repaired, published, _clean(judge, plan, repaired))
 
 
-def _clean(judge: Grades, plan: Plan, repaired: Verdict) -> Verdict | None:
+def _clean(judge: Grades, plan: CheckPlan, repaired: Verdict) -> Verdict | None:
     """Whoever passes all tests passes the good ones."""
     if not plan.clean:
         return None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
 from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
-from archer.tasks.extended import Extended, read_extended
+from archer.tasks.extended import ExtendedTests, read_extended
 from archer.tasks.sources import HUMANEVAL, HUMANEVAL_ET, HUMANEVAL_ET_FAULTS, DataFile
 
 NO_FUNCTION = "candidate"
@@ -30,7 +30,7 @@ class HumanEval(CodeTask):
         return tuple(_sample(row) for row in self.data.rows(HUMANEVAL))
 
     @cached_property
-    def _extended(self) -> dict[str, Extended]:
+    def _extended(self) -> dict[str, ExtendedTests]:
         return read_extended(
             self.data, HUMANEVAL_ET, "test_case_list", HUMANEVAL_ET_FAULTS, "canonical"
         )

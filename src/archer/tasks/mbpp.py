@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
 from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
-from archer.tasks.extended import Extended, read_extended
+from archer.tasks.extended import ExtendedTests, read_extended
 from archer.tasks.reading.programs import called_names, functions, parsed
 from archer.tasks.sources import MBPP, MBPP_ET, MBPP_ET_FAULTS, DataFile
 
@@ -31,7 +31,7 @@ class Mbpp(CodeTask):
         return tuple(_sample(row) for row in self.data.rows(MBPP))
 
     @cached_property
-    def _extended(self) -> dict[str, Extended]:
+    def _extended(self) -> dict[str, ExtendedTests]:
         return read_extended(self.data, MBPP_ET, "test_list", MBPP_ET_FAULTS, "sanitized_code")
 
     def samples(self) -> Sequence[Sample]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archer.judge import Verdict
-from archer.runs.records import SuiteVerdict
 
 
 @dataclass(frozen=True)
-class Row:
+class GradedCompletion:
     """The verdicts on one completion. `clean` only where the tests have known faults."""
 
     id: str | int
@@ -25,14 +24,11 @@ class Row:
         verdicts = (self.repaired, self.published, self.clean)
         return any(each is not None and each.outcome == "harness_error" for each in verdicts)
 
-    def verdicts(self) -> SuiteVerdict:
-        """What a journal keeps of it; only where the judge did not fail."""
-        return SuiteVerdict.model_validate(self._fields())
-
     def as_dict(self) -> dict[str, Any]:
-        return {"task_id": self.id, **self._fields()}
+        return {"task_id": self.id, **self.verdicts()}
 
-    def _fields(self) -> dict[str, Any]:
+    def verdicts(self) -> dict[str, Any]:
+        """The verdicts as plain data."""
         plain = {
             "verdict": self.repaired.outcome,
             "reason": self.repaired.reason,
@@ -44,11 +40,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Report:
+class GradingReport:
     """All rows with their scores, as fractions of the rows given."""
 
     task: str
-    rows: Sequence[Row]
+    rows: Sequence[GradedCompletion]
     tier: str | None
     """How programs were confined; None for a task that runs none."""
     details: dict[str, Any] = field(default_factory=dict)

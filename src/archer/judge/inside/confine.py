@@ -1,6 +1,6 @@
 """Puts the zygote and each child behind the layers that the plan names.
 
-The plan is made by `archer.judge.plan`; every layer that it names is put up or an OSError says which
+The plan is made by `archer.judge.sandbox_plan`; every layer that it names is put up or an OSError says which
 one was refused. Nothing is left out silently.
 """
 

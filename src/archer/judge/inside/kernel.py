@@ -1,6 +1,6 @@
 """Thin wrappers round the kernel's confinement calls, each of which raises OSError when refused.
 
-Mechanism only: what is mounted, allowed or limited is decided in `archer.judge.plan`.
+Mechanism only: what is mounted, allowed or limited is decided in `archer.judge.sandbox_plan`.
 """
 
 import ctypes

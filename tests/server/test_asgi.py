@@ -15,7 +15,7 @@ import uvicorn
 from archer.errors import ArcherError, BadModel
 from archer.model import Model
 from archer.server.access import PUBLIC
-from archer.server.hosted import Hosted
+from archer.server.asgi import AsgiApp
 from archer.server.settings import ServerSettings
 from server.contract import check, check_async
 from server.running import chat, on_a_thread, settings, until
@@ -24,7 +24,7 @@ KEY = "0123456789abcdef"
 
 
 @contextmanager
-def hosted(application: Hosted) -> Iterator[str]:
+def hosted(application: AsgiApp) -> Iterator[str]:
     """By uvicorn, as anybody would."""
     config = uvicorn.Config(application, port=0, lifespan="on", log_level="critical", ws="none")
     server = uvicorn.Server(config)
@@ -50,7 +50,7 @@ def expected_of(model: Model) -> str:
 
 
 def test_any_host_serves_the_same_application(pocket: Model) -> None:
-    application = Hosted(lambda: pocket, ServerSettings())
+    application = AsgiApp(lambda: pocket, ServerSettings())
     with pytest.raises(ArcherError, match="does not run"):
         application.check()
     with hosted(application) as url:
@@ -66,12 +66,12 @@ def test_any_host_serves_the_same_application(pocket: Model) -> None:
 
 def test_without_a_key_only_names_of_this_machine_are_answered(pocket: Model) -> None:
     asked: dict[str, Any] = {"headers": {"host": "archer.example"}, "timeout": 60}
-    with hosted(Hosted(lambda: pocket, ServerSettings())) as url:
+    with hosted(AsgiApp(lambda: pocket, ServerSettings())) as url:
         assert httpx.get(f"{url}/ready").status_code == 200
         assert httpx.get(f"{url}/ready", **asked).status_code == 403
-    with hosted(Hosted(lambda: pocket, ServerSettings(without_key=True))) as url:
+    with hosted(AsgiApp(lambda: pocket, ServerSettings(without_key=True))) as url:
         assert httpx.get(f"{url}/ready", **asked).status_code == 200
-    with hosted(Hosted(lambda: pocket, settings((KEY,)))) as url:
+    with hosted(AsgiApp(lambda: pocket, settings((KEY,)))) as url:
         assert "/ready" in PUBLIC
         assert httpx.get(f"{url}/ready", **asked).status_code == 200
         assert httpx.post(f"{url}/v1/chat/completions", json=chat(), **asked).status_code == 401
@@ -90,7 +90,7 @@ def test_a_model_that_cannot_be_loaded_is_told_to_the_host() -> None:
         async def startup() -> dict[str, str]:
             return {"type": "lifespan.startup"}
 
-        await Hosted(load, ServerSettings())({"type": "lifespan"}, startup, told)
+        await AsgiApp(load, ServerSettings())({"type": "lifespan"}, startup, told)
 
     on_a_thread(lambda: asyncio.run(lives()))
     assert sent == [{"type": "lifespan.startup.failed", "message": "There is no such folder."}]

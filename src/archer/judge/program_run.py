@@ -22,7 +22,7 @@ TICK: Final = 0.01  # the longest that a kernel charges at once
 OUT_OF_CPU: Final = (-signal.SIGKILL, -signal.SIGXCPU)
 
 
-class Finished(Exception):
+class VerdictReached(Exception):
     """Raised inside a run as soon as the verdict stands."""
 
     def __init__(self, outcome: Outcome, reason: str = "", broken: bool = False) -> None:
@@ -79,9 +79,9 @@ class ProgramRun:
     def _look(self, folder: Path) -> None:
         """Checks what the kernel does not limit in this tier."""
         if overfull(folder):
-            raise Finished("fail", "The program wrote more temporary files than it may.")
+            raise VerdictReached("fail", "The program wrote more temporary files than it may.")
 
-    def ended(self) -> Finished:
+    def ended(self) -> VerdictReached:
         """Makes sure that the program has ended, and gives the verdict on that."""
         self.child.kill()
         code = self.zygote.wait_for_exit(self.child)
@@ -111,10 +111,10 @@ def send_program(child: Child, order: bytes) -> None:
     try:
         child.channel.send(wire.LOAD, order)
     except wire.WireError as error:
-        raise Finished("fail", f"The program is {error}.") from None
+        raise VerdictReached("fail", f"The program is {error}.") from None
 
 
-def ended_early(code: int, limits: Limits, what: str, lived: float) -> Finished:
+def ended_early(code: int, limits: Limits, what: str, lived: float) -> VerdictReached:
     """The verdict on a program whose process ended by itself, `lived` seconds after its start.
 
     The kernel enforces the CPU limit by ticks, and whoever asks how much was used gets another
@@ -124,7 +124,7 @@ def ended_early(code: int, limits: Limits, what: str, lived: float) -> Finished:
     """
     most = (lived + TICK) * (os.cpu_count() or 1)
     if code in OUT_OF_CPU and most >= limits.cpu_seconds:
-        return Finished("timeout", f"{what} used up {limits.cpu_seconds:g} s of CPU time.")
+        return VerdictReached("timeout", f"{what} used up {limits.cpu_seconds:g} s of CPU time.")
     if code < 0:
-        return Finished("crash", f"{what} was ended by {signal_name(-code)}.")
-    return Finished("crash", f"{what} ended with exit code {code} before it had answered.")
+        return VerdictReached("crash", f"{what} was ended by {signal_name(-code)}.")
+    return VerdictReached("crash", f"{what} ended with exit code {code} before it had answered.")

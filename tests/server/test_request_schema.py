@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.server.fields import (
+from archer.server.refusals import Refusal
+from archer.server.request_schema import (
     NEUTRAL,
     NEUTRAL_IN_MESSAGES,
     Chat,
     ChatFields,
     TextFields,
-    chat_asked,
+    chat_request,
     schema,
-    text_asked,
+    text_request,
 )
-from archer.server.refusals import Refusal
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 
@@ -33,13 +33,13 @@ def text(**fields: Any) -> dict[str, Any]:
 
 def refused(body: dict[str, Any], *, completion: bool = False) -> Refusal:
     with pytest.raises(Refusal) as caught:
-        (text_asked if completion else chat_asked)(body)
+        (text_request if completion else chat_request)(body)
     assert caught.value.status == 400
     return caught.value
 
 
 def test_what_is_left_out_has_a_meaning() -> None:
-    asked = chat_asked(chat())
+    asked = chat_request(chat())
     assert asked.prompts == (Chat(MESSAGES),)
     assert (asked.length, asked.temperature, asked.seed, asked.n) == (None, None, 0, 1)
     assert (asked.stop, asked.stream, asked.usage, asked.logprobs) == ((), False, False, False)
@@ -53,7 +53,7 @@ def test_every_field_arrives() -> None:
         "preset": "paper",
     }
     extension |= {"stream_mode": "provisional", "priority": "batch", "isolated": True}
-    asked = chat_asked(
+    asked = chat_request(
         chat(
             max_completion_tokens=32,
             temperature=0.5,
@@ -76,7 +76,7 @@ def test_every_field_arrives() -> None:
 
 def test_messages_may_come_in_parts_and_from_developers() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    asked = chat_asked(chat(messages=[{"role": "developer", "content": parts}, *MESSAGES]))
+    asked = chat_request(chat(messages=[{"role": "developer", "content": parts}, *MESSAGES]))
     assert asked.prompts == (Chat([{"role": "system", "content": "ab"}, *MESSAGES]),)
 
 
@@ -88,14 +88,14 @@ def test_prompts_come_in_four_forms() -> None:
         "lists of ids": ([[1], [2, 3]], ([1], [2, 3])),
     }
     for name, (given_, read) in forms.items():
-        assert text_asked(text(prompt=given_)).prompts == read, name
+        assert text_request(text(prompt=given_)).prompts == read, name
 
 
 @pytest.mark.parametrize("name", NEUTRAL)
 def test_a_neutral_value_passes_and_any_other_is_refused_by_name(name: str) -> None:
     for value in (*NEUTRAL[name], None):
-        assert chat_asked(chat(**{name: value})) == chat_asked(chat())
-        assert text_asked(text(**{name: value})) == text_asked(text())
+        assert chat_request(chat(**{name: value})) == chat_request(chat())
+        assert text_request(text(**{name: value})) == text_request(text())
     refusal = refused(chat(**{name: {"odd": 3}}))
     assert refusal.param == name
     assert name in refusal.message
@@ -104,12 +104,12 @@ def test_a_neutral_value_passes_and_any_other_is_refused_by_name(name: str) -> N
 @pytest.mark.parametrize("name", NEUTRAL_IN_MESSAGES)
 def test_the_same_in_messages(name: str) -> None:
     for value in (*NEUTRAL_IN_MESSAGES[name], None):
-        assert chat_asked(chat(messages=[{**MESSAGES[0], name: value}])) == chat_asked(chat())
+        assert chat_request(chat(messages=[{**MESSAGES[0], name: value}])) == chat_request(chat())
     assert refused(chat(messages=[{**MESSAGES[0], name: 3}])).param == f"messages.0.{name}"
 
 
 def test_numbers_are_compared_as_json_has_them() -> None:
-    assert chat_asked(chat(top_p=1.0)) == chat_asked(chat())
+    assert chat_request(chat(top_p=1.0)) == chat_request(chat())
     assert refused(chat(top_p=True)).param == "top_p"
     assert refused(chat(frequency_penalty=False)).param == "frequency_penalty"
 
@@ -190,7 +190,7 @@ def test_completions_have_their_own_limits() -> None:
     assert refused(text(logprobs=5), completion=True).param == "logprobs"
     assert refused(text(echo=True), completion=True).param == "echo"
     assert refused(text(best_of=3), completion=True).param == "best_of"
-    assert text_asked(text(logprobs=0)).logprobs
+    assert text_request(text(logprobs=0)).logprobs
 
 
 def test_no_refusal_repeats_what_it_was_given() -> None:
@@ -205,7 +205,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.int
 
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES))
 def test_any_body_is_understood_or_refused(body: dict[str, Any]) -> None:
-    for read in (chat_asked, text_asked):
+    for read in (chat_request, text_request):
         refusal = None
         try:
             read(body)

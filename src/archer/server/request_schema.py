@@ -113,7 +113,7 @@ class Fields(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Part(Fields):
+class MessagePart(Fields):
     """A piece of a message."""
 
     type: Literal["text"]
@@ -122,7 +122,7 @@ class Part(Fields):
 
 class ChatMessage(Fields):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | Several[Part]
+    content: str | Several[MessagePart]
 
     def plain(self) -> Message:
         """As the templates of models know it, which say system where newer clients say developer."""
@@ -181,7 +181,7 @@ class TextFields(Common):
 
 
 @dataclass(frozen=True)
-class Asked:
+class GenerationRequest:
     """A request in the words of this package."""
 
     chat: bool
@@ -203,7 +203,7 @@ class Asked:
         return self.stream and self.extension.stream_mode == "provisional"
 
 
-def chat_asked(body: Mapping[str, Any]) -> Asked:
+def chat_request(body: Mapping[str, Any]) -> GenerationRequest:
     """The request in a body of `/v1/chat/completions`."""
     body = _without_neutral(body, NEUTRAL, "", ChatFields)
     messages = body.get("messages")
@@ -224,7 +224,7 @@ def chat_asked(body: Mapping[str, Any]) -> Asked:
     return _asked(fields, True, (chat,), next(iter(lengths), None), fields.logprobs is True)
 
 
-def text_asked(body: Mapping[str, Any]) -> Asked:
+def text_request(body: Mapping[str, Any]) -> GenerationRequest:
     """The request in a body of `/v1/completions`."""
     fields = _checked(TextFields, _without_neutral(body, NEUTRAL, "", TextFields))
     prompts = _prompts(fields.prompt)
@@ -262,7 +262,7 @@ def _prompts(
 
 def _asked(
     fields: Common, chat: bool, prompts: tuple[Prompt, ...], length: int | None, logprobs: bool
-) -> Asked:
+) -> GenerationRequest:
     stream = fields.stream is True
     if fields.stream_options is not None and not stream:
         raise Refusal(400, "stream_options need stream = true.", param="stream_options")
@@ -270,7 +270,7 @@ def _asked(
     if extension.stream_mode is not None and not stream:
         raise Refusal(400, "archer.stream_mode needs stream = true.", param="archer.stream_mode")
     stop = fields.stop or []
-    return Asked(
+    return GenerationRequest(
         chat=chat,
         model=fields.model,
         prompts=prompts,

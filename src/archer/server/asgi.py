@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from archer.model import Model
 
 
-class Hosted:
+class AsgiApp:
     """An ASGI application; opened by whoever made it, or by the host's lifespan, which also closes it."""
 
     def __init__(self, load: Callable[[], Model], settings: ServerSettings) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import archer.judge
-from archer.judge import NoSandbox, Tier, plan, tiers
+from archer.judge import NoSandbox, Tier, sandbox_plan, tiers
 from archer.judge.inside.confine import loaded_libraries
-from archer.judge.plan import make_plan
+from archer.judge.sandbox_plan import make_plan
 
 JUDGE = Path(archer.judge.__file__).parent
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tiers A and B are for Linux")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tiers A and B a
 def test_tier_a_shows_python_and_hides_packages() -> None:
     made = make_plan("A", "program")
     assert made["namespaces"]["user"] == (os.geteuid() != 0)
-    assert str(plan.standard_library()) in made["show"]
+    assert str(sandbox_plan.standard_library()) in made["show"]
     assert all(path.endswith("-packages") for path in made["root"]["hide"])
     assert made["seccomp"]
 
@@ -30,7 +30,7 @@ def test_as_root_every_zygote_has_a_user_id_of_its_own(monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     uids = {make_plan("B", "program")["uid"] for _ in range(5)}
     assert len(uids) == 5
-    assert min(uids) >= plan.FIRST_UID
+    assert min(uids) >= sandbox_plan.FIRST_UID
 
 
 def test_reading_rights_are_kept_only_where_python_is_hidden(
@@ -39,11 +39,11 @@ def test_reading_rights_are_kept_only_where_python_is_hidden(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     hidden = tmp_path / "hidden"
     hidden.mkdir(mode=0o700)
-    monkeypatch.setattr(plan, "standard_library", lambda: hidden)
-    assert make_plan("B", "program")["capabilities"] == plan.READ_ANY_FILE
-    monkeypatch.setattr(plan, "TEMPORARY", "/elsewhere")
+    monkeypatch.setattr(sandbox_plan, "standard_library", lambda: hidden)
+    assert make_plan("B", "program")["capabilities"] == sandbox_plan.READ_ANY_FILE
+    monkeypatch.setattr(sandbox_plan, "TEMPORARY", "/elsewhere")
     assert make_plan("A", "program")["capabilities"] == 0
-    monkeypatch.setattr(plan, "standard_library", lambda: Path("/usr"))
+    monkeypatch.setattr(sandbox_plan, "standard_library", lambda: Path("/usr"))
     assert make_plan("B", "program")["capabilities"] == 0
 
 
@@ -52,7 +52,10 @@ def test_ordinary_users_keep_their_id_and_count_their_threads(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert make_plan("B", "program")["uid"] is None
-    assert make_plan("B", "program")["rlimits"]["RLIMIT_NPROC"] > plan.THREADS + plan.OWN_PROCESSES
+    assert (
+        make_plan("B", "program")["rlimits"]["RLIMIT_NPROC"]
+        > sandbox_plan.THREADS + sandbox_plan.OWN_PROCESSES
+    )
 
 
 def _no_landlock() -> int:
@@ -60,11 +63,11 @@ def _no_landlock() -> int:
 
 
 def test_tier_b_needs_landlock_and_tier_a_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "landlock_version", _no_landlock)
+    monkeypatch.setattr(sandbox_plan, "landlock_version", _no_landlock)
     with pytest.raises(NoSandbox, match="needs Landlock, which this kernel refuses"):
         make_plan("B", "program")
     assert make_plan("A", "program")["landlock"] is None
-    monkeypatch.setattr(plan, "landlock_version", lambda: 2)
+    monkeypatch.setattr(sandbox_plan, "landlock_version", lambda: 2)
     with pytest.raises(NoSandbox, match="Landlock 3, this kernel has 2"):
         make_plan("B", "program")
 
@@ -76,7 +79,7 @@ def test_tier_b_needs_landlock_and_tier_a_does_not(monkeypatch: pytest.MonkeyPat
 def test_only_rights_that_the_kernel_knows_are_used(
     version: int, size: int, network: int, highest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "landlock_version", lambda: version)
+    monkeypatch.setattr(sandbox_plan, "landlock_version", lambda: version)
     landlock = make_plan("B", "program")["landlock"]
     assert (landlock["size"], landlock["network"]) == (size, network)
     assert landlock["files"].bit_length() == highest + 1
@@ -91,7 +94,7 @@ def test_unknown_machines_get_no_linux_tier(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_tier_a_needs_a_place_to_mount(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOUNT_POINTS", ("/no-such-folder", "/etc"))
+    monkeypatch.setattr(sandbox_plan, "MOUNT_POINTS", ("/no-such-folder", "/etc"))
     with pytest.raises(NoSandbox, match="needs one of the folders"):
         make_plan("A", "program")
 
@@ -99,7 +102,7 @@ def test_tier_a_needs_a_place_to_mount(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tier_a_cannot_show_a_python_below_its_own_temporary_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "standard_library", lambda: Path("/tmp/python/lib"))
+    monkeypatch.setattr(sandbox_plan, "standard_library", lambda: Path("/tmp/python/lib"))
     with pytest.raises(NoSandbox, match="a /tmp of their own, and Python lies in it"):
         make_plan("A", "program")
 
@@ -136,7 +139,7 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-OWN = ("archer.judge", "archer.errors", "archer.machine.processor", "archer.machine.signals")
+OWN = ("archer.judge", "archer.errors", "archer.machine.description", "archer.machine.signals")
 """The last three import the standard library alone, too."""
 
 
