@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.decoders.base import Decision
@@ -21,7 +21,6 @@ from archer.passes.canvas import Prompt
 from archer.passes.logits import Logits, RowLogits
 from archer.policies.prompt_cache import Archer
 from support.networks import backbone
-from support.pairs import prompts_of, together
 
 MASK, END, VOCABULARY = 9, 1, 12
 LENGTH = 24
@@ -113,12 +112,11 @@ def test_without_rest_it_is_saber(length: int, seed: int, n: int) -> None:
         assert np.array_equal(decision.remasked, expected.remasked)
 
 
-def walk(decoder: Any, policy: Any, prompts: list[list[int]], *, shift: bool = False) -> list[Any]:
+def walk(decoder: Any, policy: Any, prompt: list[int], *, shift: bool = False) -> list[Any]:
     """On a random network, for which every token is an end mark."""
     net = backbone(shift, 5, torch.float64)
-    laid = prompts_of(prompts, net.mask, eos=tuple(range(47)))
-    states = [decoder.start(prompt, LENGTH) for prompt in laid]
-    return list(together(Loop(net.network, decoder, policy), states))
+    state = decoder.start(Prompt.of(prompt, net.mask, eos=tuple(range(47))), LENGTH)
+    return list(Loop(net.network, decoder, policy).steps(state))
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -126,24 +124,13 @@ def test_a_cached_pass_leaves_out_what_rests(shift: bool) -> None:
     decoder = SaberTail(n=1, settle=1, edge=0, wake="look")
     rested = 0
     for first in range(12):
-        for step in walk(decoder, Archer(6), [[first, 1, 4, 1, 5]], shift=shift):
+        for step in walk(decoder, Archer(6), [first, 1, 4, 1, 5], shift=shift):
             tail = int(decoder.resting(step.before).sum())
             columns = 5 + LENGTH if step.calls[0].kind == "full" else LENGTH - tail + shift
             assert step.calls[0].fed in (columns, 0)
             assert step.canvas.reads.sum() == LENGTH - tail
             rested += tail
     assert rested > 0
-
-
-@settings(max_examples=10)
-@given(st.lists(st.lists(st.integers(0, 44), min_size=1, max_size=5), min_size=2, max_size=3))
-def test_a_row_does_the_same_alone_as_in_a_batch(prompts: list[list[int]]) -> None:
-    decoder = SaberTail(n=1, settle=1, edge=0)
-    together = walk(decoder, Archer(4), prompts)
-    for row, prompt in enumerate(prompts):
-        alone = walk(decoder, Archer(4), [prompt])
-        mine = [step.after.response[step.rows.index(row)] for step in together if row in step.rows]
-        assert [each.tolist() for each in mine] == [s.after.response[0].tolist() for s in alone]
 
 
 def test_blocks_are_refused() -> None:

@@ -128,18 +128,6 @@ def test_at_zero_a_rule_is_eager(decoder: str, rule: str) -> None:
     assert {"cached"} & set(kinds(found)) == set()
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("rule", ["late", "surprise", "surprise:2"])
-def test_a_row_does_the_same_alone_as_in_a_batch(decoder: str, rule: str) -> None:
-    prompts = [[3, 1, 4, 1, 5, 9], [2, 7], [1, 8, 2, 8], [2, 7]]
-    together = walk(NETS[False], f"{decoder}+{rule}", prompts, length=12)
-    for row, prompt in enumerate(prompts[:3]):
-        alone = walk(NETS[False], f"{decoder}+{rule}", [prompt], length=12)
-        mine = [(step, step.rows.index(row)) for step in together if row in step.rows]
-        assert [step.calls[at].kind for step, at in mine] == [s.calls[0].kind for s in alone]
-        assert [step.after.response[at].tolist() for step, at in mine] == texts(alone)
-
-
 @given(
     st.lists(st.lists(st.floats(-8, 8, width=32), min_size=6, max_size=6), min_size=1, max_size=4),
     st.integers(1, 6),
