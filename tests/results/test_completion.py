@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from archer.decoders.base import Decision
 from archer.engine.loop import Loop
 from archer.errors import NonFinite
 from archer.methods.build import build
 from archer.results.completion import Completion, Seconds, Tally, add
 from archer.results.language import Language
-from archer.results.step import Call, Kind
+from archer.results.step import Call, Kind, StepRecord
 from support.networks import backbone
 from support.pairs import prompts_of, together
 
@@ -35,15 +36,18 @@ def step(
     """The parts of a step that a tally reads: whatever changed to a token was accepted."""
     wrote = (np.array(before) != np.array(after)) & (np.array(after) != MASK)
     wrote = wrote.reshape(len(rows), -1)
+    reached = np.array(after).reshape(len(rows), -1)
+    decision = Decision(
+        accepted=wrote,
+        replaced=np.zeros_like(wrote),
+        remasked=np.zeros_like(wrote),
+        threshold=np.full(len(rows), np.nan),
+        tokens=reached,
+        confidence=np.where(wrote, 0.5, np.nan),
+    )
     return SimpleNamespace(
-        decision=SimpleNamespace(
-            accepted=wrote,
-            replaced=np.zeros_like(wrote),
-            remasked=np.zeros_like(wrote),
-            threshold=np.full(len(rows), np.nan),
-            tokens=np.array(after).reshape(len(rows), -1),
-            confidence=np.where(wrote, 0.5, np.nan),
-        ),
+        decision=decision,
+        record=StepRecord(rows, rows, reached, reached.shape[1], tuple(calls), decision),
         rows=rows,
         calls=calls,
         control=control,
@@ -53,9 +57,7 @@ def step(
             response=(right := np.array(before).reshape(len(rows), -1)),
             placed=right != MASK,
         ),
-        after=SimpleNamespace(
-            response=(left := np.array(after).reshape(len(rows), -1)), result=left.__getitem__
-        ),
+        after=SimpleNamespace(response=reached, result=reached.__getitem__),
     )
 
 

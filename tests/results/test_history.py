@@ -15,7 +15,7 @@ from archer.engine.stream import Stream
 from archer.errors import BadRequest
 from archer.model import Model, load
 from archer.passes.canvas import Flags
-from archer.results.history import History
+from archer.results.completion import History
 from archer.results.step import Step
 from archer.results.trace import End, Start, Update, retold, states, updates
 from support.folders import make_llada
@@ -75,7 +75,7 @@ def test_a_history_tells_what_the_steps_said(model: Model, method: str) -> None:
     stream = Stream(model, model.request(PROMPTS, method, length=12, **settings))
     said: list[list[Update]] = [[] for _ in PROMPTS]
     for step in stream:
-        assert updates(step) == twin(step)
+        assert updates(step.record) == twin(step)
         for event in twin(step):
             said[event.row].append(event)
     done = stream.finish()

@@ -36,7 +36,7 @@ def record(model: Model, path: Path, prompts: Any, **options: Any) -> list[list[
     with trace.Writer(path) as writer:
         writer.write(trace.start(stream.request))
         for step in stream:
-            for event in trace.updates(step):
+            for event in trace.updates(step.record):
                 writer.write(speller.spelled(event))
             for index, row in enumerate(step.rows):
                 seen[row].append(step.after.response[index].tolist())
@@ -279,8 +279,8 @@ def test_plain_fields_are_what_the_checked_events_hold(model: Model, method: str
     """What the server writes without checks, against pydantic's own writing of the same events."""
     stream = Stream(model, model.request([[5, 6, 7], [8, 9]], method, length=LENGTH))
     for step in stream:
-        told = trace.plain_updates(step)
-        events = trace.updates(step)
+        told = trace.plain_updates(step.record)
+        events = trace.updates(step.record)
         assert [json.loads(json.dumps(each)) for each in told] == [
             json.loads(event.model_dump_json()) for event in events
         ]

@@ -81,7 +81,7 @@ def told(model: Model, method: str, prompt: str, length: int) -> dict[str, Any]:
     speller = Speller(stream.request)
     events: list[Any] = [start(stream.request)]
     for step in stream:
-        events += [speller.spelled(event) for event in updates(step)]
+        events += [speller.spelled(event) for event in updates(step.record)]
     (done,) = stream.finish()
     (found,) = rows([*events, End(row=0, completion=done.as_dict())])
     return player_data(found)

@@ -7,7 +7,7 @@ import threading
 
 from archer.model import Model
 from archer.results.trace import states, updates
-from archer.server.outbox import Delta, Moment, Outbox, Skipped
+from archer.server.outbox import Delta, Outbox, Skipped, Stepped
 from archer.server.watching import ProvisionalEvents
 from server.running import PROBLEM, on_a_loop
 
@@ -46,7 +46,7 @@ async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket
     outbox = Outbox(4)
     watch = ProvisionalEvents("pocket", stream.request)
     for number, step in enumerate(steps):
-        outbox.post(Moment.of(step, 0))
+        outbox.post(Stepped(0, step.record))
         outbox.post(Delta(0, str(number % 10)))
     await asyncio.sleep(0)
     items = await outbox.take()
@@ -56,13 +56,13 @@ async def test_updates_beyond_the_backlog_become_the_response_they_led_to(pocket
     assert "".join(item.text for item in items if isinstance(item, Delta)) == "".join(
         str(number % 10) for number in range(len(steps))
     )
-    events = [event for step in steps for event in updates(step)]
+    events = [event for step in steps for event in updates(step.record)]
     from archer.results.trace import start
 
     replayed = list(states(start(stream.request), events))
     assert list(first.response) == replayed[first.update - 1]
     assert first.count == first.update
-    kept = [item for item in items if isinstance(item, Moment)]
+    kept = [item for item in items if isinstance(item, Stepped)]
     assert first.count + len(kept) == len(steps)
     assert '"event":"skipped"' in watch.skipped(first)
     for moment in kept:
@@ -89,17 +89,17 @@ def test_a_loop_that_is_gone_is_no_error() -> None:
 async def test_updates_that_follow_soon_are_taken_together(pocket: Model) -> None:
     steps = list(pocket.stream(PROBLEM, length=16))
     outbox = Outbox(len(steps), pause=30.0)
-    outbox.post(Moment.of(steps[0], 0))
+    outbox.post(Stepped(0, steps[0].record))
     assert len(await outbox.take()) == 1, "the first update waits for nothing"
     for step in steps[1:]:
-        outbox.post(Moment.of(step, 0))
+        outbox.post(Stepped(0, step.record))
     later = asyncio.ensure_future(outbox.take())
     for _ in range(10):
         await asyncio.sleep(0)
     assert not later.done(), "updates within the pause wake nobody"
     outbox.post(Delta(0, "said"))
     items = await asyncio.wait_for(later, 10)
-    assert [type(item) for item in items] == [Moment] * (len(steps) - 1) + [Delta]
+    assert [type(item) for item in items] == [Stepped] * (len(steps) - 1) + [Delta]
 
 
 @on_a_loop
@@ -108,9 +108,9 @@ async def test_updates_are_taken_once_the_pause_is_over(pocket: Model) -> None:
     outbox = Outbox(8, pause=0.02)
     taken = []
     for step in (first, second):
-        outbox.post(Moment.of(step, 0))
+        outbox.post(Stepped(0, step.record))
         taken += await asyncio.wait_for(outbox.take(), 10)
     await asyncio.sleep(0.1)
-    outbox.post(Moment.of(third, 0))
+    outbox.post(Stepped(0, third.record))
     taken += await asyncio.wait_for(outbox.take(), 10)
-    assert [item.after.updates[0] for item in taken if isinstance(item, Moment)] == [1, 2, 3]
+    assert [item.record.updates[0] for item in taken if isinstance(item, Stepped)] == [1, 2, 3]

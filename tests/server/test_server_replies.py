@@ -175,7 +175,7 @@ def test_log_probabilities_are_those_of_the_acceptance_that_stands(
 
     standing: dict[int, float] = {}
     for step in pocket.stream(PROBLEM, length=SHORT):
-        for event in updates(step):
+        for event in updates(step.record):
             for change in (*event.accepted, *event.replaced):
                 assert change.confidence is not None
                 standing[change.at] = change.confidence
@@ -272,7 +272,7 @@ def test_provisional_events_are_those_of_the_trace(
     assert start.prompts == [ids, ids]
     assert start.model == "pocket"
     stream = pocket.stream([ids, ids], length=SHORT, seed=3, temperature=0.6)
-    expected = [event for step in stream for event in updates(step)]
+    expected = [event for step in stream for event in updates(step.record)]
     found = [
         Update.model_validate({k: v for k, v in each.items() if k != "stable"})
         for each in events

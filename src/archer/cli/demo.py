@@ -125,7 +125,7 @@ class Side:
             (self.done,) = self.stream.finish()
             return
         self.seconds += step.control + sum(call.seconds for call in step.calls)
-        self.updates += updates(step)
+        self.updates += updates(step.record)
 
     @property
     def finished(self) -> Completion:

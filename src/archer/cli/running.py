@@ -51,7 +51,7 @@ def run(
 
 def _drawer(view: View, screen: Screen, pause: float) -> Listener:
     def draw(step: Step[Any]) -> None:
-        for event in updates(step):
+        for event in updates(step.record):
             view.follow(event)
         for row, error in step.errors.items():
             view.fail(row, str(error))

@@ -1,11 +1,13 @@
 """What a generation returns per prompt, and the tally that adds it up from the steps.
 
-Axes: B rows, G response columns.  It only reads steps; it neither decodes nor times anything itself.
+Axes: B rows, G response columns, M updates of a row, C changes of its response in all of them.  It only reads
+steps; it neither decodes nor times anything itself.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,8 +16,7 @@ import numpy as np
 
 from archer.errors import ArcherError, BadRequest
 from archer.passes.canvas import Flags, Ints, Reals
-from archer.results.history import History, Moment
-from archer.results.step import Kind, Step
+from archer.results.step import CHANGE, Call, Changes, Kind, Moment, Step
 
 if TYPE_CHECKING:
     from archer.request import Request
@@ -38,6 +39,37 @@ class Seconds:
     @property
     def total(self) -> float:
         return self.full + self.cached + self.control
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class History:
+    """All updates of a row.  It has no tokens that were written without an update, and no logits."""
+
+    calls: tuple[Call, ...]
+    thresholds: tuple[float, ...]
+    ends: tuple[int, ...]
+    """[M]: how many of the changes belong to this update and to those before."""
+    changes: Changes
+
+    @classmethod
+    def of(cls, moments: Sequence[Moment]) -> History:
+        found = [each.changes for each in moments]
+        return cls(
+            calls=tuple(each.call for each in moments),
+            thresholds=tuple(each.threshold for each in moments),
+            ends=tuple(np.cumsum([len(each) for each in found]).tolist()),
+            changes=np.frombuffer(b"".join(each.tobytes() for each in found), CHANGE),
+        )
+
+    def __iter__(self) -> Iterator[Moment]:
+        begins = (0, *self.ends)
+        for call, threshold, begin, end in zip(
+            self.calls, self.thresholds, begins, self.ends, strict=False
+        ):
+            yield Moment(call, threshold, self.changes[begin:end])
+
+    def __len__(self) -> int:
+        return len(self.calls)
 
 
 @dataclass(frozen=True)
@@ -195,6 +227,7 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
     before, share = step.before, step.control / max(1, len(step.rows))
     revised = before.placed & (step.after.response != before.response)
     words = revised & ~np.isin(before.response, before.prompt.ends)
+    moments = step.record.moments
     for index, (row, call) in enumerate(zip(step.rows, step.calls, strict=True)):
         tally = tallies[row]
         tally.passes[call.kind] += 1
@@ -205,7 +238,7 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
         tally.revised = _or(tally.revised, revised[index])
         tally.revised_text = _or(tally.revised_text, words[index])
         _note_written(tally, step, index)
-        tally.moments.append(Moment.of(call, step.decision, index, len(tally.response)))
+        tally.moments.append(moments[index])
     for row, error in step.errors.items():
         tallies[row].error = error
 

@@ -5,7 +5,8 @@ It has neither weights nor a chat template, so that whoever keeps a completion m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,14 @@ class Language:
     def visible(self, tokens: Sequence[int]) -> list[int]:
         """The response up to its first end id, which is left out."""
         return list(tokens[: self.ends_at(tokens)])
+
+    def fewest(self, tokens: Sequence[int], enough: Callable[[str], bool]) -> int:
+        """How many of the tokens it takes until their text is enough; all of them if it never is."""
+        text = self.text
+        assert text is not None
+        return bisect_left(
+            range(len(tokens)), True, key=lambda count: enough(text.decode(tokens[:count]))
+        )
 
     def completion(self, tally: Tally, prompt_tokens: int) -> Completion:
         """A finished row with its text."""

@@ -7,7 +7,6 @@ in which positions are filled does not matter.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from archer.errors import BadRequest
@@ -50,16 +49,12 @@ class SettledText:
         self.tokens, self.stopped = count if end is None else end + 1, end is not None
         if found is not None and found <= certain:
             certain, self.stopped = found, True
-            self.tokens = self._tokens_until_stop(ids[:end])
+            self.tokens = self._language.fewest(
+                ids[:end], lambda said: first_stop(said, self._stop) is not None
+            )
         new = text[len(self.text) : certain]
         self.text += new
         return new
-
-    def _tokens_until_stop(self, ids: Sequence[int]) -> int:
-        def stops(count: int) -> bool:
-            return first_stop(self._codec.decode(ids[:count]), self._stop) is not None
-
-        return bisect_left(range(len(ids)), True, key=stops)
 
 
 def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:

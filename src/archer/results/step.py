@@ -1,6 +1,6 @@
 """What the loop yields: one update of every running row of a request, with all that led to it.
 
-Axes: B rows still running.
+Axes: B rows still running, G response columns, C changes of a row's response.
 """
 
 from __future__ import annotations
@@ -8,14 +8,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Generic
+
+import numpy as np
+from numpy.typing import NDArray
 
 from archer.decoders.base import Decision, State
 from archer.errors import NonFinite
-from archer.passes.canvas import Canvas
+from archer.passes.canvas import Canvas, Ints
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
 from archer.passes.work import Work
+
+ACCEPTED, REPLACED, REMASKED = np.uint8(1), np.uint8(2), np.uint8(4)
+"""What happened to a position, as a sum: a token can be accepted and taken back in the same update."""
+Changes = NDArray[np.void]
+"""[C] of `CHANGE`."""
+CHANGE = np.dtype(
+    [("at", np.int32), ("what", np.uint8), ("token", np.int32), ("confidence", np.float64)]
+)
 
 
 class Kind(StrEnum):
@@ -40,6 +52,55 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """One update of one row."""
+
+    call: Call
+    threshold: float
+    changes: Changes
+
+    @classmethod
+    def of(cls, call: Call, decision: Decision, row: int, wanted: int) -> Moment:
+        """`row` of a decision; what a rule decodes beyond the `wanted` columns is left out."""
+        here = np.s_[row, :wanted]
+        what = (
+            decision.accepted[here] * ACCEPTED
+            + decision.replaced[here] * REPLACED
+            + decision.remasked[here] * REMASKED
+        )
+        at = np.flatnonzero(what)
+        changes = np.empty(len(at), CHANGE)
+        changes["at"], changes["what"] = at, what[at]
+        changes["token"] = decision.tokens[here][at]
+        changes["confidence"] = decision.confidence[here][at]
+        return cls(call, float(decision.threshold[row]), changes)
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What stays of a step for whoever keeps or sends it: neither logits nor memory."""
+
+    rows: tuple[int, ...]
+    """Which of the requested rows these are."""
+    updates: tuple[int, ...]
+    """Of each row, the number of this update, counted from 1."""
+    response: Ints
+    """[B, G], after the update."""
+    wanted: int
+    """Response columns that were asked for; a rule may decode more."""
+    calls: tuple[Call, ...]
+    decision: Decision
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """One of each row; packed once, whoever asks."""
+        return tuple(
+            Moment.of(call, self.decision, index, self.wanted)
+            for index, call in enumerate(self.calls)
+        )
+
+
+@dataclass(frozen=True)
 class Step(Generic[State]):
     """One update of every running row, with all that led to it."""
 
@@ -59,6 +120,19 @@ class Step(Generic[State]):
     """Seconds spent on decoder, policy and layout."""
     errors: dict[int, NonFinite]
     """Rows that ended here because their logits were not finite; they are in none of the fields above."""
+
+    @cached_property
+    def record(self) -> StepRecord:
+        """The same for whoever keeps it."""
+        after = self.after
+        return StepRecord(
+            rows=self.rows,
+            updates=tuple(after.updates),
+            response=after.response,
+            wanted=after.wanted,
+            calls=self.calls,
+            decision=self.decision,
+        )
 
     def with_rows(self, rows: Sequence[RowLogits]) -> Step[State]:
         """The same step with other logits, or with none."""

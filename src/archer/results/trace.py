@@ -12,16 +12,14 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from archer.decoders.base import Decision
 from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
 from archer.methods.settings import plain
-from archer.results.completion import Completion
-from archer.results.history import ACCEPTED, REMASKED, REPLACED, History, Moment
-from archer.results.step import Call, Step
+from archer.results.completion import Completion, History
+from archer.results.step import ACCEPTED, REMASKED, REPLACED, Moment, Step, StepRecord
 
 if TYPE_CHECKING:
     from archer.request import Request
@@ -95,32 +93,18 @@ Event = Annotated[Start | Update | End, Field(discriminator="event")]
 _ADAPTER: TypeAdapter[Start | Update | End] = TypeAdapter(Event)
 
 
-class Updated(Protocol):
-    """What the events of a step are made of: a `Step`, or what somebody kept of one."""
-
-    @property
-    def rows(self) -> Sequence[int]: ...
-    @property
-    def calls(self) -> Sequence[Call]: ...
-    @property
-    def after(self) -> Any: ...
-    @property
-    def decision(self) -> Decision: ...
-
-
-def updates(step: Updated) -> list[Update]:
+def updates(record: StepRecord) -> list[Update]:
     """The events of one step, a row each; what a rule decodes beyond the wanted length is left out."""
-    return [Update.model_validate(each) for each in plain_updates(step)]
+    return [Update.model_validate(each) for each in plain_updates(record)]
 
 
-def plain_updates(step: Updated) -> list[dict[str, Any]]:
-    """The fields of the same events, for whoever writes every update at once and has no time for checks."""
-    return [
-        _fields(row, update, Moment.of(call, step.decision, index, step.after.wanted))
-        for index, (row, call, update) in enumerate(
-            zip(step.rows, step.calls, step.after.updates, strict=True)
-        )
-    ]
+def plain_updates(record: StepRecord, first: int = 0) -> list[dict[str, Any]]:
+    """The fields of the same events, for whoever writes every update at once and has no time for checks.
+
+    `first` is the number of the request's first row among those that are told of.
+    """
+    rows = zip(record.rows, record.updates, record.moments, strict=True)
+    return [_fields(first + row, update, moment) for row, update, moment in rows]
 
 
 def retold(row: int, history: History) -> list[Update]:
@@ -204,7 +188,7 @@ def recorded(request: Request, steps: Iterable[Step[Any]], writer: Writer) -> It
     speller = Speller(request)
     writer.write(start(request))
     for step in steps:
-        for event in updates(step):
+        for event in updates(step.record):
             writer.write(speller.spelled(event))
         yield step
 

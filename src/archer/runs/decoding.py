@@ -124,7 +124,7 @@ class Traced(Counted):
 
     def stepped(self, step: Step[Any]) -> None:
         super().stepped(step)
-        for event in updates(step):
+        for event in updates(step.record):
             self._writer.write(self._speller.spelled(event))
 
     def finished(self, completions: Sequence[Completion]) -> None:

@@ -12,27 +12,19 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from archer.decoders.base import Decision
 from archer.errors import ArcherError
 from archer.results.completion import Completion
-from archer.results.step import Call, Step
+from archer.results.step import StepRecord
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What is kept of a step: neither its logits nor its memory."""
+class Stepped:
+    """One update of the rows of a request."""
 
-    rows: tuple[int, ...]
-    calls: tuple[Call, ...]
-    after: Any
-    decision: Decision
-
-    @classmethod
-    def of(cls, step: Step[Any], first: int) -> Moment:
-        """`first` is the number of the request's first row among all rows that the client asked for."""
-        return cls(tuple(first + row for row in step.rows), step.calls, step.after, step.decision)
+    first: int
+    """The number of the request's first row among all rows that the client asked for."""
+    record: StepRecord
 
 
 @dataclass(frozen=True)
@@ -68,7 +60,7 @@ class Failed:
     error: ArcherError
 
 
-Item = Moment | Skipped | Delta | Finished | Failed
+Item = Stepped | Skipped | Delta | Finished | Failed
 
 
 PAUSE = 0.05
@@ -90,7 +82,7 @@ class Outbox:
     def post(self, item: Item) -> None:
         with self._lock:
             self._put(item)
-            waits = self._pausing is not None and isinstance(item, Moment)
+            waits = self._pausing is not None and isinstance(item, Stepped)
         if not waits:
             with suppress(RuntimeError):  # the loop is gone, and its clients with it
                 self._loop.call_soon_threadsafe(self._filled.set)
@@ -114,7 +106,7 @@ class Outbox:
             self._items[-1] = Delta(item.row, last.text + item.text)
         else:
             self._items.append(item)
-        self._updates += isinstance(item, Moment)
+        self._updates += isinstance(item, Stepped)
         if self._updates > self._backlog:
             self._items = merged(self._items)
             self._updates = 0
@@ -139,16 +131,18 @@ def merged(items: Iterable[Item]) -> list[Item]:
     rest: list[Item] = []
     for item in items:
         match item:
-            case Moment():
-                for place, row in enumerate(item.rows):
-                    response = tuple(item.after.response[place].tolist())
-                    count = 1 + (skipped[row].count if row in skipped else 0)
-                    skipped[row] = Skipped(row, count, item.after.updates[place], response)
+            case Stepped(first, record):
+                for place, row in enumerate(record.rows):
+                    response = tuple(record.response[place].tolist())
+                    before = skipped.get(first + row)
+                    count = 1 + (0 if before is None else before.count)
+                    update = record.updates[place]
+                    skipped[first + row] = Skipped(first + row, count, update, response)
             case Skipped():
                 skipped[item.row] = item
             case Delta(row, text):
-                before = deltas[row].text if row in deltas else ""
-                deltas[row] = Delta(row, before + text)
+                said = deltas[row].text if row in deltas else ""
+                deltas[row] = Delta(row, said + text)
             case _:
                 rest.append(item)
     return [*skipped.values(), *deltas.values(), *rest]

@@ -106,14 +106,8 @@ def shown(model: Model, done: Completion) -> list[int]:
     tokens = tokens[: tokens.index(mask)] if mask in tokens else tokens
     if text is None or done.text is None or len(text.decode(tokens)) <= len(done.text):
         return tokens
-    low, high = 0, len(tokens)
-    while low < high:
-        middle = (low + high) // 2
-        if len(text.decode(tokens[:middle])) < len(done.text):
-            low = middle + 1
-        else:
-            high = middle
-    return tokens[:low]
+    said = len(done.text)
+    return tokens[: model.language.fewest(tokens, lambda text: len(text) >= said)]
 
 
 def usage(

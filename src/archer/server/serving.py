@@ -18,7 +18,7 @@ from archer.results.step import Step
 from archer.server import limits
 from archer.server.encoding import PromptEncoder
 from archer.server.metrics import Metrics
-from archer.server.outbox import Delta, Failed, Finished, Moment, Outbox
+from archer.server.outbox import Delta, Failed, Finished, Outbox, Stepped
 from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
 from archer.server.request_schema import Chat, GenerationRequest, Prompt
@@ -62,7 +62,7 @@ class Ticket(Listener):
         self._metrics.stepped(len(step.rows), self._length)
         if self._watched:
             for copy in range(self._copies):
-                self._outbox.post(Moment.of(step, self._first + copy))
+                self._outbox.post(Stepped(self._first + copy, step.record))
 
     def settled(self, row: int, text: str) -> None:
         self._speak()

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from archer.results.completion import Completion
 from archer.server import limits
-from archer.server.outbox import Delta, Failed, Finished, Item, Moment, Skipped
+from archer.server.outbox import Delta, Failed, Finished, Item, Skipped, Stepped
 from archer.server.replies import error_line, logprobs, usage
 from archer.server.serving import Exchange, Serving
 
@@ -124,7 +124,7 @@ class Script:
     def _lines(self, item: Item) -> Iterator[str]:
         reply, watch = self._exchange.reply, self._exchange.watch
         match item:
-            case Moment() if watch is not None:
+            case Stepped() if watch is not None:
                 for row, event in watch.updates(item):
                     yield self._chunk(reply.silent(row), f',"archer":{event}')
             case Skipped() if watch is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archer.results.trace import Speller, plain_updates, start
-from archer.server.outbox import Moment, Skipped
+from archer.server.outbox import Skipped, Stepped
 
 if TYPE_CHECKING:
     from archer.request import Request
@@ -32,10 +32,10 @@ class ProvisionalEvents:
     def start(self) -> str:
         return self._start.model_dump_json()
 
-    def updates(self, moment: Moment) -> list[tuple[int, str]]:
+    def updates(self, item: Stepped) -> list[tuple[int, str]]:
         """Each event with its row."""
         told = []
-        for event in plain_updates(moment):
+        for event in plain_updates(item.record, item.first):
             row, update = event["row"], event["update"]
             changed, masked = self._changed[row], self._open[row]
             tokens = []
