@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from archer.engine.engine import Engine
 from archer.engine.generate import generate
+from archer.engine.job import as_stops
 from archer.engine.loop import Loop
 from archer.engine.stream import Stream
 from archer.errors import BadRequest
@@ -44,7 +45,6 @@ from archer.request import (
 from archer.results.completion import Completion
 from archer.results.language import Language
 from archer.results.notebook import Trace, of_completions
-from archer.results.settled_text import as_stops
 
 P = ParamSpec("P")
 

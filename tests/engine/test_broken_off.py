@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from archer.engine import batch as batching
+from archer.engine.handle import Observer, PassRecord
 from archer.engine.job import MOST_UNREAD, Job
-from archer.engine.listener import Observer, PassRecord
 from archer.errors import Cancelled, OutOfMemory, PassFailed
 from archer.model import Model
 from archer.passes.forward import Answer, Part, run

@@ -15,9 +15,8 @@ import pytest
 import torch
 
 from archer.engine.engine import Engine
-from archer.engine.handle import Handle
+from archer.engine.handle import Handle, Listener, Observer, PassRecord
 from archer.engine.job import MOST_UNREAD, Options
-from archer.engine.listener import Listener, Observer, PassRecord
 from archer.errors import (
     ArcherError,
     BadRequest,

@@ -12,9 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from archer.engine.handle import Handle
+from archer.engine.handle import Handle, Listener
 from archer.engine.job import Options
-from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest, Cancelled, OutOfMemory
 from archer.model import Model, load
 from archer.passes.forward import Part

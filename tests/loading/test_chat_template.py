@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from archer.errors import BadModel, BadRequest
-from archer.loading.text import template_child, template_process
+from archer.loading.text import chat_template, template_child
 from archer.loading.text.chat_template import ChatTemplate, read_template
 from support.folders import write_json
 
@@ -123,11 +123,11 @@ def test_time_and_memory_are_limited(source: str) -> None:
     started = time.monotonic()
     with pytest.raises(BadModel, match=r"does not come to an end|MemoryError|OverflowError|longer"):
         render(source)
-    assert time.monotonic() - started < template_process.WALL_SECONDS
+    assert time.monotonic() - started < chat_template.WALL_SECONDS
 
 
 def test_a_busy_machine_has_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_process, "WALL_SECONDS", 0.01)
+    monkeypatch.setattr(chat_template, "WALL_SECONDS", 0.01)
     with pytest.raises(BadModel, match="does not come to an end"):
         render("{{ 1 }}")
 
@@ -321,7 +321,7 @@ def test_a_request_that_hangs_is_refused_alone(
     pid = echo.process.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
-    monkeypatch.setattr(template_process, "WALL_SECONDS", 0.1)
+    monkeypatch.setattr(chat_template, "WALL_SECONDS", 0.1)
     with pytest.raises(BadModel, match="does not come to an end"):
         echo.render(said("x" * 1_000_000))
     monkeypatch.undo()
@@ -352,7 +352,7 @@ def test_a_process_that_closes_its_output_and_stays(
     program = tmp_path / "child.py"
     program.write_text("import os, time\nos.close(1)\ntime.sleep(60)\n")
     monkeypatch.setattr(template_child, "__file__", str(program))
-    monkeypatch.setattr(template_process, "LEAVING_SECONDS", 0.01)
+    monkeypatch.setattr(chat_template, "LEAVING_SECONDS", 0.01)
     with pytest.raises(BadModel, match="does not come to an end"):
         render("{{ 1 }}")
 

@@ -10,7 +10,7 @@ import pytest
 
 from archer.costs.workload import Share, recorded
 from archer.engine.engine import Engine
-from archer.engine.listener import Listener
+from archer.engine.handle import Listener
 from archer.engine.stream import Stream
 from archer.model import Model, load
 from archer.planning import simulation

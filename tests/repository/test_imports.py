@@ -35,6 +35,7 @@ SHOWN_BY = {("archer.results.notebook", "pages")}
 DECODERS_MAY_USE = (
     "archer.passes.canvas",
     "archer.passes.logits",
+    "archer.passes.bounds",
     "archer.passes.noise",
     "archer.errors",
     "archer.decoders",
@@ -44,6 +45,7 @@ POLICIES_MAY_USE = (
     "archer.passes.memory",
     "archer.passes.logits",
     "archer.passes.reduction",
+    "archer.passes.bounds",
     "archer.passes.layer_rule",
     "archer.errors",
     "archer.policies",

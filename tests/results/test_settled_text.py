@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders
 from tokenizers.models import BPE, WordLevel
 
+from archer.engine.job import as_stops
 from archer.engine.loop import Loop
 from archer.errors import BadRequest, Stuck
 from archer.loading.text.text import Text
@@ -23,7 +24,7 @@ from archer.methods.build import build
 from archer.methods.catalogue import DECODERS
 from archer.passes.canvas import Prompt
 from archer.results.language import Language
-from archer.results.settled_text import SettledText, as_stops, first_stop
+from archer.results.settled_text import SettledText, first_stop
 from support.folders import LLADA_MARKERS, byte_tokenizer
 from support.networks import Backbone, random_network, shape
 from support.pairs import prompts_of, together

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archer.engine.engine import Engine
-from archer.engine.listener import PassRecord
+from archer.engine.handle import PassRecord
 from archer.errors import ArcherError, BadRequest, PassFailed
 from archer.model import Model, load
 from archer.server import lifecycle

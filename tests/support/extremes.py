@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 from archer.methods.catalogue import COMMON, DECODERS, METHODS, POLICIES
-from archer.methods.settings import names_of_settings
 
 VALUES: tuple[Any, ...] = (
     *(0, -1, 2**31, 10**9, 10**400),
@@ -27,5 +26,5 @@ def cases() -> list[tuple[str, str, Any]]:
     return [
         (method, setting, value)
         for method, part in owners.values()
-        for setting, value in itertools.product(sorted(names_of_settings(part)), VALUES)
+        for setting, value in itertools.product(sorted(part.settings), VALUES)
     ]

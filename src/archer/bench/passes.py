@@ -18,7 +18,7 @@ import torch
 from archer.costs.pass_times import Timed
 from archer.costs.workload import Share
 from archer.engine.engine import Engine
-from archer.engine.listener import Listener
+from archer.engine.handle import Listener
 from archer.methods.build import build
 from archer.model import Model
 from archer.planning.ways import UNBOUNDED

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from archer.engine.budget import DEFAULT_BUDGET, measured_budget
 from archer.engine.footprint import default_limit, readable
-from archer.engine.handle import Handle
-from archer.engine.job import Job, Options, Priority
-from archer.engine.listener import Listener, Observer
+from archer.engine.handle import Handle, Listener, Observer
+from archer.engine.job import Job, Options, Priority, as_stops
 from archer.engine.turns import Status, Turns, stopped_by
 from archer.errors import ArcherError, BadRequest, Closing, Overloaded
 from archer.machine.threads import computing
-from archer.results.settled_text import as_stops
 
 if TYPE_CHECKING:
     from archer.model import Model
@@ -103,15 +101,14 @@ class Engine:
             listener,
         )
 
-    def check(self, request: Request, options: Options | None = None) -> None:
-        """Refuse what `enqueue` would, whatever is running."""
-        self._job(request, options or Options(), Listener())
-
     def enqueue(
         self, request: Request, options: Options | None = None, listener: Listener | None = None
     ) -> Handle:
         """The same for a request that is checked already.  Never waits for a pass."""
-        job = self._job(request, options or Options(), listener or Listener())
+        return self.take(self.prepared(request, options, listener))
+
+    def take(self, job: Job) -> Handle:
+        """The same for one that is prepared already."""
         with self._changed:
             if self._closing:
                 raise Closing("The engine is closing and takes no more requests.")
@@ -122,14 +119,18 @@ class Engine:
             self._changed.notify_all()
         return Handle(job, self._work_until)
 
-    def _job(self, request: Request, options: Options, listener: Listener) -> Job:
+    def prepared(
+        self, request: Request, options: Options | None = None, listener: Listener | None = None
+    ) -> Job:
+        """Make of a request what needs no device; refuses what this engine can never run."""
         if len(request.prompts) != 1:
             raise BadRequest(
                 f"A request to the engine is one prompt, not {len(request.prompts)}. "
                 "Submit each by itself."
             )
+        options = options or Options()
         now = self._clock() if options.since is None else options.since
-        job = Job.of(self.model, request, options, listener, now)
+        job = Job.of(self.model, request, options, listener or Listener(), now)
         owned = self._per_owner is not None and options.owner is not None
         if owned and job.rows > (self._per_owner or 0):
             raise BadRequest(

@@ -25,7 +25,7 @@ AHEAD = 2
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Samples:
     """Samples of one prompt that are asked for at once, and where they belong in the results."""
 
     request: Request
@@ -36,7 +36,7 @@ class _Piece:
 
     @property
     def kind(self) -> tuple[int, int]:
-        """Pieces of one kind hold equally much memory."""
+        """Samples of one kind hold equally much memory."""
         (prompt,) = self.request.prompts
         return len(prompt), self.rows
 
@@ -61,29 +61,34 @@ def generate(
         raise BadRequest(f"n counts samples: it must be at least 1, not {n}.")
     engine = Engine(model, memory=memory)
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)
-    pieces = deque(_pieces(request, n, rows))
-    for piece in {piece.kind: piece for piece in pieces}.values():
-        engine.check(piece.request, piece.options(stop))
+    waiting = deque(_together(request, n, rows))
+    first = {samples.kind: samples for samples in reversed(waiting)}
+    prepared = {
+        kind: engine.prepared(samples.request, samples.options(stop))
+        for kind, samples in first.items()
+    }
     done: dict[int, Completion] = {}
-    running: deque[tuple[_Piece, Handle]] = deque()
+    running: deque[tuple[_Samples, Handle]] = deque()
     with _bar(n * len(request.prompts), progress) as made:
-        while pieces or running:
-            while pieces and (not running or _rows(running) + pieces[0].rows <= rows):
-                piece = pieces.popleft()
-                running.append((piece, engine.enqueue(piece.request, piece.options(stop))))
+        while waiting or running:
+            while waiting and (not running or _rows(running) + waiting[0].rows <= rows):
+                samples = waiting.popleft()
+                job = prepared.pop(samples.kind, None)
+                job = job or engine.prepared(samples.request, samples.options(stop))
+                running.append((samples, engine.take(job)))
             engine.turn()
-            for piece, handle in [each for each in running if each[1].done]:
-                running.remove((piece, handle))
-                done.update(zip(piece.places, handle.results(), strict=True))
-                made(len(piece.places))
+            for samples, handle in [each for each in running if each[1].done]:
+                running.remove((samples, handle))
+                done.update(zip(samples.places, handle.results(), strict=True))
+                made(len(samples.places))
     return [done[place] for place in range(n * len(request.prompts))]
 
 
-def _rows(running: Sequence[tuple[_Piece, Handle]]) -> int:
-    return sum(piece.rows for piece, _ in running)
+def _rows(running: Sequence[tuple[_Samples, Handle]]) -> int:
+    return sum(samples.rows for samples, _ in running)
 
 
-def _pieces(request: Request, n: int, most: int) -> Iterator[_Piece]:
+def _together(request: Request, n: int, most: int) -> Iterator[_Samples]:
     """Equal prompts together, each sample with the number it has among them; at most `most` rows each."""
     draws = request.method.decoder.draws
     places: dict[tuple[int, ...], list[int]] = {}
@@ -93,7 +98,7 @@ def _pieces(request: Request, n: int, most: int) -> Iterator[_Piece]:
         together = min(TOGETHER, most) if draws else len(own)
         for first in range(0, len(own), together):
             some = tuple(own[first : first + together])
-            yield _Piece(request.only(prompt), first, some, len(some) if draws else 1)
+            yield _Samples(request.only(prompt), first, some, len(some) if draws else 1)
 
 
 @contextmanager

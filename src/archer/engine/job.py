@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from archer.decoders.base import DecodeState
 from archer.engine.footprint import kept_bytes
-from archer.engine.listener import Listener
+from archer.engine.handle import Listener
 from archer.engine.loop import Loop
 from archer.engine.schedule import Application, Offer
 from archer.engine.walk import Walk
@@ -66,6 +66,19 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise BadRequest(f"{name} must be a number of seconds above 0, not {value!r}.")
+
+
+def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
+    """One stop string or several; refuses what could never stop anything, or would stop everything."""
+    if not isinstance(stop, Iterable):
+        raise BadRequest(f"stop must be text or a list of texts, not {type(stop).__name__}.")
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    for each in stops:
+        if not isinstance(each, str):
+            raise BadRequest(f"A stop string must be text, not {type(each).__name__}.")
+        if not each:
+            raise BadRequest("A stop string is empty. Give some text, or leave `stop` out.")
+    return stops
 
 
 @dataclass(eq=False)

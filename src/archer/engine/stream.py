@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from archer.engine.engine import Engine
+from archer.engine.handle import Listener
 from archer.engine.job import Options
-from archer.engine.listener import Listener
 from archer.results.completion import Completion
 from archer.results.step import Step
 

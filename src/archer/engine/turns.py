@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archer.engine.batch import Batch, Turn, out_of_memory
+from archer.engine.handle import Observer, PassRecord
 from archer.engine.job import Job
-from archer.engine.listener import Observer, PassRecord
 from archer.engine.schedule import Offer, Room, admit, choose
 from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed
 from archer.machine.threads import computing

@@ -6,8 +6,8 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+from archer.engine.job import as_stops
 from archer.errors import BadRequest
-from archer.results.settled_text import as_stops
 
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 """Names for the length of a response, the first that is given holds."""

@@ -44,7 +44,6 @@ from archer.methods.settings import (
     allowed,
     described,
     missing,
-    names_of_settings,
 )
 from archer.passes.bounds import check_updates
 from archer.policies.base import Policy
@@ -188,7 +187,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     """Look `name` up and make its parts; refuses unknown names, unused settings and values out of range."""
     decoder_name, policy_name, given = _spelled(name)
     decoder, policy = DECODERS[decoder_name], POLICIES[policy_name]
-    accepted = set().union(*(names_of_settings(part) for part in (COMMON, decoder, policy)))
+    accepted = set().union(*(part.settings for part in (COMMON, decoder, policy)))
     chosen = _canonical(settings)
     for key in chosen:
         if key not in accepted:
@@ -232,7 +231,7 @@ def _check_rule(decoder: Decoder[Any], length: int) -> None:
 def _all_settings() -> set[str]:
     """Of any decoder or cache."""
     parts = (*DECODERS.values(), *POLICIES.values())
-    return set().union(*(names_of_settings(part) for part in parts))
+    return set().union(*(part.settings for part in parts))
 
 
 def _owners(setting: str) -> str:
@@ -241,7 +240,7 @@ def _owners(setting: str) -> str:
         repr(name)
         for table in (DECODERS, POLICIES)
         for name, part in table.items()
-        if setting in names_of_settings(part)
+        if setting in part.settings
     ]
     if not owners:
         return ""
@@ -331,7 +330,7 @@ def _preset(name: str | None) -> Mapping[str, Any]:
 
 
 def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
-    own = names_of_settings(part)
+    own = part.settings
     for name, value in wanted.items():
         if name in own and isinstance(value, bool) and allowed(part, name) != TRUE_OR_FALSE:
             raise BadRequest(f"{name} must be {allowed(part, name)}, not {value}.")

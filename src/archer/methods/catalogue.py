@@ -6,7 +6,8 @@ Tables only.  `methods.build` turns a name and settings into parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -46,6 +47,11 @@ class Part:
     fixed: Mapping[str, Any]
     main: str | None = None
     """The setting that `name:value` gives."""
+
+    @cached_property
+    def settings(self) -> frozenset[str]:
+        """The names of the settings that its own name leaves open."""
+        return frozenset(each.name for each in fields(self.make)) - set(self.fixed)
 
 
 @pydantic_dataclass(frozen=True)

@@ -8,7 +8,7 @@ import itertools
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pydantic
@@ -70,11 +70,6 @@ def described(part: Part) -> Settings:
         for item in fields(part.make)
         if item.name not in part.fixed
     )
-
-
-def names_of_settings(part: Part) -> set[str]:
-    declared: tuple[Field[Any], ...] = fields(part.make)
-    return {item.name for item in declared} - set(part.fixed)
 
 
 def allowed(part: Part, name: str) -> str:

@@ -7,9 +7,8 @@ in which positions are filled does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from archer.errors import BadRequest
 from archer.passes.canvas import Flags, Ints
 from archer.results.language import Language
 
@@ -22,7 +21,7 @@ class SettledText:
     """
 
     def __init__(self, language: Language, stop: Sequence[str] = ()) -> None:
-        """`stop` as `as_stops` gives it; the language has a tokenizer."""
+        """`stop` holds no empty text; the language has a tokenizer."""
         assert language.text is not None
         self.text = ""
         """All that was returned so far."""
@@ -55,19 +54,6 @@ class SettledText:
         new = text[len(self.text) : certain]
         self.text += new
         return new
-
-
-def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
-    """One stop string or several; refuses what could never stop anything, or would stop everything."""
-    if not isinstance(stop, Iterable):
-        raise BadRequest(f"stop must be text or a list of texts, not {type(stop).__name__}.")
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
-    for each in stops:
-        if not isinstance(each, str):
-            raise BadRequest(f"A stop string must be text, not {type(each).__name__}.")
-        if not each:
-            raise BadRequest("A stop string is empty. Give some text, or leave `stop` out.")
-    return stops
 
 
 def first_stop(text: str, stop: Sequence[str]) -> int | None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from archer.engine.engine import Engine
-from archer.engine.handle import Handle
-from archer.engine.listener import Listener
+from archer.engine.handle import Handle, Listener
 from archer.engine.stream import Stream
 from archer.errors import ArcherError, BadRequest
 from archer.model import Model

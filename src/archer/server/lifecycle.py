@@ -21,7 +21,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archer.engine.engine import Engine
-from archer.engine.listener import Listener
+from archer.engine.handle import Listener
 from archer.errors import ArcherError, BadRequest
 from archer.server import limits as bounds
 from archer.server.access import LOOPBACK, Access, check_binding

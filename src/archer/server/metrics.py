@@ -19,7 +19,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from archer.engine.listener import Observer, PassRecord
+from archer.engine.handle import Observer, PassRecord
 from archer.errors import ArcherError, Cancelled, Closing, Expired, NonFinite
 from archer.server.refusals import RowFailed
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archer.engine.handle import Listener
 from archer.engine.job import Options
-from archer.engine.listener import Listener
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
 from archer.methods.build import Choice, resolve, says_length
 from archer.methods.catalogue import LENGTHS, METHODS

@@ -1,4 +1,4 @@
-"""Renders chat templates; a program of its own, started by `template_process` and kept for many requests.
+"""Renders chat templates; a program of its own, started by `chat_template` and kept for many requests.
 
 A template is a program from outside. Jinja's sandbox keeps it from touching anything but its input,
 but not from computing forever or filling the memory: that takes limits on a process. Standard input
