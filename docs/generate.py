@@ -22,16 +22,17 @@ from archer.loading.architectures import ARCHITECTURES
 from archer.methods.catalogue import DECODERS, METHODS, POLICIES
 from archer.methods.compatibility import matrix
 from archer.pages.figures import Labels, Series, lines, undominated
+from archer.pages.output import files_of
 from archer.pages.tables import markdown_grid as _table
 from archer.passes.canvas import Scope
 from archer.planning import pace, shown
 from archer.planning.check import compared
 from archer.planning.recording import Recording
 from archer.pocket import results
-from archer_studies import confirm, confirm_doubt, equal_training
-from archer_studies.confirmation import SABER
-from archer_studies.output import files_of
-from archer_studies.refresh_rules import DIALS
+from archer_studies.beyond import confirm
+from archer_studies.beyond.confirm import DOUBT, FIXED, REFRESH, SABER
+from archer_studies.beyond.rules import DIALS
+from archer_studies.paper import equal_training
 from archer_studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -427,8 +428,8 @@ def _confirmed() -> str:
     rows = _result("confirm.json")["rows"]
     known = {(row["task"], row["method"]): row for row in rows}
     lines = []
-    for row in confirm.judged(rows):
-        fixed, saber = (known[row["task"], each] for each in (confirm.FIXED, SABER))
+    for row in confirm.judged(REFRESH, rows):
+        fixed, saber = (known[row["task"], each] for each in (FIXED, SABER))
         low, high = row["answers_interval"]
         lines.append(
             (
@@ -453,7 +454,7 @@ def _doubted() -> str:
     result = _result("confirm-doubt.json")
     rows = result["rows"]
     saber = {(row["model"], row["task"]): row for row in rows if row["method"] == SABER}
-    tested = confirm_doubt.judged(rows, result["settings"]["tested"])
+    tested = confirm.judged(DOUBT, rows, result["settings"]["tested"])
     others = [
         row
         for row in rows

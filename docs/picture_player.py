@@ -15,7 +15,7 @@ import archer
 from archer.cli.demo import EXAMPLE
 from archer.pages.page import Player, Section, page
 from archer.pages.player import player_data
-from archer_studies.trajectories import tell
+from archer_studies.probes.trajectories import decoded
 
 TARGET = Path(__file__).parent / "images" / "player.png"
 WIDTH, HEIGHT = 1180, 780
@@ -27,7 +27,7 @@ def main() -> None:
     model = archer.load("pocket", device="cpu", dtype="float32")
     prompt = model.request([EXAMPLE], "archer").prompts[0]
     runs = [
-        player_data(tell(model, prompt, method, settings).trajectory)
+        player_data(decoded(model, prompt, method, settings).trajectory)
         for method, settings in (("saber", {}), ("archer", {"radius": 8}))
     ]
     shortest = min(len(run["updates"]) for run in runs)

@@ -1,22 +1,31 @@
-"""An arm as a row of a table: scores with intervals, costs, and how it stands to another arm."""
+"""Arms: their rows of a table, how they stand to each other, and times that can be compared.
+
+Times of arms are taken in turn: each problem is decoded by every arm, so a busy minute meets them all.  The
+arms' own times are of different hours and are not used for ratios.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from itertools import islice
 
 from archer.costs.counting import count_passes
+from archer.engine.stream import Stream
 from archer.model import Model
-from archer.pages.figures import Series
-from archer.pages.tables import Value
+from archer.results.completion import Completion
+from archer.runs.decoding import encode
 from archer.runs.statistics import Pairs, bootstrap, mean, ratio_of_sums, wilson
-from archer.runs.workspace import Arm
-from archer_studies.clusters import cell
+from archer.runs.workspace import Arm, Workspace
+from archer_studies.probes.shadow_passes import require_unchanged, walk
+from archer_studies.study import Row
 
-Row = dict[str, Any]
 PERCENT = 100.0
-STANDS_FOR = {"pocket": "mbpp", "pocket-long": "livecodebench"}
-"""The benchmark whose published figures stand beside ours, by prompt length."""
+TRAINED = "pocket"
+"""The bundled model whose companions were trained alike."""
+SHIFTED, BLIND = "pocket-dream", "pocket-blind"
+WARM_UP = 8
+"""Updates before a timed decoding: enough for passes of both kinds."""
 
 
 def described(arm: Arm, label: str, model: Model) -> Row:
@@ -37,6 +46,11 @@ def described(arm: Arm, label: str, model: Model) -> Row:
     row["refresh_fraction"] = arm.summary.refresh_fraction
     row["operations"] = operations_of(arm, model) / n
     return row
+
+
+def compared(arm: Arm, label: str, other: Arm, model: Model) -> Row:
+    """Both: the arm by itself, and how it stands to another one."""
+    return described(arm, label, model) | against(arm, other, model)
 
 
 def against(arm: Arm, other: Arm, model: Model) -> Row:
@@ -83,18 +97,54 @@ def counted(arm: Arm, other: Arm) -> Row:
     }
 
 
-def value(row: Row, name: str, paper: float | None = None) -> Value:
-    """A cell of a number that a task may not have."""
-    return cell({name: None, **row}, name, paper)
+def in_turn(
+    workspace: Workspace, arms: Mapping[str, Arm], keys: Sequence[str] | None = None
+) -> dict[str, Arm]:
+    """The arms, which share their problems, with times of some of these, the first ones by default.
+
+    Every arm makes a few updates beforehand. Whatever differs from the runs is refused.
+    """
+    chosen = list(next(iter(arms.values())).keys[: workspace.scale.timed] if keys is None else keys)
+    decoders = {label: _Decoder(workspace, arm, chosen) for label, arm in arms.items()}
+    for decoder in decoders.values():
+        decoder.warm_up(chosen[0])
+    times: dict[str, dict[str, float]] = {label: {} for label in arms}
+    for key in chosen:
+        for label, arm in arms.items():
+            completion = decoders[label].decoded(key)
+            require_unchanged(arm, key, completion)
+            times[label][key] = completion.seconds.total
+    return {label: replace(arm, in_turn=times[label]) for label, arm in arms.items()}
 
 
-def series(label: str, x: Sequence[Any], rows: Sequence[Row], name: str) -> Series:
-    """A line of a figure: one number of each row with its interval."""
-    low, high = ([row[f"{name}_interval"][end] for row in rows] for end in (0, 1))
-    return Series(label, x, [row[name] for row in rows], low, high)
+class _Decoder:
+    """Decodes some problems of an arm by their keys."""
+
+    def __init__(self, workspace: Workspace, arm: Arm, keys: Sequence[str]) -> None:
+        self._request = workspace.again(arm)
+        samples = self._request.task.samples()
+        self._prompts = encode(self._request, [each for each in samples if str(each.id) in keys])
+
+    def warm_up(self, key: str) -> None:
+        for _ in islice(self._steps(key), WARM_UP):
+            pass
+
+    def decoded(self, key: str) -> Completion:
+        (completion,) = self._steps(key).finish()
+        return completion
+
+    def _steps(self, key: str) -> Stream:
+        return walk(self._request, self._prompts[key])
 
 
-def published(paper: Mapping[str, Any], task: str) -> Mapping[str, Any]:
-    """The paper's figures for a task: its own, or those of the benchmark that a pocket task stands for."""
-    found: Mapping[str, Any] = paper.get(STANDS_FOR.get(task, task), {})
-    return found
+def companion(workspace: Workspace, name: str) -> Workspace | None:
+    """The same tasks with a model of the same training, computed alike, its arms in a folder of their own.
+
+    None where the model of the workspace is another one: no comparison of equal training can be made then.
+    """
+    model = workspace.model
+    if model.name != TRAINED:
+        return None
+    other = Model.open(replace(model.source, model=name))
+    executor = workspace.hire(other) if workspace.hire is not None else None
+    return replace(workspace, model=other, out=workspace.out / name, executor=executor)

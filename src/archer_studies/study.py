@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
 from time import monotonic
 from typing import Any
 
-from archer.pages.figures import Figure
-from archer.pages.tables import Table
-from archer.runs.workspace import ArmRequest, Workspace
+from archer.pages.output import Presented
+from archer.runs.workspace import Workspace
 
 Row = dict[str, Any]
 
@@ -26,29 +28,18 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Presented:
-    """The same for people."""
-
-    tables: Sequence[Table]
-    figures: Mapping[str, Figure] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    players: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
-    """Trajectories to watch, by title: the `player_data` of one or two."""
-
-
-@dataclass(frozen=True)
 class Study:
-    """A table or figure of the paper."""
+    """A table or figure of the paper, or one beyond it."""
 
     name: str
     title: str
-    paper: Mapping[str, Any]
-    """The paper's figures, with where they stand."""
+    about: str
+    """What it measures, in a phrase."""
     measure: Callable[[Workspace], Measured]
     present: Callable[[Mapping[str, Any]], Presented]
     """From the result as it is kept."""
-    arms: Callable[[Workspace], Sequence[ArmRequest]] = lambda workspace: ()
-    """Arms that other studies may want, too, so that they can be run ahead and side by side."""
+    paper: Mapping[str, Any] = field(default_factory=dict)
+    """The paper's figures, with where they stand."""
 
 
 def result_of(study: Study, workspace: Workspace) -> dict[str, Any]:
@@ -65,3 +56,25 @@ def result_of(study: Study, workspace: Workspace) -> dict[str, Any]:
         "seconds": monotonic() - started,
         "measured": datetime.now(UTC).date().isoformat(),
     }
+
+
+@cache
+def _papers() -> dict[str, dict[str, Any]]:
+    text = files("archer_studies").joinpath("paper.json").read_text(encoding="utf-8")
+    read: dict[str, dict[str, Any]] = json.loads(text)
+    return read
+
+
+def paper_of(study: str) -> dict[str, Any]:
+    """What the paper says about a study's subject."""
+    return _papers()[study]
+
+
+STANDS_FOR = {"pocket": "mbpp", "pocket-long": "livecodebench"}
+"""The benchmark whose published figures stand beside ours, by prompt length."""
+
+
+def published(paper: Mapping[str, Any], task: str) -> Mapping[str, Any]:
+    """The paper's figures for a task: its own, or those of the benchmark that a pocket task stands for."""
+    found: Mapping[str, Any] = paper.get(STANDS_FOR.get(task, task), {})
+    return found

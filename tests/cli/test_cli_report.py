@@ -17,7 +17,7 @@ from archer.runs.evaluation import evaluate
 from archer.runs.folder import Recorded
 from archer.runs.report import runs_page
 from archer.runs.selection import Selection
-from archer_studies.main_paper import score_in_paper
+from archer_studies.paper.main import score_in_paper
 from runs.toy import Quiet, toy_model, toy_request
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
@@ -95,12 +95,12 @@ def test_one_problem_has_no_interval(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "architecture", "task", "shown"),
     [
-        ("GSAI-ML/LLaDA-8B-Instruct", "llada", "mbpp", True),
-        ("checkpoints/llada-8b-instruct", "llada", "mbpp", True),
-        ("GSAI-ML/LLaDA-8B-Base", "llada", "mbpp", False),
-        ("toy", "llada", "mbpp", False),
-        ("GSAI-ML/LLaDA-8B-Instruct", "dream", "mbpp", False),
-        ("GSAI-ML/LLaDA-8B-Instruct", "llada", "gsm8k", False),
+        ("GSAI-ML/LLaDA-8B-Instruct", "LLaDAModelLM", "mbpp", True),
+        ("checkpoints/llada-8b-instruct", "LLaDAModelLM", "mbpp", True),
+        ("GSAI-ML/LLaDA-8B-Base", "LLaDAModelLM", "mbpp", False),
+        ("toy", "LLaDAModelLM", "mbpp", False),
+        ("GSAI-ML/LLaDA-8B-Instruct", "DreamModel", "mbpp", False),
+        ("GSAI-ML/LLaDA-8B-Instruct", "LLaDAModelLM", "gsm8k", False),
     ],
 )
 def test_the_papers_scores_stand_beside_runs_of_its_model_alone(

@@ -18,7 +18,7 @@ from archer.cli import COMMANDS, app, main
 from archer.cli.output import allotted
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.tasks import TASKS, registry
-from archer_studies.registry import ABOUT
+from archer_studies.registry import BEYOND, STUDIES
 from support.terminals import environment, in_terminal, plain, several_in_terminal
 
 Capture = pytest.CaptureFixture[str]
@@ -94,7 +94,7 @@ def test_a_refusal_is_broken_between_words(terminal: dict[str, str], capsys: Cap
 def test_a_study_without_a_name_lists_them(capsys: Capture) -> None:
     assert main(["study"]) == 0
     out = capsys.readouterr().out
-    assert all(told in " ".join(out.split()) for told in ABOUT.values())
+    assert all(study.about in " ".join(out.split()) for study in (STUDIES | BEYOND).values())
     assert main(["study", "--json"]) == 0
 
 

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
 from archer.bench import report
+from archer.pages.output import files_of
 from archer.runs.workspace import FULL
-from archer_studies.output import files_of
 from archer_studies.registry import BEYOND, STUDIES
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

@@ -16,12 +16,13 @@ from archer.results.step import Kind
 from archer.runs.statistics import Pairs
 from archer.runs.workspace import FULL, Workspace
 from archer.tasks import Data
-from archer_studies import confirm, confirm_doubt, mechanism, refresh, tail
-from archer_studies.confirmation import MARGIN, TASKS
-from archer_studies.probed import correlations
-from archer_studies.refresh_rules import DIALS, RULES
+from archer_studies.beyond import confirm, mechanism, refresh, tail
+from archer_studies.beyond.confirm import DOUBT, MARGIN, REFRESH, TASKS
+from archer_studies.beyond.rules import DIALS, RULES
+from archer_studies.probes import validity
+from archer_studies.probes.intervals import correlations
+from archer_studies.probes.shadow_passes import walk
 from archer_studies.registry import BEYOND, STUDIES, find_study
-from archer_studies.shadow_passes import walk
 from archer_studies.study import result_of
 from conftest import REPOSITORY
 from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
@@ -49,7 +50,6 @@ def test_a_result_is_plain_and_presented_from_json_alone(name: str, workspace: W
     assert all("n = " in table.title and table.rows for table in presented.tables)
     if name in ("refresh", "tail", "confirm", "confirm-doubt"):
         assert result["n"] == PROBLEMS
-        assert len(study.arms(workspace)) == len(result["rows"])
 
 
 def test_every_rule_is_compared_with_saber(workspace: Workspace) -> None:
@@ -118,10 +118,10 @@ def test_cached_calls_are_told_by_distance_and_surprise(workspace: Workspace) ->
         for step in walk(request, prompt):
             now = step.before.response[0]
             if anchor is not None and expected is not None:
-                told = mechanism.surprise(expected, anchor, now, step.before.prompt.mask)
+                told = validity.surprise(expected, anchor, now, step.before.prompt.mask)
                 assert (told >= 2.0) == (step.calls[0].kind is Kind.FULL), key
             if step.calls[0].kind is Kind.FULL:
-                anchor, expected = now, mechanism.foreseen(step)
+                anchor, expected = now, validity.foreseen(step)
 
 
 def test_the_signal_that_parts_calls_is_told() -> None:
@@ -174,11 +174,11 @@ def planned(method: str, task: str, **changes: Any) -> dict[str, Any]:
 
 def verdict(**changes: Any) -> bool:
     """Of the first rule, when one of its rows is changed."""
-    first, other = confirm.RULES
+    first, other = REFRESH.rules
     short, long = TASKS
     rows = [planned(first, short, **changes), planned(first, long)]
     rows += [planned(other, task) for task in TASKS]
-    found = confirm.succeeded(rows)
+    found = confirm.succeeded(REFRESH, rows)
     assert found[other] or changes
     return found[first]
 
@@ -194,18 +194,17 @@ def test_a_rule_succeeds_when_everything_holds_on_both_tasks() -> None:
 
 
 def test_half_of_the_plan_is_no_success_and_is_adjusted_for_the_whole() -> None:
-    rows = [planned(method, TASKS[0], not_worse_p=0.015) for method in confirm.RULES]
-    assert confirm.succeeded(rows) == dict.fromkeys(confirm.RULES, False)
-    assert [row["not_worse_adjusted"] for row in confirm.judged(rows)] == [0.06, 0.06]
+    rows = [planned(method, TASKS[0], not_worse_p=0.015) for method in REFRESH.rules]
+    assert confirm.succeeded(REFRESH, rows) == dict.fromkeys(REFRESH.rules, False)
+    assert [row["not_worse_adjusted"] for row in confirm.judged(REFRESH, rows)] == [0.06, 0.06]
 
 
 def test_the_plan_takes_all_problems_or_as_few_as_are_asked_for(tmp_path: Path) -> None:
     small = tiny_workspace(tmp_path)
     whole = replace(small, scale=FULL)
-    assert {each.problems for each in confirm.arms(whole)} == {1000}
-    assert {each.problems for each in confirm.arms(small)} == {PROBLEMS}
-    one = replace(small, task=TASKS[1])
-    assert {each.task for each in confirm.arms(one)} == {TASKS[1]}
+    assert [confirm.problems_of(whole, task) for task in TASKS] == [1000, 1000]
+    assert [confirm.problems_of(small, task) for task in TASKS] == [PROBLEMS, PROBLEMS]
+    assert confirm.tasks(replace(small, task=TASKS[1])) == (TASKS[1],)
 
 
 def doubted(method: str, task: str, chance: float, model: str = "pocket") -> dict[str, Any]:
@@ -214,7 +213,7 @@ def doubted(method: str, task: str, chance: float, model: str = "pocket") -> dic
 
 def test_the_second_plan_asks_for_the_answers_of_the_tested_model_on_both_tasks() -> None:
     """Four tests: the least p counts four times, the next three times."""
-    first, other = confirm_doubt.RULES
+    first, other = DOUBT.rules
     short, long = TASKS
     rows = [
         doubted(first, short, 0.012),
@@ -223,14 +222,14 @@ def test_the_second_plan_asks_for_the_answers_of_the_tested_model_on_both_tasks(
         doubted(other, long, 0.03),
         doubted(first, short, 1.0, "pocket-dream"),
     ]
-    found = confirm_doubt.judged(rows, "pocket")
+    found = confirm.judged(DOUBT, rows, "pocket")
     assert [row["not_worse_adjusted"] for row in found] == pytest.approx(
         [0.036, 0.004, 0.048, 0.048]
     )
-    assert confirm_doubt.succeeded(rows, "pocket") == {first: True, other: True}
+    assert confirm.succeeded(DOUBT, rows, "pocket") == {first: True, other: True}
     rows[2] = doubted(other, short, 0.026)
-    assert confirm_doubt.succeeded(rows, "pocket") == {first: True, other: False}
-    assert confirm_doubt.succeeded(rows[:1], "pocket") == {first: False, other: False}
+    assert confirm.succeeded(DOUBT, rows, "pocket") == {first: True, other: False}
+    assert confirm.succeeded(DOUBT, rows[:1], "pocket") == {first: False, other: False}
 
 
 def committed() -> Sequence[dict[str, Any]]:
@@ -242,7 +241,7 @@ def committed() -> Sequence[dict[str, Any]]:
 @pytest.mark.parametrize("source", ["measured here", "committed"])
 def test_verdicts_are_kept_problem_by_problem(source: str, workspace: Workspace) -> None:
     """Everything that is tested can be counted again from them, and another arm be paired with them later."""
-    rows = committed() if source == "committed" else confirm_doubt.measure(workspace).rows
+    rows = committed() if source == "committed" else confirm.measure(DOUBT, workspace).rows
     for row in rows:
         (saber,) = (
             each

@@ -16,9 +16,10 @@ from archer.model import Model, load
 from archer.runs.executors.executor import Executor
 from archer.runs.workspace import Workspace
 from archer.tasks import Data
-from archer_studies import backbones, confirm_doubt, equal_training, models
-from archer_studies.companions import BLIND, SHIFTED, companion
-from archer_studies.confirmation import TASKS
+from archer_studies.arms import BLIND, SHIFTED, companion
+from archer_studies.beyond import confirm, models
+from archer_studies.beyond.confirm import TASKS
+from archer_studies.paper import backbones, equal_training
 from archer_studies.study import result_of
 from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
 
@@ -85,13 +86,13 @@ def test_both_kinds_of_logits_have_scores(workspace: Workspace) -> None:
 def test_the_second_plan_tests_one_model_and_tells_of_the_other(workspace: Workspace) -> None:
     for name in TASKS:
         workspace._tasks[name] = type("Planned", (Tiny,), {"name": name})(Data())
-    result = json.loads(json.dumps(result_of(confirm_doubt.STUDY, workspace)))
+    result = json.loads(json.dumps(result_of(confirm.SECOND, workspace)))
     rows = result["rows"]
     assert [row["model"] for row in rows] == ["pocket"] * 6 + [SHIFTED] * 6
-    found = confirm_doubt.judged(rows, result["settings"]["tested"])
+    found = confirm.judged(confirm.DOUBT, rows, result["settings"]["tested"])
     assert {row["model"] for row in found} == {"pocket"}
-    assert len(found) == len(confirm_doubt.RULES) * len(TASKS)
-    tests, *told = confirm_doubt.present(result).tables
+    assert len(found) == len(confirm.DOUBT.rules) * len(TASKS)
+    tests, *told = confirm.SECOND.present(result).tables
     assert (len(tests.rows), len(told)) == (4, 4)
     assert sum(SHIFTED in table.title for table in told) == 2
     assert any("0" in row["as_saber"] for row in rows), "arms that never differ test nothing"

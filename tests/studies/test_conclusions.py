@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archer_studies.conclusions import conclusions
+from archer_studies.reproduction import conclusions
 
 
 def row(

@@ -10,8 +10,7 @@ import pytest
 from archer.errors import ArcherError
 from archer.runs.folder import Recorded
 from archer.runs.workspace import Workspace
-from archer_studies.arms import against, described
-from archer_studies.in_turn import in_turn
+from archer_studies.arms import against, described, in_turn
 from studies.tiny_workspace import tiny_workspace
 
 

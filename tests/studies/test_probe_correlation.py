@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer_studies.clusters import average, by_problem, cell, clustered_interval
-from archer_studies.rank_correlation import partial_spearman, pearson, ranks
+from archer.pages.tables import Value
+from archer_studies.probes.intervals import (
+    average,
+    by_problem,
+    clustered_interval,
+    partial_spearman,
+    pearson,
+    ranks,
+)
+from archer_studies.tables import Field
 
 Triples = list[tuple[int, int, int]]
 TRIPLES = st.lists(st.tuples(*(st.integers(0, 6),) * 3), min_size=4, max_size=30)
@@ -83,6 +91,11 @@ def test_rows_are_grouped_by_problem() -> None:
     assert [[row["x"] for row in group] for group in by_problem(rows)] == [[1, 3], [2]]
 
 
-def test_a_cell_has_an_interval_if_there_is_one() -> None:
-    assert cell({"x": 1.0, "x_interval": [0.5, 2.0]}, "x", 3.0).low == 0.5
-    assert cell({"x": None, "x_interval": None}, "x").high is None
+def test_a_cell_has_an_interval_and_a_published_figure_if_there_are_such() -> None:
+    row = {"x": 1.0, "x_interval": [0.5, 2.0], "y": None, "name": "z"}
+    assert Field("x", paper=1).cell(row, (7.0, 3.0)) == Value(1.0, 0.5, 2.0, 3.0)
+    assert Field("x", paper="a").cell(row, {"a": 4.0}) == Value(1.0, 0.5, 2.0, 4.0)
+    assert Field("x", paper="b").cell(row, {"a": 4.0}) == Value(1.0, 0.5, 2.0)
+    assert Field("y", paper=0).cell(row, ()) == Field("missing").cell(row, ()) == Value(None)
+    assert Field("name").cell(row, ()) == "z"
+    assert Field("", of=lambda row: 2 * row["x"]).cell(row, ()) == 2.0

@@ -17,7 +17,7 @@ from archer.passes.canvas import Prompt
 from archer.passes.memory import Memory
 from archer.policies.prompt_cache import Archer, Eager
 from archer.results.step import Step
-from archer_studies.relaxed import along
+from archer_studies.probes.derivatives import along
 from support.folders import make_dream, make_llada
 
 PROMPT = [3, 9, 27, 81, 5]

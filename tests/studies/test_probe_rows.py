@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from archer_studies import bounds, feedback, theory, validity
-from archer_studies.probed import correlations
+from archer_studies.paper import feedback, theory, validity
+from archer_studies.probes import bounds
+from archer_studies.probes.intervals import correlations
 from archer_studies.study import Row
 
 

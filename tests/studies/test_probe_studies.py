@@ -14,10 +14,10 @@ from archer.errors import ArcherError
 from archer.results.step import Kind
 from archer.runs.verdicts import Grader
 from archer.runs.workspace import Arm, Workspace
-from archer_studies import feedback, theory, validity
-from archer_studies.branches import Branch, Event, branch, find_event
+from archer_studies.paper import feedback, theory, validity
+from archer_studies.probes.branches import Branch, Event, branch, find_event
+from archer_studies.probes.shadow_passes import divergence, loop_of, require_unchanged, walk
 from archer_studies.registry import STUDIES
-from archer_studies.shadow_passes import divergence, loop_of, require_unchanged, walk
 from archer_studies.study import Row, Study, result_of
 from studies.probing import make_workspace
 

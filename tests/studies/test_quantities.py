@@ -6,22 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archer.pages.tables import Value
 from archer.pages.trajectory import Trajectory
 from archer.results.completion import Completion, Seconds
 from archer.results.trace import Placed, Start, Update, first_difference
 from archer.tasks import Sample
-from archer_studies.age import nearest_age, parted, versus
-from archer_studies.arms import published, value
-from archer_studies.cache_use import use
-from archer_studies.cases import alternating, exclusive
-from archer_studies.cross_domain import domain_of
-from archer_studies.main import settings_of
-from archer_studies.overall import overall, performance, problems_of, speedup
-from archer_studies.prompt_length import averaged, ratio_of_medians, timed
-from archer_studies.radius import selected
-from archer_studies.response_length import tiled
-from archer_studies.rollback import activity, revisions
-from archer_studies.trajectories import Told, revised_between, taken_back
+from archer_studies.paper.age import nearest_age, parted, versus
+from archer_studies.paper.cache_use import use
+from archer_studies.paper.cases import alternating, exclusive
+from archer_studies.paper.cross_domain import domain_of
+from archer_studies.paper.main import overall, performance, problems_of, settings_of, speedup
+from archer_studies.paper.prompt_length import averaged, ratio_of_medians, timed
+from archer_studies.paper.radius import selected
+from archer_studies.paper.response_length import tiled
+from archer_studies.paper.rollback import activity, revisions
+from archer_studies.probes.trajectories import DecodedProblem, revised_between, taken_back
+from archer_studies.study import published
+from archer_studies.tables import Field
 from studies.tiny_workspace import made_arm
 
 MASK = 9
@@ -42,14 +43,14 @@ def update(number: int, accepted: dict[int, int], remasked: tuple[int, ...] = ()
     )
 
 
-def told(*updates: Update, length: int = 4) -> Told:
+def told(*updates: Update, length: int = 4) -> DecodedProblem:
     start = Start(
         model="m", method="saber", settings={}, seed=0, mask=MASK, length=length, prompts=[[1]]
     )
     completion = Completion(
         None, (), "length", len(updates), len(updates), 0, 0, 0, 0, 1, Seconds(full=1.0)
     )
-    return Told(Trajectory(start, 0, list(updates)), completion, 10)
+    return DecodedProblem(Trajectory(start, 0, list(updates)), completion, 10)
 
 
 REVISING = told(
@@ -87,7 +88,7 @@ def test_activity_averages_over_problems_and_pools_re_masks() -> None:
     assert row["changed_interval"] == pytest.approx([200 / 3] * 2)
     alone = activity([still])
     assert alone["changed"] is None
-    assert value(alone, "changed").ours is None
+    assert Field("changed").cell(alone, ()) == Value(None)
 
 
 @given(st.lists(st.lists(st.integers(7, 9), min_size=3, max_size=3), max_size=6))

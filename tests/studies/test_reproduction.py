@@ -12,9 +12,10 @@ import pytest
 from archer.cli import main
 from archer.errors import ArcherError
 from archer.files import replace_json
+from archer.pages.output import Presented, files_of
+from archer.runs.workspace import Workspace
 from archer_studies import registry, reproduction
-from archer_studies.output import files_of
-from archer_studies.study import Measured, Presented, Study
+from archer_studies.study import Measured, Study
 from studies.tiny_workspace import tiny_workspace
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
@@ -68,7 +69,7 @@ def test_everything_is_reproduced_quickly(tmp_path: Path, capsys: Capture) -> No
 
 
 def made(name: str, measure: Any) -> Study:
-    return Study(name, name.title(), {}, measure, lambda result: Presented([]))
+    return Study(name, name.title(), name, measure, lambda result: Presented([]))
 
 
 def test_a_failing_study_is_named_and_the_others_go_on(tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ def test_every_study_is_listed_with_what_it_measures(capsys: Capture) -> None:
         (["study", "radius", "--task", "nope"], "There is no task 'nope'"),
         (["reproduce", "--problems", "0"], "--problems takes a number above 0"),
         (["study", "radius", "--workers", "0"], "--workers takes a number above 0, not 0"),
+        (["reproduce", "--workers", "0"], "--workers takes a number above 0, not 0"),
     ],
 )
 def test_bad_requests_are_refused(
@@ -134,3 +136,27 @@ def test_bad_requests_are_refused(
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_workers_are_hired_once_and_studies_run_one_after_the_other(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every study finds the same executor, and `--shards` is refused before a shard starts."""
+    seen: list[object] = []
+
+    def measure(workspace: Workspace) -> Measured:
+        assert workspace.executor is not None
+        seen.append(workspace.executor)
+        return Measured(1, [{"workers": workspace.executor.workers}], {})
+
+    studies = {name: made(name, measure) for name in ("first", "second")}
+    monkeypatch.setattr(registry, "STUDIES", studies)
+    assert main(["reproduce", "--workers", "2", "--quick", "--out", str(tmp_path / "out")]) == 0
+    assert seen[0] is seen[1]
+    assert json.loads((tmp_path / "out" / "second.json").read_text())["rows"] == [{"workers": 2}]
+    capsys.readouterr()
+    monkeypatch.setattr("archer.cli.options.ModelOptions.load", None)
+    both = ["--shards", "2", "--workers", "2", "--out", str(tmp_path / "other")]
+    for command in (["study", "first"], ["reproduce"]):
+        assert main([*command, *both]) == 2
+        assert "--shards works with neither --workers nor --ray" in capsys.readouterr().err

@@ -13,11 +13,10 @@ import pytest
 from archer.errors import ArcherError, BadRequest
 from archer.runs.folder import Recorded
 from archer.runs.workspace import Workspace
-from archer_studies import main
-from archer_studies.output import section_of
+from archer_studies.paper import main
+from archer_studies.probes.trajectories import decoded_again
 from archer_studies.registry import STUDIES, find_study
 from archer_studies.study import result_of
-from archer_studies.trajectories import retell
 from studies.tiny_workspace import PROBLEMS, Hopeless, tiny_workspace
 
 OURS = (
@@ -78,7 +77,7 @@ def test_a_result_is_plain_finite_and_presented_from_json_alone(
     presented = study.present(read)
     assert all("n = " in table.title or _has_n(table.columns) for table in presented.tables)
     assert name == "cases" or all(table.rows for table in presented.tables)
-    assert section_of(study, presented).parts
+    assert presented.section(study.title).parts
 
 
 def _has_n(columns: Any) -> bool:
@@ -206,9 +205,9 @@ def test_a_trajectory_that_differs_from_its_run_is_refused(workspace: Workspace)
         key: recorded.samples[key].model_copy(update={"updates": -1, "tokens": [0]}),
     }
     other = replace(arm.run, recorded=Recorded(samples, recorded.grades))
-    assert next(retell(workspace, arm))[0] == key
+    assert next(decoded_again(workspace, arm))[0] == key
     with pytest.raises(ArcherError, match=f"Problem {key}: .* changed its updates, tokens"):
-        next(retell(workspace, replace(arm, run=other)))
+        next(decoded_again(workspace, replace(arm, run=other)))
 
 
 def test_fewer_updates_for_more_tokens_at_once(results: dict[str, dict[str, Any]]) -> None:

@@ -23,7 +23,7 @@ from archer.tune.choice import Goal
 from archer.tune.halving import CALIBRATED, rounds, survivors
 from archer.tune.result import present, preset_of, result_of
 from archer.tune.search import ASKED, CALIBRATION, Search, SearchHistory, dev_task, drawn_order
-from archer_studies.trajectories import tell
+from archer_studies.probes.trajectories import decoded
 from tune.tiny import (
     FINALISTS,
     METHODS,
@@ -102,7 +102,7 @@ def test_counted_operations_are_those_of_the_passes_that_were_made(
     (ids,) = model.text.encode_chats([sample.messages], prefixes=[sample.prefix])
     for label, candidate in search.candidates.items():
         settings = {"length": task.length, **candidate.settings}
-        told = tell(model, ids, candidate.method, settings)
+        told = decoded(model, ids, candidate.method, settings)
         assert found.rounds[0].shown[label].operations[0] == told.operations
 
 

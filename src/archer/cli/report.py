@@ -29,7 +29,7 @@ def report(
     from archer.runs.comparison import open_run
     from archer.runs.folder import MANIFEST
     from archer.runs.report import runs_page
-    from archer_studies.main_paper import score_in_paper
+    from archer_studies.paper.main import score_in_paper
 
     if not runs:
         raise BadRequest("Give at least one run folder; `archer eval` makes one.")

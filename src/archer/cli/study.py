@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,16 +74,23 @@ class StudyOptions:
 DEFAULT_STUDY = StudyOptions()
 
 
-@dataclass(frozen=True)
-class Place:
-    """Everything that a process needs to work on a reproduction."""
+@contextmanager
+def _opened(
+    out: Path, model: ModelOptions, options: StudyOptions, workers: int
+) -> Iterator[Workspace]:
+    """The workspace, whose arms are completed by this process or by several."""
+    check_workers(workers)
+    if workers > 1:
+        check_whole(model)
+    with ExitStack() as stack:
+        workspace = options.workspace(out, model, stack.enter_context(_listener()))
+        if workers > 1:
 
-    out: Path
-    model: ModelOptions
-    options: StudyOptions
+            def hire(asked: Model) -> Executor:
+                return stack.enter_context(processes(asked.source, asked, workers))
 
-    def workspace(self) -> Workspace:
-        return self.options.workspace(self.out, self.model, _listener(bars=False))
+            workspace = replace(workspace, executor=hire(workspace.model), hire=hire)
+        yield workspace
 
 
 def study(
@@ -108,24 +116,14 @@ def study(
         Print the result as one JSON object.
     """
     from archer.pages.figures import REMEDY, can_draw
-    from archer_studies.output import write_result
     from archer_studies.registry import find_study
+    from archer_studies.reproduction import write_result
     from archer_studies.study import result_of
 
     if name is None:
         return _list(json=json)
     chosen = find_study(name)
-    check_workers(workers)
-    if workers > 1:
-        check_whole(model)
-    with ExitStack() as stack:
-        workspace = options.workspace(out, model, stack.enter_context(_listener()))
-        if workers > 1:
-
-            def hire(asked: Model) -> Executor:
-                return stack.enter_context(processes(asked.source, asked, workers))
-
-            workspace = replace(workspace, executor=hire(workspace.model), hire=hire)
+    with _opened(out, model, options, workers) as workspace:
         result = result_of(chosen, workspace)
     presented = write_result(out, chosen, result)
     if json:
@@ -141,25 +139,25 @@ def study(
 
 
 def _list(*, json: bool) -> int:
-    from archer_studies.registry import ABOUT, BEYOND
+    from archer_studies.registry import BEYOND, STUDIES
 
+    about = {name: study.about for name, study in (STUDIES | BEYOND).items()}
     if json:
-        write_json(ABOUT)
+        write_json(about)
         return 0
-    write_grid(("study", "what it measures"), list(ABOUT.items()))
+    write_grid(("study", "what it measures"), list(about.items()))
     write_line("")
     write_line("archer study NAME measures one of them (--quick: a little of it).")
     write_line(
-        f"archer reproduce measures all but the last {len(BEYOND)}, which the paper does not have."
+        f"archer reproduce measures all but the last {len(BEYOND)}, which go beyond the paper."
     )
     return 0
 
 
-def _listener(*, bars: bool = True) -> RunProgress:
+def _listener() -> RunProgress:
     from archer.terminal.run_progress import RunProgress
 
-    console = Console(stderr=True, highlight=False, force_terminal=None if bars else False)
-    return RunProgress("arm", console, complain)
+    return RunProgress("arm", Console(stderr=True, highlight=False), complain)
 
 
 def reproduce(
@@ -176,27 +174,17 @@ def reproduce(
     out
         Folder for results, runs and report.html.
     workers
-        Processes that work side by side, each with a model of its own and a share of the threads.
+        Processes that complete the problems of an arm side by side, each with a model of its own. Single
+        updates are examined, and times taken, by one process.
     """
-    from archer.machine.description import usable_cores
     from archer_studies.registry import STUDIES
     from archer_studies.reproduction import reproduce as reproduced
-    from archer_studies.side_by_side import reproduce_together
 
-    check_workers(workers)
-    asked = ["archer", "reproduce", *spelled(model), *spelled(options), "--out", str(out)]
-    command = shlex.join(asked)
-    if workers == 1:
-        with _listener() as listener:
-            workspace = options.workspace(out, model, listener)
-            failed = reproduced(workspace, list(STUDIES.values()), complain, command)
-    else:
-        check_whole(model)
-        shared = replace(model, threads=model.threads or max(1, usable_cores() // workers))
-        place = Place(out, shared, options)
-        failed = reproduce_together(
-            place, place.workspace(), list(STUDIES), workers, complain, command
-        )
+    command = shlex.join(
+        ["archer", "reproduce", *spelled(model), *spelled(options), "--out", str(out)]
+    )
+    with _opened(out, model, options, workers) as workspace:
+        failed = reproduced(workspace, list(STUDIES.values()), complain, command)
     write_line(f"The report is {out / 'report.html'}.")
     if failed:
         complain(f"These studies failed: {', '.join(failed)}. The same command tries them again.")

@@ -137,8 +137,8 @@ def _report_on(task: str, dev: str, share: tuple[int, int] | None) -> str | None
 
 def _keep(folder: Path, result: Mapping[str, Any], preset: Mapping[str, Any] | None) -> None:
     from archer.files import replace_json
+    from archer.pages.output import write_files
     from archer.tune.result import NAME, present
-    from archer_studies.output import write_files
 
     replace_json(folder / f"{NAME}.json", result)
     write_files(folder, NAME, present(result))

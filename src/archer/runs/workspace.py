@@ -53,16 +53,6 @@ FULL = Scale(problems=400, long_problems=150, probed=120, timed=24, repeats=9, s
 
 
 @dataclass(frozen=True)
-class ArmRequest:
-    """An arm that a study will ask for; the task and the number of problems of the workspace by default."""
-
-    method: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    task: str | None = None
-    problems: int | None = None
-
-
-@dataclass(frozen=True)
 class Arm:
     """One method on one task: a finished run."""
 
@@ -197,10 +187,6 @@ class Workspace:
 
     def _folder(self, request: RunRequest) -> Path:
         return self.out / "arms" / _name(request)
-
-    def run(self, wanted: ArmRequest) -> Arm:
-        """The same, described by data."""
-        return self.arm(wanted.method, wanted.task, wanted.problems, **wanted.settings)
 
 
 def _finished(folder: Path, request: RunRequest) -> bool:

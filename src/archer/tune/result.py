@@ -8,12 +8,14 @@ from typing import Any
 from archer.methods.presets import Preset
 from archer.pages.figures import Labels, Series
 from archer.pages.figures import frontier as drawn
+from archer.pages.output import Presented
 from archer.pages.tables import Column, Table, Value
 from archer.runs.statistics import Pairs, wilson
 from archer.tune.candidates import REFERENCE
 from archer.tune.choice import PERCENT, Choice, Goal, apart, choose, frontier
 from archer.tune.search import Search, SearchHistory
-from archer_studies.study import Presented, Row
+
+Row = dict[str, Any]
 
 NAME = "tune"
 MOST_DRAWN = 11

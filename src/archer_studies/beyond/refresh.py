@@ -1,0 +1,161 @@
+"""When to refresh: rules that look at more than a radius, and a Saber that takes back only what it doubts.
+
+On dev problems, for choosing: what is reported elsewhere is measured on others.  Every arm is compared with
+eager Saber: the same completion, the same answers, and what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from archer.pages.figures import Labels, Series, frontier, lines
+from archer.pages.output import Presented
+from archer.pages.tables import Table
+from archer.runs.statistics import mean, wilson
+from archer.runs.workspace import Arm, Workspace
+from archer_studies.arms import PERCENT, compared, in_turn
+from archer_studies.beyond.rules import DIALS, RULES, SABER, Rule
+from archer_studies.probes.trajectories import decoded_again
+from archer_studies.study import Measured, Row, Study
+from archer_studies.tables import SCORES, WON, Field, p_value, series, table_of
+
+MOST = 200
+LONG_SHARE = 0.4
+"""Of the problems, with long prompts: as many as the development of the rules has looked at."""
+TIMED = 8
+WATCHED = 12
+FIFTHS = 5
+COST = "cost, eager Saber = 1"
+LONG = {"pocket-dev": "pocket-dev-long"}
+ARMS = (*RULES, *DIALS)
+FIELDS = (
+    Field("arm", "rule"),
+    Field("cost", digits=3),
+    Field("identical", "as Saber (%)", 1),
+    SCORES[0],
+    *WON,
+    p_value("base_p"),
+    Field("refresh_fraction", "refreshes"),
+    Field("updates", digits=1),
+)
+
+
+def sizes(workspace: Workspace) -> dict[str, int]:
+    """Problems of the dev task and of its long form; of the task itself where there is no dev task."""
+    few = min(workspace.scale.problems, MOST)
+    if workspace.dev_task is None:
+        return {workspace.task: few}
+    found = {workspace.dev_task: few}
+    if workspace.dev_task in LONG:
+        found[LONG[workspace.dev_task]] = max(1, int(LONG_SHARE * few))
+    return found
+
+
+def measure(workspace: Workspace) -> Measured:
+    rows: list[Row] = []
+    for task, few in sizes(workspace).items():
+        arms = {rule.name: workspace.arm(rule.method, task, few, **rule.settings) for rule in ARMS}
+        key = {rule.name: arms[rule.name] for rule in RULES if rule.key}
+        chosen = arms[SABER.name].keys[: min(TIMED, workspace.scale.timed)]
+        arms |= in_turn(workspace, key, chosen)
+        rows += [
+            {"task": task, "rule": rule.name, "line": rule.line, **_row(workspace, rule, arms)}
+            for rule in ARMS
+        ]
+    return Measured(rows[0]["n"], rows, {"tasks": list(sizes(workspace))})
+
+
+def _row(workspace: Workspace, rule: Rule, arms: Mapping[str, Arm]) -> Row:
+    arm, saber = arms[rule.name], arms[SABER.name]
+    row = compared(arm, rule.label, saber, workspace.model)
+    low, high = wilson(row["same_completions"], row["n"])
+    row |= {
+        "cost": 1.0 / row["speedup_predicted"],
+        "identical": PERCENT * row["same_completions"] / row["n"],
+        "identical_interval": [PERCENT * low, PERCENT * high],
+    }
+    if rule.key:
+        few = arm.keys[: min(WATCHED, workspace.scale.probed)]
+        calls = [
+            [event.call == "full" for event in problem.trajectory.updates]
+            for _, problem in decoded_again(workspace, arm, few)
+        ]
+        row["refreshes_by_fifth"] = by_fifth(calls)
+    return row
+
+
+def by_fifth(calls: Sequence[Sequence[bool]]) -> list[float]:
+    """Share of full passes in each fifth of the trajectories, all updates of all of them together."""
+    parts: list[list[float]] = [[] for _ in range(FIFTHS)]
+    for each in calls:
+        for place, full in enumerate(each):
+            parts[FIFTHS * place // len(each)].append(float(full))
+    return [mean(part) if part else 0.0 for part in parts]
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    tables, figures = [], {}
+    for task in result["settings"]["tasks"]:
+        found = [row for row in result["rows"] if row["task"] == task]
+        rows, dials = (
+            [row for row in found if not row["line"]],
+            [row for row in found if row["line"]],
+        )
+        tables += [
+            _table(f"Refresh rules on {task}", rows),
+            _table(f"Tokens per update, refresh rule and doubt on {task}", dials),
+        ]
+        figures[f"dials-{task}"] = frontier(
+            [_along(line, dials) for line in dict.fromkeys(row["line"] for row in dials)],
+            Labels(f"Pass@1 against cost on {task}", COST, "Pass@1 (%)"),
+        )
+        for name, what in (("identical", "as Saber (%)"), ("base", "Pass@1 (%)")):
+            figures[f"{name}-{task}"] = frontier(
+                [series(_short(row["arm"]), [row["cost"]], [row], name) for row in rows],
+                Labels(f"{what} against cost on {task}", COST, what),
+            )
+        watched = [row for row in rows if "refreshes_by_fifth" in row and row["rule"] != SABER.name]
+        names = [f"{number}." for number in range(1, FIFTHS + 1)]
+        figures[f"fifths-{task}"] = lines(
+            [Series(row["arm"], names, row["refreshes_by_fifth"]) for row in watched],
+            Labels(
+                f"Where full passes fall on {task}", "fifth of the trajectory", "share of passes"
+            ),
+        )
+    return Presented(tables, figures)
+
+
+def _along(line: str, rows: Sequence[Row]) -> Series:
+    own = [row for row in rows if row["line"] == line]
+    return Series(line, [row["cost"] for row in own], [row["base"] for row in own])
+
+
+def _short(label: str) -> str:
+    """For a legend: what sets the arm apart."""
+    _, _, doubt = label.partition("; doubt by ")
+    return f"doubt: {doubt.partition(' ')[0]}" if doubt else label
+
+
+def _table(title: str, rows: Sequence[Row]) -> Table:
+    timed = next((row["timed"] for row in rows if "timed" in row), 0)
+    return table_of(
+        f"{title}, n = {rows[0]['n']}",
+        (*FIELDS, Field("speedup")) if timed else FIELDS,
+        rows,
+        [
+            "Cost: counted operations over those of eager Saber. As Saber: completions equal to Saber's. "
+            "Won, lost: problems that only the rule or only Saber solves; p: exact McNemar, not adjusted.",
+            *([f"Speedup: measured on {timed} problems, decoded in turn."] if timed else []),
+            "These problems were used to choose rules and settings: they confirm nothing.",
+        ],
+    )
+
+
+STUDY = Study(
+    name="refresh",
+    title="When to refresh",
+    about="Rules for when to refresh the prompt, on problems set aside for choosing",
+    measure=measure,
+    present=present,
+)

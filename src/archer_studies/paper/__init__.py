@@ -1,0 +1,1 @@
+"""The studies of the paper: its tables and figures, and what stands beside them."""

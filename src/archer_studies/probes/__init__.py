@@ -1,0 +1,1 @@
+"""Looking into single runs: shadow passes, branches, margins, derivatives, and their intervals."""
