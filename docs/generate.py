@@ -237,7 +237,7 @@ def _limit(prompt: int) -> float:
 
 def _adjusted(task: str) -> float:
     """The default's chance, in the second plan's test, of solving 2 points fewer than Saber."""
-    rows = confirm_doubt.judged(_result("confirm-doubt.json")["rows"], "pocket")
+    rows = confirm.judged(DOUBT, _result("confirm-doubt.json")["rows"], "pocket")
     (row,) = [each for each in rows if each["task"] == task and each["method"] == "saber+surprise"]
     return float(row["not_worse_adjusted"])
 
