@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from archer.errors import ArcherError
 from archer.model import Model
 from archer.server.lifecycle import Server
 from archer.server.settings import ServerSettings
@@ -172,13 +173,33 @@ def settings(keys: tuple[str, ...] = (), **fields: Any) -> ServerSettings:
     return made
 
 
+def running(server: Server) -> tuple[threading.Thread, list[object]]:
+    """The server on a thread, and what it ends with: its exit code or its error."""
+    ended: list[object] = []
+
+    def run() -> None:
+        try:
+            ended.append(server.run())
+        except ArcherError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, ended
+
+
+def listens(client: Client) -> bool:
+    """A server whose thread or process has only just been started does not listen yet."""
+    with suppress(ConnectionRefusedError):
+        return client.get("/health").status == 200
+    return False
+
+
 @contextmanager
 def serving(model: Model, *, keys: tuple[str, ...] = (), **fields: Any) -> Iterator[Client]:
     """A server on a free port; ended without mercy."""
     server = Server(lambda: model, settings(keys, **fields), port=0)
-    codes: list[int] = []
-    thread = threading.Thread(target=lambda: codes.append(server.run()))
-    thread.start()
+    thread, ended = running(server)
     try:
         until(lambda: server.state.serving is not None or not thread.is_alive())
         yield Client(server, keys[0] if keys else None)
@@ -187,4 +208,4 @@ def serving(model: Model, *, keys: tuple[str, ...] = (), **fields: Any) -> Itera
             server.stop()
         thread.join(PATIENCE)
         assert not thread.is_alive()
-        assert codes
+        assert ended

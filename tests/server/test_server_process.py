@@ -12,14 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from archer.model import Model
 from archer.server.settings import ServerSettings
-from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, slow, until
+from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, listens, slow, until
 from support.processes import end
 
 SECRET = "a prompt that nobody may read in a log"
@@ -163,12 +163,6 @@ raise SystemExit(main())
 
 Where the interpreter is taken down meanwhile, that thread aborts the process.
 """
-
-
-def listens(client: Client) -> bool:
-    with suppress(ConnectionRefusedError):
-        return client.get("/health").status == 200
-    return False
 
 
 def test_told_to_stop_while_it_loads_it_ends_at_once() -> None:

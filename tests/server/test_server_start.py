@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +17,12 @@ from archer.server import lifecycle
 from archer.server.app import State
 from archer.server.lifecycle import Server, open_serving
 from archer.server.settings import ServerSettings
-from server.running import CHAT, PATIENCE, Client, slow, until
+from server.running import CHAT, PATIENCE, Client, listens, running, slow, until
 from support.folders import make_llada
 
 
 def threads() -> set[str]:
     return {each.name for each in threading.enumerate() if each.name.startswith("archer-")}
-
-
-def running(server: Server) -> tuple[threading.Thread, list[object]]:
-    """The server on a thread, and what it ends with."""
-    ended: list[object] = []
-
-    def run() -> None:
-        try:
-            ended.append(server.run())
-        except ArcherError as error:
-            ended.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, ended
-
-
-def listens(client: Client) -> bool:
-    with suppress(ConnectionRefusedError):
-        return client.get("/health").status == 200
-    return False
 
 
 def test_told_to_stop_while_the_model_loads(pocket: Model) -> None:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from pathlib import Path
 from typing import Any
-
-import httpx
-import pytest
 
 from archer.errors import ShardLost
 from archer.model import Model, load
@@ -18,17 +13,10 @@ from archer.server.lifecycle import Server
 from archer.server.settings import ServerSettings
 from archer.shards.leader import Leader
 from archer.shards.processes import Processes
+from server.running import CHAT, Client, chat, running, until
 from support.folders import make_llada
 
 WITHIN = 10.0
-
-
-def is_ready(client: httpx.Client) -> bool:
-    """Whether it is; a server whose thread has only just been started does not listen yet."""
-    try:
-        return client.get("/ready").status_code == 200
-    except httpx.ConnectError:
-        return False
 
 
 def test_a_server_over_shards(tmp_path: Path) -> None:
@@ -41,41 +29,23 @@ def test_a_server_over_shards(tmp_path: Path) -> None:
         return loaded[0]
 
     server = Server(load_shared, ServerSettings(budget=64), port=0)
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            server.run()
-        except ShardLost as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    thread, ended = running(server)
     try:
-        with httpx.Client(base_url=server.url, timeout=60) as client:
-            last = time.monotonic() + 90
-            while not is_ready(client):
-                assert time.monotonic() < last
-                assert thread.is_alive()
-                time.sleep(0.1)
-            body = {
-                "model": "model",
-                "messages": [{"role": "user", "content": "hello"}],
-                "max_tokens": 16,
-                "archer": {"method": "confidence"},
-            }
-            reply = client.post("/v1/chat/completions", json=body)
-            assert reply.status_code == 200
-            whole = load(folder, **given).generate("hello", "confidence", length=16)[0]
-            assert reply.json()["choices"][0]["message"]["content"] == whole.text
+        client = Client(server)
+        until(lambda: server.state.serving is not None or not thread.is_alive(), 90)
+        body = chat("hello", max_tokens=16, archer={"method": "confidence"}) | {"model": "model"}
+        whole = load(folder, **given).generate("hello", "confidence", length=16)[0]
+        reply = client.post(CHAT, body)
+        assert reply.json["choices"][0]["message"]["content"] == whole.text
         leader = loaded[0].network.all_shards
         assert isinstance(leader, Leader)
         assert isinstance(leader._others, Processes)
         os.kill(leader._others.pids[0], signal.SIGKILL)
         thread.join(WITHIN)
         assert not thread.is_alive()
-        with pytest.raises(ShardLost, match="Shard 2 of 2 ended by SIGKILL"):
-            raise raised[0]
+        (lost,) = ended
+        assert isinstance(lost, ShardLost)
+        assert "Shard 2 of 2 ended by SIGKILL" in str(lost)
     finally:
         if thread.is_alive():
             server.stop()

@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archer.engine.engine import Engine
 from archer.engine.handle import Listener
-from archer.errors import ArcherError, BadRequest
+from archer.errors import ArcherError, BadRequest, reason_of
 from archer.server import limits as bounds
 from archer.server.access import LOOPBACK, Access, check_binding
 from archer.server.app import State, create_app
@@ -348,7 +348,7 @@ def _bound(host: str, port: int) -> socket.socket:
         made.listen(bounds.CONNECTIONS)  # two can be bound to one port while neither listens
     except (OSError, OverflowError) as error:
         made.close()
-        reason = error.strerror if isinstance(error, OSError) else "there is no such port"
+        reason = reason_of(error) if isinstance(error, OSError) else "there is no such port"
         raise BadRequest(
             f"The server cannot listen at {host} port {port}: {reason}. Choose another host or port."
         ) from error
