@@ -83,14 +83,11 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/python docs/generate.py
 
-SIZES := --prompt 64-3072 --length 64$(COMMA)128$(COMMA)256$(COMMA)512 --requests 900
 WORKED := --rate 20 --prompt 512 --length 256 --radius 4$(COMMA)8$(COMMA)16 --budget 512$(COMMA)1024$(COMMA)2048
 
 plan: setup  ## simulate the worked plan of the documentation; minutes, and any machine will do
 	$(BIN)/archer plan $(WORKED) --figure $(RESULTS)/plan-llada-8b.svg --json > $(RESULTS)/plan.part
 	mv $(RESULTS)/plan.part $(RESULTS)/plan-llada-8b.json
-	$(BIN)/archer plan --ways 0.8 $(SIZES) --cards A100$(COMMA)H100 --updates 0.576 --refreshed 0.18 --json > $(RESULTS)/plan.part
-	mv $(RESULTS)/plan.part $(RESULTS)/plan-ways.json
 	$(BIN)/python docs/generate.py
 
 results: setup  ## run all studies on the bundled model, alone on two cores for an hour and a half

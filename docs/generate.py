@@ -15,19 +15,20 @@ from operator import add, sub, truediv
 from pathlib import Path
 from typing import Any
 
-from archer.bench import report
-from archer.cli.bench.judge import TITLES
+from archer.bench import batch, counted, decode, judge, load, profiling, serve, step, traffic
+from archer.bench.facts import Result, setting
+from archer.bench.step import PAPER_SETTING
+from archer.costs.counting import count_passes
 from archer.costs.shapes import published
 from archer.loading.architectures import ARCHITECTURES
 from archer.methods.catalogue import DECODERS, METHODS, POLICIES
 from archer.methods.compatibility import matrix
 from archer.pages.figures import Labels, Series, lines, undominated
 from archer.pages.output import files_of
+from archer.pages.tables import Table
 from archer.pages.tables import markdown_grid as _table
 from archer.passes.canvas import Scope
-from archer.planning import pace, shown
-from archer.planning.check import compared
-from archer.planning.recording import Recording
+from archer.planning import plan, update_rates
 from archer.pocket import results
 from archer_studies.beyond import confirm
 from archer_studies.beyond.confirm import DOUBT, FIXED, REFRESH, SABER
@@ -118,22 +119,20 @@ def parts() -> dict[str, str]:
                 for model in row.models
             ),
         ),
-        "growth": _markdown(report.growth()),
-        "roofline": _markdown(report.roofline()),
-        "steps": _measured("step", (report.steps, report.depths)),
-        "libraries": _measured("library", (report.libraries,)),
-        "profiles": _measured("profile", (report.profiles,)),
-        "trajectories": _measured("decode", (report.trajectories,)),
-        "batches": _measured("batch", (report.batches,)),
-        "traffics": _measured("traffic", (report.traffics, report.traffic_aims)),
-        "loads": _measured("load", (report.loads,)),
-        "serves": _measured("serve", (report.serves, report.serving_costs)),
-        "judge": _judge(),
+        "growth": _markdown(counted.growth()),
+        "roofline": _markdown(counted.roofline()),
+        "steps": _measured("step", step.tables),
+        "libraries": _measured("library", step.library_table),
+        "profiles": _measured("profile", profiling.table),
+        "trajectories": _measured("decode", decode.table),
+        "batches": _measured("batch", batch.table),
+        "traffics": _measured("traffic", traffic.tables),
+        "loads": _measured("load", load.table),
+        "serves": _measured("serve", serve.tables),
+        "judge": _measured("judge", judge.table),
         "decisions": _decisions(),
-        "plans": _planned("plan-llada-8b.json", "plan", shown.plans),
-        "settings": _planned("plan-llada-8b.json", "all", shown.plans),
-        "ways": _planned("plan-ways.json", "ways", shown.ways),
-        "checks": _checks(),
+        "plans": _planned(0),
+        "settings": _planned(1),
         "scores": _scores(),
         "studies": _studies(),
         "refreshes": _beyond("refresh", RULES, ("identical", "solved"), ("identical", "solved")),
@@ -230,9 +229,8 @@ def _column_bytes() -> int:
 
 def _limit(prompt: int) -> float:
     """How much faster a cached pass of LLaDA-8B can be, by counted operations."""
-    head, *rows = report.growth()
-    (row,) = [each for each in rows if each[:2] == ["`llada-8b`", str(prompt)]]
-    return float(row[head.index("limit")])
+    counts = count_passes(published("llada-8b").shape, prompt, PAPER_SETTING[1])
+    return counts.full / counts.cached
 
 
 def _adjusted(task: str) -> float:
@@ -256,37 +254,17 @@ COMPUTED: dict[str, Callable[[], float]] = {
 """Numbers that are counted and not measured, by the code in this file."""
 
 
-def _measured(kind: str, tables: Sequence[Callable[[report.Found], report.Table]]) -> str:
+def _measured(kind: str, tables: Callable[[Result], Table | Iterable[Table]]) -> str:
     """What `make bench` left of one kind, one paragraph and its tables per file."""
-    found = [
-        json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob(f"{kind}-*.json")
+    results = [
+        json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob(f"{kind}*.json")
     ]
     pieces = []
-    for each in sorted(found, key=report.setting):
-        pieces.append(report.setting(each))
-        filled = (table(each) for table in tables)
-        pieces.extend(_markdown(rows) for rows in filled if len(rows) > 1)
-        pieces.extend(_noise(each) if kind == "step" else ())
+    for result in sorted(results, key=setting):
+        made = tables(result)
+        pieces.append(setting(result))
+        pieces.extend(map(_markdown, [made] if isinstance(made, Table) else made))
     return "\n\n".join(pieces) or NOT_MEASURED
-
-
-def _judge() -> str:
-    """What `archer bench judge` measured."""
-    if not (RESULTS / "judge.json").exists():
-        return NOT_MEASURED
-    found = _result("judge.json")
-    machine = found["machine"]
-    setting = (
-        f"{machine['cpu']}, {machine['cores']} cores, load {machine['load']:.2f} before; "
-        f"{machine['platform']}, Python {machine['python']}, tier {found['tier']}. "
-        f"{found['samples']} checks one by one; then {found['programs']} programs side by side: "
-        f"{found['per_second']:.1f} a second."
-    )
-    rows = [
-        (title, *(f"{found[name][each]:.2f}" for each in ("best", "median", "ninth_decile")))
-        for name, title in TITLES.items()
-    ]
-    return f"{setting}\n\n{_table(('ms', 'best', 'median', '90 %'), rows)}"
 
 
 def _decisions() -> str:
@@ -311,25 +289,11 @@ def _result(name: str) -> dict[str, Any]:
     return found
 
 
-def _planned(name: str, key: str, table: Callable[[Iterable[Any]], report.Table]) -> str:
-    """What `make plan` left."""
-    return _markdown(table(_result(name)[key])) if (RESULTS / name).exists() else NOT_PLANNED
-
-
-def _checks() -> str:
-    """The simulation against the server's measurement."""
-    found = _result("serve-pocket.json")
-    if "recording" not in found:
-        return NOT_MEASURED
-    rows = shown.checks(compared(Recording.from_dict(found["recording"])))
-    return f"{report.setting(found)}\n\n{_markdown(rows)}"
-
-
-def _noise(found: report.Found) -> list[str]:
-    fractions = [row["fraction"] for row in found["rows"]]
-    fractions += [row["whole"]["fraction"] for row in found["rows"] if row["whole"] is not None]
-    told = report.noise(fractions)
-    return [told] if told else []
+def _planned(number: int) -> str:
+    """One of the tables that `make plan` left."""
+    if not (RESULTS / "plan-llada-8b.json").exists():
+        return NOT_PLANNED
+    return _markdown(plan.tables(_result("plan-llada-8b.json"))[number])
 
 
 def _scores() -> str:
@@ -612,8 +576,8 @@ def _matrix(*, block_causal: bool = False) -> str:
     return _table(["decoder", *next(iter(found.values()))], rows)
 
 
-def _markdown(table: report.Table) -> str:
-    return _table(table[0], table[1:])
+def _markdown(table: Table) -> str:
+    return table.markdown().strip()
 
 
 def present() -> None:
@@ -631,13 +595,18 @@ def bundled() -> str:
     return json.dumps(results.excerpt(found), indent=1) + "\n"
 
 
-def paces() -> str:
+def update_rates_file() -> str:
     """What the planner knows of methods, from the results."""
-    return json.dumps(pace.excerpt(_result("main.json"), _result("radius.json")), indent=1) + "\n"
+    return (
+        json.dumps(update_rates.excerpt(_result("main.json"), _result("radius.json")), indent=1)
+        + "\n"
+    )
 
 
 if __name__ == "__main__":
-    Path(pace.__file__).with_name(pace.FILE).write_text(paces(), encoding="utf-8")
+    Path(update_rates.__file__).with_name(update_rates.FILE).write_text(
+        update_rates_file(), encoding="utf-8"
+    )
     Path(results.__file__).with_name(results.FILE).write_text(bundled(), encoding="utf-8")
     (RESULTS / "training.svg").write_text(curves(), encoding="utf-8")
     present()

@@ -56,10 +56,10 @@ def read_file(path: Path) -> bytes:
 
 def check_target(path: Path) -> None:
     """Refuse, before any work, a file that could not be written after it; what is there stays."""
-    beside = path.with_name(f"{path.name}.new")
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        beside = path.with_name(f"{path.name}.new")
         own_file(beside, os.O_WRONLY).close()
         beside.unlink()
     except OSError as error:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from archer.bench.step import NEVER
 from archer.bench.step_variants import StepVariants
 from archer.costs.counting import Counts, count_passes, eta, speedup, step_speedup
-from archer.costs.roofline import DEVICES, Device, floor, floors, kv_numbers, weights_read
+from archer.costs.roofline import GPUS, Gpu, floor, floors, kv_numbers, weights_read
 from archer.costs.shapes import Published, shapes
 from archer.network.network import Shape, Transformer
 from archer.network.shape import DENSE, Blocks
@@ -184,16 +184,16 @@ def test_the_ends_of_the_cost_model() -> None:
 
 
 def test_a_floor_is_the_longer_of_arithmetic_and_traffic() -> None:
-    device = Device("any", flops=100.0, bandwidth=10.0)
-    assert floor(device, operations=1000, numbers=10) == floor(device, 1000, 50)
-    assert (floor(device, 1000, 10).seconds, floor(device, 1000, 10).limit) == (10.0, "compute")
-    assert (floor(device, 10, 50).seconds, floor(device, 10, 50).limit) == (10.0, "bandwidth")
+    gpu = Gpu("any", flops=100.0, bandwidth=10.0)
+    assert floor(gpu, operations=1000, numbers=10) == floor(gpu, 1000, 50)
+    assert (floor(gpu, 1000, 10).seconds, floor(gpu, 1000, 10).limit) == (10.0, "compute")
+    assert (floor(gpu, 10, 50).seconds, floor(gpu, 10, 50).limit) == (10.0, "bandwidth")
 
 
-def test_floors_of_known_cards() -> None:
-    """Compute-bound where the card is slow against its memory; a batch makes every card so."""
+def test_floors_of_known_gpus() -> None:
+    """Compute-bound where the GPU is slow against its memory; a batch makes every GPU so."""
     known: Published = shapes()["llada-8b"]
-    by_name = {device.name: device for device in DEVICES}
+    by_name = {gpu.name: gpu for gpu in GPUS}
     h100 = floors(by_name["H100 SXM"], known.shape, 512, 256)
     assert [each.limit for each in h100] == ["compute", "bandwidth"]
     assert h100[0].seconds == pytest.approx(11.2e-3, rel=0.01)

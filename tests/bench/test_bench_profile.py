@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
-from archer.bench import report
-from archer.bench.profiling import KINDS, OTHER, OUTSIDE, shares
+from archer.bench.profiling import KINDS, OTHER, OUTSIDE, shares, table
 from archer.errors import BadRequest
 from archer.network.network import Transformer
 from support.subjects import tiny
@@ -37,12 +36,13 @@ def test_a_device_that_runs_ahead_is_refused() -> None:
 
 
 def test_they_become_a_table_of_both_steps() -> None:
-    rows = [row.as_dict() for row in shares(tiny(), 16, 8, repeats=1)]
+    rows = [asdict(row) for row in shares(tiny(), 16, 8, repeats=1)]
     rows[1]["kinds_ms"].pop("copies")
-    head, *lines = report.profiles({"rows": rows})
-    assert list(head) == ["work", "full ms", "share", "cached ms", "share"]
-    table = {line[0]: line[1:] for line in lines}
-    assert set(table) == set(rows[0]["kinds_ms"])
-    assert table["copies"][2:] == ["0.0", "0.0 %"]
+    made = table({"rows": rows})
+    head = [column.name for column in made.columns]
+    assert head == ["work", "full ms", "share (%)", "cached ms", "share (%)"]
+    by_kind = {line[0]: list(line[1:]) for line in made.rows}
+    assert set(by_kind) == set(rows[0]["kinds_ms"])
+    assert by_kind["copies"][2:] == [0.0, 0.0]
     spent, total = rows[0]["kinds_ms"]["attention"], rows[0]["total_ms"]
-    assert table["attention"][:2] == [f"{spent:.1f}", f"{100 * spent / total:.1f} %"]
+    assert by_kind["attention"][:2] == [spent, 100 * spent / total]

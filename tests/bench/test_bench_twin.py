@@ -11,7 +11,7 @@ import torch
 from archer.bench.layer_timing import Parts, TimedNetwork
 from archer.bench.naive_pass import naive_pass
 from archer.bench.step import NEVER
-from archer.bench.step_variants import Sample, StepVariants
+from archer.bench.step_variants import StepSample, StepVariants
 from archer.bench.subject import Subject, first_layers, half_placed
 from archer.bench.transformers_pass import check_library, library_pass, library_twin
 from archer.decoders.saber import Saber
@@ -117,7 +117,7 @@ class Ticking:
 
 def test_depth_is_extrapolated_from_the_layers_before_the_last() -> None:
     """Ten seconds of which layers took 2, 4 and 1: two more layers take 3 each."""
-    sample = Sample(10.0, Parts(0.5, (2.0, 4.0, 1.0), 1.5), Work())
+    sample = StepSample(10.0, Parts(0.5, (2.0, 4.0, 1.0), 1.5), Work())
     assert sample.at_depth(3) == 10.0
     assert sample.at_depth(5) == 16.0
     assert sample.control == pytest.approx(0.1)

@@ -177,7 +177,7 @@ def test_the_floor_of_a_known_card_stands_beside_the_steps(monkeypatch: pytest.M
     monkeypatch.setattr(archer.machine.description, "device_name", lambda device: "NVIDIA H200")
     found = selftest.steps(plan)
     assert "by its data sheet the H200 needs at least 0." in found.told
-    assert found.figures["card"] == "H200"
+    assert found.figures["gpu"] == "H200"
 
 
 def test_rounds_go_on_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,9 +260,7 @@ def test_cached_steps_that_are_no_faster_are_found(
 
     def other(*args: Any, **options: Any) -> Any:
         for row in sound(*args, **options):
-            yield dataclasses.replace(
-                row, figures=dataclasses.replace(row.figures, speedup=speedup)
-            )
+            yield dataclasses.replace(row, speedup=speedup)
 
     monkeypatch.setattr(archer.bench.step, "measure", other)
     found = selftest.steps(SelftestPlan("cpu", "float32", shape="small"))

@@ -53,10 +53,10 @@ def test_step_as_json(model: str, capsys: Capture) -> None:
 def test_step_as_a_table(model: str, capsys: Capture) -> None:
     assert main(["bench", *step_words(model), "--library"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("cpu ")
-    heads = [line.split() for line in lines if line.lstrip().startswith("prompt")]
-    assert [head[-1] for head in heads] == ["spread", "paper", "gain"]
-    assert len([line for line in lines if line.lstrip().startswith("16 ")]) == 3
+    assert lines[0].startswith(f"`{model}`, 2 layers, response 8. ")
+    heads = [line.split(" | ") for line in lines if line.startswith("| prompt")]
+    assert [head[-1] for head in heads] == ["spread (%) |", "fraction |", "counted |"]
+    assert len([line for line in lines if line.startswith("| 16 ")]) == 3
 
 
 def test_one_layer_cannot_be_extrapolated(model: str, capsys: Capture) -> None:
@@ -64,7 +64,7 @@ def test_one_layer_cannot_be_extrapolated(model: str, capsys: Capture) -> None:
     assert row["layers"] == 1
     assert row["whole"] is None
     assert main(["bench", *step_words(model, "8"), "--layers", "1"]) == 0
-    assert "extrapolated" not in capsys.readouterr().out
+    assert "Extrapolated" not in capsys.readouterr().out
 
 
 def test_decode(model: str, capsys: Capture) -> None:
@@ -98,7 +98,7 @@ def test_traffic(model: str, capsys: Capture) -> None:
         assert 0 < row["p50"] <= row["p99"]
         assert 0 <= row["goodput"] <= row["throughput"] * 1.0001
     assert main(["bench", *words, "--repeats", "1", "--loads", "inf"]) == 0
-    assert "p99 small" in capsys.readouterr().out
+    assert "p99 s, small" in capsys.readouterr().out
 
 
 def test_profile(model: str, capsys: Capture) -> None:
@@ -106,9 +106,9 @@ def test_profile(model: str, capsys: Capture) -> None:
     found = asked(capsys, *words)
     assert [row["step"] for row in found["rows"]] == ["full", "cached"]
     assert main(["bench", *words]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if line.endswith("share")] == ["full", "cached"]
-    assert sum("matrix products" in line for line in lines) == 2
+    out = capsys.readouterr().out
+    assert "| work | full ms | share (%) | cached ms | share (%) |" in out
+    assert out.count("matrix products") == 1
 
 
 def test_load(model: str, capsys: Capture) -> None:
@@ -116,7 +116,7 @@ def test_load(model: str, capsys: Capture) -> None:
     assert found["peak_bytes"] > found["weight_bytes"]
     assert found["layers"] == 2
     assert main(["bench", "load", model]) == 0
-    assert "peak/weights" in capsys.readouterr().out
+    assert "peak / weights" in capsys.readouterr().out
 
 
 def test_checkpoint(tmp_path: Path, capsys: Capture) -> None:
@@ -191,26 +191,29 @@ SHAPE_NAMES = ", ".join(shapes())
     ("words", "sentence"),
     [
         ("step --shape llada-9b", f"There is no shape 'llada-9b'. Shapes: {SHAPE_NAMES}; or give"),
-        ("step --prompt 128,x", "--prompt takes whole numbers above 0 with commas between them"),
-        ("step --repeats 0", "repeats must be a whole number of at least 1, not 0"),
-        ("step --layers 0", "layers must be a whole number of at least 1, not 0"),
+        ("step --prompt 128,x", "for --prompt: give whole numbers above 0"),
+        ("step --repeats 0", "for --repeats: give a whole number of at least 1, not 0"),
+        ("step --layers 0", "for --layers: give a whole number of at least 1, not 0"),
         ("step --shape small --layers 7", "small has 6 layers; 7 were asked for"),
-        ("step --shape small --layers 1 --response 0", "response must be a whole number"),
+        (
+            "step --shape small --layers 1 --response 0",
+            "for --response: give a whole number of at least 1",
+        ),
         ("step --shape small --layers 1 --prompt 4096", "but the model has 4096. Shorten"),
-        ("step --shape small --threads 0", "--threads must be a whole number, at least 1"),
+        ("step --shape small --threads 0", "for --threads: give a whole number of at least 1"),
         ("step --shape small --dtype int8", "There is no dtype 'int8' here"),
-        ("profile --prompt 0", "prompt must be a whole number of at least 1, not 0"),
-        ("profile --repeats 0", "repeats must be a whole number of at least 1, not 0"),
-        ("decode --prompt 0", "prompt must be a whole number of at least 1, not 0"),
-        ("decode --prompts 0", "prompts must be a whole number of at least 1, not 0"),
+        ("profile --prompt 0", "for --prompt: give a whole number of at least 1, not 0"),
+        ("profile --repeats 0", "for --repeats: give a whole number of at least 1, not 0"),
+        ("decode --prompt 0", "for --prompt: give a whole number of at least 1, not 0"),
+        ("decode --prompts 0", "for --prompts: give a whole number of at least 1, not 0"),
         ("decode --methods nothing", "There is no method 'nothing'"),
-        ("batch --sizes 1,-2", "--sizes takes whole numbers above 0"),
-        ("traffic --prompts 40", "--prompts takes the shortest and the longest"),
-        ("traffic --prompts 40,4", "--prompts takes the shortest and the longest"),
-        ("traffic --loads 0.8,-1", "--loads takes numbers above 0"),
-        ("traffic --loads fast", "--loads takes numbers above 0"),
+        ("batch --sizes 1,-2", "for --sizes: give whole numbers above 0"),
+        ("traffic --prompts 40", "for --prompts: give the shortest and the longest"),
+        ("traffic --prompts 40,4", "for --prompts: give the shortest and the longest"),
+        ("traffic --loads 0.8,-1", "for --loads: give numbers above 0, or inf"),
+        ("traffic --loads fast", "for --loads: give numbers above 0, or inf"),
         ("traffic --methods archer:0", "radius must be"),
-        ("batch --prompt 0", "prompt must be a whole number of at least 1, not 0"),
+        ("batch --prompt 0", "for --prompt: give a whole number of at least 1, not 0"),
         ("batch --method archer:0", "radius must be"),
         (
             "load nowhere --updates 99",
@@ -218,7 +221,7 @@ SHAPE_NAMES = ", ".join(shapes())
         ),
         ("checkpoint x --shape nobody", f"There is no shape 'nobody'. Shapes: {SHAPE_NAMES}."),
         ("checkpoint x --dtype int8", "There is no dtype 'int8' here"),
-        ("checkpoint x --layers 0", "layers must be a whole number of at least 1, not 0"),
+        ("checkpoint x --layers 0", "for --layers: give a whole number of at least 1, not 0"),
         ("checkpoint /dev/null/x --shape small", "/dev/null/x cannot be written: Not a directory."),
     ],
 )

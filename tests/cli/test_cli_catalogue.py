@@ -208,7 +208,7 @@ def test_where_nothing_confines_programs_the_demo_runs_none(
 
 def test_a_demo_needs_problems(capsys: Capture) -> None:
     assert main(["demo", "--problems", "0"]) == 2
-    assert "above 0" in capsys.readouterr().err
+    assert "for --problems: give a whole number of at least 1, not 0." in capsys.readouterr().err
 
 
 def test_version_and_help(capsys: Capture) -> None:

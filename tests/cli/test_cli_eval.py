@@ -128,7 +128,7 @@ def test_an_unjudged_completion_makes_the_exit_code_1(
 def test_progress_is_told_where_there_is_no_terminal(
     model: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archer.terminal.run_progress.BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("archer.terminal.meters.BETWEEN_LINES", 0.0)
     asked = (
         "mbpp",
         "--model",
@@ -208,7 +208,7 @@ def test_processes_give_the_same_scores(model: str, tmp_path: Path, capsys: Capt
 
 def test_workers_are_counted_from_one(model: str, capsys: Capture) -> None:
     said = refused(capsys, "humaneval", "--model", model, "--workers", "0")
-    assert "--workers takes a number above 0, not 0" in said
+    assert "for --workers: give a whole number above 0 and at most 512, not 0" in said
     said = refused(capsys, "humaneval", "--model", model, "--workers", "2", "--shards", "2")
     assert "--shards works with neither --workers nor --ray" in said
     said = refused(capsys, "humaneval", "--model", model, "--workers", "2", "--threads", "0")

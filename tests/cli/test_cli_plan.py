@@ -36,29 +36,22 @@ def asked(capsys: Capture, *words: str) -> dict[str, Any]:
 
 def test_a_plan_is_a_table_or_an_object(capsys: Capture, tmp_path: Path) -> None:
     figure = tmp_path / "plan.svg"
-    words = (*QUICK, "--cards", "a100,b200", "--budget", "256,1024", "--figure", str(figure))
+    words = (*QUICK, "--gpus", "a100,b200", "--budget", "256,1024", "--figure", str(figure))
     found = asked(capsys, *words)
-    assert [each["card"] for each in found["plan"]] == ["A100 80GB", "B200"]
+    assert [each["gpu"] for each in found["plan"]] == ["A100 80GB", "B200"]
     assert len(found["all"]) == 4
     slow, fast = found["plan"]
-    assert slow["cards"] > fast["cards"] >= 1
+    assert slow["gpus"] > fast["gpus"] >= 1
     assert min(slow["in_time"], fast["in_time"]) >= 0.95
-    assert slow["cards"] == min(e["cards"] for e in found["all"] if e["card"] == slow["card"])
+    assert slow["gpus"] == min(e["gpus"] for e in found["all"] if e["gpu"] == slow["gpu"])
     assert (found["rate"], found["length"]) == (40.0, "64")
     assert figure.read_text(encoding="utf-8").startswith("<?xml")
     assert main(["plan", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["device", "radius", "budget", "devices"]
-    assert len(lines) == 2 + 1 + 1 + 1 + 4
-
-
-def test_ways_are_compared(capsys: Capture) -> None:
-    words = (*QUICK, "--cards", "H100", "--ways", "0.8")
-    found = asked(capsys, *words)
-    assert len(found["ways"]) == 6
-    assert {each["requests"] for each in found["ways"]} == {20}
-    assert main(["plan", *words]) == 0
-    assert "every row in every pass" in capsys.readouterr().out
+    heads = [line for line in lines if line.startswith("| GPU | radius | budget | GPUs |")]
+    assert len(heads) == 2
+    assert len([line for line in lines if line.startswith(("| A100", "| B200"))]) == 2 + 4
+    assert asked(capsys, *QUICK, "--cards", "a100,b200")["gpus"] == ["a100", "b200"]
 
 
 def test_requests_come_from_a_file(capsys: Capture, tmp_path: Path) -> None:
@@ -67,36 +60,34 @@ def test_requests_come_from_a_file(capsys: Capture, tmp_path: Path) -> None:
         {"at": 0.1 * n, "prompt": 100, "length": 32, "updates": 6, "full": 2} for n in range(9)
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    found = asked(capsys, "--file", str(path), "--cards", "H100")
+    found = asked(capsys, "--file", str(path), "--gpus", "H100")
     (best,) = found["plan"]
     assert best["requests"] == 9
-    assert best["cards"] == 1
-    ways = asked(capsys, "--file", str(path), "--cards", "H100", "--ways", "0.5")
-    assert ways["ways"][0]["requests"] == 9
+    assert best["gpus"] == 1
 
 
 def test_sizes_of_a_file_come_at_a_rate(capsys: Capture, tmp_path: Path) -> None:
-    """A stream that repeats the file: cards that could not serve it for ever are not named."""
+    """A stream that repeats the file: GPUs that could not serve it for ever are not named."""
     path = tmp_path / "requests.jsonl"
     lines = [{"prompt": size, "length": 32, "updates": 6, "full": 2} for size in (50, 100, 200)]
     path.write_text("\n".join(map(json.dumps, lines)))
-    (best,) = asked(capsys, "--file", str(path), "--cards", "A100", "--rate", "200")["plan"]
+    (best,) = asked(capsys, "--file", str(path), "--gpus", "A100", "--rate", "200")["plan"]
     assert best["requests"] == 3
-    assert best["cards"] * best["most"] >= 200
+    assert best["gpus"] * best["most"] >= 200
 
 
 def test_one_request_is_a_demand(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
     path.write_text('{"at": 1, "prompt": 100, "length": 32}')
-    (best,) = asked(capsys, "--file", str(path), "--cards", "H100")["plan"]
-    assert best["cards"] == 1
+    (best,) = asked(capsys, "--file", str(path), "--gpus", "H100")["plan"]
+    assert best["gpus"] == 1
 
 
 def test_what_cannot_be_drawn_is_said_before_the_simulation(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("archer.pages.figures.can_draw", lambda: False)
-    monkeypatch.setattr("archer.planning.plan.simulate", None)
+    monkeypatch.setattr("archer.planning.search.simulate", None)
     assert main(["plan", "--figure", str(tmp_path / "plan.svg")]) == 2
     assert "matplotlib" in capsys.readouterr().err
 
@@ -114,21 +105,9 @@ def test_a_measured_machine_is_planned_for(capsys: Capture, tmp_path: Path) -> N
     path = tmp_path / "passes.json"
     path.write_text(content)
     found = asked(capsys, "--measured", str(path), *QUICK[2:], "--rate", "0.1")
-    assert [each["card"] for each in found["plan"]] == ["this machine"]
+    assert [each["gpu"] for each in found["plan"]] == ["this machine"]
     assert main(["bench", "passes", *words, "--rows", "1,2"]) == 0
     assert "per column" in capsys.readouterr().out
-
-
-def test_the_simulation_matches_the_measured_server(capsys: Capture) -> None:
-    """p50 and p99 of requests that a server answered on a quiet machine, within 20 %."""
-    recorded = RESULTS / "serve-pocket.json"
-    found = asked(capsys, "--check", str(recorded))
-    assert len(found["rows"]) == 8
-    assert max(abs(row["error"]) for row in found["rows"]) <= 0.2
-    assert main(["plan", "--check", str(recorded), "--within", "0.0001"]) == 1
-    told = capsys.readouterr()
-    assert "arrivals 0.8" in told.out
-    assert "is off by more than 0.01 %" in told.err
 
 
 def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> None:
@@ -139,15 +118,15 @@ def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> Non
     given = dict(zip(shown[2::2], shown[3::2], strict=True))
     assert (found["rate"], found["prompt"]) == (float(given["--rate"]), given["--prompt"])
     settings = [
-        (card, float(radius), int(budget))
-        for card in ("A100 80GB", "H100 SXM", "B200")
+        (gpu, float(radius), int(budget))
+        for gpu in ("A100 80GB", "H100 SXM", "B200")
         for radius in given["--radius"].split(",")
         for budget in given["--budget"].split(",")
     ]
-    told = [(each["card"], float(each["radius"]), each["budget"]) for each in found["all"]]
+    told = [(each["gpu"], float(each["radius"]), each["budget"]) for each in found["all"]]
     assert told == settings
     for each in found["all"]:
-        assert each["cards"] * each["most"] >= found["rate"]
+        assert each["gpus"] * each["most"] >= found["rate"]
 
 
 @pytest.mark.parametrize(
@@ -157,36 +136,36 @@ def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> Non
         (["--rate", "inf"], "rate takes requests per second"),
         (["--prompt", "many"], "prompt takes a number of tokens"),
         (["--length", "9-3"], "length takes a number of tokens"),
-        (["--requests", "0"], "requests must be a whole number of at least 1"),
-        (["--requests", "999999"], "--requests takes at most 20000"),
-        (["--cards", "Z80"], "There is no GPU 'Z80' here. GPUs: RTX 4090"),
-        (["--cards", "H"], "There is no GPU 'H' here"),
-        (["--cards", "4090"], "There is no GPU '4090' here"),
-        (["--budget", "0"], "--budget takes whole numbers"),
-        (["--radius", "0.5"], "--radius takes numbers, at least 1"),
-        (["--radius", "wide"], "--radius takes numbers, at least 1"),
+        (["--requests", "0"], "requests takes a whole number, at least 1"),
+        (["--requests", "999999"], "requests takes a whole number, at least 1 and at most 20000"),
+        (["--gpus", "Z80"], "There is no GPU 'Z80' here. GPUs: RTX 4090"),
+        (["--gpus", "H"], "There is no GPU 'H' here"),
+        (["--gpus", "4090"], "There is no GPU '4090' here"),
+        (["--budget", "0"], "for --budget: give whole numbers above 0"),
+        (["--radius", "0.5"], "A radius is a number, at least 1, or inf, not 0.5"),
+        (["--radius", "wide"], "for --radius: give numbers above 0, or inf"),
         (["--method", "wino"], "How many updates 'wino' takes is not known"),
         (["--method", "saber", "--radius", "8"], "saber has no radius"),
-        (["--updates", "0.5"], "Give --updates and --refreshed together"),
-        (["--updates", "0", "--refreshed", "0.1"], "--updates takes updates per token"),
+        (["--updates", "0.5"], "Give updates and refreshed together"),
+        (["--updates", "0", "--refreshed", "0.1"], "updates takes updates per token"),
         (["--updates", "1", "--refreshed", "0.1", "--radius", "8"], "leave one of them out"),
         (["--shape", "gpt"], "There is no shape 'gpt'"),
         (["--shape", "llada2-mini"], "llada2-mini attends block by block"),
-        (["--efficiency", "0"], "--efficiency takes a fraction"),
-        (["--row-ms", "-1"], "--pass-ms and --row-ms take milliseconds"),
+        (["--efficiency", "0"], "efficiency takes a fraction"),
+        (["--row-ms", "-1"], "pass_ms and row_ms take milliseconds"),
         (["--in-time", "2"], "in_time takes a fraction"),
         (["--p99", "-1"], "p99 takes seconds above 0"),
         (["--p99", "0.1"], "cannot end within 0.1 s"),
-        (["--ways", "0"], "--ways takes a load above 0"),
-        (["--check", "/nowhere.json"], "cannot be read"),
-        (["--check", "x", "--within", "2"], "--within takes a fraction"),
         (["--measured", "/nowhere.json"], "cannot be read"),
         (["--file", "/nowhere.jsonl"], "cannot be read"),
         (["--prompt", "9999"], "need 10255 positions, but the model has 4096"),
         (["--prompt", "9999999"], "none above 131072, not '9999999'"),
         ([*QUICK[2:], "--rate", "1e300"], "and plans end at 16384"),
         (["--figure", "/nowhere/plan.svg"], "/nowhere/plan.svg cannot be written"),
-        (["--figure", "/"], "/ cannot be written. Name a file in a folder that exists"),
+        (
+            ["--figure", "/"],
+            "/ cannot be written (Is a directory). Name a file in a folder that exists",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(words: list[str], phrase: str, capsys: Capture) -> None:
@@ -198,8 +177,8 @@ def test_what_makes_no_sense_is_refused(words: list[str], phrase: str, capsys: C
     ("words", "phrase"),
     [
         (["--mixes", "2"], "--mixes takes at least 5"),
-        (["--prompts", "9,3"], "--prompts takes the shortest and the longest"),
-        (["--rows", "0"], "--rows takes whole numbers"),
+        (["--prompts", "9,3"], "for --prompts: give the shortest and the longest"),
+        (["--rows", "0"], "for --rows: give whole numbers above 0"),
     ],
 )
 def test_measurements_that_make_no_sense(words: list[str], phrase: str, capsys: Capture) -> None:

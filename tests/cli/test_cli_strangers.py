@@ -18,7 +18,7 @@ import pytest
 from cyclopts import App
 
 from archer.cli import TERMINATED, app, main, output
-from archer.cli.whole import whole
+from archer.cli.numbers import EXACT
 from archer.errors import one_line
 from archer.judge import Verdict
 from archer.pages.tables import Column, Table
@@ -90,7 +90,7 @@ def test_no_command_takes_a_whole_number_but_as_written() -> None:
             kinds = {argument.hint, *get_args(argument.hint)}
             if int in kinds:
                 numbers += 1
-                if argument.parameter.converter is not whole:
+                if argument.parameter.converter not in EXACT:
                     loose.append((*path, argument.name))
     assert numbers > 50
     assert loose == []

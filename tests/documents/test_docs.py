@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import doctest
-import json
 import re
 import runpy
 import shlex
@@ -20,9 +19,7 @@ from typing import Any
 import pytest
 
 from archer import extend
-from archer.bench.judge import Speed, Spread
 from archer.cli import COMMANDS, app, with_stdin
-from archer.cli.bench.judge import TITLES
 from archer.pocket import results
 from conftest import REPOSITORY
 
@@ -352,20 +349,3 @@ def test_the_picture_works_without_colour_and_in_the_dark() -> None:
         assert name in light
         assert name in dark
     assert "stroke-dasharray" in light
-
-
-def test_what_the_judge_measured_becomes_a_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the very object that `archer bench judge --json` prints."""
-    spread = Spread(1.0, 2.0, 3.456)
-    machine = {"cpu": "P", "cores": 2, "load": 0.5, "platform": "Linux", "python": "3.11"}
-    speed = Speed("A", dict.fromkeys(TITLES, spread), 99.5, 100, 300, machine)
-    made = generator()["_judge"]
-    monkeypatch.setitem(made.__globals__, "RESULTS", tmp_path)
-    assert "make bench" in made()
-    (tmp_path / "judge.json").write_text(json.dumps(speed.as_dict()))
-    assert "P, 2 cores, load 0.50 before" in made()
-    assert "300 programs side by side: 99.5 a second." in made()
-    assert "| first answer | 1.00 | 2.00 | 3.46 |" in made()
-    assert len(made().splitlines()) == 4 + len(TITLES)

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
-from archer.bench import report
+from archer.bench import traffic
 from archer.pages.output import files_of
 from archer.runs.workspace import FULL
 from archer_studies.registry import BEYOND, STUDIES
@@ -81,8 +81,8 @@ def test_the_bundled_benchmark_was_measured_as_a_whole() -> None:
         assert sizes["pocket-long"] == FULL.long_problems
 
 
-@pytest.mark.parametrize("aim", report.TRAFFIC_AIMS, ids=lambda aim: f"{aim.name}, {aim.load}")
-def test_the_engine_reaches_what_was_aimed_at(aim: report.Aim) -> None:
+@pytest.mark.parametrize("aim", traffic.AIMS, ids=lambda aim: f"{aim.name}, {aim.load}")
+def test_the_engine_reaches_what_was_aimed_at(aim: traffic.Aim) -> None:
     assert aim.reached(result("traffic-pocket")), aim.measured(result("traffic-pocket"))
 
 

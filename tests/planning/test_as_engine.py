@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from archer.costs.workload import Share, recorded
+from archer.costs.workload import PassShare, recorded
 from archer.engine.engine import Engine
 from archer.engine.handle import Listener
 from archer.engine.stream import Stream
 from archer.model import Model, load
 from archer.planning import simulation
+from archer.planning.schedulers import UNBOUNDED, EngineScheduler, SimulatedTurn
 from archer.planning.simulation import Arrivals, simulate
-from archer.planning.ways import UNBOUNDED, ByEngine, Turn
 from archer.request import Request
 from archer.results.step import Step
 from planning.drawing import COSTS
@@ -42,22 +42,22 @@ class Clock:
 @dataclass
 class Heard(Listener):
     number: int
-    steps: list[tuple[int, Share]]
+    steps: list[tuple[int, PassShare]]
 
     def stepped(self, step: Step[Any]) -> None:
         (call,) = step.calls
         keys = step.canvas.columns if call.fed else 0
-        self.steps.append((self.number, Share(call.fed, keys, step.work.scored)))
+        self.steps.append((self.number, PassShare(call.fed, keys, step.work.scored)))
 
 
-class Noted(ByEngine):
+class Noted(EngineScheduler):
     """The simulated engine, with its turns written down."""
 
     def __init__(self, budget: int, memory: int) -> None:
         super().__init__(budget, memory)
         self.told: Told = []
 
-    def turn(self, now: float) -> Turn | None:
+    def turn(self, now: float) -> SimulatedTurn | None:
         before = {asked: asked.made for asked in (*self._running, *self._waiting)}
         made = super().turn(now)
         if made is not None:
@@ -70,7 +70,7 @@ def by_engine(
     model: Model, asked: list[Request], times: list[float], budget: int, memory: int
 ) -> tuple[Told, dict[int, float]]:
     """Real requests on a real engine whose clock is moved by the simulated cost of every turn."""
-    clock, steps = Clock(), list[tuple[int, Share]]()
+    clock, steps = Clock(), list[tuple[int, PassShare]]()
     engine = Engine(model, budget=budget, memory=memory, clock=clock)
     told: Told = []
     ended: dict[int, float] = {}

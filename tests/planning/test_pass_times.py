@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from archer.costs.counting import count_passes
 from archer.costs.pass_times import Fitted, Losses, Roofline, Timed, share_operations
-from archer.costs.roofline import DEVICES, Device, floors, weights_held, weights_read
+from archer.costs.roofline import GPUS, Gpu, floors, weights_held, weights_read
 from archer.costs.shapes import shapes
-from archer.costs.workload import Share, even
+from archer.costs.workload import PassShare, even
 from archer.errors import BadRequest
 from archer.network.network import Shape
 from support.networks import MIXTURES, shape
 
 NOTHING_LOST = Losses(efficiency=1.0, per_pass=0.0, per_row=0.0)
 shares = st.lists(
-    st.builds(Share, st.integers(1, 400), st.integers(1, 600), st.integers(1, 128)),
+    st.builds(PassShare, st.integers(1, 400), st.integers(1, 600), st.integers(1, 128)),
     min_size=1,
     max_size=8,
 ).map(tuple)
@@ -42,23 +42,23 @@ def test_operations_are_those_that_the_engine_counts(which: Shape, shift: bool) 
     assert [share_operations(which, share) for share in made.shares] == [counts.full, counts.cached]
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
-def test_without_losses_a_pass_takes_its_least_time(device: Device) -> None:
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_without_losses_a_pass_takes_its_least_time(gpu: Gpu) -> None:
     which = shapes()["llada-8b"].shape
     full, cached = even(512, 256, 2, 1).shares
-    times = Roofline(device, which, NOTHING_LOST)
-    floor_full, floor_cached = floors(device, which, 512, 256)
-    _, eight = floors(device, which, 512, 256, rows=8)
+    times = Roofline(gpu, which, NOTHING_LOST)
+    floor_full, floor_cached = floors(gpu, which, 512, 256)
+    _, eight = floors(gpu, which, 512, 256, rows=8)
     assert times.seconds([full]) == pytest.approx(floor_full.seconds, rel=1e-12)
     assert times.seconds([cached]) == pytest.approx(floor_cached.seconds, rel=1e-12)
     assert times.seconds([cached] * 8) == pytest.approx(eight.seconds, rel=1e-12)
-    lost = Roofline(device, which).seconds([cached] * 8)
+    lost = Roofline(gpu, which).seconds([cached] * 8)
     assert lost == pytest.approx(eight.seconds / 0.5 + 1e-3 + 8 * 3e-4)
 
 
 def test_an_update_that_reuses_its_logits_costs_its_decision_alone() -> None:
-    times = Roofline(DEVICES[0], shapes()["llada-8b"].shape)
-    assert times.seconds([Share(0, 0, 0)]) == Losses().per_row
+    times = Roofline(GPUS[0], shapes()["llada-8b"].shape)
+    assert times.seconds([PassShare(0, 0, 0)]) == Losses().per_row
 
 
 def test_weights_are_those_that_the_model_is_named_for() -> None:
@@ -73,28 +73,27 @@ def test_weights_are_those_that_the_model_is_named_for() -> None:
 
 @given(st.lists(shares, min_size=12, max_size=30), st.tuples(costs, costs, costs, costs, costs))
 def test_what_was_made_from_costs_is_fitted_by_them(
-    passes: list[tuple[Share, ...]], made_of: tuple[float, ...]
+    passes: list[tuple[PassShare, ...]], made_of: tuple[float, ...]
 ) -> None:
     true = Fitted(1e-3 + made_of[0], *made_of[1:])
     timed = [Timed(each, true.seconds(each)) for each in passes]
     fitted = Fitted.to(timed)
-    assert min(fitted.as_dict().values()) >= 0
+    assert min(asdict(fitted).values()) >= 0
     assert fitted.error < 1e-4
     for each in timed:
         assert fitted.seconds(each.shares) == pytest.approx(each.seconds, rel=1e-2)
-        assert Timed.from_dict(each.as_dict()) == each
 
 
 def test_noise_does_not_make_a_cost_negative() -> None:
     timed = [
-        Timed((Share(columns, 600 - columns, 1),), seconds)
+        Timed((PassShare(columns, 600 - columns, 1),), seconds)
         for columns, seconds in zip(
             range(100, 600, 50), [5, 4, 4, 3, 3, 2, 2, 2, 1, 1], strict=True
         )
     ]
     fitted = Fitted.to(timed)
-    assert min(fitted.as_dict().values()) >= 0
-    assert fitted.seconds((Share(100, 500, 1),)) > 0
+    assert min(asdict(fitted).values()) >= 0
+    assert fitted.seconds((PassShare(100, 500, 1),)) > 0
 
 
 def test_requests_alone_count_as_their_turns_together() -> None:
@@ -102,11 +101,11 @@ def test_requests_alone_count_as_their_turns_together() -> None:
     true = Fitted(2e-3, 1e-3, 3e-5, 6e-8, 2e-5)
     slow = [
         Timed(each, 1.3 * true.seconds(each))
-        for each in ((Share(columns, 500, 32),) * 4 for columns in range(32, 512, 64))
+        for each in ((PassShare(columns, 500, 32),) * 4 for columns in range(32, 512, 64))
     ]
     requests = [even(40 + 50 * size, 32 + 16 * size, 24, 6) for size in range(6)]
     alone = [(each, sum(true.seconds((share,)) for share in each.shares)) for each in requests]
-    row = (Share(64, 300, 64),)
+    row = (PassShare(64, 300, 64),)
     with_them, without = (Fitted.to(slow, also).seconds(row) for also in (alone, ()))
     assert abs(with_them / true.seconds(row) - 1) < 0.1
     assert without / true.seconds(row) - 1 > 0.15
@@ -114,4 +113,4 @@ def test_requests_alone_count_as_their_turns_together() -> None:
 
 def test_too_few_passes_are_refused() -> None:
     with pytest.raises(BadRequest, match="at least 5 timed passes, and here are 1"):
-        Fitted.to([Timed((Share(1, 1, 1),), 1.0)])
+        Fitted.to([Timed((PassShare(1, 1, 1),), 1.0)])

@@ -30,7 +30,7 @@ EXTRAS = (
 FORKING = """
 import json, os, sys
 import torch
-import archer.cli, archer.cli.running, archer.model
+import archer.cli, archer.cli.live_run, archer.model
 for line in sys.stdin:
     child = os.fork()
     if not child:

@@ -25,8 +25,6 @@ ROOMS = (
 )
 """Every room and every file beside them, in the order in which they build on each other."""
 NOT_YET = {
-    ("archer.bench.passes", "planning"),
-    ("archer.bench.serve", "planning"),
     ("archer.tune.result", "archer_studies"),
 }
 """Modules that still import a later room.  This only ever gets shorter."""
@@ -298,9 +296,8 @@ def test_offences_are_seen(tmp_path: Path, line: str) -> None:
     assert len(list(offences(path))) == 1
 
 
-SPEAK_OF_OPTIONS = ("cli", "integrations", "judge", "planning")
-"""The command line, the glue to the harness's own options, programs started with options, and `archer plan`,
-whose planning reads the command line's own spellings."""
+SPEAK_OF_OPTIONS = ("cli", "integrations", "judge")
+"""The command line, the glue to the harness's own options, and programs started with options."""
 STARTS_A_COMMAND = {"archer.bench.serve"}
 OPTION = re.compile(r"(^|[\s(`'\"])--[a-z{]")
 

@@ -43,7 +43,7 @@ from archer.runs.records import COUNTS, SampleLine
 from archer.runs.verdicts import Grader
 from archer.tasks import Data
 from archer.tasks.base import Sample, user
-from archer.terminal.run_progress import RunProgress
+from archer.terminal.meters import RunProgress
 from runs.toy import Quiet, Toy, results, toy_model, toy_request, untimed
 
 
@@ -470,7 +470,7 @@ def test_progress_tells_the_rows_of_each_worker() -> None:
     shown = RunProgress("toy", Console(file=StringIO()), said.append)
     shown.begun(20, Recorded({}, {}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("archer.terminal.run_progress.BETWEEN_LINES", 0.0)
+        patch.setattr("archer.terminal.meters.BETWEEN_LINES", 0.0)
         for worker in (1, 2, 2):
             shown.sampled(SampleLine(id=1, **RECORD), worker)
         assert "by worker: 1 2" in said[-1]

@@ -125,9 +125,15 @@ def test_every_study_is_listed_with_what_it_measures(capsys: Capture) -> None:
         (["study", "nope"], "There is no study 'nope'. The studies are main"),
         (["study", "raduis"], "There is no study 'raduis'. Did you mean 'radius'? The studies are"),
         (["study", "radius", "--task", "nope"], "There is no task 'nope'"),
-        (["reproduce", "--problems", "0"], "--problems takes a number above 0"),
-        (["study", "radius", "--workers", "0"], "--workers takes a number above 0, not 0"),
-        (["reproduce", "--workers", "0"], "--workers takes a number above 0, not 0"),
+        (
+            ["reproduce", "--problems", "0"],
+            "for --problems: give a whole number of at least 1, not 0",
+        ),
+        (
+            ["study", "radius", "--workers", "0"],
+            "for --workers: give a whole number above 0 and at most 512, not 0",
+        ),
+        (["reproduce", "--workers", "0"], "for --workers: give a whole number above 0"),
     ],
 )
 def test_bad_requests_are_refused(

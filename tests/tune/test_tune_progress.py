@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from archer.runs.folder import Recorded
-from archer.terminal.tune_progress import TuneProgress
+from archer.terminal.meters import TuneProgress
 from studies.tiny_workspace import made_arm
 
 NOTHING = Recorded({}, {})
@@ -19,7 +19,7 @@ SAMPLE, GRADE = _MADE.samples["a"], _MADE.grades["a"]
 def test_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     now = [0.0]
-    monkeypatch.setattr("archer.terminal.tune_progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("archer.terminal.meters.time.monotonic", lambda: now[0])
     with TuneProgress(Console(file=io.StringIO()), said.append) as progress:
         progress.round(0, 3, 10, 2)
         progress.begun(2, NOTHING)

@@ -9,8 +9,8 @@ from typing import Any
 
 from archer.cli import command, main
 from archer.cli.messages import complain
+from archer.cli.numbers import Whole
 from archer.cli.output import write_line
-from archer.cli.whole import Whole
 from archer.errors import BadRequest
 from pocket_training.export import export as exported
 from pocket_training.loop import train as trained

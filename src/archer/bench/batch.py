@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
+from archer.bench.facts import Result
 from archer.bench.repeating import interleaved, spread
 from archer.bench.subject import Subject, some_prompt
 from archer.engine.footprint import empty_store
 from archer.engine.loop import Loop
 from archer.methods.build import Method
+from archer.pages.tables import Field, Table, percent, table_of
 from archer.passes.memory import Memory
 
 
 @dataclass(frozen=True)
-class Run:
+class DecodedBatch:
     """One batch decoded to its end."""
 
     updates: int
@@ -32,7 +33,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Row:
+class BatchRow:
     """One batch size."""
 
     batch: int
@@ -45,20 +46,17 @@ class Row:
     kv_bytes: int
     """Keys and values kept: 2 x layers x B x KV x (P + G) x D numbers."""
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def batch(
     subject: Subject, method: Method, sizes: Sequence[int], prompt: int, repeats: int
-) -> list[Row]:
+) -> list[BatchRow]:
     """One row per batch size."""
     subjects = {size: partial(_run, subject, method, size, prompt) for size in sizes}
     runs = interleaved(subjects, repeats)
     seconds = {size: statistics.median(each.seconds for each in runs[size]) for size in runs}
     rates = {size: size * method.length / seconds[size] for size in runs}
     return [
-        Row(
+        BatchRow(
             batch=size,
             updates=made[0].updates,
             seconds=seconds[size],
@@ -71,7 +69,7 @@ def batch(
     ]
 
 
-def _run(subject: Subject, method: Method, size: int, prompt: int) -> Run:
+def _run(subject: Subject, method: Method, size: int, prompt: int) -> DecodedBatch:
     loop = Loop(subject.network, method.decoder, method.policy)
     state = method.decoder.start(some_prompt(subject, prompt, rows=size), method.length)
     canvas = method.decoder.canvas(state)
@@ -81,4 +79,17 @@ def _run(subject: Subject, method: Method, size: int, prompt: int) -> Run:
         updates += 1
         seconds += sum(call.seconds for call in step.calls) + step.control
         kv_bytes = step.memory.store.keys.nbytes + step.memory.store.values.nbytes
-    return Run(updates, seconds, kv_bytes)
+    return DecodedBatch(updates, seconds, kv_bytes)
+
+
+def table(result: Result) -> Table:
+    fields = (
+        Field("rows", "batch"),
+        Field("updates", "updates"),
+        Field("seconds", "seconds"),
+        Field("tokens/s", "tokens_per_second", 1),
+        Field("gain", "gain"),
+        Field("K/V MiB", lambda row: row["kv_bytes"] / (1 << 20), 1),
+        percent("spread", "spread"),
+    )
+    return table_of("Rows decoded together", result["rows"], fields)

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
 
+from archer.bench.facts import Result
 from archer.bench.repeating import spread
 from archer.bench.subject import Subject, some_prompt
 from archer.costs.counting import eta, speedup
 from archer.engine.loop import Loop
 from archer.errors import ArcherError
 from archer.methods.build import Method
+from archer.pages.tables import Field, Table, percent, table_of
 from archer.passes.work import Work, operations
 from archer.results.step import Kind, Step
 
@@ -32,7 +34,7 @@ WARM_UP = 8
 
 
 @dataclass
-class Run:
+class DecodedPrompts:
     """All prompts decoded once by one method, one at a time."""
 
     kinds: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
@@ -68,7 +70,7 @@ class Versus:
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodRow:
     """One method."""
 
     method: str
@@ -81,13 +83,10 @@ class Row:
     operations: int
     over: dict[str, Versus]
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def decode(
     subject: Subject, methods: Sequence[Method], prompt: int, prompts: int, repeats: int
-) -> list[Row]:
+) -> list[MethodRow]:
     """Every method on the same `prompts` random prompts of `prompt` ids each."""
     for method in methods:
         for _ in islice(_steps(subject, method, prompt, prompts), WARM_UP):
@@ -99,9 +98,9 @@ def decode(
 
 def _in_turn(
     subject: Subject, methods: Sequence[Method], prompt: int, prompts: int
-) -> dict[str, Run]:
+) -> dict[str, DecodedPrompts]:
     """One update of each method after the other, until all have ended."""
-    runs = {method.name: Run() for method in methods}
+    runs = {method.name: DecodedPrompts() for method in methods}
     going = {method.name: _steps(subject, method, prompt, prompts) for method in methods}
     for steps in zip_longest(*going.values()):
         for name, step in zip(going, steps, strict=True):
@@ -121,10 +120,12 @@ def _steps(subject: Subject, method: Method, prompt: int, prompts: int) -> Itera
             yield step
 
 
-def _row(subject: Subject, name: str, runs: dict[str, list[Run]], eta: float) -> Row:
+def _row(
+    subject: Subject, name: str, runs: dict[str, list[DecodedPrompts]], eta: float
+) -> MethodRow:
     own = runs[name][0]
     references = [each for each in REFERENCES if each in runs]
-    return Row(
+    return MethodRow(
         method=name,
         updates=own.updates,
         full=own.kinds[Kind.FULL],
@@ -137,7 +138,9 @@ def _row(subject: Subject, name: str, runs: dict[str, list[Run]], eta: float) ->
     )
 
 
-def _versus(subject: Subject, reference: list[Run], own: list[Run], eta: float) -> Versus:
+def _versus(
+    subject: Subject, reference: list[DecodedPrompts], own: list[DecodedPrompts], eta: float
+) -> Versus:
     shape = subject.network.shape
     base, made = reference[0], own[0]
     pairs = zip(reference, own, strict=True)
@@ -151,3 +154,26 @@ def _versus(subject: Subject, reference: list[Run], own: list[Run], eta: float) 
         predicted_eta=by_counts,
         error_eta=by_counts / measured - 1.0,
     )
+
+
+def table(result: Result) -> Table:
+    """Methods side by side, with what the cost model predicts by operations and by eta."""
+    fields = [
+        *(
+            Field(name, name)
+            for name in ("method", "updates", "full", "cached", "reused", "seconds")
+        ),
+        percent("spread", "spread"),
+    ]
+    rows = [dict(row) for row in result["rows"]]
+    for name in rows[0]["over"]:
+        for row in rows:
+            row |= {f"{name} {key}": value for key, value in row["over"][name].items()}
+        fields += [
+            Field(f"over {name}", f"{name} speedup"),
+            Field("predicted", f"{name} predicted"),
+            percent("error", f"{name} error"),
+            Field("by eta", f"{name} predicted_eta"),
+            percent("error", f"{name} error_eta"),
+        ]
+    return table_of("Whole trajectories", rows, fields)

@@ -5,6 +5,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
+from archer.bench.facts import Result
 from archer.errors import BadRequest
 from archer.judge.checks import FunctionCheck, Limits, Verdict
 from archer.judge.functions import FunctionRun
@@ -12,7 +13,15 @@ from archer.judge.judge import Judge
 from archer.judge.program_run import Bench
 from archer.judge.tiers import open_bench
 from archer.machine.description import describe
+from archer.pages.tables import Field, Table, table_of
 
+TITLES: Final = {
+    "first": "first answer",
+    "first_verdict": "first verdict",
+    "warm": "warm answer",
+    "warm_verdict": "warm verdict",
+    "warm_check": "warm check",
+}
 CHECK: Final = FunctionCheck("def add(a, b):\n    return a + b\n", "add", "assert add(1, 2) == 3\n")
 LIMITS: Final = Limits()
 WARM_UP: Final = 5
@@ -56,7 +65,7 @@ class Speed:
     def as_dict(self) -> dict[str, Any]:
         """Plain data for a result file."""
         facts = asdict(self)
-        return {**facts.pop("times"), **facts}
+        return {"bench": "judge", **facts.pop("times"), **facts}
 
 
 def measure(samples: int, programs: int) -> Speed:
@@ -133,3 +142,10 @@ def _must_pass(verdict: Verdict) -> None:
     if verdict.outcome != "pass":
         found = f"{verdict.outcome}: {verdict.reason}"
         raise BadRequest(f"The judge cannot be measured here: an honest program got {found}.")
+
+
+def table(result: Result) -> Table:
+    rows = [{"title": title, **result[name]} for name, title in TITLES.items()]
+    heads = {"title": "ms", "best": "best", "median": "median", "ninth_decile": "90 %"}
+    rate = f"All cores together judge {result['per_second']:.1f} programs a second."
+    return table_of("Judging", rows, [Field(head, key) for key, head in heads.items()], (rate,))

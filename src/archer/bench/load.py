@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 
+from archer.bench.facts import Result
 from archer.errors import ArcherError, BadRequest
 from archer.loading.source import Source
 from archer.machine.description import describe_torch
+from archer.pages.tables import Field, Table, table_of
 
 CHILD = "import sys; from archer.bench.load import child; child(*sys.argv[1:])"
 PROMPT = 32
@@ -116,3 +118,20 @@ def _peak() -> int:
     """Highest resident memory of this process so far, in bytes; the system tells KiB, macOS bytes."""
     highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return highest if sys.platform == "darwin" else highest * 1024
+
+
+def table(result: Result) -> Table:
+    sizes = {
+        "weights MiB": "weight_bytes",
+        "before MiB": "before_bytes",
+        "peak MiB": "peak_bytes",
+        "after updates MiB": "decoded_peak_bytes",
+    }
+    row = {head: result[name] / (1 << 20) for head, name in sizes.items()}
+    fields = (
+        Field("seconds", "seconds", 1),
+        *(Field(head, head, 0) for head in sizes),
+        Field("peak / weights", "peak_over_weights", 3),
+        Field("without before", "peak_over_weights_net", 3),
+    )
+    return table_of("Loading", [{**result, **row}], fields)

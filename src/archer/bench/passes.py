@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
@@ -15,16 +16,20 @@ from typing import Any
 
 import torch
 
-from archer.costs.pass_times import Timed
-from archer.costs.workload import Share
+from archer.bench.facts import Result
+from archer.costs.pass_times import Fitted, Timed
+from archer.costs.recording import timed_of
+from archer.costs.workload import PassShare
 from archer.engine.engine import Engine
 from archer.engine.handle import Listener
 from archer.methods.build import build
 from archer.model import Model
-from archer.planning.ways import UNBOUNDED
+from archer.pages.tables import Field, Table, table_of
 from archer.request import Request
 from archer.results.step import Step
 
+UNBOUNDED = sys.maxsize
+"""Columns of a pass that are never reached."""
 FULL, CACHED, MASKS = "saber", "saber+archer:inf", "llada-confidence"
 """A full pass at every update; a cached one from the second update on; a full one that scores masks alone."""
 
@@ -59,12 +64,12 @@ class Mixes:
 class _Shares(Listener):
     """What the rows of a turn computed."""
 
-    seen: list[Share] = field(default_factory=list)
+    seen: list[PassShare] = field(default_factory=list)
 
     def stepped(self, step: Step[Any]) -> None:
         (call,) = step.calls
         keys = step.canvas.columns if call.fed else 0
-        self.seen.append(Share(call.fed, keys, step.work.scored))
+        self.seen.append(PassShare(call.fed, keys, step.work.scored))
 
 
 def passes(model: Model, mixes: Mixes) -> list[Timed]:
@@ -86,7 +91,7 @@ def _timed(model: Model, requests: Sequence[Request], repeats: int) -> list[Time
         engine.enqueue(request, listener=listener)
     clock = process_time if _on_one_thread(model) else perf_counter
     engine.turn()
-    taken: dict[tuple[Share, ...], list[float]] = {}
+    taken: dict[tuple[PassShare, ...], list[float]] = {}
     for _ in range(repeats):
         listener.seen.clear()
         started = clock()
@@ -101,3 +106,36 @@ def _on_one_thread(model: Model) -> bool:
     """Then time is what this process computes, whatever else the machine does."""
     threads = model.threads or torch.get_num_threads()
     return model.network.device.type == "cpu" and threads == 1
+
+
+def tables(result: Result) -> list[Table]:
+    """Turns by the number of their rows, and what was fitted to them."""
+    timed = timed_of(result, "the result")
+    fitted = Fitted(**result["fitted"])
+    rows = []
+    for count in sorted({len(each.shares) for each in timed}):
+        same = [each for each in timed if len(each.shares) == count]
+        shares = [share for each in same for share in each.shares]
+        seconds = statistics.mean(each.seconds for each in same)
+        guessed = statistics.mean(fitted.seconds(each.shares) for each in same)
+        rows.append(
+            {
+                "rows": count,
+                "turns": len(same),
+                "columns": sum(share.columns for share in shares) // len(same),
+                "keys": sum(share.keys for share in shares) // len(same),
+                "ms": 1e3 * seconds,
+                "fitted ms": 1e3 * guessed,
+                "error (%)": 100 * (guessed / seconds - 1),
+            }
+        )
+    costs = [
+        {"cost": name.replace("_", " "), "microseconds": 1e6 * seconds}
+        for name, seconds in result["fitted"].items()
+        if name != "error"
+    ]
+    off = f"The median turn is off by {100 * fitted.error:.1f} %."
+    return [
+        table_of("Turns of the engine", rows, [Field(name, name) for name in rows[0]]),
+        table_of("Fitted", costs, [Field(name, name, 3) for name in costs[0]], (off,)),
+    ]

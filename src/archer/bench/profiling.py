@@ -10,15 +10,17 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from torch.autograd.profiler import profile
 
+from archer.bench.facts import Result
 from archer.bench.step import NEVER
 from archer.bench.step_variants import StepVariants
 from archer.bench.subject import Subject
 from archer.errors import BadRequest
+from archer.pages.tables import Field, Table, percent, table_of
 
 OUTSIDE = "outside operations"
 OTHER = "other operations"
@@ -57,9 +59,6 @@ class Shares:
     total_ms: float
     kinds_ms: dict[str, float]
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def shares(subject: Subject, prompt: int, response: int, repeats: int) -> list[Shares]:
     """A full and a cached step, each measured `repeats` times after one that is not."""
@@ -84,3 +83,19 @@ def shares(subject: Subject, prompt: int, response: int, repeats: int) -> list[S
         longest_first = sorted(spent.items(), key=lambda kind: -kind[1])
         found.append(Shares(name, total, dict(longest_first)))
     return found
+
+
+def table(result: Result) -> Table:
+    """Time by kind of work, of a full and of a cached step."""
+    steps = result["rows"]
+    rows: list[dict[str, Any]] = []
+    for kind in dict.fromkeys(kind for step in steps for kind in step["kinds_ms"]):
+        row: dict[str, Any] = {"work": kind}
+        for step in steps:
+            spent = step["kinds_ms"].get(kind, 0.0)
+            row |= {step["step"]: spent, f"{step['step']} share": spent / step["total_ms"]}
+        rows.append(row)
+    fields = [Field("work", "work")]
+    for name in (step["step"] for step in steps):
+        fields += [Field(f"{name} ms", name, 1), percent("share", f"{name} share")]
+    return table_of("Where the time of an update goes", rows, fields)

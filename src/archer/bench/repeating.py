@@ -11,8 +11,6 @@ from itertools import count
 from time import perf_counter
 from typing import TypeVar
 
-from archer.errors import BadRequest
-
 Name = TypeVar("Name", bound=Hashable)
 Sample = TypeVar("Sample")
 
@@ -42,21 +40,3 @@ def spread(values: Sequence[float]) -> float:
         return 0.0
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return (high - low) / middle if middle else 0.0
-
-
-def check_counts(**counts: int) -> None:
-    """Refuse options, by their names, that count to less than one."""
-    for option, number in counts.items():
-        if number < 1:
-            raise BadRequest(f"{option} must be a whole number of at least 1, not {number}.")
-
-
-def whole_numbers(spelled: str, option: str) -> tuple[int, ...]:
-    """ "128,512" -> (128, 512); refuses anything but whole numbers above 0."""
-    parts = [part.strip() for part in spelled.split(",")]
-    if not all(part.isascii() and part.isdecimal() and int(part) > 0 for part in parts):
-        raise BadRequest(
-            f"{option} takes whole numbers above 0 with commas between them, as in 128,512, "
-            f"not {spelled!r}."
-        )
-    return tuple(map(int, parts))

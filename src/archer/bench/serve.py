@@ -25,15 +25,19 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import IO, Any
 
+from archer.bench.facts import Result
 from archer.bench.passes import Mixes, passes
-from archer.bench.traffic import PATIENCE, Load, percentile
+from archer.bench.traffic import Load
 from archer.costs.pass_times import Timed
-from archer.costs.workload import Trajectory, recorded
+from archer.costs.percentiles import PATIENCE, percentile
+from archer.costs.recording import MeasuredLoad, Recording, clients_named, plain
+from archer.costs.workload import Workload, recorded
 from archer.engine.budget import measured_budget
 from archer.engine.stream import Stream
 from archer.errors import ArcherError
 from archer.model import Model
-from archer.planning.recording import Recording, Run, clients_named
+from archer.pages.figures import Labels, Series, lines
+from archer.pages.tables import Field, Table, table_of
 from archer.request import Request
 
 ROUTE = "/v1/completions"
@@ -50,7 +54,7 @@ WATCHED = "archer"
 
 
 @dataclass(frozen=True)
-class Row:
+class ServedLoad:
     """Requests answered under one load; `over_alone` is the throughput over one at a time."""
 
     load: str
@@ -65,7 +69,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Found:
+class ServeResult:
     """All that was measured."""
 
     start_seconds: float
@@ -78,7 +82,7 @@ class Found:
     """CPU of one provisional event."""
     cancel_seconds: float
     """From hanging up to a free slot."""
-    rows: Sequence[Row]
+    rows: Sequence[ServedLoad]
     recording: Recording
     """All that a simulation of the same needs."""
 
@@ -87,12 +91,12 @@ class Found:
         return {
             **{name: getattr(self, name) for name in names},
             "rows": [asdict(row) for row in self.rows],
-            "recording": self.recording.as_dict(),
+            "recording": plain(self.recording),
         }
 
 
 @dataclass(frozen=True)
-class Plan:
+class ServeLoads:
     """How much is asked."""
 
     load: Load
@@ -106,7 +110,9 @@ class Plan:
     """Turns that are timed before each load, for the recording."""
 
 
-def serve_bench(model: Model, source: str, plan: Plan, options: Sequence[str] = ()) -> Found:
+def serve_bench(
+    model: Model, source: str, plan: ServeLoads, options: Sequence[str] = ()
+) -> ServeResult:
     """`source` is what `archer serve --model` is given; `model` the same, loaded here."""
     requests = plan.load.draw(model)
     bodies = [_body(request) for request in requests]
@@ -116,12 +122,14 @@ def serve_bench(model: Model, source: str, plan: Plan, options: Sequence[str] = 
         rate = len(alone) / sum(alone)
         event = _event_cpu(server, bodies)
         asked = [
-            (Run(clients_named(count), clients=count, seconds=plan.seconds), _closed)
+            (MeasuredLoad(clients_named(count), clients=count, seconds=plan.seconds), _closed)
             for count in plan.clients
         ]
         for load in plan.loads:
             arrivals = tuple(each.at for each in plan.load.arrivals(requests, load * rate))
-            asked.append((Run(f"arrivals {load:g}", arrivals, seconds=plan.seconds), _open))
+            asked.append(
+                (MeasuredLoad(f"arrivals {load:g}", arrivals, seconds=plan.seconds), _open)
+            )
         rows, runs = [], []
         for number, (run, way) in enumerate(asked):
             timed += passes(model, replace(plan.mixes, seed=plan.mixes.seed + number))
@@ -130,7 +138,9 @@ def serve_bench(model: Model, source: str, plan: Plan, options: Sequence[str] = 
             runs.append(ran)
         cancel = statistics.median(_left(server, bodies[0]) for _ in range(5))
     recording = Recording(budget, tuple(timed), tuple(trajectories), tuple(alone), tuple(runs))
-    return Found(started, direct, serial, serial / direct - 1, 1e3 * event, cancel, rows, recording)
+    return ServeResult(
+        started, direct, serial, serial / direct - 1, 1e3 * event, cancel, rows, recording
+    )
 
 
 class _Server:
@@ -228,12 +238,12 @@ def _body(request: Request) -> dict[str, Any]:
 Seconds = float
 Ran = tuple[list[tuple[int, Seconds]], Seconds]
 """Which requests were answered after how long, and how long it took in all."""
-Asking = Callable[[Run, _Server, Sequence[Mapping[str, Any]]], Ran]
+Asking = Callable[[MeasuredLoad, _Server, Sequence[Mapping[str, Any]]], Ran]
 
 
 def _in_turn(
     model: Model, requests: Sequence[Request], bodies: Sequence[dict[str, Any]], server: _Server
-) -> tuple[list[Seconds], list[Trajectory], Seconds, Seconds]:
+) -> tuple[list[Seconds], list[Workload], Seconds, Seconds]:
     """Each request by the server and by the loop: seconds alone, what it did, CPU of loop and server.
 
     The server ends a request once its visible text is final; the loop makes as many updates and no more.
@@ -276,7 +286,7 @@ def _event_cpu(server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Seconds:
     return max(0.0, watched - plain) / max(1, events)
 
 
-def _closed(run: Run, server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran:
+def _closed(run: MeasuredLoad, server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran:
     began = time.monotonic()
 
     def ask(number: int) -> tuple[int, Seconds] | None:
@@ -291,7 +301,7 @@ def _closed(run: Run, server: _Server, bodies: Sequence[Mapping[str, Any]]) -> R
     return done, time.monotonic() - began
 
 
-def _open(run: Run, server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran:
+def _open(run: MeasuredLoad, server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran:
     began = time.monotonic()
 
     def ask(number: int) -> tuple[int, Seconds]:
@@ -310,13 +320,13 @@ def _open(run: Run, server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Ran
 
 
 def _measured(
-    run: Run,
+    run: MeasuredLoad,
     asking: Asking,
     server: _Server,
     bodies: Sequence[Mapping[str, Any]],
     alone: Sequence[Seconds],
     rate: float,
-) -> tuple[Row, Run]:
+) -> tuple[ServedLoad, MeasuredLoad]:
     before = server.cpu
     done, whole = asking(run, server, bodies)
     spent = server.cpu - before
@@ -327,7 +337,7 @@ def _measured(
         )
     waits = [seconds for _, seconds in done]
     well = sum(seconds <= PATIENCE * alone[number] for number, seconds in done)
-    row = Row(
+    row = ServedLoad(
         load=run.load,
         requests=len(done),
         p50=percentile(waits, 50),
@@ -358,3 +368,43 @@ def _wait_for(true: Callable[[], bool], otherwise: str) -> None:
         if time.monotonic() > last:
             raise ArcherError(f"{otherwise} within {LEFT_SECONDS:g} s.")
         time.sleep(0.001)
+
+
+def tables(result: Result) -> list[Table]:
+    """Every load, and what serving adds to decoding."""
+    heads = {
+        "load": "load",
+        "requests": "requests",
+        "p50": "p50 s",
+        "p99": "p99 s",
+        "throughput": "per s",
+        "goodput": "in time per s",
+        "over_alone": "over alone",
+        "cpu": "CPU s",
+    }
+    costs = {
+        "start to ready": f"{result['start_seconds']:.1f} s",
+        "CPU per request by the loop": f"{result['direct_cpu']:.3f} s",
+        "CPU per request served": f"{result['server_cpu']:.3f} s ({100 * result['overhead']:+.1f} %)",
+        "CPU of a provisional event": f"{result['event_ms']:.2f} ms",
+        "from hanging up to a free slot": f"{result['cancel_seconds']:.2f} s",
+    }
+    fields = [Field(head, name) for name, head in heads.items()]
+    rows = [{"what": what, "measured": measured} for what, measured in costs.items()]
+    return [
+        table_of("A server under load", result["rows"], fields),
+        table_of(
+            "What serving costs", rows, [Field("what", "what"), Field("measured", "measured")]
+        ),
+    ]
+
+
+def latency_figure(result: Result) -> str:
+    """Latency by load, as an SVG."""
+    rows = result["rows"]
+    names = [row["load"] for row in rows]
+    series = [
+        Series("half are answered within", names, [row["p50"] for row in rows]),
+        Series("99 of 100 are answered within", names, [row["p99"] for row in rows]),
+    ]
+    return lines(series, Labels("Latency by load", "load", "seconds")).svg

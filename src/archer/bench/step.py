@@ -10,17 +10,19 @@ costs the same.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
 
+from archer.bench.facts import Result
 from archer.bench.repeating import interleaved, spread
-from archer.bench.step_variants import Sample, StepVariants
+from archer.bench.step_variants import StepSample, StepVariants
 from archer.bench.subject import Subject
 from archer.bench.transformers_pass import library_twin
 from archer.costs.counting import Counts, count_passes
-from archer.passes.work import operations
+from archer.costs.shapes import shapes
+from archer.pages.tables import Field, Table, Value, percent, table_of
+from archer.passes.work import Work, operations
 
 PAPER = {128: 1.30, 256: 1.59, 512: 2.07, 1024: 3.15, 2048: 4.62}
 """Speedup of a cached step that the paper measured on LLaDA-8B with a response of 256, by prompt length."""
@@ -42,6 +44,8 @@ class Figures:
     limit: float
     fraction: float
     limit_naive: float
+    paper: float | None = None
+    """The speedup that the paper measured."""
 
     @classmethod
     def of(cls, layers: int, seconds: Sequence[float], counts: Counts) -> Figures:
@@ -74,12 +78,11 @@ class Library:
     gain_response: float
 
 
-@dataclass(frozen=True)
-class Row:
-    """One prompt length."""
+@dataclass(frozen=True, kw_only=True)
+class StepRow(Figures):
+    """One prompt length, at the layers that were run."""
 
     prompt: int
-    figures: Figures
     spread: dict[str, float]
     control: float
     """Median share of decoder, policy and loop in the cached step."""
@@ -94,24 +97,8 @@ class Row:
     whole: Figures | None
     """Extrapolated to the depth of the model; None without a layer between the first, or dense, ones and the
     last."""
-    paper: float | None
     rounds: int
     """How often each step was made."""
-
-    def as_dict(self) -> dict[str, Any]:
-        whole = None if self.whole is None else asdict(self.whole) | {"paper": self.paper}
-        return {
-            "prompt": self.prompt,
-            **asdict(self.figures),
-            "spread": self.spread,
-            "control": self.control,
-            "head": self.head,
-            "naive_gain": self.naive_gain,
-            "naive_gain_layers": self.naive_gain_layers,
-            "library": None if self.library is None else asdict(self.library),
-            "whole": whole,
-            "rounds": self.rounds,
-        }
 
 
 def measure(
@@ -122,11 +109,11 @@ def measure(
     *,
     library: bool = False,
     seconds: float = 0.0,
-) -> Iterator[Row]:
+) -> Iterator[StepRow]:
     """One row per prompt length, as soon as it is measured: `repeats` rounds, and more for `seconds`."""
     for prompt in prompts:
         alternatives = StepVariants.at(subject, prompt, response)
-        subjects: dict[str, Callable[[], Sample]] = {
+        subjects: dict[str, Callable[[], StepSample]] = {
             "full": alternatives.refreshing(1),
             "cached": alternatives.refreshing(NEVER),
             "naive": alternatives.naive_step,
@@ -138,7 +125,9 @@ def measure(
         yield _row(subject, prompt, response, interleaved(subjects, repeats, seconds))
 
 
-def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[Sample]]) -> Row:
+def _row(
+    subject: Subject, prompt: int, response: int, samples: dict[str, list[StepSample]]
+) -> StepRow:
     shape = subject.network.shape
     seconds = {name: [each.seconds for each in taken] for name, taken in samples.items()}
     layers = {
@@ -148,10 +137,9 @@ def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[S
     full, cached = (operations(samples[name][0].work, shape) for name in ("full", "cached"))
     counted = count_passes(shape, prompt, response)
     counts = replace(counted, full=full, cached=cached)
-    setting = (subject.name, response)
-    return Row(
+    return StepRow(
+        **asdict(Figures.of(shape.layers, [run[name] for name in STEPS], counts)),
         prompt=prompt,
-        figures=Figures.of(shape.layers, [run[name] for name in STEPS], counts),
         spread={name: spread(values) for name, values in seconds.items()},
         control=statistics.median(each.control for each in samples["cached"]),
         head=statistics.median(each.parts.head / each.seconds for each in samples["cached"]),
@@ -159,13 +147,12 @@ def _row(subject: Subject, prompt: int, response: int, samples: dict[str, list[S
         naive_gain_layers=layers["naive"] / layers["cached"],
         library=_library(samples) if "all" in samples else None,
         whole=_whole(subject, prompt, response, samples),
-        paper=PAPER.get(prompt) if setting == PAPER_SETTING else None,
         rounds=len(samples["full"]),
     )
 
 
 def _whole(
-    subject: Subject, prompt: int, response: int, samples: dict[str, list[Sample]]
+    subject: Subject, prompt: int, response: int, samples: dict[str, list[StepSample]]
 ) -> Figures | None:
     shape, depth = subject.network.shape, subject.depth
     dense = 0 if shape.experts is None else shape.dense_layers
@@ -176,10 +163,11 @@ def _whole(
     ]
     whole = replace(shape, layers=depth)
     counts = count_passes(whole, prompt, response)
-    return Figures.of(depth, seconds, counts)
+    paper = PAPER.get(prompt) if (subject.name, response) == PAPER_SETTING else None
+    return replace(Figures.of(depth, seconds, counts), paper=paper)
 
 
-def _library(samples: dict[str, list[Sample]]) -> Library:
+def _library(samples: dict[str, list[StepSample]]) -> Library:
     ours = statistics.median(each.parts.total for each in samples["full"])
     theirs = {
         name: statistics.median(each.seconds for each in samples[name])
@@ -191,4 +179,95 @@ def _library(samples: dict[str, list[Sample]]) -> Library:
         response_ms=1e3 * theirs["response"],
         gain_all=theirs["all"] / ours,
         gain_response=theirs["response"] / ours,
+    )
+
+
+def tables(result: Result) -> list[Table]:
+    """At the layers that were run, at full depth, and beside the transformers library."""
+    made = (table(result), whole_table(result), library_table(result))
+    return [each for each in made if each.rows]
+
+
+def table(result: Result) -> Table:
+    """The layers that were run."""
+    fields = (
+        Field("prompt", "prompt"),
+        *(Field(f"{name} ms", f"{name}_ms", 1) for name in STEPS),
+        Field("speedup", "speedup"),
+        Field("limit", "limit"),
+        Field("fraction", lambda row: fraction(row["fraction"], row["spread"])),
+        Field("limit, naive", "limit_naive"),
+        Field("naive / cached", "naive_gain", 3),
+        Field("layers alone", "naive_gain_layers", 3),
+        percent("head", "head"),
+        percent("control", "control"),
+        Field("spread (%)", lambda row: 100 * max(row["spread"].values()), 1),
+    )
+    rows = result["rows"]
+    return table_of("Steps", rows, fields, noise(row["fraction"] for row in rows))
+
+
+def whole_table(result: Result) -> Table:
+    """The same extrapolated to full depth, beside the paper."""
+    rows = [{"prompt": row["prompt"], **row["whole"]} for row in result["rows"] if row["whole"]]
+    fields = (
+        Field("prompt", "prompt"),
+        Field("full ms", "full_ms", 0),
+        Field("cached ms", "cached_ms", 0),
+        Field("speedup", lambda row: Value(row["speedup"], paper=row["paper"])),
+        Field("limit", "limit"),
+        Field("fraction", "fraction"),
+    )
+    title = f"Extrapolated to {rows[0]['layers']} layers" if rows else ""
+    return table_of(title, rows, fields, noise(row["fraction"] for row in rows))
+
+
+def library_table(result: Result) -> Table:
+    """Full passes of the transformers library, where they were timed; gains as measured and by count."""
+    rows = [
+        {"prompt": row["prompt"], **row["library"], **counted_gains(result, row["prompt"])}
+        for row in result["rows"]
+        if row["library"]
+    ]
+    fields = (
+        Field("prompt", "prompt"),
+        Field("ours ms", "ours_ms", 1),
+        Field("all rows ms", "all_ms", 1),
+        Field("gain", "gain_all"),
+        Field("counted", "counted_all"),
+        Field("response rows ms", "response_ms", 1),
+        Field("gain", "gain_response"),
+        Field("counted", "counted_response"),
+    )
+    return table_of("A full pass of the transformers library, without the update", rows, fields)
+
+
+def counted_gains(result: Result, prompt: int) -> dict[str, float | None]:
+    """Of our full pass over one with the head on every row, and on the response's; of published shapes."""
+    if (known := shapes().get(result["shape"])) is None:
+        return {"counted_all": None, "counted_response": None}
+    shape = replace(known.shape, layers=result["layers"])
+    counts = count_passes(shape, prompt, result["response"])
+    unread = operations(Work(scored=prompt), shape)
+    return {
+        "counted_all": counts.naive / counts.full,
+        "counted_response": (counts.naive - unread) / counts.full,
+    }
+
+
+def fraction(reached: float, spread: Mapping[str, float]) -> Value:
+    """Of the limit; the interval is what both times would make if off by half their middle half's width."""
+    full, cached = spread["full"] / 2, spread["cached"] / 2
+    low = reached * (1 - full) / (1 + cached)
+    return Value(reached, low, reached * (1 + full) / max(1 - cached, 1e-9))
+
+
+def noise(fractions: Iterable[float]) -> tuple[str, ...]:
+    """What to make of fractions above 1; nothing where there are none."""
+    beyond = [each for each in fractions if each > 1]
+    if not beyond:
+        return ()
+    return (
+        f"A fraction above 1 (here up to {max(beyond):.2f}) does not mean that less was computed: times are "
+        "noisy, and the limit assumes that every operation is equally fast.",
     )

@@ -29,7 +29,7 @@ from archer.policies.prompt_cache import Age
 
 
 @dataclass(frozen=True)
-class Sample:
+class StepSample:
     """One measured step."""
 
     seconds: float
@@ -81,17 +81,17 @@ class StepVariants:
         """Long[P + G]"""
         return _tokens(self.state, self.network.device)
 
-    def refreshing(self, every: int) -> Callable[[], Sample]:
+    def refreshing(self, every: int) -> Callable[[], StepSample]:
         """The step of an engine that refreshes the prompt at every `every`-th pass."""
         return partial(self._step, Loop(self.network, Saber(), Age(every)))
 
-    def _step(self, loop: Loop[SaberState]) -> Sample:
+    def _step(self, loop: Loop[SaberState]) -> StepSample:
         step = next(loop.steps(self.state, self.memory))
         seconds = sum(call.seconds for call in step.calls) + step.control
-        return Sample(seconds, self.network.take(), step.work)
+        return StepSample(seconds, self.network.take(), step.work)
 
     @torch.inference_mode()
-    def naive_step(self) -> Sample:
+    def naive_step(self) -> StepSample:
         """The same update from the naive cached pass."""
         clock = Clock(self.network.device)
         start = clock.mark()
@@ -103,10 +103,10 @@ class StepVariants:
         rows = [RowLogits(values, tuple(range(self.state.length)))]
         Saber().step(self.state, Logits(rows, self.state.length, self.state.prompt.mask))
         end = clock.mark()
-        return Sample(clock.seconds(start, end), self.network.take(), work)
+        return StepSample(clock.seconds(start, end), self.network.take(), work)
 
     @torch.inference_mode()
-    def library_step(self, twin: Any, keep: int) -> Sample:
+    def library_step(self, twin: Any, keep: int) -> StepSample:
         """A full pass of the transformers library, without any update."""
         clock = Clock(self.network.device)
         start = clock.mark()
@@ -115,7 +115,7 @@ class StepVariants:
         )
         end = clock.mark()
         logits[0, 0].item()
-        return Sample(clock.seconds(start, end), Parts(0.0, (), 0.0), Work())
+        return StepSample(clock.seconds(start, end), Parts(0.0, (), 0.0), Work())
 
 
 def _tokens(state: SaberState, device: torch.device) -> Tensor:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.bench.repeating import check_counts
 from archer.bench.weights import filled
 from archer.costs.shapes import published, shapes
 from archer.decoders.saber import Saber, SaberState
@@ -37,21 +36,20 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Room:
+class SequenceSize:
     """Columns that will be needed."""
 
     prompt: int
     response: int
 
     def check(self, shape: Shape) -> None:
-        check_counts(prompt=self.prompt, response=self.response)
         Window(shape.max_positions, trained=None).check(self.prompt, self.response)
 
 
 def open_subject(
     name: str,
     layers: int | None,
-    room: Room,
+    room: SequenceSize,
     *,
     device: str | None = None,
     dtype: str | None = None,
@@ -60,8 +58,6 @@ def open_subject(
 
     `layers` keeps the first ones; without it a large shape gets two and a model all it has.
     """
-    if layers is not None:
-        check_counts(layers=layers)
     if name in shapes():
         room.check(published(name).shape)
         return _drawn(name, layers or published(name).layers, device, dtype)

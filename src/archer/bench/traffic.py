@@ -10,21 +10,22 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from time import process_time
-from typing import Any
 
+from archer.bench.facts import Result
+from archer.costs.percentiles import PATIENCE, percentile
 from archer.engine.engine import Engine
 from archer.engine.handle import Handle
 from archer.engine.stream import Stream
 from archer.methods.build import build
 from archer.model import Model
+from archer.pages.tables import Field, Table, table_of
 from archer.request import Request
 
 TOGETHER = 8
 """Rows of a fixed batch at the most."""
-PATIENCE = 3.0
-"""A request is served well when it ends within so many times the time it takes alone."""
+ALL_AT_ONCE = "all at once"
 SMALL_PROMPT, SMALL_LENGTH = 160, 32
 """A request is small when it is no larger than this."""
 
@@ -162,12 +163,12 @@ WAYS: dict[str, Way] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class TrafficRow:
     """One way to serve, at one load."""
 
     way: str
-    load: float
-    """Of what one at a time can serve; infinite when all come at once."""
+    load: float | str
+    """Of what one at a time can serve; or all at once."""
     mean: float
     p50: float
     p99: float
@@ -179,19 +180,15 @@ class Row:
     cpu: float
     """Seconds of computing per request."""
 
-    def as_dict(self) -> dict[str, Any]:
-        plain = asdict(self)
-        return plain | {"load": "all at once" if self.load == float("inf") else self.load}
-
 
 def traffic(
     model: Model, load: Load, loads: Sequence[float], repeats: int, budget: int | None = None
-) -> list[Row]:
+) -> list[TrafficRow]:
     """Every way at every load, in turn; medians over the repetitions."""
     requests = load.draw(model)
     alone = [_seconds_alone(model, request) for request in requests]
     rate = 1.0 / statistics.mean(alone)
-    rows: dict[tuple[str, float], list[Row]] = {}
+    rows: dict[tuple[str, float], list[TrafficRow]] = {}
     for _ in range(repeats):
         for each in loads:
             arrivals = load.arrivals(requests, each * rate)
@@ -218,14 +215,14 @@ def _row(
     ended: Ended,
     alone: Sequence[float],
     computed: float,
-) -> Row:
+) -> TrafficRow:
     waits = [end - arrival.at for end, arrival in zip(ended, arrivals, strict=True)]
     small = [wait for wait, arrival in zip(waits, arrivals, strict=True) if arrival.small]
     well = sum(wait <= PATIENCE * own for wait, own in zip(waits, alone, strict=True))
     whole = max(ended) - arrivals[0].at
-    return Row(
+    return TrafficRow(
         way=name,
-        load=load,
+        load=ALL_AT_ONCE if load == float("inf") else load,
         mean=statistics.mean(waits),
         p50=percentile(waits, 50),
         p99=percentile(waits, 99),
@@ -236,16 +233,72 @@ def _row(
     )
 
 
-def percentile(values: Sequence[float], percent: int) -> float:
-    """By linear interpolation between the sorted values."""
-    if len(values) == 1:
-        return values[0]
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
-
-
-def _median(rows: Sequence[Row]) -> Row:
+def _median(rows: Sequence[TrafficRow]) -> TrafficRow:
     numbers = {
         name: statistics.median(getattr(row, name) for row in rows)
         for name in ("mean", "p50", "p99", "p99_small", "goodput", "throughput", "cpu")
     }
-    return Row(way=rows[0].way, load=rows[0].load, **numbers)
+    return TrafficRow(way=rows[0].way, load=rows[0].load, **numbers)
+
+
+def tables(result: Result) -> list[Table]:
+    """Every way at every load, and what the engine was to reach beside one at a time."""
+    heads = {
+        "mean": "mean s",
+        "p50": "p50 s",
+        "p99": "p99 s",
+        "p99_small": "p99 s, small",
+        "goodput": "goodput /s",
+        "throughput": "served /s",
+        "cpu": "CPU s each",
+    }
+    fields = [Field("way", "way"), Field("load", lambda row: str(row["load"]))]
+    fields += [Field(head, name) for name, head in heads.items()]
+    return [table_of("Requests that arrive one by one", result["rows"], fields), aims(result)]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A figure of one way to serve as a ratio to one at a time, and what it should be."""
+
+    name: str
+    way: str
+    load: float | str
+    key: str
+    bound: float
+    at_least: bool = False
+
+    def measured(self, result: Result) -> float | None:
+        """None where it was not measured at this load."""
+        ways = {row["way"]: row for row in result["rows"] if row["load"] == self.load}
+        return ways[self.way][self.key] / ways["one at a time"][self.key] if ways else None
+
+    def reached(self, result: Result) -> bool:
+        ratio = self.measured(result)
+        return ratio is not None and (ratio >= self.bound if self.at_least else ratio <= self.bound)
+
+
+AIMS = (
+    Aim("p99 of small requests", "engine", 0.8, "p99_small", 1 / 3),
+    Aim("served /s", "engine", ALL_AT_ONCE, "throughput", 1.15, at_least=True),
+    Aim("CPU without company", "engine, one at a time", 0.8, "cpu", 1.03),
+    Aim("CPU without company", "engine, one at a time", ALL_AT_ONCE, "cpu", 1.03),
+)
+
+
+def aims(result: Result) -> Table:
+    """What the engine was to reach beside one at a time, and what it did."""
+    rows = [
+        {
+            "aim": aim.name,
+            "load": str(aim.load),
+            "bound": f"{'at least' if aim.at_least else 'at most'} {aim.bound:.2f}",
+            "measured": aim.measured(result),
+            "so": "reached" if aim.reached(result) else "missed",
+        }
+        for aim in AIMS
+        if aim.measured(result) is not None
+    ]
+    heads = {"aim": "engine over one at a time", "load": "load", "bound": "aim"}
+    heads |= {"measured": "measured", "so": "so"}
+    return table_of("Aims", rows, [Field(head, key) for key, head in heads.items()])

@@ -193,32 +193,31 @@ def cached_equals_full(model: Model) -> Finding:
 def steps(plan: SelftestPlan) -> Finding:
     """A full and a cached step at the shape of a large layer, beside what counting allows."""
     from archer.bench.step import measure
-    from archer.bench.subject import Room, open_subject
-    from archer.costs.roofline import DEVICES, floors, named
+    from archer.bench.subject import SequenceSize, open_subject
+    from archer.costs.roofline import GPUS, floors, named
     from archer.machine.description import device_name
 
-    room = Room(STEP_PROMPT, STEP_RESPONSE)
+    room = SequenceSize(STEP_PROMPT, STEP_RESPONSE)
     subject = open_subject(plan.shape, None, room, device=plan.device, dtype=plan.dtype)
     device = subject.network.device
     seconds = 0.0 if device.type == "cpu" else STEP_SECONDS
     (row,) = measure(subject, [room.prompt], room.response, STEP_ROUNDS, seconds=seconds)
-    figures = row.figures
     shape = subject.network.shape
     least = {
         each.name: [1e3 * floor.seconds for floor in floors(each, shape, *asdict(room).values())]
-        for each in DEVICES
+        for each in GPUS
     }
-    card = named(device_name(device))
+    gpu = named(device_name(device))
     rounds = f"{row.rounds} round{'s' * (row.rounds != 1)}"
     told = (
-        f"{subject.name}, {figures.layers} layers, {rounds}: full {figures.full_ms:.1f} ms, "
-        f"cached {figures.cached_ms:.1f} ms, {figures.speedup:.2f} times as fast; by counting, at most "
-        f"{figures.limit:.2f} times{' (more is noise)' if figures.speedup > figures.limit else ''}; "
+        f"{subject.name}, {row.layers} layers, {rounds}: full {row.full_ms:.1f} ms, "
+        f"cached {row.cached_ms:.1f} ms, {row.speedup:.2f} times as fast; by counting, at most "
+        f"{row.limit:.2f} times{' (more is noise)' if row.speedup > row.limit else ''}; "
     )
-    if card is not None:
-        full, cached = least[card.name]
+    if gpu is not None:
+        full, cached = least[gpu.name]
         told += (
-            f"by its data sheet the {card.name} needs at least {full:.2f} ms and {cached:.2f} ms "
+            f"by its data sheet the {gpu.name} needs at least {full:.2f} ms and {cached:.2f} ms "
             "in 16 bits"
         )
     elif device.type == "cpu":
@@ -227,10 +226,10 @@ def steps(plan: SelftestPlan) -> Finding:
         told += f"no limits by data sheet are known for {device_name(device)}"
     return Finding(
         "steps",
-        passed=figures.speedup > 1,
+        passed=row.speedup > 1,
         told=told,
-        figures=row.as_dict()
-        | {"card": None if card is None else card.name, "least_ms_full_and_cached": least},
+        figures=asdict(row)
+        | {"gpu": None if gpu is None else gpu.name, "least_ms_full_and_cached": least},
     )
 
 

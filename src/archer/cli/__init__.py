@@ -48,9 +48,10 @@ COMMANDS = {
 """Name -> the function that does it, and one line about it."""
 
 RESUMABLE = frozenset(("eval", "tune", "study", "reproduce"))
-"""Commands that go on where they were when they are given again."""
+"""Commands that resume when run again."""
 
 NAME = "archer"
+ABOUT = "Fast inference for diffusion language models that are allowed to change their mind."
 STDIN = ("--prompt-file", "-")
 USAGE = 2
 INTERRUPTED = 130
@@ -141,8 +142,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def app() -> App:
     """The commands as cyclopts knows them; each is imported when it is called."""
-    about = "Fast inference for diffusion language models that may change their mind."
-    made = command(NAME, about)
+    made = command(NAME, ABOUT)
     for name, (target, summary) in COMMANDS.items():
         made.command(target, name=name, help=summary)
     return made
@@ -173,7 +173,9 @@ def with_stdin(tokens: list[str]) -> list[str]:
 
 def shown(value: Any) -> str | None:
     """A default as the help tells it; switches that are off, and what is empty, need no word."""
-    return None if value is None or value is False or value == () else str(value)
+    if value is None or value is False or value == ():
+        return None
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _name(made: App | None) -> str:

@@ -6,15 +6,16 @@ import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from archer.cli.messages import complain
-from archer.cli.output import side_by_side, write_grid, write_json, write_line, write_lines
+from archer.cli.output import Json, emit, side_by_side, write_grid, write_line, write_lines
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
 
 
-def methods(name: str | None = None, *, matrix: bool = False, json: bool = False) -> int:
+def methods(name: str | None = None, *, matrix: bool = False, json: Json = False) -> int:
     """List methods, decoders and caches with their settings, including those from other packages.
 
     Parameters
@@ -23,8 +24,6 @@ def methods(name: str | None = None, *, matrix: bool = False, json: bool = False
         Show the settings of this method, with their defaults, ranges and meanings.
     matrix
         Print which decoder goes with which cache instead.
-    json
-        Print one JSON object instead of lines.
     """
     from archer.methods.compatibility import matrix as pairs
     from archer.methods.listing import method_list, usable
@@ -36,19 +35,22 @@ def methods(name: str | None = None, *, matrix: bool = False, json: bool = False
     if matrix:
         full = pairs(rules, caches)
         causal = pairs(rules, caches, block_causal=True)
-        if json:
-            write_json({"full": full, "block_causal": causal})
-            return 0
-        _write_matrix(full)
-        write_line("")
-        write_line("With a model that attends block-causally (LLaDA2):")
-        write_line("")
-        _write_matrix(causal)
+
+        def show_matrix() -> None:
+            _write_matrix(full)
+            write_line("")
+            write_line("With a model that attends block-causally (LLaDA2):")
+            write_line("")
+            _write_matrix(causal)
+
+        emit({"full": full, "block_causal": causal}, show_matrix, json=json)
         return 0
     listed = method_list(rules, caches)
-    if json:
-        write_json(listed)
-        return 0
+    emit(listed, partial(_show_methods, listed), json=json)
+    return 0
+
+
+def _show_methods(listed: Mapping[str, Any]) -> None:
     named = ((n, f"{m['summary']} ({m['means']})") for n, m in listed["methods"].items())
     _section("methods, by name", named)
     _section("decoders, before the +", _lines(listed["decoders"]))
@@ -56,17 +58,10 @@ def methods(name: str | None = None, *, matrix: bool = False, json: bool = False
     _section("presets", ((name, _settings(values)) for name, values in listed["presets"].items()))
     write_line(f"Every method takes {_settings(listed['common']['settings'])}.")
     write_line("A setting on auto follows the length. `archer methods NAME` explains the settings.")
-    return 0
 
 
-def tasks(*, json: bool = False) -> int:
-    """List the benchmarks, how they are scored, and whether their data is on this machine.
-
-    Parameters
-    ----------
-    json
-        Print one JSON object instead of a table.
-    """
+def tasks(*, json: Json = False) -> int:
+    """List the benchmarks, how they are scored, and whether their data is on this machine."""
     from archer.methods.listing import usable
     from archer.tasks import ALL_TASKS, Data
     from archer.tasks.registry import ABOUT
@@ -81,15 +76,18 @@ def tasks(*, json: bool = False) -> int:
         }
         for name, task in usable(ALL_TASKS, complain)
     }
-    if json:
-        write_json(rows)
-        return 0
-    write_grid(
-        ("task", "what it is", "score", "data"),
-        [(name, row["what"], row["metric"], row["data"]) for name, row in rows.items()],
-    )
-    write_line("")
-    write_line("archer eval TASK scores a model; archer grade TASK judges completions you have.")
+
+    def show() -> None:
+        write_grid(
+            ("task", "what it is", "score", "data"),
+            [(name, row["what"], row["metric"], row["data"]) for name, row in rows.items()],
+        )
+        write_line("")
+        write_line(
+            "archer eval TASK scores a model; archer grade TASK judges completions you have."
+        )
+
+    emit(rows, show, json=json)
     return 0
 
 
@@ -102,30 +100,25 @@ def _first_line(task: type) -> str:
     return (inspect.getdoc(task) or "").partition("\n")[0].rstrip(".")
 
 
-def models(*, json: bool = False) -> int:
-    """List the supported architectures, hub ids that are known to work, and what is bundled.
-
-    Parameters
-    ----------
-    json
-        Print one JSON object instead of lines.
-    """
-    if json:
-        rows = {
-            name: {
-                "models": [asdict(each) for each in row.models],
-                "trained_window": row.trained_window,
-            }
-            for name, row in ARCHITECTURES.items()
+def models(*, json: Json = False) -> int:
+    """List the supported architectures, hub ids that are known to work, and what is bundled."""
+    rows = {
+        name: {
+            "models": [asdict(each) for each in row.models],
+            "trained_window": row.trained_window,
         }
-        write_json({"architectures": rows, "bundled": list(BUNDLED)})
-        return 0
+        for name, row in ARCHITECTURES.items()
+    }
+    emit({"architectures": rows, "bundled": list(BUNDLED)}, _show_models, json=json)
+    return 0
+
+
+def _show_models() -> None:
     for name, row in ARCHITECTURES.items():
         if row.models:
             _section(name, ((each.id, each.note) for each in row.models))
     _section("Bundled with Archer", ((name, each.note) for name, each in BUNDLED.items()))
     write_line("A local folder of one of these architectures works as well: --model FOLDER.")
-    return 0
 
 
 def _settings_of(name: str, *, json: bool) -> int:
@@ -133,18 +126,22 @@ def _settings_of(name: str, *, json: bool) -> int:
     from archer.methods.catalogue import METHODS
 
     found = settings(name)
-    if json:
-        write_json({each.name: asdict(each) for each in found.values()})
-        return 0
-    if name in METHODS:
-        means, summary = METHODS[name]
-        write_line(f"{name} ({means})")
-        write_line(f"  {summary}")
-        write_line("")
-    write_grid(
-        ("setting", "default", "may be", "what it does"),
-        [(each.name, each.shown_default, each.allowed, each.meaning) for each in found.values()],
-    )
+
+    def show() -> None:
+        if name in METHODS:
+            means, summary = METHODS[name]
+            write_line(f"{name} ({means})")
+            write_line(f"  {summary}")
+            write_line("")
+        write_grid(
+            ("setting", "default", "may be", "what it does"),
+            [
+                (each.name, each.shown_default, each.allowed, each.meaning)
+                for each in found.values()
+            ],
+        )
+
+    emit({each.name: asdict(each) for each in found.values()}, show, json=json)
     return 0
 
 

@@ -6,19 +6,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from archer.cli.output import write_grid, write_json, write_line
+from archer.cli.output import Json, emit, write_grid, write_line
 from archer.errors import BadRequest
 
 
-def compare(*runs: Path, json: bool = False) -> int:
+def compare(*runs: Path, json: Json = False) -> int:
     """Compare runs with the first one: what each solved, and how fast.
 
     Parameters
     ----------
     runs
         Two or more run folders of the same problems.
-    json
-        Print one JSON object instead of tables.
     """
     from archer.runs.comparison import compare as compared
     from archer.runs.comparison import open_run
@@ -27,11 +25,12 @@ def compare(*runs: Path, json: bool = False) -> int:
         raise BadRequest("Give at least two run folders to compare.")
     first, *others = [open_run(path) for path in runs]
     found = [compared(first, other) for other in others]
-    if json:
-        write_json({"comparisons": found})
-        return 0
-    for each in found:
-        _show(each)
+
+    def show() -> None:
+        for each in found:
+            _show(each)
+
+    emit({"comparisons": found}, show, json=json)
     return 0
 
 

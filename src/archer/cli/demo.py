@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
+from archer.cli.numbers import Positive
 from archer.cli.output import write_grid, write_line, write_lines
-from archer.cli.whole import Whole
-from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.judge import Judge
@@ -41,7 +40,7 @@ PAUSE = 0.08
 """Seconds per drawn update: the model is faster than the eye."""
 
 
-def demo(*, problems: Whole = PROBLEMS) -> int:
+def demo(*, problems: Positive = PROBLEMS) -> int:
     """Watch the bundled model solve a problem, then see how methods compare. Takes less than a minute.
 
     Parameters
@@ -49,8 +48,6 @@ def demo(*, problems: Whole = PROBLEMS) -> int:
     problems
         How many problems are timed here.
     """
-    if problems < 1:
-        raise BadRequest(f"--problems takes a number above 0, not {problems}.")
     _say("Loading the model that comes with Archer ...")
     from archer.model import load
     from archer.tasks import open_task
@@ -253,7 +250,7 @@ def _race(sides: Sequence[Side]) -> Iterator[Side]:
 
 
 def _watched(sides: Sequence[Side], console: Console) -> Iterator[Side]:
-    from archer.cli.running import view_of
+    from archer.cli.live_run import view_of
     from archer.terminal.live import Beside, Screen
 
     views = [view_of(side.model, side.request) for side in sides]

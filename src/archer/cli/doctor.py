@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archer.cli.output import write_json, write_line
+from archer.cli.output import Json, emit, write_json, write_line
 from archer.errors import BadRequest
 
 FAILED = 1
@@ -19,7 +19,7 @@ def doctor(
     compile: bool = False,
     shape: str | None = None,
     output: Path | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Say which device, dtype and threads are used, and whether bfloat16 is safe here.
 
@@ -37,8 +37,6 @@ def doctor(
         Whose layers the self-test times, such as dream-7b or llada-moe-7b [default: llada-8b].
     output
         Where the self-test writes its findings, to attach to an issue [default: archer-selftest.json].
-    json
-        Print one JSON object instead of lines.
     """
     if selftest:
         from archer.checks.selftest import STEP_SHAPE, SelftestPlan
@@ -52,9 +50,8 @@ def doctor(
     from archer.checks.doctor import examine
 
     report = examine()
-    if json:
-        write_json(report.as_dict())
-    else:
+
+    def show() -> None:
         facts = report.facts()
         width = max(map(len, facts)) + 2
         for name, value in facts.items():
@@ -62,6 +59,8 @@ def doctor(
         if report.bf16.refusal is not None:
             write_line("")
             write_line(report.bf16.refusal)
+
+    emit(report.as_dict(), show, json=json)
     return 0
 
 
@@ -91,8 +90,5 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
     except DiskFault:
         write_json(told)
         raise
-    if json:
-        write_json(told)
-    else:
-        write_line(f"{verdict(findings)} Details: {output}")
+    emit(told, lambda: write_line(f"{verdict(findings)} Details: {output}"), json=json)
     return 0 if told["passed"] else FAILED

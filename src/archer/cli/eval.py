@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from archer.cli.messages import complain
-from archer.cli.options import MethodOptions, ModelOptions
-from archer.cli.output import write_json, write_line
-from archer.cli.whole import MaybeWhole, Whole
+from archer.cli.numbers import MaybeWhole, Whole
+from archer.cli.options import DataFolder, MethodOptions, ModelOptions, Unconfined
+from archer.cli.output import Json, emit, write_line
 from archer.cli.workers import WorkerOptions
 from archer.errors import BadRequest
 
@@ -42,9 +43,9 @@ def evaluate(
     seed: Whole = 0,
     raw: bool = False,
     traces: Whole = 0,
-    data: Path | None = None,
-    json: bool = False,
-    unsafe_no_sandbox: bool = False,
+    data: DataFolder = None,
+    json: Json = False,
+    unsafe_no_sandbox: Unconfined = False,
 ) -> int:
     """Score a model on benchmarks. The same command resumes an interrupted run.
 
@@ -68,12 +69,6 @@ def evaluate(
         Prompts without the chat template.
     traces
         Record every update of this many problems, for archer view and archer report.
-    data
-        Folder with the data files; else data in the folder ARCHER_SHARED, else they are fetched.
-    json
-        Print one JSON object instead of a table.
-    unsafe_no_sandbox
-        Run programs even if this machine cannot confine them.
     """
     from archer.runs.evaluation import run_folders
     from archer.runs.manifest import check_numbers
@@ -97,10 +92,8 @@ def evaluate(
     summaries = {name: outcome.summary.plain() for name, outcome in done.items()}
     if len(summaries) > 1:
         _write_all(out or _default_folder(list(opened), chosen.method), summaries)
-    if json:
-        write_json(next(iter(summaries.values())) if len(summaries) == 1 else {"tasks": summaries})
-    else:
-        _show(done, folders)
+    told = next(iter(summaries.values())) if len(summaries) == 1 else {"tasks": summaries}
+    emit(told, partial(_show, done, folders), json=json)
     return _faults(done)
 
 
@@ -129,7 +122,7 @@ def _run(
 ) -> dict[str, Evaluation]:
     from archer.runs.evaluation import evaluate as run
     from archer.runs.manifest import RunRequest
-    from archer.terminal.run_progress import RunProgress
+    from archer.terminal.meters import RunProgress
 
     console = Console(stderr=True, highlight=False)
     done = {}

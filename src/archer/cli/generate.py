@@ -12,7 +12,7 @@ from rich.text import Text
 
 from archer.cli.messages import complain, silence
 from archer.cli.options import MethodOptions, ModelOptions, OutputOptions, PromptOptions
-from archer.cli.output import write_json, write_text
+from archer.cli.output import emit, write_text
 from archer.cli.prompts import Entry, gather
 from archer.errors import printable
 from archer.loading.hub import BUNDLED
@@ -47,7 +47,7 @@ def generate(
     entries = gather(prompts, prompt)
     chosen = method.chosen()
     chosen.build()
-    from archer.cli.running import run
+    from archer.cli.live_run import run
     from archer.results.trace import Writer
 
     with ExitStack() as stack:
@@ -68,10 +68,8 @@ def generate(
             _hint(loaded.name, entries)
         console = _console(output)
         done = run(loaded, request, writer=writer, console=console)
-    if output.json:
-        write_json(_as_dict(loaded.name, request, done))
-    else:
-        _show(done, console)
+    result = _as_dict(loaded.name, request, done)
+    emit(result, lambda: _show(done, console), json=output.json)
     return _failures(done)
 
 

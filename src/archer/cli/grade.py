@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archer.cli.messages import complain
-from archer.cli.output import write_json, write_line
-from archer.cli.whole import MaybeWhole
-from archer.cli.workers import check_workers
+from archer.cli.numbers import MaybePositive, MaybeProcesses
+from archer.cli.options import DataFolder, Unconfined
+from archer.cli.output import Json, emit, write_line
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ def grade(
     task: str,
     completions: Path | None = None,
     *,
-    data: Path | None = None,
+    data: DataFolder = None,
     raw: bool = False,
     reference: bool = False,
-    limit: MaybeWhole = None,
-    workers: MaybeWhole = None,
-    json: bool = False,
-    unsafe_no_sandbox: bool = False,
+    limit: MaybePositive = None,
+    workers: MaybeProcesses = None,
+    json: Json = False,
+    unsafe_no_sandbox: Unconfined = False,
 ) -> int:
     """Grade completions, without any model.
 
@@ -41,8 +42,6 @@ def grade(
         Name of a task; `archer tasks` lists them.
     completions
         File with one {"task_id": ..., "completion": ...} per line.
-    data
-        Folder with the data files; else data in the folder ARCHER_SHARED, else they are fetched.
     raw
         Completions are whole programs or bare answers; nothing is extracted.
     reference
@@ -51,10 +50,6 @@ def grade(
         Grade only the first rows, this many.
     workers
         Programs run at a time; one per core.
-    json
-        Print one JSON object instead of lines.
-    unsafe_no_sandbox
-        Run programs even if this machine cannot confine them.
     """
     from archer.tasks import Data, open_task
     from archer.tasks.grading import GradingOptions
@@ -62,13 +57,10 @@ def grade(
 
     if (completions is None) != reference:
         raise BadRequest("Give either a file with completions or --reference.")
-    if limit is not None and limit < 1:
-        raise BadRequest(f"--limit takes a number above 0, not {limit}.")
-    check_workers(workers)
     chosen = open_task(task, Data(data))
     given = _given(chosen, completions)[:limit]
     report = graded(chosen, given, GradingOptions(raw or reference, workers, unsafe_no_sandbox))
-    write_json(report.as_dict()) if json else _show(report)
+    emit(report.as_dict(), partial(_show, report), json=json)
     if report.unjudged:
         complain(f"{report.unjudged} of {len(report.rows)} rows could not be judged.")
     return UNJUDGED if report.unjudged else 0

@@ -6,19 +6,31 @@ it does not use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from cyclopts import Parameter
 
-from archer.cli.whole import MaybeWhole, Whole, whole
+from archer.cli.numbers import MaybeWhole, Whole, whole
 from archer.errors import BadRequest
 from archer.loading.source import Source
 
 if TYPE_CHECKING:
     from archer.methods.build import Choice
     from archer.model import Model
+
+
+DataFolder = Annotated[
+    Path | None,
+    Parameter(
+        help="Folder with the data files; else data in the folder ARCHER_SHARED, else they are fetched."
+    ),
+]
+Unconfined = Annotated[
+    bool, Parameter(help="Run programs even if this machine cannot confine them.")
+]
 
 
 @Parameter(name="*", group="Model")
@@ -147,3 +159,17 @@ def check_threads(count: int) -> None:
     from archer.machine import threads
 
     threads.check_threads(count, "--threads")
+
+
+def as_typed(options: Any) -> Iterator[str]:
+    """The options of a group that are not at their defaults; switches without a value."""
+    hints = get_type_hints(type(options), include_extras=True)
+    for each in fields(options):
+        value = getattr(options, each.name)
+        if value == each.default:
+            continue
+        marks = getattr(hints[each.name], "__metadata__", ())
+        names = [name for mark in marks if isinstance(mark, Parameter) for name in mark.name or ()]
+        yield names[0] if names else f"--{each.name.replace('_', '-')}"
+        if value is not True:
+            yield str(value)

@@ -7,16 +7,21 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
+from cyclopts import Parameter
 from rich.cells import cell_len
 
-from archer.errors import one_line, printable
+from archer.errors import BadRequest, one_line, printable
 
 if TYPE_CHECKING:
     from archer.pages.tables import Table
 
+Json = Annotated[
+    bool, Parameter(name="--json", help="Print one JSON object instead of text and tables.")
+]
 NARROWEST = 20
 UNBROKEN = 10_000
 LIST_MARGIN = 4
@@ -51,6 +56,11 @@ def write_text(text: str) -> None:
 def write_json(value: Mapping[str, Any]) -> None:
     """One object on one line, in ASCII: it survives every terminal and every encoding."""
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def emit(value: Mapping[str, Any], show: Callable[[], None], *, json: bool) -> None:
+    """A result: as one JSON object for programs, or as `show` writes it for people."""
+    write_json(value) if json else show()
 
 
 def write_table(table: Table) -> None:
@@ -102,6 +112,16 @@ def write_grid(
     for row in rows:
         grid.add_row(*row)
     console.print(grid)
+
+
+def check_figure(path: Path) -> None:
+    """Refuse before minutes of work what could not be drawn or kept after them."""
+    from archer.files import check_target
+    from archer.pages.figures import REMEDY, can_draw
+
+    if not can_draw():
+        raise BadRequest(REMEDY)
+    check_target(path)
 
 
 def side_by_side(

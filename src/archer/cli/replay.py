@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from archer.cli.numbers import Whole
 from archer.cli.options import use_threads
-from archer.cli.output import write_json, write_line
-from archer.cli.whole import Whole
+from archer.cli.output import Json, emit, write_line
 
 if TYPE_CHECKING:
     from archer.checks.replay import Case, Mismatch
@@ -19,7 +19,7 @@ DIFFERENT = 1
 def replay(
     *traces: Path,
     checkpoints: Path,
-    json: bool = False,
+    json: Json = False,
     skip_unsupported: bool = False,
     threads: Whole = 1,
 ) -> int:
@@ -31,8 +31,6 @@ def replay(
         Trace files, or folders with *.jsonl files.
     checkpoints
         Folder that holds the checkpoints under the names the traces give.
-    json
-        Print one JSON object instead of lines.
     skip_unsupported
         Leave out traces of methods that Archer does not have.
     threads
@@ -47,10 +45,8 @@ def replay(
         report.count(mismatches)
         if not json:
             _show(case, mismatches)
-    if json:
-        write_json(asdict(report))
-    else:
-        write_line(f"{report.identical} of {report.total} identical")
+    said = f"{report.identical} of {report.total} identical"
+    emit(asdict(report), lambda: write_line(said), json=json)
     return 0 if report.identical == report.total else DIFFERENT
 
 

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from archer.cli.extras import SERVE, require
+from archer.cli.numbers import MaybeWhole, Whole
 from archer.cli.options import ModelOptions
-from archer.cli.whole import MaybeWhole, Whole
 from archer.errors import BadRequest
 from archer.server.settings import ServerSettings
 

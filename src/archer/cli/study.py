@@ -13,18 +13,16 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from archer.cli.messages import complain
-from archer.cli.options import ModelOptions
-from archer.cli.output import write_grid, write_json, write_line, write_table
-from archer.cli.spelled import spelled
-from archer.cli.whole import MaybeWhole, Whole
-from archer.cli.workers import check_whole, check_workers, processes
-from archer.errors import BadRequest
+from archer.cli.numbers import MaybePositive, Processes
+from archer.cli.options import DataFolder, ModelOptions, Unconfined, as_typed
+from archer.cli.output import Json, emit, write_grid, write_line, write_table
+from archer.cli.workers import check_whole, processes
 
 if TYPE_CHECKING:
     from archer.model import Model
     from archer.runs.executors.executor import Executor
     from archer.runs.workspace import Workspace
-    from archer.terminal.run_progress import RunProgress
+    from archer.terminal.meters import RunProgress
 
 FAILED = 1
 DEFAULT_MODEL = ModelOptions()
@@ -37,14 +35,12 @@ class StudyOptions:
 
     task: str = "pocket"
     """Benchmark; any other than pocket is also used by the studies of long prompts."""
-    problems: MaybeWhole = None
+    problems: MaybePositive = None
     """Problems per arm; 400, with long prompts 150, and 120 where single updates are examined."""
     quick: bool = False
     """A few problems only, to see that everything works."""
-    data: Path | None = None
-    """Folder with the data files of the benchmark."""
-    unsafe_no_sandbox: bool = False
-    """Run programs even if this machine cannot confine them."""
+    data: DataFolder = None
+    unsafe_no_sandbox: Unconfined = False
 
     def workspace(self, out: Path, model: ModelOptions, listener: RunProgress) -> Workspace:
         """Everything the studies share; whatever can be refused is refused first."""
@@ -52,8 +48,6 @@ class StudyOptions:
         from archer.tasks import open_task
 
         open_task(self.task)
-        if self.problems is not None and self.problems < 1:
-            raise BadRequest(f"--problems takes a number above 0, not {self.problems}.")
         scale = QUICK if self.quick else FULL
         if self.problems is not None:
             scale = scale.limited(self.problems)
@@ -79,7 +73,6 @@ def _opened(
     out: Path, model: ModelOptions, options: StudyOptions, workers: int
 ) -> Iterator[Workspace]:
     """The workspace, whose arms are completed by this process or by several."""
-    check_workers(workers)
     if workers > 1:
         check_whole(model)
     with ExitStack() as stack:
@@ -99,8 +92,8 @@ def study(
     out: Path = Path("studies"),
     model: ModelOptions = DEFAULT_MODEL,
     options: StudyOptions = DEFAULT_STUDY,
-    workers: Whole = 1,
-    json: bool = False,
+    workers: Processes = 1,
+    json: Json = False,
 ) -> int:
     """Measure one table or figure of the paper.
 
@@ -112,8 +105,6 @@ def study(
         Folder for results; runs that several studies need are made once in it.
     workers
         Processes that complete the problems of an arm side by side, each with a model of its own.
-    json
-        Print the result as one JSON object.
     """
     from archer.pages.figures import REMEDY, can_draw
     from archer_studies.registry import find_study
@@ -126,15 +117,16 @@ def study(
     with _opened(out, model, options, workers) as workspace:
         result = result_of(chosen, workspace)
     presented = write_result(out, chosen, result)
-    if json:
-        write_json(result)
-        return 0
-    for table in presented.tables:
-        write_table(table)
-    drawn = ", figures as .svg and .png" if can_draw() else ""
-    write_line(f"In {out}: {name}.json, tables as .md, .csv and .tex{drawn}.")
-    if not can_draw():
-        complain(REMEDY)
+
+    def show() -> None:
+        for table in presented.tables:
+            write_table(table)
+        drawn = ", figures as .svg and .png" if can_draw() else ""
+        write_line(f"In {out}: {name}.json, tables as .md, .csv and .tex{drawn}.")
+        if not can_draw():
+            complain(REMEDY)
+
+    emit(result, show, json=json)
     return 0
 
 
@@ -142,20 +134,21 @@ def _list(*, json: bool) -> int:
     from archer_studies.registry import BEYOND, STUDIES
 
     about = {name: study.about for name, study in (STUDIES | BEYOND).items()}
-    if json:
-        write_json(about)
-        return 0
-    write_grid(("study", "what it measures"), list(about.items()))
-    write_line("")
-    write_line("archer study NAME measures one of them (--quick: a little of it).")
-    write_line(
-        f"archer reproduce measures all but the last {len(BEYOND)}, which go beyond the paper."
-    )
+
+    def show() -> None:
+        write_grid(("study", "what it measures"), list(about.items()))
+        write_line("")
+        write_line("archer study NAME measures one of them (--quick: a little of it).")
+        write_line(
+            f"archer reproduce measures all but the last {len(BEYOND)}, which go beyond the paper."
+        )
+
+    emit(about, show, json=json)
     return 0
 
 
 def _listener() -> RunProgress:
-    from archer.terminal.run_progress import RunProgress
+    from archer.terminal.meters import RunProgress
 
     return RunProgress("arm", Console(stderr=True, highlight=False), complain)
 
@@ -165,7 +158,7 @@ def reproduce(
     out: Path = Path("reproduction"),
     model: ModelOptions = DEFAULT_MODEL,
     options: StudyOptions = DEFAULT_STUDY,
-    workers: Whole = 1,
+    workers: Processes = 1,
 ) -> int:
     """Run all studies in order and write a report. The same command resumes it.
 
@@ -181,7 +174,7 @@ def reproduce(
     from archer_studies.reproduction import reproduce as reproduced
 
     command = shlex.join(
-        ["archer", "reproduce", *spelled(model), *spelled(options), "--out", str(out)]
+        ["archer", "reproduce", *as_typed(model), *as_typed(options), "--out", str(out)]
     )
     with _opened(out, model, options, workers) as workspace:
         failed = reproduced(workspace, list(STUDIES.values()), complain, command)

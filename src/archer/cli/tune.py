@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +11,10 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from archer.cli.messages import complain
-from archer.cli.options import ModelOptions
-from archer.cli.output import write_json, write_line, write_table, write_text
-from archer.cli.whole import MaybeWhole
+from archer.cli.numbers import Amount, MaybePositive
+from archer.cli.options import DataFolder, ModelOptions, Unconfined
+from archer.cli.output import Json, emit, write_line, write_table, write_text
 from archer.cli.workers import WorkerOptions
-from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.tune.candidates import Candidate
@@ -32,16 +30,16 @@ def tune(
     *,
     model: ModelOptions = DEFAULT_MODEL,
     workers: WorkerOptions = DEFAULT_WORKERS,
-    budget: float = 20.0,
+    budget: Amount = 20.0,
     at_least: float | None = None,
     at_most: float | None = None,
     out: Path | None = None,
     candidate: Annotated[tuple[str, ...], Parameter(name="--candidate")] = (),
-    problems: MaybeWhole = None,
+    problems: MaybePositive = None,
     shard: str | None = None,
-    data: Path | None = None,
-    json: bool = False,
-    unsafe_no_sandbox: bool = False,
+    data: DataFolder = None,
+    json: Json = False,
+    unsafe_no_sandbox: Unconfined = False,
 ) -> int:
     """Find the best trade-off of score and cost on dev problems. The same command resumes a search.
 
@@ -63,27 +61,17 @@ def tune(
         The most dev problems to use.
     shard
         Such as 1/4, for a task without a dev split: search on this share, report on the others.
-    data
-        Folder with the data files of the benchmark.
-    json
-        Print the result as one JSON object.
-    unsafe_no_sandbox
-        Run programs even if this machine cannot confine them.
     """
     from archer.runs.selection import parse_shard
     from archer.runs.workspace import FULL, Workspace
     from archer.tasks import Data, open_task
-    from archer.terminal.tune_progress import TuneProgress
+    from archer.terminal.meters import TuneProgress
     from archer.tune.candidates import given, usual
     from archer.tune.choice import Goal
     from archer.tune.result import preset_of, result_of
     from archer.tune.search import Search, dev_task, drawn_order
 
     goal = Goal(at_least, at_most)
-    if not 0 < budget < math.inf:
-        raise BadRequest(f"--budget takes minutes above 0, not {budget:g}.")
-    if problems is not None and problems < 1:
-        raise BadRequest(f"--problems takes a number above 0, not {problems}.")
     share = parse_shard(shard)
     dev = dev_task(task, open_task(task, Data(data)), share)
     folder = out or Path("tune") / task
@@ -113,10 +101,7 @@ def tune(
     result["choice"]["line"] = None if named is None else line_of(search.candidates[named])
     preset = preset_of(search, result)
     _keep(folder, result, None if preset is None else preset.as_dict())
-    if json:
-        write_json(result)
-    else:
-        _show(folder, result, _report_on(task, dev, share))
+    emit(result, lambda: _show(folder, result, _report_on(task, dev, share)), json=json)
     return NO_METHOD if preset is None else 0
 
 

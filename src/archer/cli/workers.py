@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
+from archer.cli.numbers import MaybeProcesses
 from archer.cli.options import ModelOptions, check_threads
-from archer.cli.whole import MaybeWhole
 from archer.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from archer.model import Model
     from archer.runs.executors.dispatch import Dispatcher
     from archer.runs.executors.executor import Executor
-
-
-MOST_WORKERS = 512
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Computing:
 class WorkerOptions:
     """How many problems are completed side by side, and where."""
 
-    workers: MaybeWhole = None
+    workers: MaybeProcesses = None
     """Processes with a model each [default: 1; with --ray as many as the cluster has room for]."""
     ray: str | None = None
     """Use a Ray cluster: auto finds the running one, local starts one here; or give its address."""
@@ -46,7 +43,6 @@ class WorkerOptions:
     @contextmanager
     def opened(self, model: ModelOptions) -> Iterator[Computing]:
         """The model and its executor, until this is left; refuses what can be refused first."""
-        check_workers(self.workers)
         if self.ray is not None:
             if not self.ray.strip():
                 raise BadRequest("--ray takes auto, local or the address of a cluster.")
@@ -65,14 +61,6 @@ class WorkerOptions:
             from archer.runs.executors.executor import Inline
 
             yield Computing(model.load(), Inline())
-
-
-def check_workers(workers: int | None) -> None:
-    """Refuse a number of processes that no machine is for; None is for whoever starts them to choose."""
-    if workers is not None and workers < 1:
-        raise BadRequest(f"--workers takes a number above 0, not {workers}.")
-    if workers is not None and workers > MOST_WORKERS:
-        raise BadRequest(f"--workers takes at most {MOST_WORKERS}, not {workers}.")
 
 
 def processes(source: Source, model: Model, workers: int) -> Dispatcher:

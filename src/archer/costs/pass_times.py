@@ -1,4 +1,4 @@
-"""How long a pass takes: by the roofline of a card that is not here, or fitted to passes that were timed.
+"""How long a pass takes: by the roofline of a GPU that is not here, or fitted to passes that were timed.
 
 Whatever a pass computes, its time depends on the shares in it and on nothing else.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import functools
 import itertools
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from archer.costs.roofline import BYTES, Device, kv_numbers, weights_read
-from archer.costs.workload import Share, Trajectory
+from archer.costs.roofline import BYTES, Gpu, kv_numbers, weights_read
+from archer.costs.workload import PassShare, Workload
 from archer.errors import BadRequest
 from archer.network.network import Shape
 from archer.passes.work import Work, operations
@@ -24,12 +24,12 @@ from archer.passes.work import Work, operations
 class PassTimes(Protocol):
     """Seconds of one turn: the pass, and the decisions about its rows."""
 
-    def seconds(self, shares: Sequence[Share]) -> float: ...
+    def seconds(self, shares: Sequence[PassShare]) -> float: ...
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What a card loses against its data sheet; assumptions, not measurements."""
+    """What a GPU loses against its data sheet; assumptions, not measurements."""
 
     efficiency: float = 0.5
     """Part of the vendor's figures that a pass reaches."""
@@ -43,12 +43,14 @@ class Losses:
 class Roofline:
     """The longer of arithmetic and memory traffic of all shares together, less what is lost."""
 
-    card: Device
+    gpu: Gpu
     shape: Shape
     losses: Losses = Losses()
-    _known: dict[Share, tuple[int, int]] = field(default_factory=dict, init=False, compare=False)
+    _known: dict[PassShare, tuple[int, int]] = field(
+        default_factory=dict, init=False, compare=False
+    )
 
-    def seconds(self, shares: Sequence[Share]) -> float:
+    def seconds(self, shares: Sequence[PassShare]) -> float:
         arithmetic = numbers = 0
         for share in shares:
             if share.columns:
@@ -59,15 +61,15 @@ class Roofline:
         control = lost.per_row * len(shares)
         if not arithmetic:
             return control
-        traffic = (self._weights + numbers) * BYTES / self.card.bandwidth
-        least = max(arithmetic / self.card.flops, traffic)
+        traffic = (self._weights + numbers) * BYTES / self.gpu.bandwidth
+        least = max(arithmetic / self.gpu.flops, traffic)
         return least / lost.efficiency + lost.per_pass + control
 
     @functools.cached_property
     def _weights(self) -> int:
         return weights_read(self.shape)
 
-    def _counted(self, share: Share) -> tuple[int, int]:
+    def _counted(self, share: PassShare) -> tuple[int, int]:
         """Operations of a share, and numbers that it reads beside the weights."""
         self._known[share] = (
             share_operations(self.shape, share),
@@ -76,7 +78,7 @@ class Roofline:
         return self._known[share]
 
 
-def share_operations(shape: Shape, share: Share) -> int:
+def share_operations(shape: Shape, share: PassShare) -> int:
     """Multiplications and additions of one share; equal to what the engine's counters count."""
     layers, columns = shape.layers, share.columns
     mixed = (layers - 1) * columns + share.scored
@@ -98,16 +100,8 @@ def share_operations(shape: Shape, share: Share) -> int:
 class Timed:
     """One turn that was timed."""
 
-    shares: tuple[Share, ...]
+    shares: tuple[PassShare, ...]
     seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        cells = [[share.columns, share.keys, share.scored] for share in self.shares]
-        return {"shares": cells, "seconds": self.seconds}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Timed:
-        return cls(tuple(Share(*cells) for cells in found["shares"]), found["seconds"])
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,7 @@ class Fitted:
     error: float = 0.0
     """Median distance from what was timed, as a part of it."""
 
-    def seconds(self, shares: Sequence[Share]) -> float:
+    def seconds(self, shares: Sequence[PassShare]) -> float:
         total = self.per_turn
         for share in shares:
             total += self.per_row + share.columns * (self.per_column + self.per_pair * share.keys)
@@ -134,11 +128,8 @@ class Fitted:
         turn, row, column = by * self.per_turn, by * self.per_row, by * self.per_column
         return Fitted(turn, row, column, by * self.per_pair, by * self.per_scored, self.error)
 
-    def as_dict(self) -> dict[str, float]:
-        return asdict(self)
-
     @classmethod
-    def to(cls, timed: Sequence[Timed], alone: Iterable[tuple[Trajectory, float]] = ()) -> Fitted:
+    def to(cls, timed: Sequence[Timed], alone: Iterable[tuple[Workload, float]] = ()) -> Fitted:
         """The costs that come nearest to what was timed, in relative terms; none of them below zero.
 
         `alone` are whole trajectories with their seconds, one row in every turn: over many turns the noise of
@@ -169,14 +160,14 @@ class Fitted:
 MOST_COSTS = 5
 
 
-def _features_alone(trajectory: Trajectory) -> list[float]:
+def _features_alone(trajectory: Workload) -> list[float]:
     """Of all its turns together."""
     turns = np.array([_features((share,)) for share in trajectory.shares])
     together: list[float] = turns.sum(axis=0).tolist()
     return together
 
 
-def _features(shares: Sequence[Share]) -> list[float]:
+def _features(shares: Sequence[PassShare]) -> list[float]:
     return [
         1.0,
         len(shares),

@@ -1,4 +1,4 @@
-"""The least time of a step on a device that is not here: the longer of its arithmetic and its memory traffic.
+"""The least time of a step on a GPU that is not here: the longer of its arithmetic and its memory traffic.
 
 Nothing here is measured.  A real step takes longer: no kernel reaches either figure, and launching, norms,
 softmax and the decoder cost something too.
@@ -18,7 +18,7 @@ Limit = Literal["compute", "bandwidth"]
 
 
 @dataclass(frozen=True)
-class Device:
+class Gpu:
     """What the vendor states for dense 16-bit arithmetic."""
 
     name: str
@@ -28,13 +28,13 @@ class Device:
     """Bytes."""
 
 
-DEVICES = (
-    Device("RTX 4090", 165e12, 1.01e12, 24e9),
-    Device("L40S", 362e12, 0.864e12, 48e9),
-    Device("A100 80GB", 312e12, 2.04e12, 80e9),
-    Device("H100 SXM", 989e12, 3.35e12, 80e9),
-    Device("H200", 989e12, 4.8e12, 141e9),
-    Device("B200", 2250e12, 8.0e12, 180e9),
+GPUS = (
+    Gpu("RTX 4090", 165e12, 1.01e12, 24e9),
+    Gpu("L40S", 362e12, 0.864e12, 48e9),
+    Gpu("A100 80GB", 312e12, 2.04e12, 80e9),
+    Gpu("H100 SXM", 989e12, 3.35e12, 80e9),
+    Gpu("H200", 989e12, 4.8e12, 141e9),
+    Gpu("B200", 2250e12, 8.0e12, 180e9),
 )
 NAMES = {
     "RTX 4090": r"RTX 4090",
@@ -44,7 +44,7 @@ NAMES = {
     "H200": r"H200( SXM\S*)?",
     "B200": r"B200",
 }
-"""How drivers call these cards, after the maker's name; near relations are other cards."""
+"""How drivers call these GPUs, after the maker's name; near relations are other GPUs."""
 BYTES = 2
 """Per number, in a 16-bit format."""
 
@@ -57,10 +57,10 @@ class Floor:
     limit: Limit
 
 
-def named(driver: str) -> Device | None:
-    """The card that a driver calls so; None for one that is not listed."""
+def named(driver: str) -> Gpu | None:
+    """The GPU that a driver calls so; None for one that is not listed."""
     bare = re.sub(r"^(NVIDIA |GeForce )*", "", driver)
-    return next((each for each in DEVICES if re.fullmatch(NAMES[each.name], bare)), None)
+    return next((each for each in GPUS if re.fullmatch(NAMES[each.name], bare)), None)
 
 
 def weights_read(shape: Shape) -> int:
@@ -83,22 +83,22 @@ def weights_held(shape: Shape) -> int:
 
 
 def kv_numbers(shape: Shape, columns: int) -> int:
-    """Numbers in the keys and values of so many columns."""
+    """Numbers in the keys and values of N columns."""
     return 2 * shape.layers * shape.kv_heads * shape.head_dim * columns
 
 
-def floor(device: Device, operations: float, numbers: float) -> Floor:
-    compute, traffic = operations / device.flops, numbers * BYTES / device.bandwidth
+def floor(gpu: Gpu, operations: float, numbers: float) -> Floor:
+    compute, traffic = operations / gpu.flops, numbers * BYTES / gpu.bandwidth
     return Floor(max(compute, traffic), "compute" if compute >= traffic else "bandwidth")
 
 
 def floors(
-    device: Device, shape: Shape, prompt: int, response: int, rows: int = 1
+    gpu: Gpu, shape: Shape, prompt: int, response: int, rows: int = 1
 ) -> tuple[Floor, Floor]:
     """Full and cached pass over a batch of `rows`: weights are read once for all, K/V for each."""
     counts = count_passes(shape, prompt, response)
     numbers = weights_read(shape) + rows * kv_numbers(shape, prompt + response)
     return (
-        floor(device, rows * counts.full, numbers),
-        floor(device, rows * counts.cached, numbers),
+        floor(gpu, rows * counts.full, numbers),
+        floor(gpu, rows * counts.cached, numbers),
     )

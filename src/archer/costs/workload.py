@@ -8,9 +8,9 @@ A trajectory is recorded from a real request, or drawn up from M and R.  It know
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from archer.errors import BadRequest
 from archer.results.step import Step
@@ -19,8 +19,7 @@ MOST_UPDATES = 1 << 16
 """Of a trajectory that is drawn up."""
 
 
-@dataclass(frozen=True)
-class Share:
+class PassShare(NamedTuple):
     """One request's share of a pass."""
 
     columns: int
@@ -32,12 +31,12 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Workload:
     """One response from its first to its last update."""
 
     prompt: int
     length: int
-    shares: tuple[Share, ...]
+    shares: tuple[PassShare, ...]
     """One per update; an update that reuses its logits computes 0 columns."""
     masks: tuple[int, ...]
     """Left before each update."""
@@ -58,39 +57,20 @@ class Trajectory:
         each = computed / placed if placed and computed else self.shares[made].columns
         return float(max(masks, 1) * each)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "prompt": self.prompt,
-            "length": self.length,
-            "columns": [share.columns for share in self.shares],
-            "scored": [share.scored for share in self.shares],
-            "masks": list(self.masks),
-        }
 
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Trajectory:
-        """What `as_dict` made."""
-        prompt, length = found["prompt"], found["length"]
-        shares = tuple(
-            Share(columns, prompt + length if columns else 0, scored)
-            for columns, scored in zip(found["columns"], found["scored"], strict=True)
-        )
-        return cls(prompt, length, shares, tuple(found["masks"]))
-
-
-def recorded(prompt: int, length: int, steps: Iterable[Step[Any]]) -> Trajectory:
+def recorded(prompt: int, length: int, steps: Iterable[Step[Any]]) -> Workload:
     """The trajectory of a request of one row, from its steps; runs them."""
     shares, masks = [], []
     for step in steps:
         (call,) = step.calls
         keys = step.canvas.columns if call.fed else 0
-        shares.append(Share(call.fed, keys, step.work.scored))
+        shares.append(PassShare(call.fed, keys, step.work.scored))
         masks.append(int(step.before.masked.sum()))
-    return Trajectory(prompt, length, tuple(shares), tuple(masks))
+    return Workload(prompt, length, tuple(shares), tuple(masks))
 
 
 @functools.lru_cache(maxsize=4096)
-def even(prompt: int, length: int, updates: int, full: int, extra: int = 0) -> Trajectory:
+def even(prompt: int, length: int, updates: int, full: int, extra: int = 0) -> Workload:
     """M updates that place equally many tokens each; R of them, evenly spread from the first on, are full.
 
     `extra` columns are computed beside the response in a cached pass: 1 where logits are shifted.
@@ -105,8 +85,8 @@ def even(prompt: int, length: int, updates: int, full: int, extra: int = 0) -> T
             "simulated. Ask for shorter responses, or for fewer updates per token."
         )
     keys = prompt + length
-    whole = Share(keys, keys, length)
-    cached = Share(min(length + extra, keys), keys, length)
+    whole = PassShare(keys, keys, length)
+    cached = PassShare(min(length + extra, keys), keys, length)
     shares = tuple(whole if index * full % updates < full else cached for index in range(updates))
     masks = tuple(length - length * index // updates for index in range(updates))
-    return Trajectory(prompt, length, shares, masks)
+    return Workload(prompt, length, shares, masks)

@@ -7,41 +7,50 @@ JSON object per line: `prompt` and `length`, and if you know them `at` (seconds)
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from archer.costs.workload import MOST_UPDATES, Trajectory, even
-from archer.errors import BadRequest
-from archer.planning.pace import Pace
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from archer.costs.workload import MOST_UPDATES, Workload, even
+from archer.errors import BadRequest, reason_of
+from archer.planning.request import MOST_REQUESTS
+from archer.planning.update_rates import UpdateRate
 
 RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 CHOICE = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*")
 MOST_TOKENS = 1 << 17
 """Of a prompt or a response; none is longer, and a slip of the pen would fill the memory."""
-MOST_REQUESTS = 20_000
-"""Of a file, or that count: more tell nothing new."""
-FIELDS = ("prompt", "length", "at", "updates", "full")
 
 Draw = Callable[[random.Random], int]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """One request: its size, and its work where that is known."""
+class RequestSize:
+    """One request: its size, and its work and its time where they are known."""
 
-    prompt: int
-    length: int
-    updates: int | None = None
-    full: int | None = None
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    def trajectory(self, pace: Pace, extra: int = 0) -> Trajectory:
+    prompt: Annotated[int, Field(ge=1, le=MOST_TOKENS)]
+    length: Annotated[int, Field(ge=1, le=MOST_TOKENS)]
+    updates: Annotated[int, Field(ge=1, le=MOST_UPDATES)] | None = None
+    full: Annotated[int, Field(ge=1)] | None = None
+    at: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Seconds."""
+
+    def __post_init__(self) -> None:
+        if (self.updates is None) != (self.full is None):
+            raise ValueError("full must be given with updates")
+        if self.full is not None and self.updates is not None and self.full > self.updates:
+            raise ValueError("full must be a whole number from 1 to updates")
+
+    def trajectory(self, rate: UpdateRate, extra: int = 0) -> Workload:
         if self.updates is None or self.full is None:
-            return pace.trajectory(self.prompt, self.length, extra)
+            return rate.trajectory(self.prompt, self.length, extra)
         return even(self.prompt, self.length, self.updates, self.full, extra)
 
 
@@ -49,13 +58,13 @@ class Wanted:
 class Demand:
     """Requests in order of time, and when they come."""
 
-    wanted: tuple[Wanted, ...]
+    sizes: tuple[RequestSize, ...]
     times: tuple[float, ...]
     rate: float | None = None
     """Requests per second of the stream that they are a part of; None where these are all."""
 
 
-def sizes(spelled: str, option: str) -> Draw:
+def size_range(spelled: str, option: str) -> Draw:
     """A drawer of sizes; refuses what is none."""
     text = spelled.replace(" ", "")
     if found := RANGE.fullmatch(text):
@@ -73,15 +82,15 @@ def sizes(spelled: str, option: str) -> Draw:
 
 
 def drawn(rate: float, count: int, prompt: str, length: str, seed: int = 0) -> Demand:
-    """So many requests per second, with gaps drawn as if nobody knew of each other."""
-    prompts, lengths = sizes(prompt, "prompt"), sizes(length, "length")
+    """N requests at a rate, with gaps drawn as if nobody knew of each other."""
+    prompts, lengths = size_range(prompt, "prompt"), size_range(length, "length")
     draw = random.Random(seed)
-    wanted = tuple(Wanted(prompts(draw), lengths(draw)) for _ in range(count))
-    return Demand(wanted, arrivals(rate, count, seed), rate)
+    sizes = tuple(RequestSize(prompts(draw), lengths(draw)) for _ in range(count))
+    return Demand(sizes, arrivals(rate, count, seed), rate)
 
 
 def arrivals(rate: float, count: int, seed: int = 0) -> tuple[float, ...]:
-    """Moments of so many arrivals; the mean gap is that of the rate, whatever was drawn."""
+    """Moments of N arrivals; the mean gap is that of the rate, whatever was drawn."""
     if not 0 < rate < float("inf"):
         raise BadRequest(f"rate takes requests per second, a number above 0, not {rate}.")
     draw = random.Random(seed + 1)
@@ -95,72 +104,46 @@ def read_demand(path: Path, rate: float | None, seed: int = 0) -> Demand:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise BadRequest(f"{path} cannot be read: {error.strerror}.") from error
+        raise BadRequest(f"{path} cannot be read: {reason_of(error)}.") from error
     except ValueError as error:
         raise BadRequest(f"{path} is not a text in UTF-8.") from error
     if len(lines) > MOST_REQUESTS:
         raise BadRequest(
             f"{path} has {len(lines)} lines, and at most {MOST_REQUESTS} are simulated. Take a part of it."
         )
-    rows = [_row(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
-    if not rows:
-        raise BadRequest(f"{path} holds no request.")
-    wanted = tuple(each for each, _ in rows)
-    if rate is not None:
-        return Demand(wanted, arrivals(rate, len(rows), seed), rate)
-    times = [at for _, at in rows if at is not None]
-    if len(times) < len(rows):
-        raise BadRequest(f"Not every line of {path} says `at`, in seconds. Say so, or give a rate.")
-    order = sorted(range(len(rows)), key=lambda number: times[number])
-    return Demand(
-        tuple(wanted[number] for number in order), tuple(times[number] for number in order)
+    reader = TypeAdapter(RequestSize)
+    sizes = tuple(
+        _read(reader, line, f"{path}:{number}")
+        for number, line in enumerate(lines, 1)
+        if line.strip()
     )
+    if not sizes:
+        raise BadRequest(f"{path} holds no request.")
+    if rate is not None:
+        return Demand(sizes, arrivals(rate, len(sizes), seed), rate)
+    timed = [(size.at, size) for size in sizes if size.at is not None]
+    if len(timed) < len(sizes):
+        raise BadRequest(f"Not every line of {path} says `at`, in seconds. Say so, or give a rate.")
+    timed.sort(key=lambda each: each[0])
+    return Demand(tuple(size for _, size in timed), tuple(at for at, _ in timed))
+
+
+def _read(reader: TypeAdapter[RequestSize], line: str, where: str) -> RequestSize:
+    try:
+        return reader.validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise BadRequest(
+            f"{where} is no request ({name}{': ' if name else ''}{first['msg']}). A line is an object "
+            "with prompt and length and, where known, at, updates and full."
+        ) from error
 
 
 def repeated(demand: Demand, count: int, before: int, seed: int = 0) -> Demand:
-    """A stream of so many requests of the same sizes, over and over; the first of them is number `before`."""
+    """A stream of N requests of the same sizes, over and over; the first of them is number `before`."""
     if demand.rate is None:
         raise ValueError("only a stream can be repeated")
-    sizes = len(demand.wanted)
-    wanted = tuple(demand.wanted[(number - before) % sizes] for number in range(count))
-    return Demand(wanted, arrivals(demand.rate, count, seed), demand.rate)
-
-
-def _row(line: str, where: str) -> tuple[Wanted, float | None]:
-    try:
-        found = json.loads(line)
-    except ValueError as error:
-        raise BadRequest(f"{where} is not JSON: {error}.") from error
-    if not isinstance(found, dict) or set(found) - set(FIELDS):
-        raise BadRequest(f"{where} must be an object with some of {', '.join(FIELDS)}.")
-    for name in ("prompt", "length"):
-        fits = _is_count(found.get(name)) and found[name] <= MOST_TOKENS
-        told = f"a whole number above 0 and at most {MOST_TOKENS}"
-        _check(fits, where, name, told, found.get(name))
-    updates, full = found.get("updates"), found.get("full")
-    _check((updates is None) == (full is None), where, "full", "given with updates", full)
-    if updates is not None:
-        fits = _is_count(updates) and updates <= MOST_UPDATES
-        _check(fits, where, "updates", f"a whole number from 1 to {MOST_UPDATES}", updates)
-        fits = _is_count(full) and full <= updates
-        _check(fits, where, "full", "a whole number from 1 to updates", full)
-    at = found.get("at")
-    fits = at is None or (isinstance(at, int | float) and 0 <= at < float("inf"))
-    _check(fits, where, "at", "a number of seconds, at least 0", at)
-    return Wanted(found["prompt"], found["length"], updates, full), at
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _check(holds: bool, where: str, name: str, wanted: str, found: Any) -> None:
-    if not holds:
-        raise BadRequest(f"{where}: {name} must be {wanted}, not {str(found)[:40]!r}.")
-
-
-def small(wanted: Sequence[Wanted]) -> list[bool]:
-    """Whether a request belongs to the smallest tenth, by the columns of prompt and response."""
-    whole = sorted(each.prompt + each.length for each in wanted)
-    limit = whole[len(whole) // 10]
-    return [each.prompt + each.length <= limit for each in wanted]
+    number_of = len(demand.sizes)
+    sizes = tuple(demand.sizes[(number - before) % number_of] for number in range(count))
+    return Demand(sizes, arrivals(demand.rate, count, seed), demand.rate)

@@ -1,7 +1,7 @@
-"""Requests against cards on a simulated clock: who is answered when.
+"""Requests against GPUs on a simulated clock: who is answered when.
 
-Two kinds of event: a request comes, a turn ends.  A card makes its next turn as soon as the one before has
-ended and somebody is there; whoever comes during a turn waits for the next one.  With several cards a request
+Two kinds of event: a request comes, a turn ends.  A GPU makes its next turn as soon as the one before has
+ended and somebody is there; whoever comes during a turn waits for the next one.  With several GPUs a request
 goes to the one with the fewest requests, the first of them, and stays there.
 """
 
@@ -14,19 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from archer.bench.traffic import PATIENCE, percentile
 from archer.costs.pass_times import PassTimes
-from archer.costs.workload import Trajectory
-from archer.planning.ways import Asked, Way
+from archer.costs.percentiles import PATIENCE, percentile
+from archer.costs.workload import Workload
+from archer.planning.schedulers import ActiveRequest, Scheduler
 
 
 @dataclass(frozen=True)
 class SimulatedRequest:
-    """What is asked, before it comes."""
+    """A request before it arrives."""
 
-    trajectory: Trajectory
+    trajectory: Workload
     bytes: int = 0
-    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,17 +42,17 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Ran:
+class Simulated:
     """All that happened; `answered` by number of request."""
 
     answered: tuple[Answered, ...]
     busy: float
-    """Seconds that cards computed, all together."""
+    """Seconds that GPUs computed, all together."""
     columns: int
     turns: int
 
 
-class Source(Protocol):
+class RequestSource(Protocol):
     """Where requests come from."""
 
     def first(self) -> Iterator[tuple[float, int]]:
@@ -77,7 +76,7 @@ class Arrivals:
 
 
 class Clients:
-    """So many clients share a list of requests; each takes the next as soon as it is answered."""
+    """N clients share a list of requests; each takes the next as soon as it is answered."""
 
     def __init__(self, clients: int, requests: int, seconds: float = float("inf")) -> None:
         """None is made later than `seconds` after the start."""
@@ -97,17 +96,17 @@ class Clients:
 
 def simulate(
     requests: Sequence[SimulatedRequest],
-    source: Source,
-    make: Callable[[], Way],
+    source: RequestSource,
+    make: Callable[[], Scheduler],
     times: PassTimes,
-    cards: int = 1,
-) -> Ran:
+    gpus: int = 1,
+) -> Simulated:
     """Serve them all; nothing is ever lost or refused."""
-    ways = [make() for _ in range(cards)]
-    here = [0] * cards
-    free = set(range(cards))
+    schedulers = [make() for _ in range(gpus)]
+    here = [0] * gpus
+    free = set(range(gpus))
     places: dict[int, int] = {}
-    ending: list[tuple[float, int, tuple[Asked, ...]]] = []
+    ending: list[tuple[float, int, tuple[ActiveRequest, ...]]] = []
     coming = [(at, 0, number) for at, number in source.first()]
     heapq.heapify(coming)
     answered: dict[int, Answered] = {}
@@ -117,37 +116,37 @@ def simulate(
         now = min(queue[0][0] for queue in (coming, ending) if queue)
         awake = set()
         while ending and ending[0][0] <= now:
-            _, card, finished = heapq.heappop(ending)
-            free.add(card)
-            awake.add(card)
-            for asked in finished:
-                answered[asked.number] = Answered(asked.number, asked.at, now)
-                here[places.pop(asked.number)] -= 1
-                if (follows := source.after(asked.number, now)) is not None:
+            _, gpu, finished = heapq.heappop(ending)
+            free.add(gpu)
+            awake.add(gpu)
+            for done in finished:
+                answered[done.number] = Answered(done.number, done.at, now)
+                here[places.pop(done.number)] -= 1
+                if (follows := source.after(done.number, now)) is not None:
                     heapq.heappush(coming, (follows[0], 0, follows[1]))
         while coming and coming[0][0] <= now:
             at, _, number = heapq.heappop(coming)
-            card = here.index(min(here))
-            here[card] += 1
-            places[number] = card
+            gpu = here.index(min(here))
+            here[gpu] += 1
+            places[number] = gpu
             request = requests[number]
-            ways[card].take(Asked(number, at, request.trajectory, request.bytes))
-            awake.add(card)
-        for card in sorted(awake & free):
-            turn = ways[card].turn(now)
+            schedulers[gpu].take(ActiveRequest(number, at, request.trajectory, request.bytes))
+            awake.add(gpu)
+        for gpu in sorted(awake & free):
+            turn = schedulers[gpu].turn(now)
             if turn is None:
                 continue
             seconds = times.seconds(turn.shares)
             busy += seconds
             columns += sum(share.columns for share in turn.shares)
             turns += 1
-            free.discard(card)
-            heapq.heappush(ending, (now + seconds, card, turn.finished))
-    return Ran(tuple(answered[number] for number in sorted(answered)), busy, columns, turns)
+            free.discard(gpu)
+            heapq.heappush(ending, (now + seconds, gpu, turn.finished))
+    return Simulated(tuple(answered[number] for number in sorted(answered)), busy, columns, turns)
 
 
 def alone(request: SimulatedRequest, times: PassTimes) -> float:
-    """Seconds of a request that has a card to itself."""
+    """Seconds of a request that has a GPU to itself."""
     counts = Counter(request.trajectory.shares)
     return sum(count * times.seconds((share,)) for share, count in counts.items())
 
@@ -162,31 +161,27 @@ def each_alone(requests: Sequence[SimulatedRequest], times: PassTimes) -> list[f
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ServiceOutcome:
     """How well requests were served, in the terms of `archer bench traffic` and `archer bench serve`."""
 
     requests: int
     mean: float
     p50: float
     p99: float
-    p99_small: float | None
     slowdown: float
-    """99 of 100 take at most so many times the time they take alone."""
+    """99 of 100 take at most this many times the time they take alone."""
     in_time: float
-    """Part of the requests that end within three times the time alone."""
+    """Fraction of the requests that end within three times the time alone."""
     throughput: float
     """Requests per second, from the first arrival to the last end."""
     goodput: float
     """The same of those in time."""
 
     @classmethod
-    def of(
-        cls, answered: Sequence[Answered], alone: Sequence[float], small: Sequence[bool] = ()
-    ) -> Outcome:
-        """`alone` and `small` by number of request."""
+    def of(cls, answered: Sequence[Answered], alone: Sequence[float]) -> ServiceOutcome:
+        """`alone` by number of request."""
         waits = [each.seconds for each in answered]
         slow = [each.seconds / alone[each.number] for each in answered]
-        short = [each.seconds for each in answered if small and small[each.number]]
         whole = max(each.ended for each in answered) - min(each.at for each in answered)
         good = sum(ratio <= PATIENCE for ratio in slow)
         return cls(
@@ -194,7 +189,6 @@ class Outcome:
             mean=statistics.mean(waits),
             p50=percentile(waits, 50),
             p99=percentile(waits, 99),
-            p99_small=percentile(short, 99) if short else None,
             slowdown=percentile(slow, 99),
             in_time=good / len(waits),
             throughput=len(waits) / whole,

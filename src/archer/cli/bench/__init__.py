@@ -1,4 +1,4 @@
-"""`archer bench`: a table of measurements, each in a file of its own."""
+"""`archer bench`: a table of measurements, imported when one is made."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from cyclopts import App, Parameter
 
 from archer.cli import shown
 
+NETWORK, SERVING = "archer.cli.bench.network", "archer.cli.bench.serving"
 COMMANDS = {
-    "step": ("archer.cli.bench.step:step", "One update, with and without the cache."),
-    "profile": ("archer.cli.bench.profile:profile", "Where the time of one update goes."),
-    "decode": ("archer.cli.bench.decode:decode", "Whole trajectories, methods side by side."),
-    "batch": ("archer.cli.bench.batch:batch", "Tokens per second by number of rows."),
-    "traffic": ("archer.cli.bench.traffic:traffic", "Requests that arrive one by one."),
-    "passes": ("archer.cli.bench.passes:passes", "Turns of the engine, for archer plan."),
-    "load": ("archer.cli.bench.load:load", "Time and memory of loading a checkpoint."),
-    "serve": ("archer.cli.bench.serve:serve", "A local server under load."),
-    "judge": ("archer.cli.bench.judge:judge", "How fast programs are judged."),
-    "checkpoint": (
-        "archer.cli.bench.checkpoint:checkpoint",
-        "Write random weights of any size, to load them.",
-    ),
+    "step": (f"{NETWORK}:step", "One update, with and without the cache."),
+    "profile": (f"{NETWORK}:profile", "Where the time of one update goes."),
+    "decode": (f"{NETWORK}:decode", "Whole trajectories, methods side by side."),
+    "batch": (f"{NETWORK}:batch", "Tokens per second by number of rows."),
+    "traffic": (f"{SERVING}:traffic", "Requests that arrive one by one."),
+    "passes": (f"{SERVING}:passes", "Turns of the engine, for archer plan."),
+    "load": (f"{NETWORK}:load", "Time and memory of loading a checkpoint."),
+    "serve": (f"{SERVING}:serve", "A local server under load."),
+    "judge": (f"{SERVING}:judge", "How fast programs are judged."),
+    "checkpoint": (f"{NETWORK}:checkpoint", "Write random weights of any size, to load them."),
 }
 """Name -> the function that does it, and one line about it."""
 

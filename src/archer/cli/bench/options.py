@@ -1,17 +1,28 @@
-"""Options that the measurements share."""
+"""What the measurements share: their options, and how a result is shown."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from archer.cli.numbers import MaybePositive, positive
 from archer.cli.options import use_threads
-from archer.cli.whole import MaybeWhole
+from archer.cli.output import emit, write_line, write_table
 
 if TYPE_CHECKING:
+    from archer.bench.facts import Result
     from archer.bench.subject import Subject
+    from archer.pages.tables import Table
+
+PromptLength = Annotated[int, Parameter(converter=positive, help="Tokens of the prompt.")]
+ResponseLength = Annotated[int, Parameter(converter=positive, help="Tokens of the response.")]
+Repeats = Annotated[
+    int,
+    Parameter(converter=positive, help="Rounds that are measured, after a warm-up that is not."),
+]
 
 
 @Parameter(name="*", group="Subject")
@@ -21,34 +32,39 @@ class SubjectOptions:
 
     shape: str | None = None
     """llada-8b, dream-7b, llada-moe-7b, llada2-mini or small with random weights; or a model."""
-    layers: MaybeWhole = None
+    layers: MaybePositive = None
     """Layers to run; the first 2 of a large shape (3 of llada2-mini), all of a model."""
     device: str | None = None
     """Such as cpu or cuda:0; the accelerator if there is one."""
     dtype: str | None = None
     """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
-    threads: MaybeWhole = None
+    threads: MaybePositive = None
     """CPU threads; as many as there are cores."""
 
     def open(self, default: str, prompt: int, response: int) -> Subject:
-        from archer.bench.subject import Room, open_subject
+        from archer.bench.subject import SequenceSize, open_subject
 
         if self.threads is not None:
             use_threads(self.threads)
-        name = self.shape or default
-        room = Room(prompt, response)
-        return open_subject(name, self.layers, room, device=self.device, dtype=self.dtype)
+        room = SequenceSize(prompt, response)
+        return open_subject(
+            self.shape or default, self.layers, room, device=self.device, dtype=self.dtype
+        )
 
 
-def facts(bench: str, subject: Subject, **more: Any) -> dict[str, Any]:
-    """What every result tells besides its rows."""
-    from archer.machine.description import describe_torch
+def emit_tables(
+    result: Result, tables: Callable[[Result], Table | Iterable[Table]], *, json: bool
+) -> int:
+    """A result as one JSON object, or as its tables under what was measured on what."""
+    from archer.bench.facts import setting
+    from archer.pages.tables import Table
 
-    return {
-        "bench": bench,
-        "shape": subject.name,
-        "layers": subject.network.shape.layers,
-        "depth": subject.depth,
-        **more,
-        "machine": describe_torch(subject.network.device, subject.network.dtype),
-    }
+    def show() -> None:
+        write_line(setting(result))
+        write_line("")
+        shown = tables(result)
+        for table in [shown] if isinstance(shown, Table) else shown:
+            write_table(table)
+
+    emit(result, show, json=json)
+    return 0

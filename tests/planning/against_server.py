@@ -9,24 +9,21 @@ whom, and for how long, is left to the simulation.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from archer.bench.traffic import percentile
 from archer.costs.pass_times import Fitted
-from archer.planning.recording import Recording, Run
+from archer.costs.percentiles import percentile
+from archer.costs.recording import MeasuredLoad, Recording
+from archer.planning.schedulers import EngineScheduler
 from archer.planning.simulation import (
     Arrivals,
     Clients,
-    Ran,
+    RequestSource,
+    Simulated,
     SimulatedRequest,
-    Source,
     simulate,
 )
-from archer.planning.ways import ByEngine
 
-WITHIN = 0.2
-"""Part by which a simulated percentile may miss the measured one."""
 STEADY = 0.005
 """A drift that would change by less is found."""
 MOST_TRIES = 8
@@ -47,9 +44,6 @@ class Compared:
     def error(self) -> float:
         return self.simulated / self.measured - 1.0
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"error": self.error}
-
 
 def compared(recording: Recording) -> Iterator[Compared]:
     """p50 and p99 under every load of a recording, simulated with the pass times it holds."""
@@ -57,15 +51,15 @@ def compared(recording: Recording) -> Iterator[Compared]:
     for run in recording.runs:
         ran, drift = _drifted(recording, run, times)
         real = [seconds for _, seconds in run.waits]
-        told = {number for number, _ in run.waits}
-        made = [each.seconds for each in ran.answered if each.number in told] or [0.0]
+        answered = {number for number, _ in run.waits}
+        made = [each.seconds for each in ran.answered if each.number in answered] or [0.0]
         for percent in (50, 99):
             yield Compared(
                 run.load, f"p{percent}", percentile(real, percent), percentile(made, percent), drift
             )
 
 
-def _drifted(recording: Recording, run: Run, times: Fitted) -> tuple[Ran, float]:
+def _drifted(recording: Recording, run: MeasuredLoad, times: Fitted) -> tuple[Simulated, float]:
     """The run, simulated so that its turns take as long as the server computed; and the drift.
 
     Other times make other turns where requests arrive by the clock, so the drift is found step by step.
@@ -75,14 +69,14 @@ def _drifted(recording: Recording, run: Run, times: Fitted) -> tuple[Ran, float]
     for _ in range(MOST_TRIES):
         drift *= off
         source, slower = _source(run), times.slower(drift)
-        ran = simulate(requests, source, lambda: ByEngine(recording.budget), slower)
+        ran = simulate(requests, source, lambda: EngineScheduler(recording.budget), slower)
         off = run.cpu / ran.busy if run.cpu and ran.busy else 1.0
         if abs(off - 1.0) < STEADY:
             break
     return ran, drift
 
 
-def _source(run: Run) -> Source:
+def _source(run: MeasuredLoad) -> RequestSource:
     if run.clients:
         return Clients(run.clients, len(run.waits), run.seconds)
     return Arrivals([at for at in run.arrivals if at <= run.seconds])

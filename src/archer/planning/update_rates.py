@@ -1,7 +1,7 @@
 """How many updates a response takes and how many of them are full passes: by method, from committed results.
 
 Counts of the bundled model come from `docs/results/main.json` and `docs/results/radius.json`, by `make docs`.
-Updates of LLaDA-8B are those that the paper tells for MBPP, with a response of 256 tokens; it tells no
+Updates of LLaDA-8B are those that the paper reports for MBPP, with a response of 256 tokens; it reports no
 refreshes, so their share is that of the bundled model at the same radius.
 """
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
-from archer.costs.workload import Trajectory, even
+from archer.costs.workload import Workload, even
 from archer.errors import BadRequest
 
-FILE = "paces.json"
+FILE = "update_rates.json"
 TASK = "pocket"
 LENGTH = 64
 """Tokens of a response in that task."""
@@ -34,21 +34,21 @@ NEVER = float("inf")
 
 
 @dataclass(frozen=True)
-class Pace:
-    """Work of a response, in parts of its size."""
+class UpdateRate:
+    """Work of a response, relative to its size."""
 
     updates: float
     """Per token of the response."""
     refreshed: float
-    """Part of the updates with a full pass; the first one always has one."""
+    """Fraction of the updates with a full pass; the first one always has one."""
 
-    def trajectory(self, prompt: int, length: int, extra: int = 0) -> Trajectory:
+    def trajectory(self, prompt: int, length: int, extra: int = 0) -> Workload:
         updates = max(1, round(self.updates * length))
         full = min(updates, max(1, round(self.refreshed * updates)))
         return even(prompt, length, updates, full, extra)
 
 
-def pace(method: str, radius: float | None = None, shape: str | None = None) -> Pace:
+def update_rate(method: str, radius: float | None = None, shape: str | None = None) -> UpdateRate:
     """Of a method of the table, at a radius where it has one, on a shape of which the paper tells updates."""
     known = published()
     if method not in known["methods"]:
@@ -57,24 +57,24 @@ def pace(method: str, radius: float | None = None, shape: str | None = None) -> 
             f"{', '.join(known['methods'])}. Say it yourself: updates 0.58, refreshed 0.18"
         )
     row = known["methods"][method]
-    found = Pace(row["updates"] / LENGTH, row["refreshed"])
-    told = PAPER_UPDATES.get(shape or "", {}).get(method)
-    if told is not None:
-        found = replace(found, updates=told / PAPER_LENGTH)
+    rate = UpdateRate(row["updates"] / LENGTH, row["refreshed"])
+    paper = PAPER_UPDATES.get(shape or "", {}).get(method)
+    if paper is not None:
+        rate = replace(rate, updates=paper / PAPER_LENGTH)
     if radius is None:
-        return found
+        return rate
     if row["radius"] is None:
         raise BadRequest(
             f"{method} has no radius; the methods with one are archer and no-rollback+archer."
         )
     usual = refreshed(known["methods"]["archer"]["radius"])
-    return replace(found, refreshed=min(1.0, found.refreshed / usual * refreshed(radius)))
+    return replace(rate, refreshed=min(1.0, rate.refreshed / usual * refreshed(radius)))
 
 
 def refreshed(radius: float) -> float:
-    """Part of Saber's updates with a full pass, by radius: between measured radii it follows 1 / radius.
+    """Fraction of Saber's updates with a full pass, by radius: between measured radii it follows 1 / radius.
 
-    Without end the share is none: the first update's full pass is counted apart.
+    At an infinite radius it is 0: the first update's full pass is counted apart.
     """
     shares: dict[float, float] = {
         float(name): share for name, share in published()["refreshed"].items()

@@ -1,0 +1,190 @@
+"""`archer bench step`, `profile`, `decode`, `batch`, `load` and `checkpoint`: a network by itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from archer.cli.bench.options import (
+    PromptLength,
+    Repeats,
+    ResponseLength,
+    SubjectOptions,
+    emit_tables,
+)
+from archer.cli.numbers import MaybePositive, Names, Positive, Positives, Whole
+from archer.cli.options import ModelOptions, use_threads
+from archer.cli.output import Json, write_line
+from archer.errors import BadRequest, reason_of
+
+DEFAULT_SUBJECT = SubjectOptions()
+DEFAULT_MODEL = ModelOptions()
+QUIET = "6"
+"""From this level on torch's profiler does not announce on stderr that it starts and stops."""
+
+
+def step(
+    *,
+    subject: SubjectOptions = DEFAULT_SUBJECT,
+    prompt: Positives = (128, 256, 512, 1024, 2048),
+    response: ResponseLength = 256,
+    repeats: Repeats = 5,
+    library: bool = False,
+    json: Json = False,
+) -> int:
+    """Time a full and a cached update from one recorded state, beside the limit by counted operations.
+
+    Parameters
+    ----------
+    prompt
+        Prompt lengths with commas between them.
+    library
+        Time a full pass of the transformers library as well.
+    """
+    from archer.bench.facts import subject_facts, with_rows
+    from archer.bench.step import measure, tables
+    from archer.bench.transformers_pass import check_library
+
+    if library:
+        check_library()
+    opened = subject.open("llada-8b", max(prompt), response)
+    facts = subject_facts("step", opened, response=response, repeats=repeats)
+    rows = measure(opened, prompt, response, repeats, library=library)
+    return emit_tables(with_rows(facts, rows), tables, json=json)
+
+
+def profile(
+    *,
+    subject: SubjectOptions = DEFAULT_SUBJECT,
+    prompt: PromptLength = 512,
+    response: ResponseLength = 256,
+    repeats: Repeats = 3,
+    json: Json = False,
+) -> int:
+    """Split the time of a full and of a cached update by kind of work."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", QUIET)
+    from archer.bench.facts import subject_facts, with_rows
+    from archer.bench.profiling import shares, table
+
+    opened = subject.open("llada-8b", prompt, response)
+    facts = subject_facts("profile", opened, prompt=prompt, response=response, repeats=repeats)
+    rows = shares(opened, prompt, response, repeats)
+    return emit_tables(with_rows(facts, rows), table, json=json)
+
+
+def decode(
+    *,
+    subject: SubjectOptions = DEFAULT_SUBJECT,
+    methods: Names = ("saber", "archer", "llada-confidence"),
+    prompt: PromptLength = 512,
+    response: ResponseLength = 256,
+    prompts: Positive = 1,
+    repeats: Repeats = 3,
+    json: Json = False,
+) -> int:
+    """Decode the same random prompts with every method, and compare with the cost model.
+
+    Parameters
+    ----------
+    methods
+        Methods with commas between them; speedups are relative to saber and llada-confidence.
+    prompts
+        How many prompts.
+    """
+    from archer.bench.decode import decode as measure
+    from archer.bench.decode import table
+    from archer.bench.facts import subject_facts, with_rows
+    from archer.methods.build import build
+
+    chosen = [build(name, {"length": response}) for name in methods]
+    opened = subject.open("small", prompt, response)
+    sizes = {"prompt": prompt, "response": response, "prompts": prompts, "repeats": repeats}
+    facts = subject_facts("decode", opened, **sizes)
+    rows = measure(opened, chosen, prompt, prompts, repeats)
+    return emit_tables(with_rows(facts, rows), table, json=json)
+
+
+def batch(
+    *,
+    subject: SubjectOptions = DEFAULT_SUBJECT,
+    method: str = "archer",
+    sizes: Positives = (1, 2, 4, 8, 16),
+    prompt: PromptLength = 128,
+    response: ResponseLength = 64,
+    repeats: Repeats = 3,
+    json: Json = False,
+) -> int:
+    """Decode one prompt once, twice, ... in the same batch: equal work per row.
+
+    Parameters
+    ----------
+    method
+        A name, or decoder+cache such as saber+age:4.
+    sizes
+        Rows per batch, with commas between them.
+    """
+    from archer.bench.batch import batch as measure
+    from archer.bench.batch import table
+    from archer.bench.facts import subject_facts, with_rows
+    from archer.methods.build import build
+
+    chosen = build(method, {"length": response})
+    opened = subject.open("small", prompt, response)
+    asked = {"method": chosen.name, "prompt": prompt, "response": response, "repeats": repeats}
+    facts = subject_facts("batch", opened, **asked)
+    rows = measure(opened, chosen, sizes, prompt, repeats)
+    return emit_tables(with_rows(facts, rows), table, json=json)
+
+
+def load(model: ModelOptions = DEFAULT_MODEL, *, updates: Whole = 0, json: Json = False) -> int:
+    """Load a checkpoint in a process of its own, and report its time and peak memory.
+
+    Parameters
+    ----------
+    updates
+        Updates of a short response to decode afterwards.
+    """
+    from archer.bench.load import measure_load, table
+
+    if model.threads is not None:
+        use_threads(model.threads)
+    result = {"bench": "load", **measure_load(model, updates=updates).as_dict()}
+    return emit_tables(result, table, json=json)
+
+
+def checkpoint(
+    folder: Path,
+    *,
+    shape: str = "llada-8b",
+    layers: MaybePositive = None,
+    dtype: str = "bfloat16",
+) -> int:
+    """Write a checkpoint of random weights, shard by shard.  The full LLaDA-8B takes 16 GB of disk.
+
+    Parameters
+    ----------
+    folder
+        Where to; must be empty or not exist yet.
+    shape
+        llada-8b, dream-7b, llada-moe-7b, llada2-mini or small.
+    layers
+        Layers to write; all of them.
+    dtype
+        float32, bfloat16, float16 or float64.
+    """
+    from archer.bench.checkpoint import config_of, write_checkpoint
+    from archer.costs.shapes import published
+    from archer.machine.devices import dtype_named
+
+    known = published(shape)
+    kind = dtype_named(dtype)
+    if layers is not None:
+        known = replace(known, shape=replace(known.shape, layers=layers))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_checkpoint(folder, config_of(known), dtype=kind)
+    except OSError as error:
+        raise BadRequest(f"{folder} cannot be written: {reason_of(error)}.") from error
+    write_line(str(folder))
+    return 0

@@ -1,0 +1,101 @@
+"""A measurement of real requests, kept so that a simulation of the same can be held against it.
+
+`archer bench serve --json` writes it; what was measured and what a simulation needs stand in one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from archer.costs.pass_times import Fitted, Timed
+from archer.costs.workload import Workload
+from archer.errors import BadRequest, reason_of
+
+
+def clients_named(count: int) -> str:
+    """The name of a load of N clients."""
+    return "1 client" if count == 1 else f"{count} clients"
+
+
+@dataclass(frozen=True)
+class MeasuredLoad:
+    """Requests under one load: either at given times, or by clients who ask again once they are answered."""
+
+    load: str
+    arrivals: tuple[float, ...] = ()
+    clients: int = 0
+    seconds: float = float("inf")
+    """No request begins later than this."""
+    waits: tuple[tuple[int, float], ...] = ()
+    """Which request was answered after how many seconds, as it was measured."""
+    cpu: float = 0.0
+    """Seconds that the server computed meanwhile; 0 where nobody counted."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Requests, the turns of the machine that served them, and how long they waited."""
+
+    budget: int
+    """Columns of a pass."""
+    timed: tuple[Timed, ...]
+    trajectories: tuple[Workload, ...]
+    alone: tuple[float, ...]
+    """Seconds of each request alone, by the loop."""
+    runs: tuple[MeasuredLoad, ...]
+
+    def pass_times(self) -> Fitted:
+        """Fitted to the turns that were timed and to the requests alone."""
+        return Fitted.to(self.timed, zip(self.trajectories, self.alone, strict=True))
+
+
+def plain(measured: Recording | tuple[Timed, ...]) -> Any:
+    """As JSON has it."""
+    kind: Any = Recording if isinstance(measured, Recording) else tuple[Timed, ...]
+    return TypeAdapter(kind).dump_python(measured, mode="json")
+
+
+def recording_of(found: Mapping[str, Any], where: str) -> Recording:
+    """The recording in a result of `archer bench serve --json`; `where` names its file in refusals."""
+    remedy = "Measure again with archer bench serve, and keep its JSON."
+    if "recording" not in found:
+        raise BadRequest(f"{where} holds no recording of requests and pass times. {remedy}")
+    try:
+        return TypeAdapter(Recording).validate_python(found["recording"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(map(str, first["loc"]))
+        raise BadRequest(
+            f"The recording in {where} is damaged ({at}: {first['msg']}). {remedy}"
+        ) from error
+
+
+def timed_of(found: Mapping[str, Any], where: str) -> tuple[Timed, ...]:
+    """Timed turns from a result of `archer bench passes --json`, or of a recording."""
+    if "recording" in found:
+        return recording_of(found, where).timed
+    try:
+        return TypeAdapter(tuple[Timed, ...]).validate_python(found.get("timed"))
+    except ValidationError as error:
+        raise BadRequest(
+            f"{where} holds no timed passes. Measure some with archer bench passes, and keep its JSON."
+        ) from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """One JSON object from a file."""
+    try:
+        found = from_json(path.read_bytes())
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {reason_of(error)}.") from error
+    except ValueError as error:
+        raise BadRequest(f"{path} is not JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise BadRequest(f"{path} must hold one JSON object.")
+    return found
