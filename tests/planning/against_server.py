@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from archer.costs.pass_times import Fitted
-from archer.costs.percentiles import percentile
 from archer.costs.recording import MeasuredLoad, Recording
+from archer.costs.service import percentile
 from archer.planning.schedulers import EngineScheduler
 from archer.planning.simulation import (
     Arrivals,

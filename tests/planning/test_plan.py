@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.costs.pass_times import Roofline
-from archer.costs.percentiles import percentile
 from archer.costs.roofline import GPUS, Gpu
+from archer.costs.service import percentile
 from archer.costs.shapes import shapes
 from archer.costs.workload import even
 from archer.errors import BadRequest
@@ -44,9 +44,9 @@ from archer.planning.search import (
 )
 from archer.planning.simulation import (
     Arrivals,
-    ServiceOutcome,
     SimulatedRequest,
     each_alone,
+    outcome,
     simulate,
 )
 from archer.planning.update_rates import UpdateRate, refreshed, update_rate
@@ -80,7 +80,7 @@ def test_a_budget_by_response_ratio_serves_best(gpu: Gpu) -> None:
     outcomes, small_p99 = {}, {}
     for name, make in schedulers.items():
         answered = simulate(requests, Arrivals(moments), make, times).answered
-        outcomes[name] = ServiceOutcome.of(answered, own)
+        outcomes[name] = outcome(answered, own)
         waits = [
             each.seconds
             for each in answered

@@ -13,9 +13,9 @@ from archer.planning.schedulers import ActiveRequest, EngineScheduler, Scheduler
 from archer.planning.simulation import (
     Arrivals,
     Clients,
-    ServiceOutcome,
     SimulatedRequest,
     alone,
+    outcome,
     simulate,
 )
 from planning.drawing import COSTS, InBatches, requests, schedulers
@@ -139,7 +139,7 @@ def test_what_is_told_is_what_the_benches_tell() -> None:
     asked = [SimulatedRequest(even(8, 8, 4, 1)) for _ in range(5)]
     ran = simulate(asked, Arrivals([0.0] * 5), lambda: InBatches(1), COSTS)
     own = [alone(request, COSTS) for request in asked]
-    told = ServiceOutcome.of(ran.answered, own)
+    told = outcome(ran.answered, own)
     assert told.in_time == 3 / 5
     assert told.goodput == 3 / (5 * own[0])
     assert told.throughput == 1 / own[0]

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import IO, Any
@@ -29,8 +29,8 @@ from archer.bench.facts import Result
 from archer.bench.passes import Mixes, passes
 from archer.bench.traffic import Load
 from archer.costs.pass_times import Timed
-from archer.costs.percentiles import PATIENCE, percentile
 from archer.costs.recording import MeasuredLoad, Recording, clients_named, plain
+from archer.costs.service import ServiceOutcome, figures
 from archer.costs.workload import Workload, recorded
 from archer.engine.budget import measured_budget
 from archer.engine.stream import Stream
@@ -53,16 +53,11 @@ WATCHED = "archer"
 """A method that may take anything back: no text is final early, so it makes all updates, watched or not."""
 
 
-@dataclass(frozen=True)
-class ServedLoad:
+@dataclass(frozen=True, kw_only=True)
+class ServedLoad(ServiceOutcome):
     """Requests answered under one load; `over_alone` is the throughput over one at a time."""
 
     load: str
-    requests: int
-    p50: float
-    p99: float
-    throughput: float
-    goodput: float
     over_alone: float
     cpu: float
     """Of the server, per request."""
@@ -87,12 +82,7 @@ class ServeResult:
     """All that a simulation of the same needs."""
 
     def as_dict(self) -> dict[str, Any]:
-        names = [each.name for each in fields(self) if each.name not in ("rows", "recording")]
-        return {
-            **{name: getattr(self, name) for name in names},
-            "rows": [asdict(row) for row in self.rows],
-            "recording": plain(self.recording),
-        }
+        return asdict(self) | {"recording": plain(self.recording)}
 
 
 @dataclass(frozen=True)
@@ -335,15 +325,10 @@ def _measured(
             f"No request was answered under the load {run.load!r}: none began within "
             f"{run.seconds:g} s. Allow more time."
         )
-    waits = [seconds for _, seconds in done]
-    well = sum(seconds <= PATIENCE * alone[number] for number, seconds in done)
+    own = [alone[number] for number, _ in done]
     row = ServedLoad(
+        **figures([seconds for _, seconds in done], own, whole),
         load=run.load,
-        requests=len(done),
-        p50=percentile(waits, 50),
-        p99=percentile(waits, 99),
-        throughput=len(done) / whole,
-        goodput=well / whole,
         over_alone=len(done) / whole / rate,
         cpu=spent / len(done),
     )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from time import process_time
 
 from archer.bench.facts import Result
-from archer.costs.percentiles import PATIENCE, percentile
+from archer.costs.service import ServiceOutcome, figures, percentile
 from archer.engine.engine import Engine
 from archer.engine.handle import Handle
 from archer.engine.stream import Stream
@@ -162,21 +162,15 @@ WAYS: dict[str, Way] = {
 }
 
 
-@dataclass(frozen=True)
-class TrafficRow:
+@dataclass(frozen=True, kw_only=True)
+class TrafficRow(ServiceOutcome):
     """One way to serve, at one load."""
 
     way: str
     load: float | str
     """Of what one at a time can serve; or all at once."""
-    mean: float
-    p50: float
-    p99: float
-    p99_small: float
-    goodput: float
-    """Requests per second that end within three times their time alone."""
-    throughput: float
-    """Requests per second from the first arrival to the last end."""
+    p99_small: float | None
+    """None where none was small."""
     cpu: float
     """Seconds of computing per request."""
 
@@ -218,27 +212,23 @@ def _row(
 ) -> TrafficRow:
     waits = [end - arrival.at for end, arrival in zip(ended, arrivals, strict=True)]
     small = [wait for wait, arrival in zip(waits, arrivals, strict=True) if arrival.small]
-    well = sum(wait <= PATIENCE * own for wait, own in zip(waits, alone, strict=True))
-    whole = max(ended) - arrivals[0].at
     return TrafficRow(
+        **figures(waits, alone, max(ended) - arrivals[0].at),
         way=name,
         load=ALL_AT_ONCE if load == float("inf") else load,
-        mean=statistics.mean(waits),
-        p50=percentile(waits, 50),
-        p99=percentile(waits, 99),
-        p99_small=percentile(small, 99) if small else float("nan"),
-        goodput=well / whole,
-        throughput=len(waits) / whole,
+        p99_small=percentile(small, 99) if small else None,
         cpu=computed / len(waits),
     )
 
 
 def _median(rows: Sequence[TrafficRow]) -> TrafficRow:
-    numbers = {
-        name: statistics.median(getattr(row, name) for row in rows)
-        for name in ("mean", "p50", "p99", "p99_small", "goodput", "throughput", "cpu")
-    }
-    return TrafficRow(way=rows[0].way, load=rows[0].load, **numbers)
+    """Of every figure."""
+    told = asdict(rows[0])
+    for name in told:
+        values = [getattr(row, name) for row in rows]
+        if name not in ("way", "load") and None not in values:
+            told[name] = statistics.median(values)
+    return TrafficRow(**told)
 
 
 def tables(result: Result) -> list[Table]:
@@ -271,7 +261,9 @@ class Aim:
     def measured(self, result: Result) -> float | None:
         """None where it was not measured at this load."""
         ways = {row["way"]: row for row in result["rows"] if row["load"] == self.load}
-        return ways[self.way][self.key] / ways["one at a time"][self.key] if ways else None
+        if not ways or ways[self.way][self.key] is None:
+            return None
+        return float(ways[self.way][self.key] / ways["one at a time"][self.key])
 
     def reached(self, result: Result) -> bool:
         ratio = self.measured(result)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from archer.costs.pass_times import PassTimes
+from archer.costs.service import ServiceOutcome
 from archer.engine.footprint import SHARE
 from archer.errors import BadRequest
 from archer.planning.demand import Demand
@@ -17,9 +18,9 @@ from archer.planning.schedulers import UNBOUNDED, EngineScheduler, Scheduler
 from archer.planning.simulation import (
     Answered,
     Arrivals,
-    ServiceOutcome,
     SimulatedRequest,
     each_alone,
+    outcome,
     simulate,
 )
 from archer.planning.update_rates import UpdateRate
@@ -241,12 +242,12 @@ class _Stream:
         make, times = self.setting.scheduler, self.setting.gpu.times
         ran = simulate(self.requests, Arrivals(self.demand.times), make, times, gpus)
         answered: list[Answered] = [each for each in ran.answered if each.number in self.counted]
-        outcome, rate = ServiceOutcome.of(answered, self.own), self.demand.rate
+        service, rate = outcome(answered, self.own), self.demand.rate
         if rate is not None:
-            outcome = replace(outcome, throughput=rate, goodput=rate * outcome.in_time)
+            service = replace(service, throughput=rate, goodput=rate * service.in_time)
         whole = max(each.ended for each in ran.answered) - self.demand.times[0]
         busy = min(1.0, ran.busy / (gpus * whole)) if whole else 1.0
-        return GpuTrial(gpus, outcome, busy, ran.columns / max(1, ran.turns))
+        return GpuTrial(gpus, service, busy, ran.columns / max(1, ran.turns))
 
 
 def _requests(demand: Demand, setting: PlanSetting) -> list[SimulatedRequest]:

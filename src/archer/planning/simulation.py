@@ -8,14 +8,13 @@ goes to the one with the fewest requests, the first of them, and stays there.
 from __future__ import annotations
 
 import heapq
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from archer.costs.pass_times import PassTimes
-from archer.costs.percentiles import PATIENCE, percentile
+from archer.costs.service import ServiceOutcome, figures
 from archer.costs.workload import Workload
 from archer.planning.schedulers import ActiveRequest, Scheduler
 
@@ -160,37 +159,8 @@ def each_alone(requests: Sequence[SimulatedRequest], times: PassTimes) -> list[f
     return [known[id(request.trajectory)] for request in requests]
 
 
-@dataclass(frozen=True)
-class ServiceOutcome:
-    """How well requests were served, in the terms of `archer bench traffic` and `archer bench serve`."""
-
-    requests: int
-    mean: float
-    p50: float
-    p99: float
-    slowdown: float
-    """99 of 100 take at most this many times the time they take alone."""
-    in_time: float
-    """Fraction of the requests that end within three times the time alone."""
-    throughput: float
-    """Requests per second, from the first arrival to the last end."""
-    goodput: float
-    """The same of those in time."""
-
-    @classmethod
-    def of(cls, answered: Sequence[Answered], alone: Sequence[float]) -> ServiceOutcome:
-        """`alone` by number of request."""
-        waits = [each.seconds for each in answered]
-        slow = [each.seconds / alone[each.number] for each in answered]
-        whole = max(each.ended for each in answered) - min(each.at for each in answered)
-        good = sum(ratio <= PATIENCE for ratio in slow)
-        return cls(
-            requests=len(waits),
-            mean=statistics.mean(waits),
-            p50=percentile(waits, 50),
-            p99=percentile(waits, 99),
-            slowdown=percentile(slow, 99),
-            in_time=good / len(waits),
-            throughput=len(waits) / whole,
-            goodput=good / whole,
-        )
+def outcome(answered: Sequence[Answered], alone: Sequence[float]) -> ServiceOutcome:
+    """How well requests were served; `alone` by number of request."""
+    span = max(each.ended for each in answered) - min(each.at for each in answered)
+    own = [alone[each.number] for each in answered]
+    return ServiceOutcome(**figures([each.seconds for each in answered], own, span))
