@@ -18,7 +18,6 @@ from tokenizers import Tokenizer
 from archer.engine.engine import Engine
 from archer.engine.generate import generate
 from archer.engine.job import as_stops
-from archer.engine.loop import Loop
 from archer.engine.stream import Stream
 from archer.errors import BadRequest
 from archer.loading.checkpoint import Folder
@@ -30,7 +29,6 @@ from archer.machine.threads import check_threads, fitting
 from archer.methods import compatibility
 from archer.methods.build import Method, resolve
 from archer.network.network import Transformer
-from archer.network.pieces import PLAIN, Pieces, compiled
 from archer.request import (
     Messages,
     OnePrompt,
@@ -130,15 +128,6 @@ class Model:
     def engine(self, **options: Any) -> Engine:
         """Many requests at once, each with its own method and settings; options as for `Engine`."""
         return Engine(self, **options)
-
-    def loop(self, method: Method) -> Loop[Any]:
-        """The loop of a method on this model."""
-        return Loop(self.network, method.decoder, method.policy, compiled=self.source.compiled)
-
-    @property
-    def pieces(self) -> Pieces:
-        """The arithmetic of its passes."""
-        return compiled() if self.source.compiled else PLAIN
 
     def stream(
         self, prompts: Prompts, method: str | Method | None = None, **options: Any

@@ -15,8 +15,9 @@ from archer.bench.step_variants import StepSample, StepVariants
 from archer.bench.subject import Subject, first_layers, half_placed
 from archer.bench.transformers_pass import check_library, library_pass, library_twin
 from archer.decoders.saber import Saber
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
 from archer.errors import BadRequest
+from archer.methods.build import Method
 from archer.passes.canvas import Prompt
 from archer.passes.work import Work
 from archer.policies.prompt_cache import Age
@@ -26,8 +27,18 @@ P, G = 11, 6
 
 
 def engine_logits(subject: Subject, alternatives: StepVariants, every: int) -> torch.Tensor:
-    loop = Loop(alternatives.network, Saber(), Age(every))
-    return next(loop.steps(alternatives.state, alternatives.memory)).logits.rows[0].values
+    return (
+        next(
+            steps_of(
+                alternatives.network,
+                Method(Saber(), Age(every)),
+                alternatives.state,
+                alternatives.memory,
+            )
+        )
+        .logits.rows[0]
+        .values
+    )
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -55,8 +66,13 @@ def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> 
     fresh, _ = naive_pass(subject.network, moved)
     state = half_placed(subject, P, G)
     state.response[0, -2:] = [1, 2]
-    loop = Loop(alternatives.network, Saber(), Age(NEVER))
-    engine = next(loop.steps(state, alternatives.memory)).logits.rows[0].values
+    engine = (
+        next(
+            steps_of(alternatives.network, Method(Saber(), Age(NEVER)), state, alternatives.memory)
+        )
+        .logits.rows[0]
+        .values
+    )
     assert (stale[:G] - engine).abs().max() < 1e-5
     assert (fresh[P - int(shift) :][:G] - engine).abs().max() > 1e-3
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from archer.decoders.base import Decision
 from archer.decoders.saber import Saber
 from archer.decoders.saber_tail import SaberTail, SaberTailState
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
 from archer.errors import BadRequest
-from archer.methods.build import build
+from archer.methods.build import Method, build
 from archer.passes.canvas import Prompt
 from archer.passes.logits import Logits, RowLogits
 from archer.policies.prompt_cache import Archer
@@ -116,7 +116,7 @@ def walk(decoder: Any, policy: Any, prompt: list[int], *, shift: bool = False) -
     """On a random network, for which every token is an end mark."""
     net = backbone(shift, 5, torch.float64)
     state = decoder.start(Prompt.of(prompt, net.mask, eos=tuple(range(47))), LENGTH)
-    return list(Loop(net.network, decoder, policy).steps(state))
+    return list(steps_of(net.network, Method(decoder, policy), state))
 
 
 @pytest.mark.parametrize("shift", [False, True])

@@ -17,7 +17,7 @@ from archer.decoders.base import Decoder, DecodeState, kept
 from archer.decoders.llada2 import AbsoluteState
 from archer.decoders.saber import Saber
 from archer.decoders.wrappers import EndOfText, Guided
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
 from archer.errors import BadRequest, Stuck
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS
@@ -90,9 +90,12 @@ class Case:
             self.prompt, net.mask, samples=self.samples, seed=self.seed, eos=(1,), ends=(1, 2)
         )
         decoder = self.method.decoder
-        loop = Loop(net.network, decoder, self.method.policy)
         with contextlib.suppress(Stuck):
-            for step in loop.steps(decoder.start(prompt, self.method.length)):
+            for step in steps_of(
+                net.network,
+                Method(decoder, self.method.policy),
+                decoder.start(prompt, self.method.length),
+            ):
                 yield step.before, step.after
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from archer.engine.batch import Batch
-from archer.engine.loop import Loop
+from archer.engine.walk import Walk, steps_of
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.passes.canvas import Blocks, Prompt
@@ -43,8 +43,8 @@ class Drawn:
     seed: int
     eos: tuple[int, ...] = (1,)
 
-    def loop(self, net: Backbone) -> Loop[Any]:
-        return Loop(net.network, self.method.decoder, self.method.policy)
+    def walk(self, net: Backbone) -> Walk:
+        return Walk(net.network, self.method, self.start(net))
 
     def start(self, net: Backbone) -> Any:
         prompt = Prompt.of(
@@ -143,7 +143,7 @@ def record(step: Step[Any]) -> tuple[Any, ...]:
 
 
 def alone(request: Drawn, net: Backbone) -> Record:
-    return [record(step) for step in request.loop(net).steps(request.start(net))]
+    return [record(step) for step in steps_of(net.network, request.method, request.start(net))]
 
 
 def together(
@@ -157,7 +157,7 @@ def together(
     while waiting or batch.walks:
         while waiting and (not batch.walks or draw.random() < 0.5):
             tag = waiting.pop()
-            walk = requests[tag].loop(net).walk(requests[tag].start(net))
+            walk = requests[tag].walk(net)
             if not walk.done:
                 batch.add(tag, walk)
         if not batch.walks:

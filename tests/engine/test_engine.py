@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -623,7 +624,9 @@ def test_a_decoder_that_raises_ends_its_own_request(
     def broken(*_: Any) -> Any:
         raise KeyError("lost")
 
-    monkeypatch.setattr(faulty._job.loop, "decoder", _Broken(faulty._job.loop.decoder, broken))
+    method = faulty.request.method
+    other = replace(method, decoder=_Broken(method.decoder, broken))
+    monkeypatch.setattr(faulty._job, "request", replace(faulty.request, method=other))
     with pytest.raises(PassFailed, match="KeyError"):
         faulty.result()
     assert sound.result().tokens

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from archer.engine.handle import Handle, Listener
 from archer.engine.job import Options
+from archer.engine.walk import steps_of
 from archer.errors import ArcherError, BadRequest, Cancelled, OutOfMemory
 from archer.model import Model, load
 from archer.passes.forward import Part
@@ -56,7 +57,7 @@ def alone(model: Model, request: Drawn) -> Record:
     asked = model.request(list(request.prompt), request.method, seed=request.seed)
     prompt = model.language.prompt(request.prompt, request.seed, rows)
     state = asked.method.decoder.start(prompt, asked.method.length)
-    return [record(step) for step in model.loop(asked.method).steps(state)]
+    return [record(step) for step in steps_of(model.network, asked.method, state)]
 
 
 def updates_alone(request: Drawn, wanted: Record) -> list[int]:

@@ -18,9 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from archer.engine.loop import Loop
-from archer.engine.walk import Walk
-from archer.methods.build import build
+from archer.engine.walk import Walk, steps_of
+from archer.methods.build import Method, build
 from archer.methods.catalogue import METHODS
 from archer.network.network import Transformer
 from archer.network.pieces import compiled
@@ -102,12 +101,11 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
         yield watch
 
 
-def loop_of(
-    model: Backbone, method: str, settings: Mapping[str, Any] = NOTHING, **options: bool
-) -> tuple[Loop[Any], Any]:
+def method_and_start(
+    model: Backbone, method: str, settings: Mapping[str, Any] = NOTHING
+) -> tuple[Method, Any]:
     made = build(method, {"length": LENGTH, **settings})
-    loop = Loop(model.network, made.decoder, made.policy, **options)
-    return loop, made.decoder.start(Prompt.of(PROMPTS[0], model.mask, samples=len(PROMPTS)), LENGTH)
+    return made, made.decoder.start(Prompt.of(PROMPTS[0], model.mask, samples=len(PROMPTS)), LENGTH)
 
 
 @pytest.mark.parametrize("inference", [False, True])
@@ -146,12 +144,13 @@ def test_the_host_reads_once_per_update(
     for module in ("passes.logits", "policies.surprise"):
         monkeypatch.setattr(f"archer.{module}.to_host", packed)
     monkeypatch.setattr("archer.passes.reduction._summits_at_hand", _summits_anywhere)
-    loop, state = loop_of(backbone(), method, settings)
-    loop.decoder.canvas(state)
-    asks = isinstance(loop.policy, Surprise)
+    model = backbone()
+    made, state = method_and_start(model, method, settings)
+    made.decoder.canvas(state)
+    asks = isinstance(made.policy, Surprise)
     with watched(monkeypatch) as watch:
         allowed = 0
-        for step in loop.steps(state):
+        for step in steps_of(model.network, made, state):
             allowed += 1 + (asks and any(call.kind is Kind.FULL for call in step.calls))
             assert watch.reads <= allowed
     assert watch.reads > 1
@@ -168,8 +167,9 @@ def test_a_decoder_asks_for_all_it_reads_at_once(
         return to_host(*tensors)
 
     monkeypatch.setattr("archer.passes.logits.to_host", counted)
-    loop, state = loop_of(backbone(), method)
-    updates = len(list(loop.steps(state)))
+    model = backbone()
+    made, state = method_and_start(model, method)
+    updates = len(list(steps_of(model.network, made, state)))
     assert len(transfers) == updates > 1
     assert min(transfers) >= 3
 
@@ -186,10 +186,13 @@ def test_what_was_packed_is_what_was_there() -> None:
         assert np.array_equal(alone, together, equal_nan=alone.dtype == np.float64)
 
 
-def tokens_of(loop: Loop[Any], state: Any) -> tuple[list[Kind], list[list[int]]]:
+def tokens_of(
+    network: Transformer, method: Method, state: Any, *, compiled: bool = False
+) -> tuple[list[Kind], list[list[int]]]:
     """Kinds of pass of the first row, and the last response of both."""
     kinds, response = [], {}
-    for step in loop.steps(state):
+    network.compiled = compiled
+    for step in steps_of(network, method, state):
         kinds.append(step.calls[0].kind)
         for index, row in enumerate(step.rows):
             response[row] = step.after.response[index].tolist()
@@ -217,10 +220,7 @@ def test_compiled_pieces_serve_all_lengths_with_a_few_graphs() -> None:
         for prompt in range(1, 41):
             ids = [(7 * prompt + at) % 40 for at in range(prompt)]
             start = made.decoder.start(Prompt.of(ids, model.mask), length)
-            found = [
-                tokens_of(Loop(model.network, made.decoder, made.policy, compiled=c), start)
-                for c in (False, True)
-            ]
+            found = [tokens_of(model.network, made, start, compiled=c) for c in (False, True)]
             assert found[0] == found[1]
     assert 4 <= counters["stats"]["unique_graphs"] <= 12
 
@@ -232,8 +232,9 @@ def test_every_method_runs_on_traced_pieces(method: str, monkeypatch: pytest.Mon
     compiler = torch.compile
     monkeypatch.setattr(torch, "compile", partial(compiler, backend="eager"))
     model = backbone()
-    plain = tokens_of(*loop_of(model, method))
-    assert tokens_of(*loop_of(model, method, compiled=True)) == plain
+    made, start = method_and_start(model, method)
+    plain = tokens_of(model.network, made, start)
+    assert tokens_of(model.network, made, start, compiled=True) == plain
 
 
 @pytest.mark.parametrize("kind", ["full", "cached"])
@@ -242,8 +243,7 @@ def test_a_pass_can_be_recorded_and_replayed_with_other_tokens(kind: str) -> Non
     model = backbone()
     made = build("archer", {"length": LENGTH})
     start = made.decoder.start(Prompt.of(PROMPTS[0], model.mask), LENGTH)
-    loop = Loop(model.network, made.decoder, Archer(float("inf")))
-    walk = loop.walk(start)
+    walk = Walk(model.network, Method(made.decoder, Archer(float("inf"))), start)
     if kind == "cached":
         walk.advance(run(model.network, [_part(walk)])[0])
     inputs = Inputs.of([_part(walk)], model.network.device)
@@ -264,7 +264,7 @@ def test_a_pass_can_be_recorded_and_replayed_with_other_tokens(kind: str) -> Non
         assert compute(model.network, inputs).shape == replayed.shape
 
 
-def _part(walk: Walk[Any]) -> Part:
+def _part(walk: Walk) -> Part:
     part = walk.wants
     assert part is not None
     return part
@@ -286,11 +286,10 @@ def test_a_step_makes_all_its_tensors_on_the_device_of_the_network(
     nowhere = torch.device("meta")
     model = backbone()
     made = build(method, {"length": LENGTH})
-    loop = Loop(Transformer(model.network.shape, device=nowhere), made.decoder, made.policy)
     state = made.decoder.start(Prompt.of(PROMPTS[0], model.mask, samples=len(PROMPTS)), LENGTH)
     for module in ("passes.logits", "policies.surprise"):
         monkeypatch.setattr(f"archer.{module}.to_host", unread)
-    steps = loop.steps(state)
+    steps = steps_of(Transformer(model.network.shape, device=nowhere), made, state)
     first, second = next(steps), next(steps)
     for step in (first, second):
         assert {row.values.device for row in step.logits.rows} == {nowhere}
@@ -303,9 +302,8 @@ def test_kept_keys_and_values_grow_with_the_formula_alone(rows: int) -> None:
     model = backbone()
     shape = model.network.shape
     made = build("saber+age:4", {"length": LENGTH})
-    loop = Loop(model.network, made.decoder, Age(4))
     state = made.decoder.start(Prompt.of([1, 2, 3], model.mask, samples=rows), LENGTH)
-    steps = list(loop.steps(state))
+    steps = list(steps_of(model.network, Method(made.decoder, Age(4)), state))
     numbers = 2 * shape.layers * rows * shape.kv_heads * (3 + LENGTH) * shape.head_dim
     for step in steps:
         memory: Memory = step.memory

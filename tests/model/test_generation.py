@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from archer.decoders.base import Decision, DecodeState
 from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
 from archer.errors import Incompatible, NonFinite, Stuck
+from archer.methods.build import Method
 from archer.passes.canvas import Canvas, Flags, Prompt
 from archer.passes.logits import Logits
 from archer.passes.memory import Memory, Notes
@@ -54,7 +55,7 @@ def decode(
 ) -> list[Step[Any]]:
     laid = prompts_of(prompts, net.mask, seed=seed)
     states = [decoder.start(prompt, length) for prompt in laid]
-    return list(together(Loop(net.network, decoder, policy), states))
+    return list(together(net.network, Method(decoder, policy), states))
 
 
 def by_row(steps: list[Step[Any]]) -> dict[int, list[tuple[Any, ...]]]:
@@ -176,12 +177,11 @@ def test_every_sample_of_a_state_is_as_if_alone(
     """Invariants 19, 20, in float64: text, refreshes and distances of every row; the first pass is shared."""
     net = model(shift)
     (prompt,) = random_prompts(1, seed)
-    loop = Loop(net.network, decoder, policy)
     whole = decoder.start(Prompt.of(prompt, net.mask, samples=4, seed=5), 12)
-    rows = by_row(list(loop.steps(whole)))
+    rows = by_row(list(steps_of(net.network, Method(decoder, policy), whole)))
     for row in range(4):
         single = decoder.start(Prompt.of(prompt, net.mask, first=row, seed=5), 12)
-        (alone,) = by_row(list(loop.steps(single))).values()
+        (alone,) = by_row(list(steps_of(net.network, Method(decoder, policy), single))).values()
         assert rows[row][0][:3] == alone[0][:3]
         assert rows[row][1:] == alone[1:]
 
@@ -200,25 +200,32 @@ def test_a_cloned_state_and_memory_replay_the_trunk(shift: bool, temperature: fl
     """Invariants 9, 23: fork after every third update; the trunk goes on unharmed."""
     net, decoder, policy = model(shift), Saber(temperature=temperature), Archer(5)
     (prompt,) = random_prompts(1, 11)
-    loop = Loop(net.network, decoder, policy)
     state = decoder.start(Prompt.of(prompt, net.mask, samples=3), 16)
-    trunk = by_row(list(loop.steps(state)))
-    for step in loop.steps(state):
+    trunk = by_row(list(steps_of(net.network, Method(decoder, policy), state)))
+    for step in steps_of(net.network, Method(decoder, policy), state):
         if step.index % 3 or step.after.done.any():
             continue
-        branch = by_row(list(loop.steps(step.after, step.memory.clone())))
+        branch = by_row(
+            list(steps_of(net.network, Method(decoder, policy), step.after, step.memory.clone()))
+        )
         for index, row in enumerate(step.rows):
             assert branch[index] == trunk[row][step.index + 1 :]
 
 
 def test_forgetting_makes_the_next_pass_full_and_nothing_else() -> None:
     net, decoder = model(False), Saber()
-    loop = Loop(net.network, decoder, Archer(math.inf))
     state = decoder.start(Prompt.of([4, 5, 6, 7], net.mask), 16)
-    third = next(step for step in loop.steps(state) if step.index == 2)
+    third = next(
+        step
+        for step in steps_of(net.network, Method(decoder, Archer(math.inf)), state)
+        if step.index == 2
+    )
     memory = third.memory.clone()
     memory.forget()
-    kinds = [step.calls[0].kind for step in loop.steps(third.after, memory)]
+    kinds = [
+        step.calls[0].kind
+        for step in steps_of(net.network, Method(decoder, Archer(math.inf)), third.after, memory)
+    ]
     assert kinds[0] is Kind.FULL
     assert set(kinds[1:]) == {Kind.CACHED}
 
@@ -227,11 +234,11 @@ def test_watching_the_steps_changes_nothing() -> None:
     """Invariant 22: a shadow pass on a blank memory between steps leaves the trajectory alone."""
     net, decoder, policy = model(True), Saber(temperature=0.7), Archer(4)
     state = decoder.start(Prompt.of([3, 1, 4], net.mask, samples=2), 14)
-    plain = by_row(list(Loop(net.network, decoder, policy).steps(state)))
+    plain = by_row(list(steps_of(net.network, Method(decoder, policy), state)))
     watched = []
     generator = torch.random.get_rng_state()
-    for step in Loop(net.network, decoder, policy).steps(state):
-        shadow = Loop(net.network, decoder, Eager()).steps(step.before)
+    for step in steps_of(net.network, Method(decoder, policy), state):
+        shadow = steps_of(net.network, Method(decoder, Eager()), step.before)
         fresh = next(iter(shadow))
         decoder.step(step.before, fresh.logits)
         watched.append(step)
@@ -268,8 +275,9 @@ def test_one_row_reuses_while_another_runs() -> None:
     net, decoder = model(False), Scheduled(steps=12)
     state = decoder.start(Prompt.of([1, 2, 3], net.mask, samples=2), 8)
     late = replace(state, updates=(0, 9))
-    loop = Loop(net.network, decoder, Counting(math.inf))
-    for made, step in enumerate(loop.steps(late), start=1):
+    for made, step in enumerate(
+        steps_of(net.network, Method(decoder, Counting(math.inf)), late), start=1
+    ):
         if 1 not in step.rows:
             break
         assert step.calls[0].kind is (Kind.FULL if made == 1 else Kind.CACHED)
@@ -313,7 +321,7 @@ def test_a_row_with_nan_logits_ends_alone(kind: str) -> None:
     if kind == "cached":
         net = backbone(False, 3, torch.float64)
         state = Saber().start(Prompt.of([1, 2, 3], net.mask), 12)
-        walk = Loop(net.network, Saber(), Archer(math.inf)).steps(state)
+        walk = steps_of(net.network, Method(Saber(), Archer(math.inf)), state)
         next(walk)
         net.network.head.data.fill_(torch.nan)
         failing = next(walk)
@@ -328,12 +336,12 @@ def test_a_sample_with_nan_logits_ends_alone() -> None:
     nets = [backbone(False, 3, torch.float64) for _ in range(2)]
     for seed in range(50):
         state = decoder.start(Prompt.of([1, 2, 3], nets[0].mask, samples=3, seed=seed), length)
-        rows = texts(by_row(list(Loop(nets[0].network, decoder, Archer(4)).steps(state))))
+        rows = texts(by_row(list(steps_of(nets[0].network, Method(decoder, Archer(4)), state))))
         others = {token for row in (0, 2) for update in rows[row] for token in update[0]}
         if first := set(rows[1][0][0]) - others - {1, 2, 3}:
             break
     nets[1].network.embedding.data[first.pop()] = torch.nan
-    steps = list(Loop(nets[1].network, decoder, Archer(4)).steps(state))
+    steps = list(steps_of(nets[1].network, Method(decoder, Archer(4)), state))
     failing = steps[1]
     assert list(failing.errors) == [1]
     assert failing.errors[1].update == 2
@@ -371,7 +379,7 @@ def test_a_decoder_that_never_ends_is_stopped_loudly() -> None:
     """After exactly as many updates as its rule allows."""
     net, decoder = model(False), Idle()
     state = decoder.start(Prompt.of([1, 2, 3], net.mask), 8)
-    walk = Loop(net.network, decoder, Eager()).steps(state)
+    walk = steps_of(net.network, Method(decoder, Eager()), state)
     assert len(list(islice(walk, 8))) == 8
     with pytest.raises(Stuck, match="Idle has not finished after 8 updates"):
         next(walk)
@@ -407,9 +415,17 @@ def test_rows_that_are_done_make_no_step(decoder: Any) -> None:
     """A forked state may hold finished rows; only the others go on, under their own numbers."""
     net = model(False)
     state = decoder.start(Prompt.of([1, 2], net.mask, samples=2), 8)
-    loop = Loop(net.network, decoder, Archer(4))
     finished = replace(state, done=np.array([True, False]))
-    rows = texts(by_row(list(loop.steps(finished))))
+    rows = texts(by_row(list(steps_of(net.network, Method(decoder, Archer(4)), finished))))
     assert list(rows) == [1]
-    assert rows[1] == texts(by_row(list(loop.steps(state))))[1]
-    assert list(loop.steps(replace(state, done=np.array([True, True])))) == []
+    assert (
+        rows[1] == texts(by_row(list(steps_of(net.network, Method(decoder, Archer(4)), state))))[1]
+    )
+    assert (
+        list(
+            steps_of(
+                net.network, Method(decoder, Archer(4)), replace(state, done=np.array([True, True]))
+            )
+        )
+        == []
+    )

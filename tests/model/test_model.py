@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from archer import model as module
 from archer.decoders.base import Attention
 from archer.errors import ArcherError, BadModel, BadRequest, Incompatible, TooLong
 from archer.methods.build import build
@@ -46,7 +45,9 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Model:
 @pytest.fixture
 def no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any attempt to start decoding fails the test."""
-    monkeypatch.setattr(module, "Loop", lambda *_, **__: pytest.fail("a pass was about to start"))
+    monkeypatch.setattr(
+        "archer.engine.job.Walk", lambda *_, **__: pytest.fail("a walk was about to start")
+    )
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -14,9 +14,9 @@ import torch
 
 import archer
 from archer.decoders.saber import Saber
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
 from archer.loading.families.llada import PROMPT_BLIND
-from archer.methods.build import build
+from archer.methods.build import Method, build
 from archer.network.attention import seen
 from archer.network.shape import DENSE, AttentionKind, Blocks, PromptFirst
 from archer.passes import layout
@@ -36,10 +36,10 @@ def net_of(attention: AttentionKind, shift: bool = False) -> Backbone:
     return Backbone(random_network(which, 4, torch.float64), mask=47)
 
 
-def steps_of(net: Backbone, name: str, **settings: Any) -> list[Step[Any]]:
+def made_by(net: Backbone, name: str, **settings: Any) -> list[Step[Any]]:
     method = build(name, {"length": 12, **settings})
     state = method.decoder.start(Prompt.of(PROMPT, net.mask, eos=(1,)), 12)
-    return list(Loop(net.network, method.decoder, method.policy).steps(state))
+    return list(steps_of(net.network, method, state))
 
 
 def said(steps: list[Step[Any]]) -> list[Any]:
@@ -55,8 +55,8 @@ def test_every_cache_writes_what_eager_decoding_writes(cache: str, shift: bool) 
     net = net_of(BLIND, shift)
     name = cache if cache == "archer-doubt" else f"saber+{cache}"
     eager = "saber-doubt+eager" if cache == "archer-doubt" else "saber+eager"
-    steps = steps_of(net, name, **({"response_interval": 1} if cache == "dllm-cache" else {}))
-    assert said(steps) == said(steps_of(net, eager))
+    steps = made_by(net, name, **({"response_interval": 1} if cache == "dllm-cache" else {}))
+    assert said(steps) == said(made_by(net, eager))
     if cache not in ("age:3", "dllm-cache"):
         full = [call.kind.value == "full" for step in steps for call in step.calls]
         assert full == [True] + [False] * (len(full) - 1)
@@ -66,7 +66,9 @@ def test_a_network_that_sees_would_be_told_apart() -> None:
     """The same weights: the twin that shows that the test above can fail."""
     net, decoder = net_of(DENSE), Saber()
     state = decoder.start(Prompt.of(PROMPT, net.mask), 12)
-    runs = [list(Loop(net.network, decoder, p).steps(state)) for p in (Eager(), Archer(np.inf))]
+    runs = [
+        list(steps_of(net.network, Method(decoder, p), state)) for p in (Eager(), Archer(np.inf))
+    ]
     kept = [[row.values for step in each for row in step.logits.rows] for each in runs]
     assert any(not np.allclose(a, b) for a, b in zip(*kept, strict=False))
 
@@ -77,9 +79,7 @@ def test_a_resting_tail_still_grows_old() -> None:
     settings = {"settle": 2, "edge": 0, "wake": "look", "rest": 8, "radius": 5}
     method = build("saber-tail+archer", {"length": 12, **settings})
     prompt = Prompt.of(PROMPT, net.mask, eos=tuple(range(46)))
-    steps = list(
-        Loop(net.network, method.decoder, method.policy).steps(method.decoder.start(prompt, 12))
-    )
+    steps = list(steps_of(net.network, method, method.decoder.start(prompt, 12)))
     rested = [step.canvas for step in steps if step.canvas.resting is not None]
     assert rested
     assert not any(canvas.exact for canvas in rested if canvas.resting.any())  # type: ignore[union-attr]
@@ -110,9 +110,9 @@ def test_sights_say_what_the_mask_says(kind: AttentionKind, shift: bool) -> None
 def test_a_rule_of_the_decoder_holds_beside_that_of_the_backbone() -> None:
     """WINO's shadow: logits of the first pass against attention with both rules as one mask."""
     net = net_of(BLIND)
-    steps = steps_of(net, "wino+archer:inf")
-    assert said(steps) == said(steps_of(net, "wino+eager"))
-    assert said(steps) != said(steps_of(net_of(DENSE), "wino+eager"))
+    steps = made_by(net, "wino+archer:inf")
+    assert said(steps) == said(made_by(net, "wino+eager"))
+    assert said(steps) != said(made_by(net_of(DENSE), "wino+eager"))
     assert steps[0].canvas.visible is not None
 
 

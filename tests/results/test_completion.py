@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from archer.decoders.base import Decision
-from archer.engine.loop import Loop
 from archer.errors import NonFinite
 from archer.methods.build import build
 from archer.results.completion import Completion, Seconds, Tally, add
@@ -180,7 +179,7 @@ def test_the_tally_of_a_real_run_adds_up(name: str) -> None:
     method = build(name, settings)
     prompts = prompts_of([[1, 2, 3], [4, 5]], net.mask)
     states = [method.decoder.start(prompt, length) for prompt in prompts]
-    steps = list(together(Loop(net.network, method.decoder, method.policy), states))
+    steps = list(together(net.network, method, states))
     tallies = {0: Tally(), 1: Tally()}
     for each in steps:
         add(tallies, each)

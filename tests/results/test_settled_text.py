@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders
 from tokenizers.models import BPE, WordLevel
 
 from archer.engine.job import as_stops
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
 from archer.errors import BadRequest, Stuck
 from archer.loading.text.text import Text
 from archer.loading.text.unsure_end import UnsureEnd, unsure_end
@@ -331,14 +331,13 @@ def test_pieces_add_up_for_every_decoder(name: str, shift: bool) -> None:
     chosen = {"block": 4} if name in {"wino", "editing", "threshold", "saber"} else {}
     chosen |= {"loops": 3} if name == "remdm" else {}
     method = build(name, {"length": 12, **chosen})
-    loop = Loop(net(shift).network, method.decoder, method.policy)
     for seed in range(3):
         prompts = prompts_of([[seed, 7], [70, 80 + seed, 90]], MASK, seed=seed)
         states = [method.decoder.start(prompt, method.length) for prompt in prompts]
         rounds: dict[int, list[tuple[list[int], list[bool]]]] = {0: [], 1: []}
         done = set()
         with contextlib.suppress(Stuck):
-            for step in together(loop, states):
+            for step in together(net(shift).network, method, states):
                 settled = method.decoder.settled(step.after)
                 for index, row in enumerate(step.rows):
                     response = step.after.response[index].tolist()
@@ -355,10 +354,11 @@ def test_pieces_add_up_for_every_decoder(name: str, shift: bool) -> None:
 
 def test_a_rule_that_fills_from_the_left_speaks_as_it_goes() -> None:
     method = build("threshold:1", {"length": 12, "block": 1})
-    loop = Loop(net(False).network, method.decoder, method.policy)
     told = SettledText(language(replace(TEXTS["metaspace"], end_ids=frozenset())))
     pieces = []
-    for step in loop.steps(method.decoder.start(Prompt.of([1, 7], MASK), 12)):
+    for step in steps_of(
+        net(False).network, method, method.decoder.start(Prompt.of([1, 7], MASK), 12)
+    ):
         settled = method.decoder.settled(step.after)
         pieces.append(told.feed(step.after.response[0], settled[0]))
     assert sum(map(bool, pieces)) > 6

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from archer.engine.walk import steps_of
 from archer.methods.build import Method
 from archer.model import Model, load
 from archer.network.group import Traffic
@@ -107,4 +108,4 @@ def walked(model: Model, method: Method, samples: int = 1, seed: int = 0) -> lis
     """What happened in every update."""
     prompt = model.language.prompt(PROMPT, seed, samples)
     state = method.decoder.start(prompt, method.length)
-    return [record(step) for step in model.loop(method).steps(state)]
+    return [record(step) for step in steps_of(model.network, method, state)]

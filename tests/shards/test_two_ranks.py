@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from archer.engine.walk import Walk, steps_of
 from archer.errors import BadRequest
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
@@ -146,13 +147,13 @@ def test_a_memory_that_is_cloned_goes_on_by_itself(two: Two) -> None:
     method = build("confidence+archer", {"length": 8, "radius": 3})
     finals = []
     for model in (two.whole, two.shared):
-        loop = model.loop(method)
-        steps = loop.steps(method.decoder.start(model.language.prompt(list(PROMPT), 0), 8))
+        start = method.decoder.start(model.language.prompt(list(PROMPT), 0), 8)
+        steps = steps_of(model.network, method, start)
         for _ in range(3):
             step = next(steps)
         kept: Memory = step.memory.clone()
         first = [record(each) for each in steps]
-        again = [record(each)[2:] for each in loop.steps(step.after, kept)]
+        again = [record(each)[2:] for each in steps_of(model.network, method, step.after, kept)]
         assert again == [each[2:] for each in first]
         finals.append(first)
     assert finals[0] == finals[1]
@@ -174,11 +175,11 @@ def test_what_is_sent_is_what_the_formula_says(two: Two, name: str) -> None:
     if "dllm" in name and isinstance(two.whole.folder.shape.attention, Blocks):
         pytest.skip("dLLM-Cache is for dense attention")
     method = two.whole.request([list(PROMPT)], name, length=8).method
-    loop = two.shared.loop(method)
     group = leader_of(two.shared).group
     rows = 8 + two.whole.folder.shape.shift
     before, compared = replace(group.traffic), 0
-    steps = loop.steps(method.decoder.start(two.shared.language.prompt(list(PROMPT), 0), 8))
+    start = method.decoder.start(two.shared.language.prompt(list(PROMPT), 0), 8)
+    steps = steps_of(two.shared.network, method, start)
     for number, step in enumerate(steps):
         fed = sum(call.fed for call in step.calls)
         work, now = step.work, group.traffic
@@ -223,7 +224,7 @@ def test_logits_can_be_had_whole(two: Two) -> None:
     rows = []
     for model in (two.whole, two.shared):
         state = method.decoder.start(model.language.prompt(list(PROMPT), 0), 6)
-        step = next(model.loop(method).steps(state))
+        step = next(steps_of(model.network, method, state))
         rows.append(step.logits.rows[0].values)
     torch.testing.assert_close(rows[1], rows[0], rtol=1e-9, atol=1e-11)
     assert rows[0].shape == (6, two.whole.folder.shape.vocabulary)
@@ -236,7 +237,7 @@ def test_a_rule_that_the_others_do_not_know_is_refused(two: Two) -> None:
 
     method = build("confidence+dllm-cache", {"length": 6})
     state = method.decoder.start(two.shared.language.prompt(list(PROMPT), 0), 6)
-    wanted = two.shared.loop(method).walk(state).wants
+    wanted = Walk(two.shared.network, method, state).wants
     assert wanted is not None
     with pytest.raises(BadRequest, match="The rule Own chooses rows inside layers"):
         order([replace(wanted, rule=Own())], 1, lambda store: [1, 1, 1])

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from archer.decoders.saber import Saber, SaberState
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
+from archer.methods.build import Method
 from archer.model import Model, load
 from archer.passes.canvas import Prompt
 from archer.passes.memory import Memory
@@ -44,8 +45,7 @@ def state_of(model: Model) -> SaberState:
 def step_of(model: Model, memory: Memory | None = None) -> Step[SaberState]:
     """One update: eager, or with the prompt of a memory."""
     policy = Eager() if memory is None else Archer(radius=float("inf"))
-    loop = Loop(model.network, Saber(), policy)
-    return next(loop.steps(state_of(model), memory))
+    return next(steps_of(model.network, Method(Saber(), policy), state_of(model), memory))
 
 
 def logits_of(step: Step[SaberState]) -> Tensor:

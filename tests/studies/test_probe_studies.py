@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.results.step import Kind
 from archer.runs.verdicts import Grader
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.paper import feedback, theory, validity
 from archer_studies.probes.branches import Branch, Event, branch, find_event
-from archer_studies.probes.shadow_passes import divergence, loop_of, require_unchanged, walk
+from archer_studies.probes.shadow_passes import divergence, require_unchanged, walk
 from archer_studies.registry import STUDIES
 from archer_studies.study import Row, Study, result_of
 from studies.probing import make_workspace
@@ -89,7 +90,7 @@ def test_the_fresh_branch_differs_in_its_first_pass_alone(workspace: Workspace) 
         memory = event.memory.clone()
         if refresh:
             memory.forget()
-        step = next(loop_of(workspace.model, method, method.policy).steps(event.state, memory))
+        step = next(steps_of(workspace.model.network, method, event.state, memory))
         assert np.array_equal(step.before.response, event.state.response)
         calls.append(step.calls[0].kind)
     assert event.distance < validity.RADIUS

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from archer.engine.batch import Batch
-from archer.engine.loop import Loop
-from archer.methods.build import build
+from archer.engine.walk import Walk, steps_of
+from archer.methods.build import Method, build
 from archer.model import Model
+from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
 from archer.results.completion import Completion, Tally, add
 from archer.results.step import Step
@@ -27,7 +28,7 @@ def walk(
     method = build(name, settings)
     laid = prompts_of(prompts, net.mask, seed=seed, eos=(1,), ends=(1, 2))
     states = [method.decoder.start(prompt, method.length) for prompt in laid]
-    return list(together(Loop(net.network, method.decoder, method.policy), states))
+    return list(together(net.network, method, states))
 
 
 def prompts_of(prompts: Sequence[Sequence[int]], mask: int, **options: Any) -> list[Prompt]:
@@ -40,11 +41,11 @@ def prompts_of(prompts: Sequence[Sequence[int]], mask: int, **options: Any) -> l
     return laid
 
 
-def together(loop: Loop[Any], states: Sequence[Any]) -> Iterator[Step[Any]]:
+def together(network: Transformer, method: Method, states: Sequence[Any]) -> Iterator[Step[Any]]:
     """All updates of states of one row each, in shared passes; a step's row is the place of its state."""
-    batch: Batch[int] = Batch(loop.network)
+    batch: Batch[int] = Batch(network)
     for place, state in enumerate(states):
-        batch.add(place, loop.walk(state))
+        batch.add(place, Walk(network, method, state))
     while going := [place for place, walk in batch.walks.items() if not walk.done]:
         made = batch.turn(going, lambda: False)
         yield from (step.counted_from(place) for place, step in made.steps)
@@ -62,7 +63,7 @@ def by_the_loop(model: Model, prompts: Any, method: Any = None, **options: Any) 
         laid = language.prompt(prompt, request.seed, first=repeated[prompt])
         repeated[prompt] += 1
         tally = Tally()
-        for step in model.loop(own).steps(own.decoder.start(laid, own.length)):
+        for step in steps_of(model.network, own, own.decoder.start(laid, own.length)):
             add({0: tally}, step)
         done.append(language.completion(tally, len(prompt)))
     return done

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from archer.bench.subject import SequenceSize, open_subject
-from archer.engine.loop import Loop
-from archer.methods.build import build
+from archer.engine.walk import Walk
+from archer.methods.build import Method, build
 from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
 from archer.passes.forward import run
@@ -72,7 +72,7 @@ def first_pass(
     """Makes the first pass of a request as often as it is called; returns its logits."""
     decoder = build("llada-confidence", {"length": response}).decoder
     ids = np.random.default_rng(1).integers(0, mask, prompt).tolist()
-    walk = Loop(network, decoder, policy).walk(decoder.start(Prompt.of(ids, mask), response))
+    walk = Walk(network, Method(decoder, policy), decoder.start(Prompt.of(ids, mask), response))
     part = walk.wants
     assert part is not None
 

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from archer.decoders.scheduled import Scheduled
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
+from archer.methods.build import Method
 from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
 from archer.pocket.tokenizer import MASK, build, token_id, vocabulary
@@ -61,7 +62,7 @@ def test_the_loss_reads_what_the_package_would_decode_from(variant: Variant) -> 
     masked = Masked(truth.masked_fill(holes, hole), truth, holes, weights, torch.tensor([9] * 3))
     with torch.no_grad():
         states = [decoder.start(Prompt.of(prompt, hole), length) for prompt in prompts]
-        steps = [next(Loop(network, decoder, Eager()).steps(state)) for state in states]
+        steps = [next(steps_of(network, Method(decoder, Eager()), state)) for state in states]
         found = loss(network, masked)
     scores = torch.stack([step.logits.rows[0].values for step in steps]).double()
     entropy = F.cross_entropy(scores.flatten(0, 1), truth[:, 9:].flatten(), reduction="none")

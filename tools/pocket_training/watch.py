@@ -11,8 +11,9 @@ from tokenizers import Tokenizer
 
 from archer.decoders.scheduled import Scheduled
 from archer.engine.batch import Batch
-from archer.engine.loop import Loop
+from archer.engine.walk import Walk
 from archer.judge import FunctionCheck, Judge
+from archer.methods.build import Method
 from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
 from archer.pocket import prompts
@@ -48,14 +49,15 @@ def complete(
     ]
     mask, end = token_id(MASK), token_id(END)
     decoder = Scheduled()
-    loop = Loop(network, decoder, Eager())
     texts: list[str] = []
     with torch.no_grad():
         for first in range(0, len(ids), rows):
             few = [Prompt.of(prompt, mask) for prompt in ids[first : first + rows]]
             batch: Batch[int] = Batch(network)
             for place, prompt in enumerate(few):
-                batch.add(place, loop.walk(decoder.start(prompt, RESPONSE)))
+                batch.add(
+                    place, Walk(network, Method(decoder, Eager()), decoder.start(prompt, RESPONSE))
+                )
             responses: dict[int, list[int]] = {}
             while going := [place for place, walk in batch.walks.items() if not walk.done]:
                 for place, step in batch.turn(going, lambda: False).steps:

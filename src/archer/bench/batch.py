@@ -17,7 +17,7 @@ from archer.bench.facts import Result
 from archer.bench.repeating import interleaved, spread
 from archer.bench.subject import Subject, some_prompt
 from archer.engine.footprint import empty_store
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
 from archer.methods.build import Method
 from archer.pages.tables import Field, Table, percent, table_of
 from archer.passes.memory import Memory
@@ -70,12 +70,11 @@ def batch(
 
 
 def _run(subject: Subject, method: Method, size: int, prompt: int) -> DecodedBatch:
-    loop = Loop(subject.network, method.decoder, method.policy)
     state = method.decoder.start(some_prompt(subject, prompt, rows=size), method.length)
     canvas = method.decoder.canvas(state)
     store = empty_store(subject.network, canvas.rows, canvas.columns)
     updates, seconds, kv_bytes = 0, 0.0, 0
-    for step in loop.steps(state, Memory.blank(store, canvas)):
+    for step in steps_of(subject.network, method, state, Memory.blank(store, canvas)):
         updates += 1
         seconds += sum(call.seconds for call in step.calls) + step.control
         kv_bytes = step.memory.store.keys.nbytes + step.memory.store.values.nbytes

@@ -20,7 +20,7 @@ from archer.bench.facts import Result
 from archer.bench.repeating import spread
 from archer.bench.subject import Subject, some_prompt
 from archer.costs.counting import eta, speedup
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.methods.build import Method
 from archer.pages.tables import Field, Table, percent, table_of
@@ -111,10 +111,9 @@ def _in_turn(
 
 def _steps(subject: Subject, method: Method, prompt: int, prompts: int) -> Iterator[Step[Any]]:
     """All updates of one prompt after the other."""
-    loop = Loop(subject.network, method.decoder, method.policy)
     for seed in range(prompts):
         state = method.decoder.start(some_prompt(subject, prompt, seed=seed), method.length)
-        for step in loop.steps(state):
+        for step in steps_of(subject.network, method, state):
             for error in step.errors.values():
                 raise ArcherError(f"{method.name} cannot be timed to its end: {error}")
             yield step

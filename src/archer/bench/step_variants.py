@@ -19,7 +19,8 @@ from archer.bench.naive_pass import Past, naive_layers, naive_pass
 from archer.bench.subject import Subject, half_placed
 from archer.bench.transformers_pass import library_pass
 from archer.decoders.saber import Saber, SaberState
-from archer.engine.loop import Loop
+from archer.engine.walk import steps_of
+from archer.methods.build import Method
 from archer.network.shape import Blocks
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
@@ -64,8 +65,7 @@ class StepVariants:
     def at(cls, subject: Subject, prompt: int, response: int) -> StepVariants:
         network = TimedNetwork(subject.network)
         state = half_placed(subject, prompt, response)
-        loop = Loop(network, Saber(), Age(1))
-        memory = next(loop.steps(state)).memory
+        memory = next(steps_of(network, Method(Saber(), Age(1)), state)).memory
         tokens = _tokens(state, subject.network.device)
         _, made = naive_layers(subject.network, tokens, prompt=prompt)
         shape = subject.network.shape
@@ -83,10 +83,10 @@ class StepVariants:
 
     def refreshing(self, every: int) -> Callable[[], StepSample]:
         """The step of an engine that refreshes the prompt at every `every`-th pass."""
-        return partial(self._step, Loop(self.network, Saber(), Age(every)))
+        return partial(self._step, Method(Saber(), Age(every)))
 
-    def _step(self, loop: Loop[SaberState]) -> StepSample:
-        step = next(loop.steps(self.state, self.memory))
+    def _step(self, method: Method) -> StepSample:
+        step = next(steps_of(self.network, method, self.state, self.memory))
         seconds = sum(call.seconds for call in step.calls) + step.control
         return StepSample(seconds, self.network.take(), step.work)
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from archer.engine.walk import steps_of
 from archer.methods.build import build
 from archer.model import Model, load
 from archer.passes.canvas import Canvas, Flags, Prompt, Scope
@@ -163,12 +164,12 @@ def cached_equals_full(model: Model) -> Finding:
         method.decoder.start(Prompt.of(model.encode(prompt), model.folder.mask), method.length)
         for prompt in _prompts(["pocket-test-0", "pocket-test-5"])
     ]
-    for step in chain.from_iterable(map(model.loop(method).steps, starts)):
+    for step in chain.from_iterable(steps_of(model.network, method, each) for each in starts):
         if step.errors:
             return _failed("cached equals full", next(iter(step.errors.values())))
         if step.index % 8:
             continue
-        again = next(model.loop(cached).steps(step.before, step.memory.clone()))
+        again = next(steps_of(model.network, cached, step.before, step.memory.clone()))
         if again.errors:
             return _failed("cached equals full", next(iter(again.errors.values())))
         if any(call.kind != "cached" for call in again.calls):

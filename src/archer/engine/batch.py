@@ -16,7 +16,6 @@ from archer.engine.schedule import Tag
 from archer.engine.walk import Walk
 from archer.errors import ShardLost
 from archer.network.network import Transformer
-from archer.network.pieces import PLAIN, Pieces
 from archer.passes.forward import Answer, Part, run
 from archer.passes.timing import Interval
 from archer.passes.work import Work
@@ -39,15 +38,14 @@ class Turn(Generic[Tag]):
 class Batch(Generic[Tag]):
     """The walks that have memory, by tag."""
 
-    def __init__(self, network: Transformer, pieces: Pieces = PLAIN) -> None:
-        self.walks: dict[Tag, Walk[Any]] = {}
+    def __init__(self, network: Transformer) -> None:
+        self.walks: dict[Tag, Walk] = {}
         self._network = network
-        self._pieces = pieces
 
-    def add(self, tag: Tag, walk: Walk[Any]) -> None:
+    def add(self, tag: Tag, walk: Walk) -> None:
         self.walks[tag] = walk
 
-    def drop(self, tag: Tag) -> Walk[Any]:
+    def drop(self, tag: Tag) -> Walk:
         """Take a walk out; its memory goes with it."""
         return self.walks.pop(tag)
 
@@ -112,14 +110,12 @@ class Batch(Generic[Tag]):
         walks = [self.walks[tag] for tag in tags]
         for walk in walks:
             if walk.swapped_out:
-                walk.swap_in(lambda lost: run(self._network, [lost], self._pieces))
+                walk.swap_in(lambda lost: run(self._network, [lost]))
         parts = [_wanted(walk) for walk in walks]
         leaders: dict[Hashable, int] = {}
         like = [leaders.setdefault(_asks(walk, at), at) for at, walk in enumerate(walks)]
         alone = [at for at, leader in enumerate(like) if at == leader]
-        answers = dict(
-            zip(alone, run(self._network, [parts[at] for at in alone], self._pieces), strict=True)
-        )
+        answers = dict(zip(alone, run(self._network, [parts[at] for at in alone]), strict=True))
         made.intervals += {
             id(a.interval): (a.interval, a.columns) for a in answers.values()
         }.values()
@@ -153,7 +149,7 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "allocate memory" in str(error)
 
 
-def _wanted(walk: Walk[Any]) -> Part:
+def _wanted(walk: Walk) -> Part:
     part = walk.wants
     assert part is not None
     return part
@@ -165,7 +161,7 @@ def _can_repeat(part: Part) -> bool:
     return part.rule is None or all(full or not fed for full, fed in sizes)
 
 
-def _asks(walk: Walk[Any], at: int) -> Hashable:
+def _asks(walk: Walk, at: int) -> Hashable:
     """Equal for walks that ask the same first question; `at` where no other walk can ask the same."""
     part = _wanted(walk)
     canvas = part.canvas

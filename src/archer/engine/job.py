@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from archer.decoders.base import DecodeState
 from archer.engine.footprint import kept_bytes
 from archer.engine.handle import Listener
-from archer.engine.loop import Loop
 from archer.engine.schedule import Application, Offer
 from archer.engine.walk import Walk
 from archer.errors import ArcherError, BadRequest
+from archer.network.network import Transformer
+from archer.passes.canvas import Canvas
 from archer.results.completion import Completion, Tally, add
 from archer.results.settled_text import SettledText
 from archer.results.step import Step
@@ -93,12 +94,13 @@ class Job:
     options: Options
     listener: Listener
     submitted: float
-    loop: Loop[Any]
     start: DecodeState
+    canvas: Canvas
+    """What the decoder asks at the start."""
     bytes: int
     left: float
     """Columns still to compute; before anything is known, one pass over everything per token."""
-    walk: Walk[Any] | None = None
+    walk: Walk | None = None
     tallies: dict[int, Tally] = field(default_factory=dict)
     texts: dict[int, SettledText] = field(default_factory=dict)
     passed_over: int = 0
@@ -131,8 +133,8 @@ class Job:
             options=options,
             listener=listener,
             submitted=now,
-            loop=model.loop(method),
             start=start,
+            canvas=canvas,
             bytes=kept_bytes(model.network, method.policy, canvas),
             left=float(canvas.rows * canvas.columns * method.length),
         )
@@ -148,6 +150,10 @@ class Job:
     @property
     def ends_early(self) -> bool:
         return bool(self.options.stop) or self.options.ends_early
+
+    def begin(self, network: Transformer) -> Walk:
+        """Give it memory."""
+        return Walk(network, self.request.method, self.start, canvas=self.canvas)
 
     def application(self, now: float) -> Application[Job]:
         if self.walk is not None:
@@ -186,7 +192,7 @@ class Job:
         add(self.tallies, step)
         self.listener.stepped(step)
         if self.texts:
-            settled, wanted = self.loop.decoder.settled(step.after), step.after.wanted
+            settled, wanted = self.request.method.decoder.settled(step.after), step.after.wanted
             for index, row in enumerate(step.rows):
                 response = step.after.response[index, :wanted]
                 new = self.texts[row].feed(response, settled[index, :wanted])

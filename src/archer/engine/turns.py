@@ -61,7 +61,7 @@ class Turns:
         self._model = model
         self._observer = observer
         self._per_owner = per_owner
-        self._batch: Batch[Job] = Batch(model.network, model.pieces)
+        self._batch: Batch[Job] = Batch(model.network)
 
     @property
     def running(self) -> list[Job]:
@@ -154,7 +154,7 @@ class Turns:
         """Give it memory; False where there is none and others run that will give theirs back."""
         begun = job.walk is not None
         try:
-            job.walk = job.walk or job.loop.walk(job.start)
+            job.walk = job.walk or job.begin(self._model.network)
             self._batch.add(job, job.walk)
             if not begun:
                 job.listener.admitted()

@@ -11,28 +11,27 @@ touching the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic
+from typing import Any
 
 import numpy as np
 import torch
 
-from archer.decoders.base import DecodeState, State
+from archer.decoders.base import DecodeState
 from archer.engine.footprint import empty_store
 from archer.errors import Incompatible, NonFinite, Stuck
+from archer.methods.build import Method
+from archer.network.network import Transformer
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Flags, Ints
-from archer.passes.forward import Answer, Part
+from archer.passes.forward import Answer, Part, run
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
 from archer.passes.timing import Clock
 from archer.passes.work import Work
 from archer.results.step import Call, Kind, Step
-
-if TYPE_CHECKING:
-    from archer.engine.loop import Loop
 
 
 @dataclass(frozen=True)
@@ -99,23 +98,35 @@ class _Plan:
     reused: frozenset[int]
 
 
-class Walk(Generic[State]):
+class Walk:
     """Drive it by turns: `wants` says what to run, `advance` takes the answer and returns the step."""
 
-    def __init__(self, loop: Loop[State], state: State, memory: Memory | None = None) -> None:
+    def __init__(
+        self,
+        network: Transformer,
+        method: Method,
+        state: Any,
+        memory: Memory | None = None,
+        canvas: Canvas | None = None,
+    ) -> None:
+        """From `state` on; a cloned memory goes on where it was cloned.
+
+        `canvas` is what the decoder asks at that state, where somebody has asked it already.
+        """
         self.rows = tuple(range(len(state.updates)))
         """Which of the requested rows are still running."""
         self.state = state
-        self._loop = loop
-        self._clock = Clock(loop.network.device)
+        self._network, self._decoder, self._policy = network, method.decoder, method.policy
+        self._plans = layout.Plans(network.shape.shift, network.device)
+        self._clock = Clock(network.device)
         self._fresh = memory is None and not any(state.updates)
-        canvas = self._question(state)
+        canvas = self._question(state, canvas)
         if memory is None:
-            memory = Memory.blank(empty_store(loop.network, canvas.rows, canvas.columns), canvas)
-        if memory.author != loop.policy:
-            memory = replace(memory, notes=loop.policy.start(canvas), author=loop.policy)
+            memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
+        if memory.author != self._policy:
+            memory = replace(memory, notes=self._policy.start(canvas), author=self._policy)
         self.memory = memory
-        self._limit = loop.decoder.limit(state.length)
+        self._limit = self._decoder.limit(state.length)
         self._index = 0
         self._planning = 0.0
         self._computed = 0
@@ -144,8 +155,8 @@ class Walk(Generic[State]):
         """Its share of the next pass; None where it needs none, because its answers are at hand."""
         if self._plan is None:
             started = perf_counter()
-            names = type(self._loop.decoder).__name__, type(self._loop.policy).__name__
-            refuse_impossible(self._pending, *names, shift=self._loop.network.shape.shift)
+            names = type(self._decoder).__name__, type(self._policy).__name__
+            refuse_impossible(self._pending, *names, shift=self._network.shape.shift)
             refuse_endless(self.state, names[0], self._limit)
             self._plan = self._lay_out()
             self._planning = perf_counter() - started
@@ -175,7 +186,7 @@ class Walk(Generic[State]):
     @property
     def can_swap_out(self) -> bool:
         """Whether its keys and values can be made again from tokens, exactly."""
-        if self.done or self._swapped_out or not self._loop.policy.rebuilds:
+        if self.done or self._swapped_out or not self._policy.rebuilds:
             return False
         return not (self._pending.rests or any(row is not None for row in self.memory.logits))
 
@@ -192,7 +203,7 @@ class Walk(Generic[State]):
         """
         assert self._swapped_out
         canvas = self._pending.canvas
-        store = empty_store(self._loop.network, canvas.rows, canvas.columns)
+        store = empty_store(self._network, canvas.rows, canvas.columns)
         memory = self.memory.with_store(store)
         if (lost := self._lost(memory)) is not None:
             run(lost)
@@ -210,10 +221,10 @@ class Walk(Generic[State]):
             reads=np.zeros_like(pending.asked),
         )
         frame = layout.Frame.of(canvas, memory.slots, tuple(stale.tolist()))
-        plan = self._loop.plans.plan(canvas.everything(), canvas.reads, frame)
+        plan = self._plans.plan(canvas.everything(), canvas.reads, frame)
         return Part(canvas, plan, memory)
 
-    def advance(self, answer: Answer | None) -> Step[State]:
+    def advance(self, answer: Answer | None) -> Step[Any]:
         """One update from the answer to what it wanted, or from none where it wanted none."""
         part = self.wants
         plan, pending, state = self._plan, self._pending, self.state
@@ -222,7 +233,7 @@ class Walk(Generic[State]):
         with torch.inference_mode():
             logits = self._read(plan, answer)
             answered = self._clock.mark()
-            after, decision = self._loop.decoder.step(state, logits)
+            after, decision = self._decoder.step(state, logits)
             if answer is not None:
                 self._note(plan, logits)
             self._pending = self._ask(after, self._question(after), logits.sound)
@@ -266,18 +277,18 @@ class Walk(Generic[State]):
             self.memory = self.memory.select(pending.lanes_of(going))
             self._pending = pending.select(going)
 
-    def _question(self, state: State) -> Canvas:
+    def _question(self, state: Any, canvas: Canvas | None = None) -> Canvas:
         """What the decoder asks in this state, of a backbone that attends in its own way."""
-        return self._loop.decoder.canvas(state).under(self._loop.network.shape.attention)
+        return (canvas or self._decoder.canvas(state)).under(self._network.shape.attention)
 
-    def _ask(self, state: State, canvas: Canvas, sound: Flags) -> Pending:
+    def _ask(self, state: Any, canvas: Canvas, sound: Flags) -> Pending:
         """Ask the policy; `sound` says of each row of the canvas, or of the state, that it may go on.
 
         The lanes of a row follow the first one, so they refresh together.
         """
         memory = self.memory
         lanes = canvas.rows // len(state.updates)
-        asked = self._loop.policy.recompute(canvas, memory)
+        asked = self._policy.recompute(canvas, memory)
         return Pending(
             canvas=canvas,
             lanes=lanes,
@@ -294,10 +305,10 @@ class Walk(Generic[State]):
         twins = pending.twins() if self._fresh else {}
         reused = frozenset(row for row in range(canvas.rows) if self._can_reuse(row))
         running = tuple(row for row in range(canvas.rows) if row not in reused and row not in twins)
-        inside = self._loop.policy.inside_layers(memory)
+        inside = self._policy.inside_layers(memory)
         full = pending.whole() if inside is None else inside.full
         frame = layout.Frame.of(canvas, memory.slots, running, full)
-        plan = self._loop.plans.plan(pending.asked, canvas.reads, frame)
+        plan = self._plans.plan(pending.asked, canvas.reads, frame)
         rule = None if inside is None else inside.rule
         part = Part(canvas, plan, memory, rule) if running else None
         return _Plan(part, plan, twins, reused)
@@ -327,12 +338,12 @@ class Walk(Generic[State]):
         memory, canvas = self.memory, self._pending.canvas
         ran = [row not in plan.reused for row in range(canvas.rows)]
         full = [plan.layout.full[plan.twins.get(row, row)] for row in range(canvas.rows)]
-        notes = self._loop.policy.noted(canvas, memory, np.array(full), logits)
+        notes = self._policy.noted(canvas, memory, np.array(full), logits)
         memory.note(canvas, ran, full, notes)
 
     def _keep_logits(self, logits: Logits) -> None:
         """Keep logits only of rows that ask the same again: they are as wide as the vocabulary."""
-        again = self._pending.same & (not self._loop.policy.counts_passes)
+        again = self._pending.same & (not self._policy.counts_passes)
         kept = zip(logits.rows, again.tolist(), strict=True)
         self.memory.logits = tuple(row if same else None for row, same in kept)
 
@@ -372,3 +383,16 @@ def refuse_endless(state: DecodeState, decoder: str, limit: int) -> None:
             f"of {state.length}, the most it is allowed. If it edits tokens, raise its threshold `edit`; "
             "otherwise this is a fault of the decoder: please report it."
         )
+
+
+def steps_of(
+    network: Transformer, method: Method, state: Any, memory: Memory | None = None
+) -> Iterator[Step[Any]]:
+    """Decode one request until every row is done; rows that are done already make no step.
+
+    While a consumer works it is paused, so nothing that a consumer does is timed.
+    """
+    walk = Walk(network, method, state, memory)
+    while not walk.done:
+        wanted = walk.wants
+        yield walk.advance(None if wanted is None else run(network, [wanted])[0])

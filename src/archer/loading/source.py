@@ -107,7 +107,7 @@ class Source:
         from archer.loading.weights import nothing
 
         device, dtype = self.place()
-        return load_network(
+        network = load_network(
             folder,
             device=device,
             dtype=dtype,
@@ -115,6 +115,8 @@ class Source:
             shard=shard,
             meanwhile=meanwhile or nothing,
         )
+        network.compiled = self.compiled
+        return network
 
     def outline(self, folder: Folder) -> Transformer:
         """Without weights, on torch's `meta` device; this machine need not have the source's own."""

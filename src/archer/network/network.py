@@ -217,6 +217,8 @@ class Transformer(nn.Module):
         self.head = weight(shape.vocabulary, shape.width)
         self.one_shard: OneShard | None = None
         self.all_shards: AllShards | None = None
+        self.compiled = False
+        """Whether its passes go through torch.compile; see `pieces`."""
 
     @property
     def device(self) -> torch.device:

@@ -57,6 +57,11 @@ def score(network: Transformer, hidden: Tensor) -> Tensor:
 PLAIN = Pieces(enter, enter_last, leave, score)
 
 
+def pieces_of(network: Transformer) -> Pieces:
+    """The pieces by which a network makes its passes."""
+    return compiled() if network.compiled else PLAIN
+
+
 @cache
 def compiled() -> Pieces:
     """The same through torch.compile, once per process: one graph each, whatever N is."""

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from archer.network.attention import View, attend
 from archer.network.network import Angles, Transformer
-from archer.network.pieces import PLAIN, Pieces
+from archer.network.pieces import Pieces, pieces_of
 from archer.passes.canvas import Canvas
 from archer.passes.layer_rule import RowRule, ruled
 from archer.passes.layout import Layout, RowGroup, Sight, columns_of, kept_rows
@@ -166,17 +166,17 @@ def dense(index: int, network: Transformer, hidden: Tensor, at: Pass) -> Tensor:
 
 
 @torch.inference_mode()
-def run(network: Transformer, parts: Sequence[Part], pieces: Pieces = PLAIN) -> list[Answer]:
+def run(network: Transformer, parts: Sequence[Part]) -> list[Answer]:
     """Compute the columns of every part; returns each part's logits and what it took.
 
     One packed pass, with one reduction over the vocabulary for all of them; a part under a layer rule comes
-    alone.  `pieces` is the arithmetic of a layer, plain or compiled.
+    alone.
     """
     assert len(parts) == 1 or all(part.rule is None for part in parts)
     clock = Clock(network.device)
     started = clock.mark()
     columns = sum(part.columns for part in parts)
-    shares, logits_of = _computed(network, parts, pieces)
+    shares, logits_of = _computed(network, parts)
     interval = Interval(clock, started, clock.mark())
     reduced = None
     if len(parts) > 1:
@@ -194,7 +194,7 @@ def run(network: Transformer, parts: Sequence[Part], pieces: Pieces = PLAIN) -> 
 
 
 def _computed(
-    network: Transformer, parts: Sequence[Part], pieces: Pieces
+    network: Transformer, parts: Sequence[Part]
 ) -> tuple[tuple[Share, ...], Callable[[slice], Tensor | SplitLogits]]:
     """Make a pass, alone or with the other shards; its shares and the logits of any rows of it."""
     if not any(part.columns for part in parts):
@@ -202,8 +202,8 @@ def _computed(
         return _shares(parts, network.device), nothing.__getitem__
     inputs = Inputs.of(parts, network.device)
     if (shards := network.all_shards) is None:
-        return inputs.shares, compute(network, inputs, pieces).__getitem__
-    return inputs.shares, shards.make_pass(parts, lambda: compute(network, inputs, pieces))
+        return inputs.shares, compute(network, inputs).__getitem__
+    return inputs.shares, shards.make_pass(parts, lambda: compute(network, inputs))
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Inputs:
         return cls(shares, tokens, positions, _kept(shares, device))
 
 
-def compute(network: Transformer, inputs: Inputs, pieces: Pieces = PLAIN) -> Tensor:
+def compute(network: Transformer, inputs: Inputs) -> Tensor:
     """The device's part of a pass: logits [N', V] of all scored rows.
 
     Nothing here is read by the host, and what is written stays where it is: with the layout fixed, the work
@@ -237,7 +237,7 @@ def compute(network: Transformer, inputs: Inputs, pieces: Pieces = PLAIN) -> Ten
         kept=inputs.kept,
         last=network.shape.layers - 1,
         dense_layers=network.shape.dense_layers,
-        pieces=pieces,
+        pieces=(pieces := pieces_of(network)),
     )
     rule = inputs.shares[0].part.rule
     for index in range(network.shape.layers):

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from archer.decoders.base import DecodeState
+from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.methods.build import Method
 from archer.model import Model
 from archer.passes.memory import Memory
 from archer.results.completion import Completion, Tally, add
 from archer.results.step import Step
-from archer_studies.probes.shadow_passes import loop_of
 
 HORIZON = 5
 """Updates for which the token of an event is followed."""
@@ -90,7 +90,7 @@ def branch(
         memory.forget()
     tallies = {0: deepcopy(event.tally)}
     tokens: list[int] = []
-    for step in loop_of(model, method, method.policy).steps(event.state, memory):
+    for step in steps_of(model.network, method, event.state, memory):
         add(tallies, step)
         if len(tokens) < HORIZON and step.rows:
             tokens.append(int(step.after.response[0, event.position]))

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from archer.decoders.base import Decision
-from archer.engine.loop import Loop
 from archer.engine.stream import Stream
+from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.methods.build import Method
 from archer.model import Model
 from archer.passes.logits import Logits
-from archer.policies.base import Policy
 from archer.policies.prompt_cache import Archer, Eager
 from archer.results.completion import Completion
 from archer.results.step import Step
@@ -47,21 +46,16 @@ def _same_response(one: Step[Any], other: Step[Any]) -> bool:
     return np.array_equal(one.after.response, other.after.response)
 
 
-def loop_of(model: Model, method: Method, policy: Policy) -> Loop[Any]:
-    """The loop of a method with another policy."""
-    return Loop(model.network, method.decoder, policy, compiled=model.source.compiled)
-
-
 def shadow(model: Model, method: Method, step: Step[Any]) -> Step[Any]:
     """The same update from the same state, decided from a full pass with a memory of its own."""
-    return next(loop_of(model, method, Eager()).steps(step.before))
+    return next(steps_of(model.network, replace(method, policy=Eager()), step.before))
 
 
 def at_anchor(model: Model, method: Method, step: Step[Any]) -> Step[Any]:
     """The update of a full pass once more, from a cached pass at the very state of the anchor: D = 0."""
     memory = replace(step.memory.clone(), logits=(None,) * len(step.memory.slots))
-    reuse = loop_of(model, method, Archer(radius=float("inf")))
-    return next(reuse.steps(step.before, memory))
+    reuse = replace(method, policy=Archer(radius=float("inf")))
+    return next(steps_of(model.network, reuse, step.before, memory))
 
 
 def require_unchanged(arm: Arm, key: str, completion: Completion) -> None:
