@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import add, sub, truediv
 from pathlib import Path
@@ -21,6 +21,7 @@ from archer.bench.step import PAPER_SETTING
 from archer.costs.counting import count_passes
 from archer.costs.shapes import published
 from archer.loading.architectures import ARCHITECTURES
+from archer.methods.build import build
 from archer.methods.catalogue import DECODERS, METHODS, POLICIES
 from archer.methods.compatibility import matrix
 from archer.pages.figures import Labels, Series, lines, undominated
@@ -30,6 +31,8 @@ from archer.pages.tables import markdown_grid as _table
 from archer.passes.canvas import Scope
 from archer.planning import plan, update_rates
 from archer.pocket import results
+from archer.policies.prompt_cache import Archer, Eager
+from archer.policies.surprise import Surprise
 from archer_studies.beyond import confirm
 from archer_studies.beyond.confirm import DOUBT, FIXED, REFRESH, SABER
 from archer_studies.beyond.rules import DIALS
@@ -41,6 +44,7 @@ RESULTS = ROOT / "docs" / "results"
 WRITTEN = (RESULTS / "performance.md", RESULTS / "default-method.md")
 """Pages of results that have sentences between their tables."""
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *WRITTEN)
+POCKET = "pocket"
 NOT_MEASURED = "Nothing has been measured yet; `make bench` does that and writes this table."
 NOT_REPRODUCED = (
     "Nothing has been reproduced yet: `make results` does, and `make docs` writes this table."
@@ -590,17 +594,54 @@ def present() -> None:
 
 
 def bundled() -> str:
-    """What the package tells of its model's scores, from the results."""
-    found = json.loads((RESULTS / "main.json").read_text(encoding="utf-8"))
-    return json.dumps(results.excerpt(found), indent=1) + "\n"
+    """What the package says of its model's scores: rows of the study `main`."""
+    rows = [row for row in _result("main.json")["rows"] if row.get("task") == POCKET]
+    scores = (("visible", "base"), ("hidden", "extended"))
+    methods = {
+        row["method"]: {
+            **{name: row[name] for name in ("arm", "updates", "full_passes", "cached_passes")},
+            **{name: _score(row, suite) for name, suite in scores},
+        }
+        for row in rows
+    }
+    content = {"command": "archer study main", "n": rows[0]["n"], "methods": methods}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _score(row: Mapping[str, Any], suite: str) -> dict[str, Any]:
+    low, high = row[f"{suite}_interval"]
+    return {"score": row[suite], "low": low, "high": high}
 
 
 def update_rates_file() -> str:
-    """What the planner knows of methods, from the results."""
-    return (
-        json.dumps(update_rates.excerpt(_result("main.json"), _result("radius.json")), indent=1)
-        + "\n"
-    )
+    """What the planner knows of methods: rows of the studies `main` and `radius`.
+
+    Left out are caches whose passes are neither of everything nor of the response.
+    """
+    main, radius = _result("main.json"), _result("radius.json")
+    content = {
+        "commands": ["archer study main", "archer study radius"],
+        "methods": {
+            row["method"]: {
+                "updates": row["updates"],
+                "refreshed": row["refresh_fraction"],
+                "radius": main["settings"]["methods"][POCKET][row["method"]].get("radius"),
+            }
+            for row in main["rows"]
+            if row.get("task") == POCKET and _is_plain(row["method"])
+        },
+        "refreshed": {
+            row["radius"]: row["refresh_fraction"]
+            for row in radius["rows"]
+            if row.get("split") == POCKET and row["radius"] != "saber"
+        },
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _is_plain(method: str) -> bool:
+    settings = {"length": update_rates.LENGTH}
+    return type(build(method, settings).policy) in (Archer, Eager, Surprise)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import pytest
 
 from archer import extend
 from archer.cli import COMMANDS, app, with_stdin
+from archer.planning import update_rates
 from archer.pocket import results
 from conftest import REPOSITORY
 
@@ -265,6 +266,13 @@ def test_generated_parts_are_current(page: Path) -> None:
 def test_the_scores_in_the_package_are_those_of_the_results() -> None:
     kept = Path(results.__file__).with_name(results.FILE).read_text(encoding="utf-8")
     assert generator()["bundled"]() == kept, "run `make docs`"
+
+
+def test_the_update_rates_in_the_package_are_those_of_the_results() -> None:
+    path = Path(update_rates.__file__).with_name(update_rates.FILE)
+    kept = path.read_text(encoding="utf-8")
+    assert generator()["update_rates_file"]() == kept, "run `make docs`"
+    assert set(update_rates.published()["methods"]) >= {"archer", "saber", "llada-confidence"}
 
 
 def test_the_matrix_is_on_its_page() -> None:

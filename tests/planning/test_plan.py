@@ -18,7 +18,6 @@ from archer.costs.service import percentile
 from archer.costs.shapes import shapes
 from archer.costs.workload import even
 from archer.errors import BadRequest
-from archer.planning import update_rates
 from archer.planning.demand import (
     Demand,
     RequestSize,
@@ -50,7 +49,6 @@ from archer.planning.simulation import (
     simulate,
 )
 from archer.planning.update_rates import UpdateRate, refreshed, update_rate
-from conftest import REPOSITORY
 from planning.drawing import InBatches, OldestFirst, ShortestFirst
 
 H100 = next(gpu for gpu in GPUS if gpu.name.startswith("H100"))
@@ -265,15 +263,6 @@ def test_weights_and_requests_must_fit_the_gpu() -> None:
     large = Demand((RequestSize(3000, 64),), (0.0,))
     with pytest.raises(BadRequest, match=r"3000 \+ 64 tokens holds 1.6 GB, and on H100"):
         search(lambda *_: (large, range(1)), [setting], Target())
-
-
-def test_update_rates_are_those_of_the_results() -> None:
-    results = REPOSITORY / "docs" / "results"
-    main, radius = (
-        json.loads((results / f"{name}.json").read_text()) for name in ("main", "radius")
-    )
-    assert update_rates.published() == update_rates.excerpt(main, radius)
-    assert set(update_rates.published()["methods"]) >= {"archer", "saber", "llada-confidence"}
 
 
 def test_update_rates_follow_the_radius() -> None:

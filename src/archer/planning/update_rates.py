@@ -8,7 +8,6 @@ refreshes, so their share is that of the bundled model at the same radius.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -17,9 +16,8 @@ from archer.costs.workload import Workload, even
 from archer.errors import BadRequest
 
 FILE = "update_rates.json"
-TASK = "pocket"
 LENGTH = 64
-"""Tokens of a response in that task."""
+"""Tokens of a response of the bundled model."""
 PAPER_LENGTH = 256
 PAPER_UPDATES = {
     "llada-8b": {
@@ -96,40 +94,3 @@ def published() -> dict[str, Any]:
         files("archer.planning").joinpath(FILE).read_text(encoding="utf-8")
     )
     return content
-
-
-def excerpt(main: Mapping[str, Any], radius: Mapping[str, Any]) -> dict[str, Any]:
-    """The same from the results of the studies `main` and `radius`.
-
-    Left out are caches whose passes are neither of everything nor of the response.
-    """
-    rows = [row for row in main["rows"] if row.get("task") == TASK]
-    plain = [row for row in rows if _is_plain(row["method"])]
-    return {
-        "commands": ["archer study main", "archer study radius"],
-        "methods": {
-            row["method"]: {
-                "updates": row["updates"],
-                "refreshed": row["refresh_fraction"],
-                "radius": main["settings"]["methods"][TASK][row["method"]].get("radius"),
-            }
-            for row in plain
-        },
-        "refreshed": _by_radius(radius["rows"]),
-    }
-
-
-def _by_radius(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    return {
-        row["radius"]: row["refresh_fraction"]
-        for row in rows
-        if row.get("split") == TASK and row["radius"] != "saber"
-    }
-
-
-def _is_plain(method: str) -> bool:
-    from archer.methods.build import build
-    from archer.policies.prompt_cache import Archer, Eager
-    from archer.policies.surprise import Surprise
-
-    return type(build(method, {"length": LENGTH}).policy) in (Archer, Eager, Surprise)
