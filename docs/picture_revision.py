@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 import archer
-from archer.cli.demo import EXAMPLE
+from archer.cli.demo import EXAMPLE, last_correction
 from archer.model import Model
 from archer.results.trace import Update, updates
 
@@ -21,7 +21,7 @@ TARGET = Path(__file__).parent / "images" / "revision.svg"
 METHOD = "archer-doubt"
 LETTER, LINE, MARGIN = 8.4, 24, 16
 """Width of a letter and height of a line of the text, and the margin, in pixels."""
-SECONDS = (1.6, 2.0, 0.9, 0.9, 0.9, 0.9, 2.4, 3.2)
+SECONDS = (1.4, 1.8, 1.4, 2.0, 2.4, 2.2, 3.2)
 """How long each frame stays."""
 STYLE = """
 text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace }
@@ -47,18 +47,6 @@ class Frame:
     """What has just been taken back, by position."""
 
 
-@dataclass(frozen=True)
-class Revision:
-    """A position whose first token was not its last, and the updates in between."""
-
-    at: int
-    first: str
-    last: str
-    written: int
-    taken_back: int
-    rewritten: int
-
-
 def main() -> None:
     TARGET.write_text(drawing(), encoding="utf-8")
 
@@ -73,22 +61,26 @@ def drawing() -> str:
 
 
 def _frames(model: Model, history: Sequence[Update]) -> list[Frame]:
-    found = _revision(model, history)
-    between = [
-        found.written + (found.taken_back - found.written) * part // 5 for part in (1, 2, 3, 4)
-    ]
+    """The start, the correction with a few updates around it, and the end."""
+    found = last_correction(history, model.end_ids)
+    if found is None:
+        raise SystemExit("No token of this answer becomes another one: choose another problem.")
+    before, after = (_text(model, token).strip() for token in (found.before, found.after))
+    taken_back = max(
+        update.update for update in history[: found.update - 1] if found.at in update.remasked
+    )
     captions = {
-        found.written: f"{found.first.strip()} is written",
-        **dict.fromkeys(between, "the program grows around it"),
-        found.taken_back: f"{found.first.strip()} is taken back",
-        found.rewritten: f"{found.last.strip()} is written in its place",
+        len(history): "the program is complete",
+        found.written: f"{before} is written",
+        (found.written + taken_back) // 2: "end marks fill the rest from the right",
+        taken_back - 1: f"it now reads {_line_of(model, history[: taken_back - 1], found.at)}",
+        taken_back: f"{before} is taken back",
+        found.update: f"{after} is written in its place",
     }
     frames = [Frame("at the start every position is a mask", {})]
     tokens: dict[int, str] = {}
     for update in history:
-        placed = {
-            change.at: _text(model, change.token) for change in (*update.accepted, *update.replaced)
-        }
+        placed = _placed(model, update)
         tokens |= placed
         back = {at: tokens.pop(at) for at in update.remasked}
         if update.update in captions:
@@ -97,21 +89,19 @@ def _frames(model: Model, history: Sequence[Update]) -> list[Frame]:
     return frames
 
 
-def _revision(model: Model, history: Sequence[Update]) -> Revision:
-    """The last token of the text that became another one."""
-    written: dict[int, tuple[int, int]] = {}
-    taken: dict[int, int] = {}
-    found: Revision | None = None
+def _line_of(model: Model, history: Sequence[Update], at: int) -> str:
+    """The text up to a position after these updates."""
+    tokens: dict[int, str] = {}
     for update in history:
-        for change in (*update.accepted, *update.replaced):
-            number, token = written.setdefault(change.at, (update.update, change.token))
-            if token != change.token and not {token, change.token} & model.end_ids:
-                texts = (_text(model, each) for each in (token, change.token))
-                found = Revision(change.at, *texts, number, taken[change.at], update.update)
-        taken |= dict.fromkeys(update.remasked, update.update)
-    if found is None:
-        raise SystemExit("No token of this answer becomes another one: choose another problem.")
-    return found
+        tokens |= _placed(model, update)
+        for other in update.remasked:
+            tokens.pop(other)
+    return "".join(tokens.get(place, " ...") for place in range(1, at + 1))
+
+
+def _placed(model: Model, update: Update) -> dict[int, str]:
+    changes = (*update.accepted, *update.replaced)
+    return {change.at: _text(model, change.token) for change in changes}
 
 
 def _text(model: Model, token: int) -> str:
@@ -134,7 +124,7 @@ def _svg(frames: Sequence[Frame], length: int) -> str:
     total = sum(SECONDS)
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high}" role="img" '
-        f'aria-label="{escape(frames[-2].caption)}; {escape(frames[-1].caption)}">',
+        f'aria-label="{escape(frames[-3].caption)}; {escape(frames[-2].caption)}">',
         f"<style>{STYLE}{_keyframes(total)}</style>",
         f'<rect class="paper" x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1}" rx="6"/>',
         _line(MARGIN, 1, request, "dim"),

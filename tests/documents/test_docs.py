@@ -316,6 +316,8 @@ def test_prose_is_wrapped_at_one_width(page: Path) -> None:
     for line in re.sub(r"<!--.*?-->", "", text).splitlines():
         if not line.startswith(("|", "![", "    ")):
             assert len(line) <= WIDTH, line
+    for line in text.splitlines():
+        assert not line.lstrip().startswith("<!--="), f"Markdown takes this line for HTML: {line}"
 
 
 def test_the_picture_of_a_revision_is_what_the_model_does() -> None:

@@ -254,7 +254,7 @@ def _name_points(
         for x, y in zip(map(float, each.x), each.y, strict=True):
             places = [
                 (x + letter if side == "left" else x - letter - wide, y + rise * line, side)
-                for rise in (0.6, -0.6, 0.0, 1.5, -1.5)
+                for rise in (0.6, -0.6, 0.0, 1.5, -1.5, 2.4, -2.4)
                 for side in ("left", "right")
             ]
             boxes = [(left, low - line / 2, left + wide, low + line / 2) for left, low, _ in places]
