@@ -16,6 +16,7 @@ from archer.loading.weights import Copy, read_header, stream
 from archer.model import load
 from archer.network.linear import quantised
 from archer.network.network import Transformer
+from archer.network.shape import Scheme
 from archer.tasks.registry import open_task
 from support.folders import make_dream, make_llada, make_llada2, make_llada_moe
 from support.spoil import tensors
@@ -36,7 +37,7 @@ def test_only_feed_forwards_and_experts_are_quantised_and_not_the_last(
 ) -> None:
     folder = read_folder(make(tmp_path / "model"))  # type: ignore[operator]
     kept = load_network(folder, device=torch.device("cpu"), dtype=dtype)
-    small = load_network(folder, device=torch.device("cpu"), dtype=dtype, int8=True)
+    small = load_network(folder, device=torch.device("cpu"), dtype=dtype, scheme=Scheme.INT8)
     own = dict(small.named_parameters())
     exact = load_network(folder, device=torch.device("cpu"), dtype=torch.float32)
     last = f"layers.{folder.shape.layers - 1}."
@@ -67,9 +68,9 @@ def test_only_feed_forwards_and_experts_are_quantised_and_not_the_last(
 )
 def test_bytes_by_count(name: str, plain: int, small: int) -> None:
     """In bfloat16."""
-    for int8, wanted in ((False, plain), (True, small)):
+    for scheme, wanted in ((Scheme.PLAIN, plain), (Scheme.INT8, small)):
         network = Transformer(
-            shapes()[name].shape, int8=int8, device=torch.device("meta"), dtype=torch.bfloat16
+            shapes()[name].shape, scheme=scheme, device=torch.device("meta"), dtype=torch.bfloat16
         )
         assert sum(each.nbytes for each in network.parameters()) == wanted
 
@@ -130,9 +131,13 @@ def test_rows_longer_than_a_piece_are_quantised_whole(
     from archer.loading import weights
 
     folder = read_folder(make_llada(tmp_path / "model"))
-    whole = load_network(folder, device=torch.device("cpu"), dtype=torch.float32, int8=True)
+    whole = load_network(
+        folder, device=torch.device("cpu"), dtype=torch.float32, scheme=Scheme.INT8
+    )
     monkeypatch.setattr(weights, "PIECE", 7)
-    pieces = load_network(folder, device=torch.device("cpu"), dtype=torch.float32, int8=True)
+    pieces = load_network(
+        folder, device=torch.device("cpu"), dtype=torch.float32, scheme=Scheme.INT8
+    )
     for one, other in zip(whole.parameters(), pieces.parameters(), strict=True):
         assert torch.equal(one, other)
 

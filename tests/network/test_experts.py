@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from archer.network import experts
-from archer.network.experts import Sent, Stack, can_group, mixed, send
-from archer.network.linear import LARGEST, OFF, product, quantised, scales
+from archer.network.experts import Mixture, Sent, can_group, send
+from archer.network.linear import LARGEST, OFF, Linear, Swiglu, quantised, scales
 from archer.network.network import Layer, Transformer
-from archer.network.shape import DENSE, Blocks
+from archer.network.shape import DENSE, Blocks, Scheme
 from passes.test_forward import ask, blank, canvas_of
 from support import naive
 from support.networks import MIXTURES, mixture, random_network
@@ -36,11 +36,13 @@ def some_rows(count: int, layer: Layer, seed: int = 0) -> Tensor:
     return drawn.to(layer.qkv.dtype)
 
 
+def mixture_of(layer: Layer) -> Mixture:
+    assert layer.mixture is not None
+    return layer.mixture
+
+
 def experts_of(layer: Layer, rows: Tensor) -> Tensor:
-    assert layer.router is not None
-    assert layer.shape.experts is not None
-    sent = send(rows, layer.router, layer.router_bias, layer.shape.experts)
-    return mixed(rows, sent, layer.stack())
+    return mixture_of(layer)(rows)
 
 
 @KINDS
@@ -49,7 +51,7 @@ def experts_of(layer: Layer, rows: Tensor) -> Tensor:
 def test_rows_sorted_by_expert_get_what_each_gets_alone(kind: str, count: int, seed: int) -> None:
     layer = last_layer(kind, seed=seed % 5)
     rows = some_rows(count, layer, seed)
-    shared = 0.0 if layer.gate_up is None else layer._swiglu(rows)
+    shared = 0.0 if layer.dense is None else layer.dense(rows)
     assert (experts_of(layer, rows) + shared - naive.feed_forward(layer, rows)).abs().max() < 1e-10
 
 
@@ -61,9 +63,9 @@ def test_the_grouped_product_is_the_same(kind: str, dtype: torch.dtype, most: fl
     rows = some_rows(37, layer)
     assert layer.router is not None
     assert layer.shape.experts is not None
-    sent = send(rows, layer.router, layer.router_bias, layer.shape.experts)
-    one = experts.in_turn(rows, sent, layer.stack())
-    other = experts.grouped(rows, sent, layer.stack())
+    sent = send(rows, mixture_of(layer).router, layer.router_bias, layer.shape.experts)
+    one = experts.in_turn(rows, sent, mixture_of(layer).stack)
+    other = experts.grouped(rows, sent, mixture_of(layer).stack)
     assert one.dtype == other.dtype == torch.float32
     assert (one - other).abs().max() < most * one.abs().max()
 
@@ -71,16 +73,24 @@ def test_the_grouped_product_is_the_same(kind: str, dtype: torch.dtype, most: fl
 @KINDS
 @pytest.mark.parametrize("way", [experts.in_turn, experts.grouped])
 def test_what_shards_make_of_their_experts_adds_up(
-    kind: str, way: Callable[[Tensor, Sent, Stack], Tensor]
+    kind: str, way: Callable[[Tensor, Sent, Swiglu], Tensor]
 ) -> None:
     layer, spec = last_layer(kind, torch.float32), MIXTURES[kind]
-    rows, stack = some_rows(11, layer), layer.stack()
+    rows, stack = some_rows(11, layer), mixture_of(layer).stack
     assert layer.router is not None
     shares = []
     for first, held in ((0, 1), (1, spec.count - 1)):
-        sent = send(rows, layer.router, layer.router_bias, replace(spec, first=first, held=held))
+        sent = send(
+            rows, mixture_of(layer).router, layer.router_bias, replace(spec, first=first, held=held)
+        )
         own = slice(first, first + held)
-        shares.append(way(rows, sent, Stack(stack.gate_up[own], stack.down[own])))
+        shares.append(
+            way(
+                rows,
+                sent,
+                Swiglu(Linear(stack.gate_up.values[own]), Linear(stack.down.values[own])),
+            )
+        )
     assert shares[0].abs().max() > 0
     whole = experts_of(layer, rows)
     assert (shares[0] + shares[1] - whole).abs().max() < 1e-5 * whole.abs().max()
@@ -120,8 +130,8 @@ def test_the_grouped_product_is_used_where_torch_promises_it(
     rows: Any = SimpleNamespace(
         is_cuda=kind == "cuda", is_meta=kind == "meta", dtype=dtype, device=torch.device(kind)
     )
-    scale = torch.ones(1) if int8 else None
-    assert can_group(rows, Stack(torch.ones(1), torch.ones(1), scale, scale)) == wanted
+    linear = Linear(torch.ones(1), torch.ones(1) if int8 else None)
+    assert can_group(rows, Swiglu(linear, linear)) == wanted
     assert set(asked) <= {torch.device("cuda")}
 
 
@@ -134,7 +144,7 @@ def test_the_choice_decides_how_the_products_are_made(
     monkeypatch.setattr(experts, "in_turn" if grouping else "grouped", None)
     layer = last_layer(kind, torch.float32)
     rows = some_rows(7, layer)
-    shared = 0.0 if layer.gate_up is None else layer._swiglu(rows)
+    shared = 0.0 if layer.dense is None else layer.dense(rows)
     assert (experts_of(layer, rows) + shared - naive.feed_forward(layer, rows)).abs().max() < 1e-5
 
 
@@ -155,12 +165,13 @@ def test_an_expert_without_rows_makes_no_product(
     layer = last_layer(kind)
     made: list[tuple[int, int]] = []
 
-    def counted(self: Stack, expert: int, rows: Tensor) -> Tensor:
-        made.append((expert, len(rows)))
-        return plain(self, expert, rows)
+    def counted(self: Swiglu, rows: Tensor) -> Tensor:
+        assert isinstance(self.down.at, int)
+        made.append((self.down.at, len(rows)))
+        return plain(self, rows)
 
-    plain = Stack.answer
-    monkeypatch.setattr(Stack, "answer", counted)
+    plain = Swiglu.__call__
+    monkeypatch.setattr(Swiglu, "__call__", counted)
     rows = some_rows(2, layer)
     experts_of(layer, rows)
     used = {expert for sent in naive.routed(layer, rows) for expert in sent}
@@ -181,14 +192,14 @@ def test_no_rows_are_no_answers(kind: str, grouping: bool, monkeypatch: pytest.M
 def test_weights_of_the_softmax_are_not_brought_to_a_sum() -> None:
     layer = last_layer("softmax")
     assert layer.router is not None
-    sent = send(some_rows(9, layer), layer.router, None, MIXTURES["softmax"])
+    sent = send(some_rows(9, layer), mixture_of(layer).router, None, MIXTURES["softmax"])
     assert (sent.weights.sum(dim=-1) < 1).all()
 
 
 def test_weights_of_grouped_sigmoids_add_up_to_the_scale_and_come_from_few_groups() -> None:
     layer, spec = last_layer("grouped"), MIXTURES["grouped"]
     assert layer.router is not None
-    sent = send(some_rows(50, layer), layer.router, layer.router_bias, spec)
+    sent = send(some_rows(50, layer), mixture_of(layer).router, layer.router_bias, spec)
     assert (sent.weights.sum(dim=-1) - spec.scale).abs().max() < 1e-12
     groups = sent.experts // (spec.count // spec.groups)
     assert all(len(set(row)) <= spec.kept_groups for row in groups.tolist())
@@ -200,7 +211,7 @@ def test_the_bias_chooses_and_does_not_weigh() -> None:
     rows = some_rows(20, layer)
     favoured = torch.zeros(spec.count, dtype=torch.float64)
     favoured[[0, 5]] = 100.0
-    sent = send(rows, layer.router, favoured, spec)
+    sent = send(rows, mixture_of(layer).router, favoured, spec)
     assert all({0, 5} <= set(row) for row in sent.experts.tolist())
     scores = (rows @ layer.router.T).sigmoid().gather(-1, sent.experts)
     assert (sent.weights - spec.scale * scores / scores.sum(-1, keepdim=True)).abs().max() < 1e-12
@@ -239,7 +250,7 @@ def test_a_weight_is_off_by_at_most_so_many_scales_and_a_product_by_their_sum(
     assert numbers.dtype == torch.int8
     assert scale.shape == (rows, count)
     assert (numbers.unflatten(-1, (count, -1)).abs().amax(dim=-1) == LARGEST).all()
-    used = product(torch.eye(count * width, dtype=dtype), numbers, scale).T.double()
+    used = Linear(numbers, scale)(torch.eye(count * width, dtype=dtype)).T.double()
     wide = scale.double().repeat_interleave(width, dim=-1)
     assert ((used - weight).abs() <= OFF[dtype] * wide + 1e-7).all()
     error = (hidden @ used.T - hidden @ weight.T).abs()
@@ -251,7 +262,7 @@ def test_how_far_a_weight_is_off_is_not_said_too_carefully() -> None:
     weight = torch.randn((4096, 32), generator=torch.Generator().manual_seed(0)).double()
     numbers, scale = quantised(weight)
     for dtype, most in OFF.items():
-        used = product(torch.eye(32, dtype=dtype), numbers, scale).T.double()
+        used = Linear(numbers, scale)(torch.eye(32, dtype=dtype)).T.double()
         worst = ((used - weight).abs() / scale.double()).max()
         assert 0.9 * most < worst <= most + 1e-6
 
@@ -269,16 +280,15 @@ def test_inputs_that_share_a_scale_divide_a_channel(inputs: int, count: int) -> 
 
 def quantised_twin(network: Transformer) -> Transformer:
     """The same weights in eight bits, without the loader."""
-    twin = Transformer(network.shape, int8=True, dtype=network.dtype)
-    kept = dict(network.named_parameters())
-    own = dict(twin.named_parameters())
-    for name, parameter in own.items():
-        scale = own.get(f"{name}_scale")
+    twin = Transformer(network.shape, scheme=Scheme.INT8, dtype=network.dtype)
+    kept, scaled = dict(network.named_parameters()), twin.scales()
+    for name, parameter in twin.named_parameters():
+        scale = scaled.get(name)
         if scale is not None:
             numbers, found = quantised(kept[name].flatten(0, -2), scale.shape[-1])
             parameter.data.copy_(numbers.view_as(parameter))
             scale.data.copy_(found.view_as(scale))
-        elif not name.endswith("_scale"):
+        elif name in kept:
             parameter.data.copy_(kept[name])
     return twin
 
@@ -311,11 +321,7 @@ def _relative_rounding(network: Transformer, twin: Transformer) -> float:
     """Root mean square of a rounding, scale / sqrt(12), beside that of the weights; the worst matrix."""
     weights = dict(network.named_parameters())
     found = [
-        float(
-            scale.double().pow(2).mean().sqrt()
-            / weights[name.removesuffix("_scale")].pow(2).mean().sqrt()
-        )
-        for name, scale in twin.named_parameters()
-        if name.endswith("_scale")
+        float(scale.double().pow(2).mean().sqrt() / weights[name].pow(2).mean().sqrt())
+        for name, scale in twin.scales().items()
     ]
     return max(found) / 12**0.5

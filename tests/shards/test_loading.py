@@ -16,7 +16,7 @@ from archer.costs.shapes import shapes
 from archer.errors import BadRequest
 from archer.loading.checkpoint import load_network, read_folder
 from archer.network.linear import scales
-from archer.network.network import Shape
+from archer.network.shape import Scheme, Shape
 from archer.network.shard import Shard, check, possible, shape_of
 from conftest import REPOSITORY
 from shards.pairs_of_models import FOLDERS
@@ -51,14 +51,16 @@ def cut(name: str, whole: Tensor, which: Shape, shard: Shard) -> Tensor:
     return whole
 
 
-@pytest.mark.parametrize("int8", [False, True], ids=["plain", "int8"])
+@pytest.mark.parametrize("scheme", Scheme)
 @pytest.mark.parametrize("family", FOLDERS)
-def test_a_shard_holds_its_part_of_every_parameter(tmp_path: Path, family: str, int8: bool) -> None:
+def test_a_shard_holds_its_part_of_every_parameter(
+    tmp_path: Path, family: str, scheme: Scheme
+) -> None:
     folder = read_folder(FOLDERS[family](tmp_path / "model"))
-    whole = load_network(folder, device=CPU, dtype=torch.float64, int8=int8)
+    whole = load_network(folder, device=CPU, dtype=torch.float64, scheme=scheme)
     for rank in range(2):
         shard = Shard(rank, 2)
-        own = load_network(folder, device=CPU, dtype=torch.float64, int8=int8, shard=shard)
+        own = load_network(folder, device=CPU, dtype=torch.float64, scheme=scheme, shard=shard)
         parameters = dict(own.named_parameters())
         assert parameters.keys() == dict(whole.named_parameters()).keys()
         for name, parameter in whole.named_parameters():

@@ -46,7 +46,7 @@ def test_a_companion_computes_as_the_model_does(workspace: Workspace) -> None:
     found = companion(replace(workspace, model=model), SHIFTED)
     assert found is not None
     other = found.model
-    assert other.network.int8
+    assert other.network.scheme == "int8"
     assert other.network.dtype == model.network.dtype
     assert (other.threads, other.source.compiled) == (1, True)
 

@@ -110,12 +110,12 @@ def feed_forward(layer: Layer, normed: Tensor) -> Tensor:
     answer = torch.zeros_like(normed)
     if layer.gate_up is not None and layer.down is not None:
         answer = answer + _swiglu(normed, layer.gate_up, layer.down)
-    if layer.router is None:
+    if layer.mixture is None:
         return answer
-    stack = layer.stack()
+    gate_up, down = layer.mixture.stack.gate_up.values, layer.mixture.stack.down.values
     for row, sent in enumerate(routed(layer, normed)):
         for expert, weight in sent.items():
-            own = _swiglu(normed[row], stack.gate_up[expert], stack.down[expert])
+            own = _swiglu(normed[row], gate_up[expert], down[expert])
             answer[row] = answer[row] + weight * own
     return answer
 

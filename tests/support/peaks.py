@@ -12,6 +12,7 @@ MEASURE = """
 import sys
 from pathlib import Path
 import torch
+from archer.network.shape import Scheme
 from archer.network.shard import Shard
 from archer.loading.checkpoint import load_network, read_folder
 
@@ -21,7 +22,7 @@ def loaded(folder):
     shard = Shard(int(rank), 2) if rank else None
     return load_network(
         read_folder(Path(folder)),
-        device=torch.device("cpu"), dtype=getattr(torch, dtype), int8=kept == "int8", shard=shard,
+        device=torch.device("cpu"), dtype=getattr(torch, dtype), scheme=Scheme(kept), shard=shard,
     )
 
 def held(key):  # not ru_maxrss: a child inherits that from its parent

@@ -21,7 +21,8 @@ from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of,
 from archer.loading.slices import Slice, Slot, slices_of
 from archer.loading.weight_files import Stored, read_tensors
 from archer.loading.weights import Copy, nothing, stream
-from archer.network.network import Shape, Transformer
+from archer.network.network import Transformer
+from archer.network.shape import Scheme, Shape
 from archer.network.shard import Shard, shape_of
 
 CONFIG = "config.json"
@@ -104,22 +105,23 @@ def load_network(
     *,
     device: torch.device,
     dtype: torch.dtype,
-    int8: bool = False,
+    scheme: Scheme = Scheme.PLAIN,
     shard: Shard | None = None,
     meanwhile: Callable[[], None] = nothing,
 ) -> Transformer:
     """The network with all weights in place; NaN or infinite weights are refused.
 
-    With `int8` feed-forwards and experts, of all layers but the last, are quantised piece by piece as they
-    are read.  Of a `shard` only its own part is allocated and kept.  `meanwhile` is called between tensors.
+    Feed-forwards and experts, of all layers but the last, are kept by the `scheme`, quantised piece by piece
+    as they are read.  Of a `shard` only its own part is allocated and kept.  `meanwhile` is called between
+    tensors.
     """
     shape = folder.shape if shard is None else shape_of(folder.shape, shard)
-    network = Transformer(shape, int8=int8, device=device, dtype=dtype)
-    parameters = dict(network.named_parameters())
+    network = Transformer(shape, scheme=scheme, device=device, dtype=dtype)
+    parameters, scales = dict(network.named_parameters()), network.scales()
     copies: dict[Path, list[Copy]] = defaultdict(list)
     for name, slot in slots_of(folder.architecture, folder.shape).items():
         stored = folder.tensors[name]
-        scale = parameters.get(f"{slot.parameter}_scale")
+        scale = scales.get(slot.parameter)
         for own in slices_of(slot, folder.shape, shard):
             copies[stored.file].append(
                 Copy(

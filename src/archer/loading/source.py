@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archer.errors import BadRequest
+from archer.network.shape import Scheme
 
 if TYPE_CHECKING:
     import torch
@@ -66,9 +67,11 @@ class Source:
 
         if self.dtype is not None:
             dtype_named(self.dtype)
-        if self.quantize not in (None, "int8"):
+        smaller = [scheme.value for scheme in Scheme if scheme is not Scheme.PLAIN]
+        if self.quantize is not None and self.quantize not in smaller:
             raise BadRequest(
-                f"There is no quantisation {self.quantize!r} here. Choose int8, or leave it out."
+                f"There is no quantisation {self.quantize!r} here. Choose {' or '.join(smaller)}, "
+                "or leave it out."
             )
         if self.threads is not None:
             check_threads(self.threads)
@@ -111,7 +114,7 @@ class Source:
             folder,
             device=device,
             dtype=dtype,
-            int8=self.quantize is not None,
+            scheme=Scheme(self.quantize or Scheme.PLAIN),
             shard=shard,
             meanwhile=meanwhile or nothing,
         )
@@ -133,7 +136,7 @@ class Source:
             ) from error
         return Transformer(
             folder.shape,
-            int8=self.quantize is not None,
+            scheme=Scheme(self.quantize or Scheme.PLAIN),
             device=torch.device("meta"),
             dtype=dtype_on(where, self.dtype),
         )

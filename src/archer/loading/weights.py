@@ -19,7 +19,7 @@ from torch import Tensor
 
 from archer.errors import BadModel
 from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
-from archer.network.linear import LARGEST, quantised, scales
+from archer.network.linear import largest, quantised, scales, scales_of
 
 DTYPES = {
     "F64": torch.float64,
@@ -118,7 +118,7 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
             rows = piece.view(-1, width).to(torch.promote_types(torch.float32, piece.dtype))
             own, made = quantised(rows, scales(width))
             kept_scales = (
-                made if columns is None else _of_columns(made, width, columns, scale.shape[-1])
+                made if columns is None else scales_of(made, width, columns, scale.shape[-1])
             )
             scale.narrow(0, begin // width, count // width).copy_(kept_scales)
         if columns is not None:
@@ -126,22 +126,10 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
         part = target[kept : kept + own.numel()]
         part.copy_(own.reshape(-1))
         kept += own.numel()
-        checked = part if made is None else _largest(made, copy.dtype)
+        checked = part if made is None else largest(made, copy.dtype)
         if not _finite(checked):
             raise _bad_values(path, copy.name, piece, made, checked.dtype)
         _give_back(mapped, start, count * entry.dtype.itemsize)
-
-
-def _of_columns(scale: Tensor, width: int, columns: slice, count: int) -> Tensor:
-    """[m, g] of rows of this width -> [m, count]: the scales that some of their columns were made with."""
-    each = (columns.stop - columns.start) // count
-    starts = torch.arange(columns.start, columns.stop, each)
-    return scale[:, starts // (width // scale.shape[-1])]
-
-
-def _largest(scale: Tensor, dtype: torch.dtype) -> Tensor:
-    """[m, g]: the largest weights that come of these scales, as they will be multiplied out."""
-    return (scale.double() * LARGEST).to(dtype)
 
 
 def _bad_values(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer.network.linear import product, wide
+from archer.network.linear import Linear, Swiglu, wide
 from archer.network.shape import Experts, Router
 
 TOGETHER = 4
@@ -47,34 +47,33 @@ class Sent:
         return Sent(own, self.weights, away)
 
 
-@dataclass(frozen=True)
-class Stack:
-    """The weights of all experts of a layer."""
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """The experts of a layer, and what sends rows to them."""
 
-    gate_up: Tensor
-    """[E, 2 f, d]"""
-    down: Tensor
-    """[E, d, f]"""
-    gate_up_scale: Tensor | None = None
-    """[E, 2 f, g] where the weights are Int8"""
-    down_scale: Tensor | None = None
-    """[E, d, g'] where the weights are Int8"""
+    sizes: Experts
+    router: Linear
+    """[E, d]"""
+    bias: Tensor | None
+    """[E]"""
+    stack: Swiglu
 
-    def answer(self, expert: int, rows: Tensor) -> Tensor:
-        """[n, d] -> [n, d]: one expert's SwiGLU."""
-        scales = (self.gate_up_scale, self.down_scale)
-        wide, narrow = (None if scale is None else scale[expert] for scale in scales)
-        gate, up = product(rows, self.gate_up[expert], wide).chunk(2, dim=-1)
-        return product(F.silu(gate) * up, self.down[expert], narrow)
+    def __call__(self, normed: Tensor) -> Tensor:
+        """[N, d] -> [N, d]"""
+        return mixed(normed, self.send(normed), self.stack)
+
+    def send(self, normed: Tensor) -> Sent:
+        """[N, d] -> experts and weights of each row."""
+        return send(normed, self.router, self.bias, self.sizes)
 
 
-def send(normed: Tensor, router: Tensor, bias: Tensor | None, experts: Experts) -> Sent:
+def send(normed: Tensor, router: Linear, bias: Tensor | None, experts: Experts) -> Sent:
     """[N, d] -> experts and weights of each row.  A near tie at the last place makes this discontinuous."""
     if experts.router is Router.SOFTMAX:
-        scores = wide(F.linear(normed, router)).softmax(dim=-1)
+        scores = wide(router(normed)).softmax(dim=-1)
         weights, chosen = scores.topk(experts.active, dim=-1)
         return Sent(chosen, weights).to(experts)
-    scores = F.linear(wide(normed), wide(router)).sigmoid()
+    scores = Linear(wide(router.values))(wide(normed)).sigmoid()
     ranked = scores if bias is None else scores + bias
     chosen = _in_best_groups(ranked, experts).topk(experts.active, dim=-1).indices
     weights = scores.gather(-1, chosen)
@@ -83,15 +82,15 @@ def send(normed: Tensor, router: Tensor, bias: Tensor | None, experts: Experts) 
     return Sent(chosen, weights * experts.scale).to(experts)
 
 
-def mixed(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
+def mixed(normed: Tensor, sent: Sent, stack: Swiglu) -> Tensor:
     """[N, d] -> [N, d]: the weighted answers of each row's experts, summed in at least float32."""
     way = grouped if can_group(normed, stack) else in_turn
     return way(normed, sent, stack).to(normed.dtype)
 
 
-def can_group(normed: Tensor, stack: Stack) -> bool:
+def can_group(normed: Tensor, stack: Swiglu) -> bool:
     """Whether torch's grouped product serves here; where there is no data nothing else can."""
-    if stack.gate_up_scale is not None:
+    if stack.gate_up.scale is not None:
         return False
     if normed.is_cuda and normed.dtype == GROUPED_DTYPE:
         return torch.cuda.get_device_capability(normed.device) >= GROUPED_SINCE
@@ -107,12 +106,12 @@ def _in_best_groups(ranked: Tensor, experts: Experts) -> Tensor:
     return kept.flatten(-2)
 
 
-def in_turn(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
+def in_turn(normed: Tensor, sent: Sent, stack: Swiglu) -> Tensor:
     """[N, d] -> [N, d], one expert after the other; the host learns who got how many rows.
 
     What fills an expert's rows up are rows of the experts that follow, whose answers are dropped.
     """
-    chosen, held = sent.experts.flatten(), len(stack.gate_up)
+    chosen, held = sent.experts.flatten(), len(stack.gate_up.values)
     order = chosen.argsort(stable=True)
     rows = F.pad(_row_of(order, sent), (0, TOGETHER - 1))
     weights = sent.weights.flatten()[order, None]
@@ -122,21 +121,21 @@ def in_turn(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
         if count:
             last = first + count
             taken = normed.index_select(0, rows[first : last + -count % TOGETHER])
-            answers = wide(stack.answer(expert, taken)[:count])
+            answers = wide(stack.expert(expert)(taken)[:count])
             summed.index_add_(0, rows[first:last], answers * weights[first:last])
             first = last
     return summed
 
 
-def grouped(normed: Tensor, sent: Sent, stack: Stack) -> Tensor:
+def grouped(normed: Tensor, sent: Sent, stack: Swiglu) -> Tensor:
     """The same by torch's grouped product."""
     chosen = sent.experts.flatten()
     order = chosen.argsort(stable=True)
     taken = normed[_row_of(order, sent)]
-    experts = torch.arange(len(stack.gate_up), device=normed.device)
+    experts = torch.arange(len(stack.gate_up.values), device=normed.device)
     ends = torch.searchsorted(chosen[order], experts, right=True).int()
-    gate, up = F.grouped_mm(taken, stack.gate_up.mT, offs=ends).chunk(2, dim=-1)
-    made = F.grouped_mm(F.silu(gate) * up, stack.down.mT, offs=ends)
+    gate, up = F.grouped_mm(taken, stack.gate_up.values.mT, offs=ends).chunk(2, dim=-1)
+    made = F.grouped_mm(F.silu(gate) * up, stack.down.values.mT, offs=ends)
     answers = torch.empty_like(made).index_copy_(0, order, made)
     answers = answers.view(*sent.experts.shape, normed.shape[1])
     if sent.away is not None:

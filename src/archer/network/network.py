@@ -13,6 +13,7 @@ share of a sum, which its group adds up; without a group nothing is added.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,9 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from archer.network.experts import Stack, mixed, send
-from archer.network.linear import SCALES, product, scales
-from archer.network.shape import Router
+from archer.network.experts import Mixture
+from archer.network.linear import Linear, Swiglu, allocated
+from archer.network.shape import Router, Scheme
 from archer.network.shape import Shape as Shape
 
 if TYPE_CHECKING:
@@ -60,23 +61,31 @@ class Layer(nn.Module):
         shape: Shape,
         *,
         sparse: bool = False,
-        int8: bool = False,
+        scheme: Scheme = Scheme.PLAIN,
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        weight = partial(_allocated, device=device, dtype=dtype)
-        matrix = partial(_matrix, int8=int8, device=device, dtype=dtype)
+        weight = partial(allocated, device=device, dtype=dtype)
+        large = partial(Linear.empty, scheme=scheme, device=device, dtype=dtype)
         self.shape = shape
         self.group: Group | None = None
-        fused = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+        queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        fused = queries + 2 * keys
         self.attention_norm = weight(shape.width)
         self.qkv = weight(fused, shape.width)
         self.qkv_bias = weight(fused) if shape.qkv_bias else None
         self.query_norm = weight(shape.head_dim) if shape.qk_norm else None
         self.key_norm = weight(shape.head_dim) if shape.qk_norm else None
-        self.out = weight(shape.width, shape.heads * shape.head_dim)
+        self.out = weight(shape.width, queries)
         self.feed_norm = weight(shape.width)
+        self.to_heads = Linear(self.qkv, bias=self.qkv_bias)
+        self.to_queries = self.to_heads.rows(slice(0, queries))
+        self.to_keys = self.to_heads.rows(slice(queries, queries + keys))
+        self.to_values = self.to_heads.rows(slice(queries + keys, fused))
+        self.from_heads = Linear(self.out)
+        self.dense: Swiglu | None = None
+        self.mixture: Mixture | None = None
         self.gate_up = self.down = self.gate_up_scale = self.down_scale = None
         self.router = self.router_bias = None
         self.expert_gate_up = self.expert_down = None
@@ -84,17 +93,21 @@ class Layer(nn.Module):
         experts = shape.experts if sparse else None
         inner = shape.inner if experts is None else experts.shared
         if inner:
-            self.gate_up, self.gate_up_scale = matrix(2 * inner, shape.width)
-            self.down, self.down_scale = matrix(shape.width, inner)
+            self.dense = Swiglu(large(2 * inner, shape.width), large(shape.width, inner))
+            self.gate_up, self.gate_up_scale = self.dense.gate_up.values, self.dense.gate_up.scale
+            self.down, self.down_scale = self.dense.down.values, self.dense.down.scale
         if experts is not None:
-            sizes = (2 * experts.inner, shape.width), (shape.width, experts.inner)
             self.router = weight(experts.count, shape.width)
             if experts.router is Router.GROUPED_SIGMOID:
-                self.router_bias = _allocated(
-                    experts.count, device=device, dtype=_at_least_32(dtype)
-                )
-            self.expert_gate_up, self.expert_gate_up_scale = matrix(experts.here, *sizes[0])
-            self.expert_down, self.expert_down_scale = matrix(experts.here, *sizes[1])
+                wide = torch.float64 if dtype == torch.float64 else torch.float32
+                self.router_bias = allocated(experts.count, device=device, dtype=wide)
+            gate_up = large(experts.here, 2 * experts.inner, shape.width)
+            down = large(experts.here, shape.width, experts.inner)
+            self.expert_gate_up, self.expert_gate_up_scale = gate_up.values, gate_up.scale
+            self.expert_down, self.expert_down_scale = down.values, down.scale
+            self.mixture = Mixture(
+                experts, Linear(self.router), self.router_bias, Swiglu(gate_up, down)
+            )
 
     def normed(self, hidden: Tensor) -> Tensor:
         """[N, d] -> [N, d], the input of the attention projections."""
@@ -103,8 +116,7 @@ class Layer(nn.Module):
     def project(self, normed: Tensor, angles: Angles) -> Projected:
         """[N, d] -> queries, keys and values in one product, rotated in one go."""
         shape = self.shape
-        heads = self._linear(normed, 0, self.qkv.shape[0])
-        heads = heads.view(-1, shape.heads + 2 * shape.kv_heads, shape.head_dim)
+        heads = self.to_heads(normed).view(-1, shape.heads + 2 * shape.kv_heads, shape.head_dim)
         turned = rotate(self._normed_heads(heads[:, : -shape.kv_heads]), angles)
         return Projected(
             turned[:, : shape.heads], turned[:, shape.heads :], heads[:, -shape.kv_heads :]
@@ -112,29 +124,35 @@ class Layer(nn.Module):
 
     def queries(self, normed: Tensor) -> Tensor:
         """[N, d] -> [N, H, D]"""
-        stop = self.shape.heads * self.shape.head_dim
-        heads = self._linear(normed, 0, stop).view(-1, self.shape.heads, self.shape.head_dim)
-        return self._head_norm(heads, self.query_norm)
+        return self._head_norm(self._split(self.to_queries(normed)), self.query_norm)
 
     def keys(self, normed: Tensor) -> Tensor:
         """[N, d] -> [N, KV, D]"""
-        return self._head_norm(self._kv(normed, self.shape.heads), self.key_norm)
+        return self._head_norm(self._split(self.to_keys(normed)), self.key_norm)
 
     def values(self, normed: Tensor) -> Tensor:
         """[N, d] -> [N, KV, D]"""
-        return self._kv(normed, self.shape.heads + self.shape.kv_heads)
+        return self._split(self.to_values(normed))
 
     def mix(self, attended: Tensor) -> Tensor:
         """[N, H, D] -> [N, d], the attention output projection."""
-        return self._summed(F.linear(attended.flatten(1), self.out))
+        return self._summed(self.from_heads(attended.flatten(1)))
 
     def feed_forward(self, hidden: Tensor) -> Tensor:
         """[N, d] -> [N, d], norm and SwiGLU or experts; the caller adds the residual."""
         normed = rms_norm(hidden, self.feed_norm, self.shape.norm_epsilon)
-        if self.router is None:
-            return self._summed(self._swiglu(normed))
-        answer = self._experts(normed)
-        return self._summed(answer if self.gate_up is None else answer + self._swiglu(normed))
+        if self.mixture is None:
+            assert self.dense is not None
+            return self._summed(self.dense(normed))
+        answer = self.mixture(normed)
+        return self._summed(answer if self.dense is None else answer + self.dense(normed))
+
+    def feed_forwards(self) -> Iterator[Swiglu]:
+        """What its feed-forward is made of: the dense one, the stack of experts."""
+        if self.dense is not None:
+            yield self.dense
+        if self.mixture is not None:
+            yield self.mixture.stack
 
     def cosine(self, values: Tensor, others: Tensor) -> Tensor:
         """[n, KV, D] twice -> [n]: their cosine, over the heads of all shards."""
@@ -144,25 +162,6 @@ class Layer(nn.Module):
 
     def _summed(self, share: Tensor) -> Tensor:
         return share if self.group is None else self.group.sum(share)
-
-    def _swiglu(self, normed: Tensor) -> Tensor:
-        assert self.gate_up is not None
-        assert self.down is not None
-        gate, up = product(normed, self.gate_up, self.gate_up_scale).chunk(2, dim=-1)
-        return product(F.silu(gate) * up, self.down, self.down_scale)
-
-    def _experts(self, normed: Tensor) -> Tensor:
-        assert self.shape.experts is not None
-        assert self.router is not None
-        sent = send(normed, self.router, self.router_bias, self.shape.experts)
-        return mixed(normed, sent, self.stack())
-
-    def stack(self) -> Stack:
-        """The experts' weights."""
-        assert self.expert_gate_up is not None
-        assert self.expert_down is not None
-        scales = self.expert_gate_up_scale, self.expert_down_scale
-        return Stack(self.expert_gate_up, self.expert_down, *scales)
 
     def _normed_heads(self, heads: Tensor) -> Tensor:
         """[N, H + KV, D] -> the same: queries and keys, each kind by its own norm."""
@@ -175,15 +174,9 @@ class Layer(nn.Module):
     def _head_norm(self, heads: Tensor, weight: Tensor | None) -> Tensor:
         return heads if weight is None else rms_norm(heads, weight, self.shape.norm_epsilon)
 
-    def _kv(self, normed: Tensor, first_head: int) -> Tensor:
-        shape = self.shape
-        start = first_head * shape.head_dim
-        flat = self._linear(normed, start, start + shape.kv_heads * shape.head_dim)
-        return flat.view(-1, shape.kv_heads, shape.head_dim)
-
-    def _linear(self, normed: Tensor, start: int, stop: int) -> Tensor:
-        bias = None if self.qkv_bias is None else self.qkv_bias[start:stop]
-        return F.linear(normed, self.qkv[start:stop], bias)
+    def _split(self, flat: Tensor) -> Tensor:
+        """[N, heads x D] -> [N, heads, D]"""
+        return flat.view(-1, flat.shape[1] // self.shape.head_dim, self.shape.head_dim)
 
 
 class Transformer(nn.Module):
@@ -193,21 +186,21 @@ class Transformer(nn.Module):
         self,
         shape: Shape,
         *,
-        int8: bool = False,
+        scheme: Scheme = Scheme.PLAIN,
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """With `int8` feed-forwards and experts of all layers but the last are whole numbers with scales."""
+        """`scheme` says how feed-forwards and experts of all layers but the last are kept."""
         super().__init__()
-        weight = partial(_allocated, device=device, dtype=dtype)
+        weight = partial(allocated, device=device, dtype=dtype)
         self.shape = shape
-        self.int8 = int8
+        self.scheme = scheme
         self.embedding = weight(shape.vocabulary, shape.width)
         self.layers = nn.ModuleList(
             Layer(
                 shape,
                 sparse=i >= shape.dense_layers,
-                int8=int8 and i < shape.layers - 1,
+                scheme=scheme if i < shape.layers - 1 else Scheme.PLAIN,
                 device=device,
                 dtype=dtype,
             )
@@ -233,6 +226,17 @@ class Transformer(nn.Module):
         assert isinstance(layer, Layer)
         return layer
 
+    def scales(self) -> dict[str, Tensor]:
+        """The scales of parameters that hold whole numbers, by the name of the parameter."""
+        names = {id(parameter): name for name, parameter in self.named_parameters()}
+        return {
+            names[id(linear.values)]: linear.scale
+            for index in range(self.shape.layers)
+            for part in self.layer(index).feed_forwards()
+            for linear in (part.gate_up, part.down)
+            if linear.scale is not None
+        }
+
     def embed(self, tokens: Tensor) -> Tensor:
         """Long[N] -> [N, d]"""
         if self.one_shard is not None:
@@ -243,7 +247,7 @@ class Transformer(nn.Module):
         """[N, d] -> logits [N, V]"""
         if self.one_shard is not None:
             self.one_shard.note(hidden)
-        return F.linear(rms_norm(hidden, self.norm, self.shape.norm_epsilon), self.head)
+        return Linear(self.head)(rms_norm(hidden, self.norm, self.shape.norm_epsilon))
 
     def angles(self, positions: Tensor) -> Angles:
         """Long[N] -> rotary angles; built in float32, as the released models do (float64 in float64)."""
@@ -256,24 +260,6 @@ class Transformer(nn.Module):
         table = wide if shape.rope_float32 else self.dtype
         cosine, sine = angle.cos().to(table), angle.sin().to(table)
         return Angles(torch.cat((cosine, cosine), dim=-1), torch.cat((-sine, sine), dim=-1))
-
-
-def _allocated(*size: int, device: torch.device | None, dtype: torch.dtype | None) -> nn.Parameter:
-    return nn.Parameter(torch.empty(size, device=device, dtype=dtype), requires_grad=False)
-
-
-def _matrix(
-    *size: int, int8: bool, device: torch.device | None, dtype: torch.dtype | None
-) -> tuple[nn.Parameter, nn.Parameter | None]:
-    """A matrix or a stack of them, and its scales where it is to hold whole numbers."""
-    if not int8:
-        return _allocated(*size, device=device, dtype=dtype), None
-    whole = _allocated(*size, device=device, dtype=torch.int8)
-    return whole, _allocated(*size[:-1], scales(size[-1]), device=device, dtype=SCALES)
-
-
-def _at_least_32(dtype: torch.dtype | None) -> torch.dtype:
-    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:

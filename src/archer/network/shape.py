@@ -9,6 +9,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class Scheme(StrEnum):
+    """How the large matrices of a network are kept."""
+
+    PLAIN = "plain"
+    """In the network's dtype."""
+    INT8 = "int8"
+    """Whole numbers with scales, see `linear`."""
+
+
 class Router(StrEnum):
     """How scores become a choice."""
 

@@ -21,6 +21,7 @@ from archer.errors import BadRequest
 from archer.methods.build import resolve
 from archer.methods.settings import plain
 from archer.model import Model
+from archer.network.shape import Scheme
 from archer.runs.selection import Selection
 from archer.tasks.base import CodeTask, Sample, Task
 
@@ -83,12 +84,13 @@ def model_identity(
 ) -> dict[str, Any]:
     """The part of it that is about the model; without `files` what can be told without reading them all."""
     digests = {"files": dict(_file_digests(model.folder.path))} if files else {}
+    scheme = model.network.scheme
     return {
         "architecture": model.folder.architecture.name,
         **digests,
         "dtype": str(model.network.dtype).removeprefix("torch."),
         "device": device or model.network.device.type,
-        **({"quantize": "int8"} if model.network.int8 else {}),
+        **({} if scheme is Scheme.PLAIN else {"quantize": scheme.value}),
     }
 
 
