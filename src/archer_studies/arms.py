@@ -13,6 +13,7 @@ from itertools import islice
 from archer.costs.counting import count_passes
 from archer.engine.stream import Stream
 from archer.model import Model
+from archer.pages.fields import Field
 from archer.results.completion import Completion
 from archer.runs.decoding import encode
 from archer.runs.statistics import Pairs, bootstrap, mean, ratio_of_sums, wilson
@@ -24,6 +25,9 @@ PERCENT = 100.0
 TRAINED = "pocket"
 """The bundled model whose companions were trained alike."""
 SHIFTED, BLIND = "pocket-dream", "pocket-blind"
+SCORES = (Field("base", "Pass@1 (%)", 1), Field("extended", "extended (%)", 1))
+WON = (Field("base_only", "won"), Field("base_only_other", "lost"))
+"""Problems that only the arm, and that only its rival solves."""
 WARM_UP = 8
 """Updates before a timed decoding: enough for passes of both kinds."""
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archer.pages.fields import Field
 from archer.pages.tables import Value
 from archer_studies.probes.intervals import (
     average,
@@ -19,7 +20,6 @@ from archer_studies.probes.intervals import (
     pearson,
     ranks,
 )
-from archer_studies.tables import Field
 
 Triples = list[tuple[int, int, int]]
 TRIPLES = st.lists(st.tuples(*(st.integers(0, 6),) * 3), min_size=4, max_size=30)

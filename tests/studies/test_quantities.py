@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archer.pages.fields import Field
 from archer.pages.tables import Value
 from archer.pages.trajectory import Trajectory
 from archer.results.completion import Completion, Seconds
@@ -22,7 +23,6 @@ from archer_studies.paper.response_length import tiled
 from archer_studies.paper.rollback import activity, revisions
 from archer_studies.probes.trajectories import DecodedProblem, revised_between, taken_back
 from archer_studies.study import published
-from archer_studies.tables import Field
 from studies.tiny_workspace import made_arm
 
 MASK = 9

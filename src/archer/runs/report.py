@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from archer.errors import BadRun
+from archer.pages.fields import Field, p_value, table_of
 from archer.pages.figures import Labels, Series, frontier
 from archer.pages.page import Part, Player, Section, page
 from archer.pages.player import player_data
@@ -26,6 +27,17 @@ MOST_OPEN = 20
 """Verdicts beyond this many are closed until somebody opens them."""
 
 
+COMPARED = (
+    Field("run"),
+    Field("both"),
+    Field("only_first", "only first"),
+    Field("only_second", "only this"),
+    Field("neither"),
+    p_value("mcnemar_p", digits=3),
+    Field("speedup", "times as fast"),
+    Field("median"),
+    Field("same", "same text"),
+)
 Published = Callable[[Run, bool], float | None]
 """The score of a run's method on its task, or the extended one, as published for the run's very model."""
 
@@ -169,25 +181,18 @@ def _comparisons(runs: list[Run]) -> Iterator[Part]:
             continue
         base, time = found["suites"]["base"], found["time"]
         rows.append(
-            [
-                other.label,
-                *(base[key] for key in ("both", "only_first", "only_second", "neither")),
-                base["mcnemar_p"],
-                Value(time["speedup"], *(time["speedup_interval"] or (None, None))),
-                time["per_problem"]["median"],
-                found["identical_completions"],
-            ]
+            {
+                **base,
+                "run": other.label,
+                "speedup": time["speedup"],
+                "speedup_interval": time["speedup_interval"],
+                "median": time["per_problem"]["median"],
+                "same": found["identical_completions"],
+            }
         )
-    columns = [Column("run")]
-    columns += [Column(name, 0) for name in ("both", "only first", "only this", "neither")]
-    columns += [
-        Column("p", 3, chance=True),
-        Column("times as fast"),
-        Column("median"),
-        Column("same text", 0),
-    ]
     if rows:
-        yield Table(f"Against {runs[0].label}", columns, rows, ["p: exact McNemar.", NOT_IN_TURN])
+        notes = ["p: exact McNemar.", NOT_IN_TURN]
+        yield table_of(f"Against {runs[0].label}", COMPARED, rows, notes)
     yield from refused
 
 

@@ -40,7 +40,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenMethod:
     """The method, why it is the one, and what a reader must not believe."""
 
     label: str | None
@@ -56,7 +56,7 @@ def frontier(seen: Mapping[str, Seen]) -> list[str]:
     return [first[point] for point in undominated(list(first))]
 
 
-def choose(seen: Mapping[str, Seen], reference: str, goal: Goal) -> Choice:
+def choose(seen: Mapping[str, Seen], reference: str, goal: Goal) -> ChosenMethod:
     """A point of the frontier, with what its problems cannot tell about it."""
     best = frontier(seen)
     unit = seen[reference].cost
@@ -73,8 +73,8 @@ def choose(seen: Mapping[str, Seen], reference: str, goal: Goal) -> Choice:
         reason = "the cheapest within one standard error of the best"
         missed = ""
     if not reached:
-        return Choice(None, f"No method reaches the goal: {missed}.")
-    return Choice(reached[0], reason, tuple(_warnings(seen, reached[0], goal)))
+        return ChosenMethod(None, f"No method reaches the goal: {missed}.")
+    return ChosenMethod(reached[0], reason, tuple(_warnings(seen, reached[0], goal)))
 
 
 def as_good(mine: Seen, other: Seen) -> bool:

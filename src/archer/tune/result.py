@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archer.methods.presets import Preset
-from archer.pages.figures import Labels, Series
+from archer.pages.fields import Field, p_value, series, table_of
+from archer.pages.figures import Labels
 from archer.pages.figures import frontier as drawn
 from archer.pages.output import Presented
-from archer.pages.tables import Column, Table, Value
+from archer.pages.tables import Table
 from archer.runs.statistics import Pairs, wilson
 from archer.tune.candidates import REFERENCE
-from archer.tune.choice import PERCENT, Choice, Goal, apart, choose, frontier
+from archer.tune.choice import PERCENT, ChosenMethod, Goal, apart, choose, frontier
 from archer.tune.search import Search, SearchHistory
 
 Row = dict[str, Any]
@@ -50,7 +51,7 @@ def result_of(search: Search, found: SearchHistory, goal: Goal) -> dict[str, Any
     }
 
 
-def _rows(found: SearchHistory, choice: Choice) -> list[Row]:
+def _rows(found: SearchHistory, choice: ChosenMethod) -> list[Row]:
     finalists = found.finalists
     best = frontier(finalists)
     chances = {} if choice.label is None else apart(finalists, choice.label)
@@ -107,40 +108,27 @@ def present(result: Mapping[str, Any]) -> Presented:
         tables.append(_others(others))
     task = result["settings"]["task"]
     kept = sorted(finalists, key=lambda row: (not row["frontier"], row["cost"]))[:MOST_DRAWN]
-    points = [
-        Series(
-            row["arm"],
-            [row["cost"]],
-            [row["base"]],
-            [row["base_interval"][0]],
-            [row["base_interval"][1]],
-        )
-        for row in kept
-    ]
+    points = [series(row["arm"], [row["cost"]], [row], "base") for row in kept]
     labels = Labels(f"Score against cost on {task}", "cost, eager Saber = 1", "score (%)")
     choice = result["choice"]
     return Presented(tables, {"frontier": drawn(points, labels)}, notes=choice["warnings"])
 
 
+FIELDS = (Field("base", "score (%)", 1), Field("cost", digits=3), Field("seconds", digits=3))
+
+
 def _finalists(result: Mapping[str, Any], rows: Sequence[Row]) -> Table:
-    columns = [Column("method"), Column("score (%)", 1), Column("cost", 3), Column("seconds", 3)]
-    columns += [Column("won", 0), Column("lost", 0), Column("p", 4, chance=True), Column("")]
-    return Table(
+    return table_of(
         f"Methods on {result['settings']['task']}, n = {result['n']}",
-        columns,
-        [
-            [
-                row["arm"],
-                Value(row["base"], *row["base_interval"]),
-                row["cost"],
-                row["seconds"],
-                row.get("won"),
-                row.get("lost"),
-                row.get("p"),
-                _mark(row),
-            ]
-            for row in rows
-        ],
+        (
+            Field("arm", "method"),
+            *FIELDS,
+            Field("won"),
+            Field("lost"),
+            p_value("p"),
+            Field("", "", of=_mark),
+        ),
+        rows,
         [
             "Cost: counted operations over those of eager Saber on the same problems. Seconds: measured "
             "during the search, each method at its own moment, so they compare only roughly. Score: 95 % "
@@ -152,29 +140,14 @@ def _finalists(result: Mapping[str, Any], rows: Sequence[Row]) -> Table:
     )
 
 
-def _mark(row: Row) -> str:
+def _mark(row: Mapping[str, Any]) -> str:
     return "chosen" if row["chosen"] else "frontier" if row["frontier"] else ""
 
 
 def _others(rows: Sequence[Row]) -> Table:
-    return Table(
+    return table_of(
         f"Methods dropped earlier, n = {min(row['n'] for row in rows)} to {max(row['n'] for row in rows)}",
-        [
-            Column("method"),
-            Column("problems", 0),
-            Column("score (%)", 1),
-            Column("cost", 3),
-            Column("seconds", 3),
-        ],
-        [
-            [
-                row["arm"],
-                row["n"],
-                Value(row["base"], *row["base_interval"]),
-                row["cost"],
-                row["seconds"],
-            ]
-            for row in rows
-        ],
+        (Field("arm", "method"), Field("n", "problems"), *FIELDS),
+        rows,
         ["A method is dropped when others at no higher cost solve more of the same problems."],
     )

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from archer.pages.fields import Field, p_value, table_of
 from archer.pages.output import Presented
 from archer.pages.tables import Table
 from archer.runs.statistics import Pairs, bootstrap, holm, mean
 from archer.runs.workspace import FULL, Arm, Workspace
 from archer_studies import arms
-from archer_studies.arms import PERCENT, SHIFTED, companion, counted, in_turn
+from archer_studies.arms import PERCENT, SCORES, SHIFTED, WON, companion, counted, in_turn
 from archer_studies.beyond.rules import DOUBTS
 from archer_studies.study import Measured, Row, Study
-from archer_studies.tables import SCORES, WON, Field, p_value, table_of
 
 TASKS = ("pocket-confirm", "pocket-confirm-long")
 SABER, FIXED = "saber", "archer"

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Labels, lines
 from archer.pages.output import Presented
 from archer.pages.tables import Table
@@ -19,7 +20,6 @@ from archer_studies.beyond.refresh import FIFTHS
 from archer_studies.probes.intervals import correlations, means
 from archer_studies.probes.validity import probe
 from archer_studies.study import Measured, Row, Study
-from archer_studies.tables import Field, series, table_of
 
 RADIUS = 8
 PARTED = "parted"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from archer.pages.fields import Field, table_of
 from archer.pages.output import Presented
 from archer.runs.workspace import Workspace
-from archer_studies.arms import BLIND, SHIFTED, companion, described
+from archer_studies.arms import BLIND, SCORES, SHIFTED, companion, described
 from archer_studies.beyond.refresh import MOST
 from archer_studies.study import Measured, Row, Study
-from archer_studies.tables import SCORES, Field, table_of
 
 METHOD = "llada-confidence"
 

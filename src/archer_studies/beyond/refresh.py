@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, Series, frontier, lines
 from archer.pages.output import Presented
 from archer.pages.tables import Table
 from archer.runs.statistics import mean, wilson
 from archer.runs.workspace import Arm, Workspace
-from archer_studies.arms import PERCENT, compared, in_turn
-from archer_studies.beyond.rules import DIALS, RULES, SABER, Rule
+from archer_studies.arms import PERCENT, SCORES, WON, compared, in_turn
+from archer_studies.beyond.rules import DIALS, RULES, SABER, RuleArm
 from archer_studies.probes.trajectories import decoded_again
 from archer_studies.study import Measured, Row, Study
-from archer_studies.tables import SCORES, WON, Field, p_value, series, table_of
 
 MOST = 200
 LONG_SHARE = 0.4
@@ -66,7 +66,7 @@ def measure(workspace: Workspace) -> Measured:
     return Measured(rows[0]["n"], rows, {"tasks": list(sizes(workspace))})
 
 
-def _row(workspace: Workspace, rule: Rule, arms: Mapping[str, Arm]) -> Row:
+def _row(workspace: Workspace, rule: RuleArm, arms: Mapping[str, Arm]) -> Row:
     arm, saber = arms[rule.name], arms[SABER.name]
     row = compared(arm, rule.label, saber, workspace.model)
     low, high = wilson(row["same_completions"], row["n"])

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Rule:
+class RuleArm:
     """One arm; the `key` ones are timed and watched.  Those that share a `line` differ in doubt alone."""
 
     name: str
@@ -19,19 +19,19 @@ class Rule:
     line: str = ""
 
 
-SABER = Rule("saber", "Saber", "saber", key=True)
-LATE = Rule("late2", "late, 1/2", "saber+late", {"share": 0.5}, key=True)
-SURPRISE = Rule("surprise3", "surprise, 0.3", "saber+surprise", {"nats": 0.3}, key=True)
+SABER = RuleArm("saber", "Saber", "saber", key=True)
+LATE = RuleArm("late2", "late, 1/2", "saber+late", {"share": 0.5}, key=True)
+SURPRISE = RuleArm("surprise3", "surprise, 0.3", "saber+surprise", {"nats": 0.3}, key=True)
 RULES = (
     SABER,
-    Rule("k4", "Archer K=4", "archer", {"radius": 4}),
-    Rule("k8", "Archer K=8", "archer", {"radius": 8}, key=True),
-    Rule("late4", "late, 1/4", "saber+late", {"share": 0.25}),
+    RuleArm("k4", "Archer K=4", "archer", {"radius": 4}),
+    RuleArm("k8", "Archer K=8", "archer", {"radius": 8}, key=True),
+    RuleArm("late4", "late, 1/4", "saber+late", {"share": 0.25}),
     LATE,
-    Rule("surprise1", "surprise, 0.1", "saber+surprise", {"nats": 0.1}),
+    RuleArm("surprise1", "surprise, 0.1", "saber+surprise", {"nats": 0.1}),
     SURPRISE,
     *(
-        Rule(
+        RuleArm(
             f"doubt-{by}",
             f"late, 1/2; doubt by {by} below {doubt:g}",
             LATE.method,
@@ -51,7 +51,7 @@ DOUBTS: Mapping[str, Mapping[str, Any]] = {
 FEWEST: Mapping[int, Mapping[str, Any]] = {2: {}, 4: {"n": 4}}
 """Tokens that every update places at least; two are Saber's default."""
 DIALS = tuple(
-    Rule(
+    RuleArm(
         f"{n}-{rule.name}-{doubt}",
         f"n = {n}; {rule.label}; doubt: {doubt}",
         rule.method,

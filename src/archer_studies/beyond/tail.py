@@ -10,32 +10,32 @@ import numpy as np
 
 from archer.decoders.saber_tail import SaberTail
 from archer.methods.build import build
+from archer.pages.fields import Field, table_of
 from archer.pages.output import Presented
 from archer.pages.tables import Table
 from archer.runs.workspace import Arm, Workspace
-from archer_studies.arms import PERCENT, compared, counted, in_turn
+from archer_studies.arms import PERCENT, SCORES, WON, compared, counted, in_turn
 from archer_studies.beyond.refresh import TIMED, sizes
-from archer_studies.beyond.rules import SABER, Rule
+from archer_studies.beyond.rules import SABER, RuleArm
 from archer_studies.probes.shadow_passes import require_unchanged, walk
 from archer_studies.study import Measured, Row, Study
-from archer_studies.tables import SCORES, WON, Field, table_of
 
 RULES = (
     SABER,
-    Rule("late", "late, 1/2", "saber+late", {"share": 0.5}),
-    Rule(
+    RuleArm("late", "late, 1/2", "saber+late", {"share": 0.5}),
+    RuleArm(
         "boundary",
         "the same, tail rests until its boundary moves",
         "saber-tail+late",
         {"share": 0.5},
     ),
-    Rule(
+    RuleArm(
         "look",
         "the same, tail rests until the next look",
         "saber-tail+late",
         {"share": 0.5, "wake": "look"},
     ),
-    Rule(
+    RuleArm(
         "look-kept",
         "the same, and taken back only what lost confidence",
         "saber-tail+late",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, Series, lines
 from archer.pages.output import Presented
 from archer.runs.statistics import Pairs, wilson
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, compared, in_turn
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import Field, p_value, series, table_of
 
 RADII = (4, 8, 16)
 PAPER = paper_of("age")

@@ -17,13 +17,13 @@ from archer.loading.families.llada import LLADA
 from archer.loading.hub import BUNDLED
 from archer.model import Model
 from archer.network.network import Transformer
+from archer.pages.fields import Field, p_value, table_of
 from archer.pages.output import Presented
 from archer.pages.tables import Column, Table
 from archer.runs.workspace import Workspace
-from archer_studies.arms import SHIFTED, companion, compared, in_turn
+from archer_studies.arms import SCORES, SHIFTED, companion, compared, in_turn
 from archer_studies.probes.trajectories import saber_and_archer
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import SCORES, Field, p_value, table_of
 
 RADII = {"mbpp": 11, "humaneval": 15}
 RADIUS = 8

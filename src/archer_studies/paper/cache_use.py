@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, lines
 from archer.pages.output import Presented
 from archer.runs.statistics import bootstrap, ratio_of_sums
@@ -12,7 +13,6 @@ from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT
 from archer_studies.paper.radius import RADII
 from archer_studies.study import Measured, Row, Study, paper_of, published
-from archer_studies.tables import Field, series, table_of
 
 LONG_RADII = (4, 8, 16)
 KINDS = ("full", "cached", "reused")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
+from archer.pages.fields import Field, table_of
 from archer.pages.output import Presented
 from archer.pages.player import player_data
 from archer.results.trace import first_difference
@@ -16,7 +17,6 @@ from archer.tasks.grading import extracted_or_nothing
 from archer.tasks.reader import open_readers
 from archer_studies.probes.trajectories import DecodedProblem, decoded_again
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import Field, table_of
 
 RADIUS = 8
 MOST = 6

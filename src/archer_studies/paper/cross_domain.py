@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, bars
 from archer.pages.output import Presented
 from archer.runs.statistics import mean
@@ -17,7 +18,6 @@ from archer.runs.workspace import Workspace
 from archer.tasks.base import Sample
 from archer_studies.arms import compared, in_turn
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import Field, p_value, series, table_of
 
 RADII = {"math500": 16, "finqa": 16, "pubmedqa": 4}
 RADIUS = 8

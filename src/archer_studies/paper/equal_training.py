@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from archer.pages.fields import Field, p_value, table_of
 from archer.pages.tables import Table
 from archer.runs.workspace import Arm, Workspace
-from archer_studies.arms import BLIND, companion, compared
+from archer_studies.arms import BLIND, SCORES, WON, companion, compared
 from archer_studies.study import Row
-from archer_studies.tables import SCORES, WON, Field, p_value, table_of
 
 PART = "training"
 

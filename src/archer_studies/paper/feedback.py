@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archer.errors import ArcherError
+from archer.pages.fields import Field, table_of
 from archer.pages.output import Presented
 from archer.pages.tables import Table
 from archer.runs.manifest import RunRequest
@@ -27,7 +28,6 @@ from archer_studies.probes.branches import HORIZON, Branch, Event, branch, find_
 from archer_studies.probes.intervals import average, clustered_interval
 from archer_studies.probes.shadow_passes import require_unchanged, walk
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import Field, table_of
 
 RADIUS = 11
 CONFIDENCE = 0.9

@@ -10,6 +10,7 @@ from typing import Any
 
 from archer.loading.families.llada import LLADA
 from archer.methods.catalogue import PRESETS
+from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, frontier
 from archer.pages.output import Presented
 from archer.pages.tables import Table
@@ -19,7 +20,6 @@ from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, against, compared, in_turn, operations_of
 from archer_studies.probes.trajectories import decoded_again
 from archer_studies.study import Measured, Row, Study, paper_of, published
-from archer_studies.tables import Field, p_value, series, table_of
 
 REFERENCE = "llada-confidence"
 ROLLBACK = "saber"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, frontier
 from archer.pages.output import Presented
 from archer.runs.workspace import Workspace
-from archer_studies.arms import compared
+from archer_studies.arms import SCORES, compared
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import SCORES, Field, p_value, series, table_of
 
 ONE_BY_ONE = "llada-confidence"
 TOGETHER = (2, 4, 8)

@@ -14,13 +14,13 @@ from archer.bench.step import NEVER
 from archer.bench.step_variants import StepVariants
 from archer.bench.subject import Subject
 from archer.model import Model
+from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, Series, lines
 from archer.pages.output import Presented
 from archer.passes.work import operations
 from archer.runs.statistics import bootstrap, mean
 from archer.runs.workspace import Workspace
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import Field, series, table_of
 
 RATIOS = (0.5, 1, 2, 4, 8)
 """P / G as in the paper: 128 to 2048 for a response of 256."""

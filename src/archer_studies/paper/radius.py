@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Figure, Labels, frontier, lines
 from archer.pages.output import Presented
 from archer.pages.tables import Table
 from archer.runs.workspace import Workspace
 from archer_studies.arms import compared, described, in_turn
 from archer_studies.study import Measured, Row, Study, paper_of, published
-from archer_studies.tables import Field, p_value, series, table_of
 
 RADII: tuple[int | str, ...] = (1, 2, 4, 8, 16, 32, "inf")
 PAPER = paper_of("radius")

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 from typing import Any
 
+from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, lines
 from archer.pages.output import Presented
 from archer.runs.workspace import Workspace
 from archer_studies.probes.trajectories import saber_and_archer
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import Field, series, table_of
 
 PROMPT = 2
 """P as a multiple of the task's response length: 512 in the paper's setting."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Labels, bars
 from archer.pages.output import Presented
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums
@@ -18,7 +19,6 @@ from archer_studies.probes.trajectories import (
     taken_back,
 )
 from archer_studies.study import Measured, Row, Study, paper_of, published
-from archer_studies.tables import Field, series, table_of
 
 RADIUS = 8
 PAPER = paper_of("rollback")

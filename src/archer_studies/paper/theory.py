@@ -18,6 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, Series, lines
 from archer.pages.output import Presented
 from archer.pages.tables import Table
@@ -28,7 +29,6 @@ from archer_studies.probes.derivatives import feedback_term
 from archer_studies.probes.intervals import average, clustered_interval
 from archer_studies.probes.shadow_passes import divergence, walk
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import Field, series, table_of
 
 RADIUS = 15
 BINS = ((1, 3), (4, 7), (8, 11), (12, 14))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, lines
 from archer.pages.output import Presented
 from archer.pages.tables import Table
@@ -12,7 +13,6 @@ from archer.runs.workspace import Workspace
 from archer_studies.probes.intervals import by_problem, correlations, means
 from archer_studies.probes.validity import probe
 from archer_studies.study import Measured, Row, Study, paper_of
-from archer_studies.tables import Field, series, table_of
 
 RADIUS = 15
 """The smallest radius with which a cached call can be 14 tokens away from its anchor."""

@@ -46,11 +46,6 @@ def p_value(key: str, head: str = "p", digits: int = 4) -> Field:
     return Field(key, head, digits, chance=True)
 
 
-SCORES = (Field("base", "Pass@1 (%)", 1), Field("extended", "extended (%)", 1))
-WON = (Field("base_only", "won"), Field("base_only_other", "lost"))
-"""Problems that only the arm, and that only its rival solves."""
-
-
 def table_of(
     title: str,
     fields: Sequence[Field],
