@@ -55,7 +55,7 @@ def drawing() -> str:
     """The picture as SVG."""
     model = archer.load("pocket", device="cpu", dtype="float32")
     stream = model.stream(EXAMPLE, METHOD)
-    history = [update for step in stream for update in updates(step)]
+    history = [update for step in stream for update in updates(step.record)]
     (done,) = stream.finish()
     return _svg(_frames(model, history), len(done.tokens))
 
