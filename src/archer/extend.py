@@ -28,7 +28,7 @@ from archer.decoders.base import (
 from archer.decoders.blocks import BlockState, Blockwise
 from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
-from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
+from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.layer_rule import Ruled
 from archer.passes.logits import Answers, Candidates, Logits
 from archer.passes.memory import Memory, Notes
@@ -40,6 +40,7 @@ __all__ = [
     "Archer",
     "Attention",
     "BlockState",
+    "Blocks",
     "Blockwise",
     "Candidates",
     "Canvas",
