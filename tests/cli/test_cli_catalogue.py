@@ -139,7 +139,7 @@ def test_the_demo_draws_two_methods_side_by_side() -> None:
         "llada-confidence · pocket" in line and f"{DEFAULT_METHOD} · pocket" in line
         for line in written.split("\n")
     )
-    table = written[written.index("visible tests") :].split("\n")[1:5]
+    table = written[written.rindex("visible tests") :].split("\n")[1:5]
     assert all(re.search(r"% \[\d\d, \d\d\].*x$", row.rstrip()) for row in table), "a line each"
 
 
