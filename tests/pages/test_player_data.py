@@ -26,7 +26,7 @@ def data_of(*events: Any, pieces: dict[int, str] | None = PIECES, length: int = 
 def replayed(data: Any) -> list[list[int]]:
     """Every state, from the player's data alone."""
     response, seen = [MASK] * data["length"], []
-    for _, _, _, accepted, replaced, remasked in data["updates"]:
+    for _, _, _, accepted, replaced, remasked, _ in data["updates"]:
         for changes in (accepted, replaced):
             for at, token in zip(changes[::3], changes[1::3], strict=True):
                 response[at] = data["ids"][token]
@@ -45,10 +45,10 @@ def test_every_state_can_be_rebuilt(seed: int, length: int) -> None:
 def test_everything_said_about_an_update_is_kept() -> None:
     events = simulate(4)
     data = data_of(*events)
-    for event, (call, distance, bar, accepted, replaced, remasked) in zip(
+    for event, (call, distance, bar, accepted, replaced, remasked, drift) in zip(
         events, data["updates"], strict=True
     ):
-        assert (CALLS[call], distance) == (event.call, event.distance)
+        assert (CALLS[call], distance, drift) == (event.call, event.distance, UNKNOWN)
         assert bar == (UNKNOWN if event.threshold is None else 1000 * event.threshold)
         sure = [c.confidence for c in (*event.accepted, *event.replaced)] + event.doubts
         kept = accepted[2::3] + replaced[2::3] + remasked[1::2]
@@ -60,6 +60,11 @@ def test_an_older_trace_has_no_doubts() -> None:
     data = data_of(update(1, accepted=[placed]), update(2, remasked=[0]))
     assert data["updates"][0][3] == [0, 0, UNKNOWN]
     assert data["updates"][1][5] == [0, UNKNOWN]
+
+
+def test_nats_are_kept_where_the_cache_counts_them() -> None:
+    counted = update(1).model_copy(update={"drift": 0.1234})
+    assert [each[6] for each in data_of(counted, update(2))["updates"]] == [123, UNKNOWN]
 
 
 def test_what_is_said_about_the_run() -> None:

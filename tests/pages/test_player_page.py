@@ -7,7 +7,7 @@ import re
 import pytest
 
 from archer.pages.trajectory import rows
-from archer.results.trace import Placed
+from archer.results.trace import Placed, Update
 from pages.playing import LENGTH, Show, html_of, marks, now, replay, scrub, shown, trajectory
 from support.recorded import END, MASK, ended, simulate, start, update
 
@@ -156,6 +156,97 @@ def test_a_chosen_token_stays_until_the_focus_leaves_it(show: Show) -> None:
     assert chosen.inner_text() == "position 6"
 
 
+def _counted(events: list[Update], number: int) -> str:
+    """What one update changed: text, and end marks where there are some."""
+    event, before = events[number - 1], replay(events)[number - 1]
+    now = {change.at: change.token for change in event.accepted}
+    lists = (
+        [change.token for change in event.accepted],
+        [now.get(at, before[at]) for at in event.remasked],
+        [change.token for change in event.replaced],
+    )
+    ends = [tokens.count(END) for tokens in lists]
+    text = [len(tokens) - count for tokens, count in zip(lists, ends, strict=True)]
+
+    def said(placed: int, taken: int, replaced: int) -> str:
+        return f"+{placed} −{taken}" + (f" ~{replaced}" if replaced else "")  # noqa: RUF001
+
+    return said(*text) + (f", ∎ {said(*ends)}" if any(ends) else "")
+
+
+def ending(length: int, marks: int) -> list[Update]:
+    """Text, and end marks behind it, in two updates."""
+    places = [
+        Placed(at=at, token=END if at >= length - marks else 1, confidence=0.5)
+        for at in range(length)
+    ]
+    return [update(1, call="full", accepted=places[-3:]), update(2, accepted=places[:-3])]
+
+
+def test_end_marks_at_the_end_are_one_cell(show: Show) -> None:
+    """Each can still be looked at by going to it; the data are those of every position."""
+    at = show(html_of(trajectory(ending(LENGTH, 10))))
+    folded = at.locator(".response .slot.folded")
+    for number, count in ((1, 3), (2, 10)):
+        scrub(at, number)
+        assert folded.count() == count - 1
+        lead = at.locator(f".slot[data-at='{LENGTH - count}']")
+        assert lead.inner_text() == f"∎ x {count}"
+        assert (
+            lead.get_attribute("aria-label")
+            == f"position {LENGTH - count + 1}, placed now: ∎ and {count - 1} more"
+        )
+        assert "fresh" in (lead.get_attribute("class") or "")
+    assert folded.first.bounding_box()["width"] <= 1  # type: ignore[index]
+    scrub(at, 1)
+    assert shown(at)[-3:] == [END] * 3
+    at.locator(f".slot[data-at='{LENGTH - 3}']").click()
+    at.keyboard.press("ArrowDown")
+    assert at.locator(".history .now b").inner_text() == f"position {LENGTH - 1}"
+    assert at.locator(f".slot[data-at='{LENGTH - 2}']").bounding_box()["width"] > 1  # type: ignore[index]
+
+
+def test_of_end_marks_that_differ_each_is_shown(show: Show) -> None:
+    both = [trajectory(ending(LENGTH, marks)) for marks in (10, 6)]
+    at = show(html_of(*both))
+    at.keyboard.press("End")
+    assert at.locator(".panel").nth(0).locator(".slot.folded").count() == 5
+    assert (
+        at.locator(".panel").nth(0).locator(f".slot[data-at='{LENGTH - 6}']").inner_text()
+        == "∎ x 6"
+    )
+
+
+def test_a_cache_that_counts_nats_is_drawn_by_them(show: Show) -> None:
+    """With a line at its limit; what is far above it is cut, and said to be."""
+    counted = [
+        event.model_copy(update={"drift": drift})
+        for event, drift in zip(ending(LENGTH, 10), (0.2, 9.0), strict=True)
+    ]
+    run = trajectory(counted)
+    run.start = run.start.model_copy(update={"settings": {"nats": 0.5}})
+    at = show(html_of(run))
+    scrub(at, 1)
+    assert "unexpected nats 0.20 of 0.5" in re.sub(
+        r"\s+", " ", at.locator("p.numbers").inner_text()
+    )
+    assert at.locator(".strip text").text_content() == "0.5 nats"
+    key = at.locator(".strip-key").inner_text()
+    assert key.startswith(
+        "Bars: nats that the prompt's cache did not expect since the last full pass, cut at 2.0."
+    )
+    small, large = (
+        box["height"]
+        for box in at.locator(".strip rect").evaluate_all(
+            "bars => bars.map(bar => bar.getBoundingClientRect().toJSON())"
+        )
+    )
+    line = at.locator(".strip .radius").bounding_box()
+    assert line is not None
+    assert 0 < small < large
+    assert large == pytest.approx(small * 10, rel=0.05), "2.0 of 0.2"
+
+
 def test_the_numbers_of_an_update(show: Show) -> None:
     events = simulate(3)
     at = show(html_of(trajectory(events)))
@@ -170,7 +261,7 @@ def test_the_numbers_of_an_update(show: Show) -> None:
             f"pass {event.call}",
             f"distance {event.distance} of 4",
             f"placed {placed} of {LENGTH}",
-            f"+{len(event.accepted)} −{len(event.remasked)}",  # noqa: RUF001
+            f"change {_counted(events, number)} threshold",
             ", ".join(counts),
         ):
             assert words in re.sub(r"\s+", " ", said)

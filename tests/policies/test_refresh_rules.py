@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from archer.model import load
 from archer.passes.canvas import Canvas, Prompt
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory, Store
 from archer.passes.reduction import Peaks, peaks_of
 from archer.policies.late import Late
 from archer.policies.surprise import MOST_NATS, Surprise, kept_for, likeliest, nats_of
-from archer.results.step import Step
+from archer.results.step import Kind, Step
 from support.networks import backbone
 from support.pairs import walk
 
@@ -194,3 +195,18 @@ def test_impossible_settings_are_refused(value: Any) -> None:
         Late(share=value)
     with pytest.raises(ValidationError, match="nats"):
         Surprise(nats=value)
+
+
+def test_the_nats_of_a_call_say_why_it_refreshed() -> None:
+    """Whoever watches sees what was compared with the limit; caches that count tokens have no more to say."""
+    problem = "Write a function to add all numbers in nums.\nassert f([1, 2]) == 3\ndef f(nums):"
+    pocket = load("pocket", device="cpu", dtype="float32")
+    (done,) = pocket.generate(problem, "archer-doubt", length=32)
+    first, *others = done.history.calls
+    assert (first.kind, first.drift) == (Kind.FULL, 0.0)
+    for call in others:
+        assert call.drift is not None
+        assert (call.kind is Kind.FULL) == (call.drift >= 0.3)
+    assert {call.kind for call in others} == {Kind.FULL, Kind.CACHED}
+    (plain,) = pocket.generate(problem, "archer", length=32)
+    assert {call.drift for call in plain.history.calls} == {None}

@@ -163,6 +163,14 @@ def test_ids_stand_in_columns() -> None:
     assert drawn(view, width=20)[-2:] == [f"   7    {TAKEN_SIGN} {LEFT} 45{RIGHT}   ·", "   ·    ·"]
 
 
+def test_nats_stand_where_the_cache_counts_them() -> None:
+    view = View(rows=1, length=8, look=Look(words), title="t", nats=0.5)
+    view.follow(update(1, {0: 3}).model_copy(update={"drift": 0.1}))
+    assert "unexpected 0.10/0.5 nats ▓▓░░░░░░░░" in drawn(view)[3]
+    view.follow(update(2, {1: 3}))
+    assert "distance" in drawn(view)[3]
+
+
 def test_ends_are_one_sign() -> None:
     look = Look(words, ends=frozenset({0}))
     view = View(rows=1, length=3, look=look, title="t")

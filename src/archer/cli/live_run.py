@@ -64,13 +64,13 @@ def _drawer(view: View, screen: Screen, pause: float) -> Listener:
 def view_of(model: Model, request: Request) -> View:
     """The view of a request, before its first update."""
     method = request.method
-    radius = method.settings.get("radius")
     return View(
         rows=len(request.prompts),
         length=method.length,
         look=_look(model),
         title=f"{method.name} · {model.name}",
-        radius=radius,
+        radius=method.settings.get("radius"),
+        nats=method.settings.get("nats"),
     )
 
 

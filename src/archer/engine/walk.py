@@ -25,7 +25,7 @@ from archer.errors import Incompatible, NonFinite, Stuck
 from archer.methods.build import Method
 from archer.network.network import Transformer
 from archer.passes import layout
-from archer.passes.canvas import Canvas, Flags, Ints
+from archer.passes.canvas import Canvas, Flags, Ints, Reals
 from archer.passes.forward import Answer, Part, run
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
@@ -47,6 +47,8 @@ class Pending:
     asked: Flags
     same: Flags
     distance: Ints
+    drift: Reals | None
+    """What the policy compares with its limit where that is not the distance."""
     done: Flags
     """Of each row of the state, as `finite` is; the fields above are of each row of the canvas."""
     finite: Flags
@@ -59,6 +61,7 @@ class Pending:
             asked=self.asked[lanes],
             same=self.same[lanes],
             distance=self.distance[lanes],
+            drift=None if self.drift is None else self.drift[lanes],
             done=self.done[list(rows)],
             finite=self.finite[list(rows)],
         )
@@ -295,6 +298,7 @@ class Walk:
             asked=asked if lanes == 1 else asked[::lanes].repeat(lanes, axis=0),
             same=memory.same_question(canvas),
             distance=memory.distance(canvas),
+            drift=self._policy.drift(canvas, memory),
             done=state.done,
             finite=np.asarray(sound.reshape(len(state.updates), -1).all(axis=1)),
         )
@@ -356,7 +360,8 @@ def _calls(pending: Pending, plan: _Plan, answer: Answer | None) -> tuple[Call, 
     for first in range(0, len(fed_by_row), pending.lanes):
         fed = sum(fed_by_row[first : first + pending.lanes])
         kind = Kind.REUSED if not fed else Kind.FULL if full[first] else Kind.CACHED
-        calls.append(Call(kind, fed, int(pending.distance[first]), each * fed))
+        drift = None if pending.drift is None else float(pending.drift[first])
+        calls.append(Call(kind, fed, int(pending.distance[first]), each * fed, drift))
     return tuple(calls)
 
 

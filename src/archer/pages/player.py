@@ -37,9 +37,9 @@ SURE = 1000
 def player_data(trajectory: Trajectory) -> dict[str, Any]:
     """All that the player shows of one trajectory, as plain data for JSON.
 
-    `updates` holds for each update: call, distance, threshold, and three flat lists of changes:
-    accepted and replaced as position, token, confidence; re-masked as position, confidence.  A token
-    is a place in `ids` and `texts`.
+    `updates` holds for each update: call, distance, threshold, three flat lists of changes: accepted and
+    replaced as position, token, confidence; re-masked as position, confidence; and the nats that a cache
+    counted instead of the distance, in thousandths as well.  A token is a place in `ids` and `texts`.
     """
     start, pieces = trajectory.start, trajectory.pieces
     ids = sorted(
@@ -53,6 +53,7 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
         "seed": start.seed,
         "length": start.length,
         "radius": start.settings.get("radius"),
+        "nats": start.settings.get("nats"),
         "prompt": _prompt(trajectory.prompt, pieces),
         "numbers": not pieces,
         "ids": ids,
@@ -66,6 +67,7 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
                 _changes(event.accepted, place),
                 _changes(event.replaced, place),
                 _taken(event.remasked, event.doubts),
+                _thousandths(event.drift),
             ]
             for event in trajectory.updates
         ],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from archer.passes.canvas import Canvas, Flags, Scope
+from archer.passes.canvas import Canvas, Flags, Reals, Scope
 from archer.passes.layer_rule import Ruled
 from archer.passes.logits import Logits
 from archer.passes.memory import Memory, Notes
@@ -54,6 +54,10 @@ class Policy:
         have, whatever is returned for them.
         """
         return memory.notes
+
+    def drift(self, canvas: Canvas, memory: Memory) -> Reals | None:
+        """[B]: what it compares with its limit, for whoever watches; None where that is the distance."""
+        return None
 
     def inside_layers(self, memory: Memory) -> Ruled | None:
         """A rule that chooses rows inside each layer of the next pass; None where columns say it all."""

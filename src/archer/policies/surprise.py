@@ -77,6 +77,10 @@ class Surprise(Policy):
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return prompt_kept(canvas, memory, surprisal(canvas, memory) >= self.nats)
 
+    def drift(self, canvas: Canvas, memory: Memory) -> Reals:
+        """The nats so far."""
+        return surprisal(canvas, memory)
+
 
 def surprisal(canvas: Canvas, memory: Memory) -> Reals:
     """[B]: nats that the tokens placed since the anchor carry under the anchor's own logits.

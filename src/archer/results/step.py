@@ -49,6 +49,8 @@ class Call:
     """Response tokens that differed from the anchor when the call was made."""
     seconds: float
     """The row's share of the pass, by columns computed."""
+    drift: float | None = None
+    """What the policy compared with its limit, where that is not the distance: `surprise` sums nats."""
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ class Update(_Event):
     fed: int
     distance: int
     """Tokens that differed from the anchor when the call was made."""
+    drift: float | None = None
+    """What the cache compared with its limit, where that is not the distance: nats for `surprise`."""
     accepted: list[Placed]
     replaced: list[Placed]
     remasked: list[int]
@@ -136,6 +138,7 @@ def _fields(row: int, update: int, moment: Moment) -> dict[str, Any]:
         "call": call.kind.value,
         "fed": call.fed,
         "distance": call.distance,
+        "drift": None if call.drift is None else _finite(call.drift),
         "accepted": accepted,
         "replaced": replaced,
         "remasked": remasked,

@@ -44,12 +44,19 @@ class View:
     """All rows of one generation, as something that rich can draw."""
 
     def __init__(
-        self, *, rows: int, length: int, look: Look, title: str, radius: float | None = None
+        self,
+        *,
+        rows: int,
+        length: int,
+        look: Look,
+        title: str,
+        radius: float | None = None,
+        nats: float | None = None,
     ) -> None:
         self.rows = [RowView([None] * length) for _ in range(rows)]
         self._look = look
         self._title = printable(title)
-        self._radius = radius
+        self._limits = radius, nats
 
     def follow(self, update: Update) -> None:
         self.rows[update.row].follow(update)
@@ -95,7 +102,7 @@ class View:
             for token, mark, times in marked
         )
         lines = fill(spelled, width)
-        status = flow(status_parts(row, label, self._radius), width)
+        status = flow(status_parts(row, label, *self._limits), width)
         around = [one_line(), *status, history_line(row.calls, width), one_line()]
         if height - len(around) < FEWEST_LINES:
             around = status[:1]

@@ -57,7 +57,9 @@ class RowView:
         return Mark.FRESH if at in self.fresh else Mark.SETTLED
 
 
-def status_parts(row: RowView, label: str | None, radius: float | None) -> list[Text]:
+def status_parts(
+    row: RowView, label: str | None, radius: float | None, nats: float | None = None
+) -> list[Text]:
     """The latest update in a few words."""
     parts = [] if label is None else [Text(label, "bold")]
     update = row.latest
@@ -69,7 +71,11 @@ def status_parts(row: RowView, label: str | None, radius: float | None) -> list[
     placed = sum(token is not None for token in row.tokens)
     parts.append(Text(f"update {update.update:>{digits}}"))
     parts.append(Text(f"{update.call:<6}", CALL_STYLES[update.call]))
-    parts.append(_distance(update.distance, radius, digits))
+    if update.drift is None or not nats:
+        parts.append(_distance(update.distance, radius, digits))
+    else:
+        cells = bar(update.drift / nats, LONGEST_BAR)
+        parts.append(Text(f"unexpected {update.drift:.2f}/{nats:g} nats {cells}"))
     parts.append(Text(f"{placed:>{digits}}/{len(row.tokens)} placed"))
     parts.append(_changes(update, digits))
     sure = [change.confidence for change in update.accepted if change.confidence is not None]

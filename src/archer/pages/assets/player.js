@@ -84,7 +84,7 @@ class Player {
     const jump = (update) => this.jump(update);
     const hint = this.divergence === null ? `${HINT}.` : `${HINT}, D goes to the first divergence.`;
     const response = new Response(run, `Response of ${name}`, (at, focused) => this.#choose(at, focused));
-    const strip = new Strip(run, this.total, highest(this.runs), this.divergence, jump);
+    const strip = new Strip(run, this.total, highest(run, this.runs), this.divergence, jump);
     const history = new History(run, index === 0 ? hint : "", jump);
     const numbers = make("p", { class: "numbers", role: "status" });
     const parts = [about(run, name), response.node, numbers, strip.node, history.node];

@@ -32,13 +32,25 @@ class Response {
 
   // `other` is the run beside it: positions at which the two differ get a corner.
   show(update, other) {
-    for (let at = 0; at < this.slots.length; at += 1) {
-      const state = this.run.state(at, update);
-      const differs = other !== null && other.state(at, update).id !== state.id;
-      const key = `${state.mark} ${state.token} ${differs}`;
-      if (this.shown[at] !== key) this.#write(at, state, differs);
+    const states = this.slots.map((_, at) => this.run.state(at, update));
+    const differ = states.map(({ id }, at) => other !== null && other.state(at, update).id !== id);
+    const tail = this.#tail(update, differ);
+    const fresh = states.slice(tail).some(({ mark }) => mark === "accepted");
+    states.forEach((state, at) => {
+      const times = at === tail ? this.slots.length - tail : 1;
+      const key = `${state.mark} ${state.token} ${differ[at]} ${times} ${at > tail} ${times > 1 && fresh}`;
+      if (this.shown[at] !== key) this.#write(at, state, differ[at], times);
+      this.slots[at].classList.toggle("folded", at > tail);
+      this.slots[at].classList.toggle("fresh", times > 1 && fresh);
       this.shown[at] = key;
-    }
+    });
+  }
+
+  // The first of the end marks at the end that are shown as one; the length where there are none.
+  #tail(update, differ) {
+    const { length } = this.slots;
+    const first = this.run.data.numbers ? length : length - this.run.tail(update);
+    return Math.max(first, differ.lastIndexOf(true) + 1);
   }
 
   choose(at) {
@@ -53,13 +65,14 @@ class Response {
     this.slots[at]?.focus();
   }
 
-  #write(at, { mark, token, id }, differs) {
+  #write(at, { mark, token, id }, differs, times) {
     const slot = this.slots[at];
-    slot.firstChild.data = token === null ? SIGNS[mark] ?? SIGNS.reopened : this.#inLine(token);
+    const text = token === null ? SIGNS[mark] ?? SIGNS.reopened : this.#inLine(token);
+    slot.firstChild.data = times > 1 ? `${text} x ${times}` : text;
     slot.dataset.mark = mark;
     slot.dataset.id = id ?? "";
     slot.classList.toggle("differs", differs);
-    const spoken = token === null ? "" : `: ${this.run.spelled(token)}`;
+    const spoken = token === null ? "" : `: ${this.run.spelled(token)}${times > 1 ? ` and ${times - 1} more` : ""}`;
     const apart = differs ? ", differs" : "";
     slot.setAttribute("aria-label", `position ${at + 1}, ${SAID[mark]}${apart}${spoken}`);
   }

@@ -9,6 +9,7 @@
 const CALLS = ["full", "cached", "reused"];
 const PLACED = 3;
 const TAKEN = 2;
+const SURE = 1000;
 
 class Run {
   constructor(data) {
@@ -17,36 +18,66 @@ class Run {
     this.total = data.updates.length;
     this.ends = new Set(data.ends);
     this.histories = Array.from({ length: data.length }, () => []);
+    this.counts = []; // of each update, [placed, taken back, replaced], of text and of end marks
     data.updates.forEach((update, index) => this.#follow(update, index + 1));
     this.updates = this.#summaries();
   }
 
   #follow([, , , accepted, replaced, remasked], update) {
+    const counts = { text: [0, 0, 0], ends: [0, 0, 0] };
+    const count = (token, what) => { counts[this.ends.has(token) ? "ends" : "text"][what] += 1; };
+    this.counts.push(counts);
     for (let i = 0; i < accepted.length; i += PLACED) {
       const [at, token, sure] = accepted.slice(i, i + PLACED);
       this.histories[at].push({ update, kind: "accepted", token, sure });
+      count(token, 0);
     }
     for (let i = 0; i < replaced.length; i += PLACED) {
       const [at, token, sure] = replaced.slice(i, i + PLACED);
       this.histories[at].push({ update, kind: "replaced", token, sure });
+      count(token, 2);
     }
     for (let i = 0; i < remasked.length; i += TAKEN) {
       const [at, sure] = remasked.slice(i, i + TAKEN);
       const token = this.histories[at].at(-1)?.token ?? null;
       this.histories[at].push({ update, kind: "remasked", token, sure });
+      count(token, 1);
     }
   }
 
   // What is said about each update; the first entry is the state before any.
   #summaries() {
     const passes = { full: 0, cached: 0, reused: 0 };
-    const list = [{ call: null, distance: 0, bar: -1, changes: [0, 0, 0], passes: { ...passes } }];
-    for (const [call, distance, bar, accepted, replaced, remasked] of this.data.updates) {
+    const nothing = { text: [0, 0, 0], ends: [0, 0, 0] };
+    const list = [{ call: null, moved: 0, bar: -1, changes: nothing, passes: { ...passes } }];
+    this.data.updates.forEach(([call, distance, bar, , , , drift], index) => {
       passes[CALLS[call]] += 1;
-      const changes = [accepted.length / PLACED, remasked.length / TAKEN, replaced.length / PLACED];
-      list.push({ call: CALLS[call], distance, bar, changes, passes: { ...passes } });
-    }
+      const moved = this.inNats ? Math.max(drift, 0) / SURE : distance;
+      list.push({ call: CALLS[call], moved, bar, changes: this.counts[index], passes: { ...passes } });
+    });
     return list;
+  }
+
+  // Whether the cache counts nats since its anchor instead of tokens; traces of earlier versions do not say.
+  get inNats() {
+    return typeof this.data.nats === "number" && this.data.updates.some((update) => update[6] >= 0);
+  }
+
+  // Where the cache refreshes, in what it counts; null where there is no such place.
+  get limit() {
+    const limit = this.inNats ? this.data.nats : this.data.radius;
+    return typeof limit === "number" ? limit : null;
+  }
+
+  // How many positions at the end hold end marks, which a reader need not see one by one.
+  tail(update) {
+    let count = 0;
+    for (let at = this.length - 1; at >= 0; at -= 1) {
+      const { token, id } = this.state(at, update);
+      if (id === null || !this.ends.has(token)) break;
+      count += 1;
+    }
+    return count;
   }
 
   // What was known of an update; a finished run stays as it is.

@@ -1,31 +1,33 @@
-// Distance to the anchor at every update, the radius, and which pass answered it.
+// How far the response has moved from the anchor at every update, in what the cache counts: tokens, or nats that
+// the anchor did not expect; where the cache refreshes, and which pass answered.
 
 const STRIP_HEIGHT = 86;
 const MARKS = 14;
+const FAR = 4;
 const INSET = 8; // half the thumb of the scrub bar, so that both point to the same update
 
-function radiusOf(run) {
-  return typeof run.data.radius === "number" ? run.data.radius : null;
-}
-
-// High enough for every distance, and for a radius that is not far above all of them.
-function highest(runs) {
-  const far = Math.max(1, ...runs.flatMap((run) => run.updates.map(({ distance }) => distance)));
-  return Math.max(far, ...runs.map(radiusOf).filter((radius) => radius !== null && radius <= 4 * far));
+// High enough for every update, and for a limit that is not far above all of them; for runs that count the same.
+// One token can carry a hundred times the nats that are the limit: what is far above it is cut.
+function highest(run, runs) {
+  const alike = runs.filter(({ inNats }) => inNats === run.inNats);
+  const limits = alike.map(({ limit }) => limit).filter((limit) => limit !== null);
+  if (run.inNats) return FAR * Math.max(0.01, ...limits);
+  const far = Math.max(1, ...alike.flatMap((each) => each.updates.map(({ moved }) => moved)));
+  return Math.max(far, ...limits.filter((limit) => limit <= FAR * far));
 }
 
 class Strip {
-  // `top` is the distance that fills the height; strips beside each other share it.
+  // `top` is what fills the height; strips beside each other that count the same share it.
   constructor(run, total, top, divergence, seek) {
     this.run = run;
     this.total = total;
     this.divergence = divergence;
     this.update = 0;
     this.picture = draw("svg", { class: "strip", role: "img", "aria-label": this.#described() });
-    const key = "Bars: distance to the anchor.  ▲ full pass, new anchor   · cached   = reused";
-    this.node = make("div", {}, this.picture, make("p", { class: "strip-key" }, key));
     this.top = top;
-    this.radius = radiusOf(run);
+    const cut = run.updates.some(({ moved }) => moved > top) ? `, cut at ${top.toFixed(1)}` : "";
+    const key = `Bars: ${this.#counted()} since the last full pass${cut}.  ▲ full pass   · cached   = reused`;
+    this.node = make("div", {}, this.picture, make("p", { class: "strip-key" }, key));
     const follow = (event) => event.buttons === 1 && seek(this.#updateAt(event.clientX));
     this.picture.addEventListener("pointerdown", follow);
     this.picture.addEventListener("pointermove", follow);
@@ -38,18 +40,22 @@ class Strip {
     this.cursor?.setAttribute("x2", this.#x(update));
   }
 
+  #counted() {
+    return this.run.inNats ? "nats that the prompt's cache did not expect" : "response tokens that changed";
+  }
+
   #described() {
     const { full, cached, reused } = this.run.updates.at(-1).passes;
-    return `Distance to the anchor per update; ${full} full, ${cached} cached, ${reused} reused passes`;
+    return `Per update, ${this.#counted()} since the last full pass; ${full} full, ${cached} cached, ${reused} reused passes`;
   }
 
   #x(update) {
     return INSET + (update * (this.width - 2 * INSET)) / Math.max(1, this.total);
   }
 
-  #y(distance) {
+  #y(moved) {
     const floor = STRIP_HEIGHT - MARKS;
-    return floor - (distance / this.top) * (floor - 16);
+    return floor - (Math.min(moved, this.top) / this.top) * (floor - 16);
   }
 
   #updateAt(clientX) {
@@ -71,9 +77,9 @@ class Strip {
     const gap = (this.width - 2 * INSET) / Math.max(1, this.total);
     const wide = Math.max(1, Math.min(gap - 1, 9));
     const floor = STRIP_HEIGHT - MARKS;
-    return this.run.updates.slice(1).flatMap(({ call, distance }, index) => {
+    return this.run.updates.slice(1).flatMap(({ call, moved }, index) => {
       const x = this.#x(index + 1);
-      const y = Math.min(this.#y(distance), floor - 1);
+      const y = Math.min(this.#y(moved), floor - 1);
       const place = { x: x - wide / 2, y, width: wide, height: floor - y };
       return [draw("rect", { class: `distance ${call}`, ...place }), this.#mark(call, x, gap)];
     });
@@ -99,10 +105,11 @@ class Strip {
       list.push(draw("line", { class: "divergence", x1: x, x2: x, y1: 0, y2: STRIP_HEIGHT }));
       list.push(draw("text", { class: "apart", x: x + 4, y: 10 }, "≠"));
     }
-    if (this.radius !== null && this.radius <= this.top) {
-      const y = this.#y(this.radius);
+    const { limit, inNats } = this.run;
+    if (limit !== null && limit <= this.top) {
+      const y = this.#y(limit);
       list.push(draw("line", { class: "radius", x1: 0, x2: this.width, y1: y, y2: y }));
-      list.push(draw("text", { x: 0, y: y - 4 }, `K = ${this.radius}`));
+      list.push(draw("text", { x: 0, y: y - 4 }, inNats ? `${limit} nats` : `K = ${limit}`));
     }
     return list;
   }

@@ -23,17 +23,19 @@ function legend(pair) {
 
 // What is said about an update, part by part.
 function numbersOf(run, update) {
-  const { call, distance, bar, changes, passes } = run.summary(update);
-  const [accepted, remasked, replaced] = changes;
+  const { call, moved, bar, changes, passes } = run.summary(update);
   const { radius, outcome } = run.data;
-  const reach = radius === null ? "" : ` of ${radius === "inf" ? "∞" : radius}`;
+  const limit = run.inNats ? run.limit : radius;
+  const reach = limit === null ? "" : ` of ${limit === "inf" ? "∞" : limit}`;
+  const counted = ([placed, taken, replaced]) => `+${placed} −${taken}${replaced ? ` ~${replaced}` : ""}`;
+  const ends = changes.ends.some((count) => count > 0) ? `, ∎ ${counted(changes.ends)}` : "";
   const part = (name, value) => make("span", {}, make("i", {}, `${name} `), value);
   return [
     part("update", `${Math.min(update, run.total)} of ${run.total}`),
     part("pass", call ?? "none yet"),
-    part("distance", `${distance}${reach}`),
+    part(run.inNats ? "unexpected nats" : "distance", `${run.inNats ? moved.toFixed(2) : moved}${reach}`),
     part("placed", `${run.placed(update)} of ${run.length}`),
-    part("change", `+${accepted} −${remasked}${replaced ? ` ~${replaced}` : ""}`),
+    part("change", `${counted(changes.text)}${ends}`),
     part("threshold", bar < 0 ? "none" : sureness(bar)),
     part("passes so far", `${passes.full} full, ${passes.cached} cached, ${passes.reused} reused`),
     ...(update >= run.total ? [make("span", { class: "outcome" }, outcome)] : []),

@@ -27,6 +27,7 @@ class Live {
       seed: event.seed,
       length: event.length,
       radius: event.settings.radius ?? null,
+      nats: event.settings.nats ?? null,
       prompt: event.prompts[0].map((id) => this.pieces[id] ?? `<${id}>`).join(""),
       numbers: false,
       outcome: "decoding",
@@ -59,6 +60,7 @@ class Live {
       changes(event.accepted),
       changes(event.replaced),
       event.remasked.flatMap((where, number) => [where, thousandths(event.doubts[number] ?? null)]),
+      thousandths(event.drift),
     ]);
     const { outcome, ...data } = this.data;
     const texts = ids.map((id) => this.pieces[id] ?? `<${id}>`);
