@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import archer
-from archer.model import Model
+from archer.model import Model, load
 from conftest import REPOSITORY
 from engine.test_engine import ids
 
 SOURCES = Path(archer.__file__).parent.parent
+MOST_FILES = 40
 HOP = re.compile(r"^(\d+)\. `([\w.]+)` \(`src/([\w/.]+)`\)", re.MULTILINE)
 Hop = tuple[str, str]
 """A function by its qualified name, and its file."""
@@ -30,13 +32,13 @@ def told() -> list[Hop]:
     return [(name, file) for _, name, file in found]
 
 
-def called(act: Callable[[], Any]) -> list[Hop]:
-    """Functions of the package in the order in which they were first called."""
-    seen: dict[Hop, None] = {}
+def called(act: Callable[[], Any]) -> Counter[Hop]:
+    """Functions of the package in the order in which they were first called, and how often each was."""
+    seen: Counter[Hop] = Counter()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and (place := Path(frame.f_code.co_filename)).is_relative_to(SOURCES):
-            seen.setdefault((frame.f_code.co_qualname, str(place.relative_to(SOURCES))))
+            seen[frame.f_code.co_qualname, str(place.relative_to(SOURCES))] += 1
 
     before = sys.getprofile()
     sys.setprofile(note)
@@ -44,7 +46,7 @@ def called(act: Callable[[], Any]) -> list[Hop]:
         act()
     finally:
         sys.setprofile(before)
-    return list(seen)
+    return seen
 
 
 def test_every_hop_is_made_once_and_in_the_order_in_which_it_is_told(model: Model) -> None:
@@ -52,3 +54,27 @@ def test_every_hop_is_made_once_and_in_the_order_in_which_it_is_told(model: Mode
     assert len(hops) == len(set(hops)) > 10
     made = called(lambda: model.generate([ids(1, 4), ids(2, 5)], "archer", length=8))
     assert [hop for hop in made if hop in hops] == hops
+
+
+def test_a_call_touches_few_files() -> None:
+    """Files of the package in which a function runs, by the bundled model and the default method.
+
+    What is imported does not count, nor what runs only once in a process to fill a table: the call before
+    has done that.
+    """
+    pocket = load("pocket", device="cpu", dtype="float32")
+    pocket.generate("Sum the list.", length=8)
+    made = called(lambda: pocket.generate("Sum the list.", length=32))
+    files = {file for _, file in made}
+    assert {"archer/model.py", "archer/passes/forward.py", "archer/decoders/saber.py"} < files
+    assert len(files) <= MOST_FILES, sorted(files)
+
+
+def test_a_request_is_prepared_started_and_asked_once(model: Model) -> None:
+    made = called(lambda: model.generate(ids(1, 4), "archer", length=8))
+    times = Counter({name: count for (name, _), count in made.items()})
+    assert times["Job.of"] == times["Language.prompt"] == times["Walk.__init__"] == 1
+    assert times["Saber.begin"] == 1
+    assert times["Saber.canvas"] == 1 + times["Walk.advance"], (
+        "before the first pass, and after each"
+    )

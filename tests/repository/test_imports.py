@@ -181,7 +181,7 @@ def test_a_room_imports_earlier_rooms_only() -> None:
             rooms = map(room_of, run_time_imports(path, called=called))
             seen |= {(name, room) for room in rooms if ROOMS.index(room) > at}
     assert upward == set()
-    assert late <= SHOWN_BY
+    assert late == SHOWN_BY
 
 
 def test_few_files_stand_beside_the_rooms() -> None:
