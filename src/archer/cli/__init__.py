@@ -33,7 +33,7 @@ COMMANDS = {
     "lm-eval": ("archer.cli.lm_eval:lm_eval", "Run the lm-evaluation-harness with Archer."),
     "replay": ("archer.cli.replay:replay", "Re-run recorded trajectories and compare them."),
     "view": ("archer.cli.view:view", "Watch recorded trajectories in a browser."),
-    "plan": ("archer.cli.plan:plan", "Tell how many GPUs a load needs, by simulation."),
+    "plan": ("archer.cli.plan:plan", "Estimate how many GPUs a load needs, by simulation."),
     "bench": ("archer.cli.bench:app", "Measure what decoding costs on this machine."),
     "report": ("archer.cli.report:report", "Turn runs into one page."),
     "study": ("archer.cli.study:study", "Measure one table or figure of the paper."),
@@ -41,7 +41,7 @@ COMMANDS = {
     "tasks": ("archer.cli.catalogue:tasks", "List the benchmarks and where their data is."),
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
-    "doctor": ("archer.cli.doctor:doctor", "Say what this machine can do."),
+    "doctor": ("archer.cli.doctor:doctor", "Check what this machine can do."),
     "completion": ("archer.cli.completion:completion", "Print a completion script for your shell."),
     "demo": ("archer.cli.demo:demo", "Watch two methods solve a problem, without a download."),
 }
@@ -51,7 +51,7 @@ RESUMABLE = frozenset(("eval", "tune", "study", "reproduce"))
 """Commands that resume when run again."""
 
 NAME = "archer"
-ABOUT = "Fast inference for diffusion language models that are allowed to change their mind."
+ABOUT = "Fast inference for diffusion language models, with decoders that may take tokens back."
 STDIN = ("--prompt-file", "-")
 USAGE = 2
 INTERRUPTED = 130

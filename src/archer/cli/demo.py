@@ -46,7 +46,7 @@ def demo(*, problems: Positive = PROBLEMS) -> int:
     Parameters
     ----------
     problems
-        How many problems are timed here.
+        Number of problems to time.
     """
     _say("Loading the model that comes with Archer ...")
     from archer.model import load

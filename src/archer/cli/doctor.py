@@ -28,9 +28,9 @@ def doctor(
     selftest
         Check that decoding is right on this device and in this dtype; takes minutes.
     device
-        Device of the self-test, such as cuda:0; the accelerator if there is one.
+        Device of the self-test, such as cuda:0 [default: the accelerator if there is one].
     dtype
-        Dtype of the self-test; bfloat16 on an accelerator, else float32.
+        Dtype of the self-test [default: bfloat16 on an accelerator, else float32].
     compile
         Check torch.compile as well.
     shape

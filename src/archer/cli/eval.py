@@ -56,19 +56,19 @@ def evaluate(
     out
         Run folder; with several tasks, one folder for each inside it [default: runs/TASK-METHOD].
     limit
-        Only the first problems, this many.
+        Use only the first N problems.
     subset
-        Ids of problems, separated by commas.
+        Ids of problems, comma-separated.
     shard
         Such as 2/4: the second of four shares of the problems.
     batch
         Problems decoded together; use 1 for scores that you report.
     seed
-        Chooses the noise at a temperature above 0.
+        Seed of the noise at a temperature above 0.
     raw
-        Prompts without the chat template.
+        Send prompts without the chat template.
     traces
-        Record every update of this many problems, for archer view and archer report.
+        Record every update of the first N problems, for archer view and archer report.
     """
     from archer.runs.evaluation import run_folders
     from archer.runs.manifest import check_numbers

@@ -47,9 +47,9 @@ def grade(
     reference
         Grade the reference solutions instead.
     limit
-        Grade only the first rows, this many.
+        Grade only the first N rows.
     workers
-        Programs run at a time; one per core.
+        Programs to run at a time [default: one per core].
     """
     from archer.tasks import Data, open_task
     from archer.tasks.grading import GradingOptions

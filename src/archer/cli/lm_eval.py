@@ -21,7 +21,7 @@ def lm_eval(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) ->
     Parameters
     ----------
     arguments
-        Passed on as they are: run --model archer --model_args pretrained=... --tasks ...
+        Passed to the harness as they are: run --model archer --model_args pretrained=... --tasks ...
     """
     try:
         import lm_eval.models  # noqa: F401  # its models first: the registry fills itself only when empty

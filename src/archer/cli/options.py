@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DataFolder = Annotated[
     Path | None,
     Parameter(
-        help="Folder with the data files; else data in the folder ARCHER_SHARED, else they are fetched."
+        help="Folder with the data files [default: data in the folder ARCHER_SHARED, else downloaded]."
     ),
 ]
 Unconfined = Annotated[
@@ -59,7 +59,7 @@ class MethodOptions:
     method: str | None = None
     """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: archer-doubt]."""
     preset: str | None = None
-    """Settings under a name, such as paper (then archer decodes), or a file from `archer tune`."""
+    """A named preset, such as paper (which selects archer), or a file written by `archer tune`."""
     length: Annotated[
         int | None, Parameter(converter=whole, name=("--length", "--max-new-tokens"))
     ] = None
@@ -71,15 +71,15 @@ class MethodOptions:
     steps: MaybeWhole = None
     """Updates over the whole response [default: one per token]."""
     radius: float | None = None
-    """Changed tokens after which the prompt is recomputed, or inf [default: 8]; alone it means archer."""
+    """Refresh the prompt after this many changed tokens, or inf [default: 8]; selects archer."""
     threshold: float | None = None
-    """Confidence that a token needs, for decoders with a fixed threshold."""
+    """Confidence a token needs, for decoders with a fixed threshold."""
     temperature: float | None = None
     """0 takes the likeliest token [default: 0]."""
     n: MaybeWhole = None
-    """The fewest tokens placed per update [default: 2]."""
+    """Place at least this many tokens per update [default: 2]."""
     mu: MaybeWhole = None
-    """One token is taken back for this many placed [default: 2]."""
+    """Take back one token for this many placed [default: 2]."""
     set: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
     """Any other setting, as NAME=VALUE; may be repeated."""
 
@@ -124,11 +124,11 @@ class PromptOptions:
     messages: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None
     """A JSON file with one chat, a list of {"role": ..., "content": ...}; - reads stdin."""
     raw: bool = False
-    """Take texts as they are, without the chat template."""
+    """Use texts as they are, without the chat template."""
     allow_special: bool = False
-    """Let texts spell special tokens."""
+    """Allow texts to spell out special tokens."""
     seed: Whole = 0
-    """Chooses the noise at a temperature above 0."""
+    """Seed of the noise at a temperature above 0."""
 
 
 @Parameter(name="*", group="Output")

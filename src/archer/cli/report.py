@@ -21,7 +21,7 @@ def report(
     Parameters
     ----------
     runs
-        Run folders; those with several tasks inside are taken apart.
+        Run folders; one with several tasks inside counts as several runs.
     output
         The page.
     """

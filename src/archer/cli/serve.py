@@ -27,13 +27,13 @@ class AddressOptions:
     """Where the server listens, and to whom."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; any other than this machine's own needs a key."""
+    """Address to listen on; anything but localhost requires a key."""
     port: Whole = 8000
-    """0 takes a free port, which is printed when the server is ready."""
+    """Port; 0 picks a free one, which is printed when the server is ready."""
     api_key_file: Path | None = None
-    """File with API keys, one per line; without it, everybody on this machine may ask."""
+    """File with API keys, one per line; without it, anyone on this machine may send requests."""
     without_key: bool = False
-    """Listen on an address that others can reach, without a key."""
+    """Listen on a public address without requiring a key."""
     no_page: bool = False
     """Leave out the page at /."""
 
@@ -44,21 +44,21 @@ class LimitOptions:
     """How much the server takes on, and for how long."""
 
     budget: MaybeWhole = DEFAULT.budget
-    """Columns per pass; measured at the start."""
+    """Columns per pass [default: measured at the start]."""
     memory: float | None = DEFAULT.memory
-    """GiB for running requests; half of what is free at the start."""
+    """GiB for running requests [default: half of what is free at the start]."""
     max_length: Whole = DEFAULT.max_length
-    """The most tokens in a response."""
+    """Longest response allowed, in tokens."""
     queue: Whole = DEFAULT.queue
-    """The most prompts that may wait."""
+    """Maximum number of waiting prompts."""
     queue_timeout: float = DEFAULT.queue_timeout
-    """The longest that a request may wait, in seconds."""
+    """Maximum seconds that a request may wait."""
     timeout: float = DEFAULT.timeout
-    """The longest from arrival to the last token, in seconds."""
+    """Maximum seconds from arrival to the last token."""
     rows_per_key: Whole = DEFAULT.rows_per_key
-    """Responses that one key may have running at a time."""
+    """Maximum responses that one key may have running at a time."""
     drain: float = DEFAULT.drain
-    """Seconds for running requests to finish when the server is told to stop."""
+    """Seconds that running requests get to finish when the server is asked to stop."""
 
 
 DEFAULT_ADDRESS = AddressOptions()
@@ -77,7 +77,7 @@ def serve(
     Parameters
     ----------
     preset
-        File of `archer tune`: decodes requests that name no method; archer-doubt without it.
+        Preset file from `archer tune`, for requests that name no method [default: archer-doubt].
     """
     require("The server", SERVE, "serve")
     settings = _settings(

@@ -36,7 +36,7 @@ class StudyOptions:
     task: str = "pocket"
     """Benchmark; any other than pocket is also used by the studies of long prompts."""
     problems: MaybePositive = None
-    """Problems per arm; 400, with long prompts 150, and 120 where single updates are examined."""
+    """Problems per arm [default: 400, 150 with long prompts, 120 where single updates are examined]."""
     quick: bool = False
     """A few problems only, to see that everything works."""
     data: DataFolder = None

@@ -46,7 +46,7 @@ def tune(
     Parameters
     ----------
     task
-        What the method is for, such as pocket; problems are taken from its dev split.
+        Task to tune for, such as pocket; problems come from its dev split.
     budget
         Minutes that the search may take.
     at_least
@@ -58,7 +58,7 @@ def tune(
     candidate
         METHOD,NAME=VALUE,... to try instead of the usual ones; may be repeated.
     problems
-        The most dev problems to use.
+        Use at most this many dev problems.
     shard
         Such as 1/4, for a task without a dev split: search on this share, report on the others.
     """

@@ -32,11 +32,11 @@ def view(
     trace
         File written by archer generate --trace.
     other
-        A second one with the same prompts: the two are shown side by side from where they part.
+        A second trace of the same prompts, shown beside the first from where they diverge.
     output
-        The page; the name of the trace with .html.
+        The page to write [default: the trace's name with .html].
     browse
-        Show the page in a browser.
+        Open the page in a browser.
     """
     target = trace.with_suffix(".html") if output is None else output
     if target in (trace, other):

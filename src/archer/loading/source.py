@@ -27,22 +27,22 @@ class Source:
     """Which checkpoint, and where and how it runs."""
 
     model: str | Path
-    """Folder of a checkpoint, or its hub id, such as GSAI-ML/LLaDA-8B-Instruct; or a bundled model."""
+    """Folder of a checkpoint, hub id such as GSAI-ML/LLaDA-8B-Instruct, or name of a bundled model."""
     _: KW_ONLY
     revision: str | None = None
-    """Commit of a hub id."""
+    """Commit to load from the hub."""
     device: str | None = None
-    """Such as cpu or cuda:0; the accelerator if there is one."""
+    """Device, such as cpu or cuda:0 [default: the accelerator if there is one]."""
     dtype: str | None = None
-    """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
+    """float32, bfloat16, float16 or float64 [default: bfloat16 on an accelerator, else float32]."""
     quantize: str | None = None
-    """int8 keeps feed-forwards and experts, of all layers but the last, in eight bits; off."""
+    """int8 stores feed-forwards and experts, except in the last layer, in eight bits [default: off]."""
     threads: int | None = None
-    """CPU threads; as many as the network's size calls for: one for small ones."""
+    """CPU threads [default: by the size of the network, 1 for small ones]."""
     compiled: bool = False
-    """Run the passes through torch.compile: slow at first, needs a C++ compiler."""
+    """Compile the passes with torch.compile: slow at first, and needs a C++ compiler."""
     shards: int = 1
-    """How many processes, each with its own device, the network is divided over."""
+    """Split the network over this many processes, each with its own device."""
 
     def __post_init__(self) -> None:
         """Folders, devices and dtypes may be given as objects; they are kept by their names."""

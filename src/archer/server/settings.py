@@ -29,9 +29,9 @@ class ServerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     budget: Count | None = None
-    """Columns per pass; measured at the start."""
+    """Columns per pass [default: measured at the start]."""
     memory: Amount | None = None
-    """GiB for running requests; half of what is free at the start."""
+    """GiB for running requests [default: half of what is free at the start]."""
     max_length: Count = 1024
     """Tokens of a response."""
     queue: Count = 64

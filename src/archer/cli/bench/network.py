@@ -38,7 +38,7 @@ def step(
     Parameters
     ----------
     prompt
-        Prompt lengths with commas between them.
+        Prompt lengths, comma-separated.
     library
         Time a full pass of the transformers library as well.
     """
@@ -88,7 +88,7 @@ def decode(
     Parameters
     ----------
     methods
-        Methods with commas between them; speedups are relative to saber and llada-confidence.
+        Methods, comma-separated; speedups are relative to saber and llada-confidence.
     prompts
         How many prompts.
     """
@@ -165,11 +165,11 @@ def checkpoint(
     Parameters
     ----------
     folder
-        Where to; must be empty or not exist yet.
+        Folder to write; must be empty or not exist yet.
     shape
         llada-8b, dream-7b, llada-moe-7b, llada2-mini or small.
     layers
-        Layers to write; all of them.
+        Layers to write [default: all].
     dtype
         float32, bfloat16, float16 or float64.
     """

@@ -21,7 +21,7 @@ PromptLength = Annotated[int, Parameter(converter=positive, help="Tokens of the 
 ResponseLength = Annotated[int, Parameter(converter=positive, help="Tokens of the response.")]
 Repeats = Annotated[
     int,
-    Parameter(converter=positive, help="Rounds that are measured, after a warm-up that is not."),
+    Parameter(converter=positive, help="Rounds to measure, after a warm-up round."),
 ]
 
 
@@ -33,13 +33,13 @@ class SubjectOptions:
     shape: str | None = None
     """llada-8b, dream-7b, llada-moe-7b, llada2-mini or small with random weights; or a model."""
     layers: MaybePositive = None
-    """Layers to run; the first 2 of a large shape (3 of llada2-mini), all of a model."""
+    """Layers to run [default: 2 of a large shape (3 of llada2-mini), all of a model]."""
     device: str | None = None
-    """Such as cpu or cuda:0; the accelerator if there is one."""
+    """Device, such as cpu or cuda:0 [default: the accelerator if there is one]."""
     dtype: str | None = None
-    """float32, bfloat16, float16 or float64; bfloat16 on an accelerator, else float32."""
+    """float32, bfloat16, float16 or float64 [default: bfloat16 on an accelerator, else float32]."""
     threads: MaybePositive = None
-    """CPU threads; as many as there are cores."""
+    """CPU threads [default: one per core]."""
 
     def open(self, default: str, prompt: int, response: int) -> Subject:
         from archer.bench.subject import SequenceSize, open_subject

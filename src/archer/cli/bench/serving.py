@@ -51,7 +51,7 @@ def traffic(
     lengths
         Response lengths to draw from.
     methods
-        Methods to draw from, with commas between them.
+        Methods to draw from, comma-separated.
     loads
         Arrival rate as a fraction of what serving one at a time can handle; inf for all at once.
     budget
@@ -132,15 +132,15 @@ def serve(
     Parameters
     ----------
     model
-        Folder of a model, or its hub id; the bundled one if left out.
+        Folder of a model, or its hub id.
     requests
         Requests under each load.
     clients
-        Numbers of clients that ask again as soon as they are answered, with commas between them.
+        Numbers of clients that send the next request as soon as they have an answer, comma-separated.
     loads
-        Arrival rates as fractions of what serving one at a time can handle, with commas between them.
+        Arrival rates as fractions of what serving one at a time can handle, comma-separated.
     seconds
-        No request begins later than this after the first under its load; at most 3600.
+        Start no request later than this many seconds after the first of its load; at most 3600.
     mixes
         Mixes of rows that are timed before each load, for archer plan --measured.
     figure
