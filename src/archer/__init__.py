@@ -1,4 +1,4 @@
-"""Archer: fast inference for diffusion language models that are allowed to change their mind.
+"""Archer: fast inference for diffusion language models, with decoders that may take tokens back.
 
     import archer
     model = archer.load("GSAI-ML/LLaDA-8B-Instruct")

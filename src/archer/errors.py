@@ -11,8 +11,8 @@
     |-- PassFailed                  a pass or a decoder raised an error of its own
     |-- OutOfMemory                 there is not enough memory left for the request
     |-- Overloaded                  too many requests are waiting already
-    |-- Closing                     the engine takes no requests any more
-    |-- Cancelled                   the request was cancelled by whoever made it
+    |-- Closing                     the engine accepts no more requests
+    |-- Cancelled                   the request was cancelled by its sender
     |-- Expired                     the request did not start or end in time
     |-- ShardLost                   a process that holds a part of the model ended
     |-- RunBusy                     somebody else is writing to the run folder   exit code 3

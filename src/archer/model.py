@@ -48,13 +48,17 @@ P = ParamSpec("P")
 
 
 class Model:
-    """Network, folder facts and, where the folder has one, the text codec."""
+    """A loaded model: `generate` completes prompts, `stream` shows updates, `engine` serves many requests.
+
+    Made by `archer.load`.  It holds the network, what the checkpoint's folder says, and its tokenizer, if
+    any.
+    """
 
     def __init__(
         self, source: Source, folder: Folder, network: Transformer, text: Text | None
     ) -> None:
         self.source = source
-        """How it was loaded, for whoever loads another one alike."""
+        """How it was loaded, so that another process can load the same model."""
         self.name = source.name
         on_processor = network.device.type == "cpu"
         if on_processor:
@@ -75,7 +79,7 @@ class Model:
 
     @classmethod
     def open(cls, source: Source) -> Model:
-        """With its weights, ready to compute."""
+        """Load the model with its weights."""
         source.place()
         folder = source.folder()
         text = read_text(folder)
@@ -107,12 +111,12 @@ class Model:
         progress: bool = False,
         **options: Any,
     ) -> list[Completion]:
-        """Decode every prompt to the end; `n` completions each, in order.  Other options as for `request`.
+        """Complete every prompt and return the completions in order, `n` for each prompt.
 
-        Any number of prompts runs in bounded memory: rows join and leave passes as others end, at most
-        `batch` of them at a time, which hold at most `memory` bytes of keys and values (else half of what is
-        free).
-        `stop` strings cut the text.  `progress` shows a bar.  At temperature 0 samples are equal.
+        Any number of prompts runs in bounded memory: at most `batch` rows are decoded at a time, and they
+        hold at most `memory` bytes of keys and values (by default half of what is free).  A `stop` string
+        cuts the text where it begins.  `progress` shows a bar.  At temperature 0 the samples of a prompt
+        are equal. Other options are those of `request`.
         """
         request = self.request(prompts, method, **options)
         return generate(
@@ -126,49 +130,49 @@ class Model:
         )
 
     def engine(self, **options: Any) -> Engine:
-        """Many requests at once, each with its own method and settings; options as for `Engine`."""
+        """An engine that takes requests while others run, each with its own method; see `Engine`."""
         return Engine(self, **options)
 
     def stream(
         self, prompts: Prompts, method: str | Method | None = None, **options: Any
     ) -> Stream:
-        """The same, update by update; see `Stream` for several prompts."""
+        """Decode as `generate` does, yielding every update; see `Stream` for several prompts."""
         return Stream(self, self.request(prompts, method, **options))
 
     def record(self, prompts: Prompts, method: str | Method | None = None, **options: Any) -> Trace:
-        """The same with every update kept; a notebook shows the player."""
+        """Decode as `generate` does and return a trace of all updates; a notebook shows it as a player."""
         stream = self.stream(prompts, method, **options)
         return of_completions(stream.request, stream.finish())
 
     @property
     def end_ids(self) -> frozenset[int]:
-        """Ids at which a response ends for its reader."""
+        """Token ids that end a response."""
         return self.language.ends
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device that the model computes on."""
         return self.network.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """In what it computes."""
+        """The dtype that the model computes in."""
         return self.network.dtype
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of its folder; None where the folder has none."""
+        """The tokenizer from the folder, or None if there is none."""
         return None if self.text is None else self.text.tokenizer
 
     def close(self) -> None:
-        """Let go of the other shards, where there are some; the model cannot be used afterwards."""
+        """End the processes of the other shards, if there are any.  The model cannot be used afterwards."""
         if self.network.all_shards is not None:
             self.network.all_shards.close()
 
     def save(self, folder: Path | str) -> Path:
-        """Copy the checkpoint's own files into a new folder: what `load` reads, as it was read.
+        """Copy the checkpoint's files into a new folder, exactly as they were read.
 
-        Weights stay in the dtype in which they are stored, whatever this model computes in.
+        Weights keep the dtype in which they are stored, whatever dtype this model computes in.
         """
         target = Path(folder)
         if target.exists():
@@ -196,17 +200,19 @@ class Model:
         settings: Mapping[str, Any] | None = None,
         **keywords: Any,
     ) -> Request:
-        """Check everything before any work.
+        """Check everything that can be checked, encode the prompts, and compute nothing.
 
-        A prompt is a text, which a user says to the model; or messages with `role` and `content`, such as a
-        system's and several turns; or token ids.  Several prompts are a list of these.
-        `method` is a name or a `Method` made of objects; without it `archer-doubt` decodes, or `archer` where
-        a radius or one of the paper's presets is given.  `keywords` are settings of the method: length,
-        block, steps, radius, threshold, temperature, ...; `archer.settings("saber")` lists them.  `settings`
-        are more of them under the names they are recorded by, whatever else a keyword of that name means:
-        `n` counts samples, so Saber's n is `least=4` or `settings={"n": 4}`.
-        Without a length or a preset the length is what the model's folder recommends, else 256.
-        `chat=False` takes texts as they are, without the chat template.
+        A prompt is a text (a user's message), a list of messages with `role` and `content`, or a list of
+        token ids.  Pass a list of these for several prompts.
+
+        `method` is a name or a `Method`.  Without it the default is `archer-doubt`, or `archer` if a radius
+        or one of the paper's presets is given.  `keywords` are settings of the method, such as length,
+        block, steps, radius, threshold and temperature; `archer.settings("saber")` lists them.  `settings`
+        takes the same under the names they are recorded by, for names that mean something else as a
+        keyword: `n` counts samples, so Saber's n is `least=4` or `settings={"n": 4}`.
+
+        The default length is what the model's folder recommends, else 256.  `chat=False` uses texts as they
+        are, without the chat template.
         """
         chosen = resolve(method, joined(keywords, settings), preset, self.folder.length)
         compatibility.check_attention(chosen, self.folder.shape.attention)
@@ -220,7 +226,7 @@ class Model:
     def encode(
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False
     ) -> list[int]:
-        """A prompt as ids: a text or messages through template and tokenizer, ids as they are."""
+        """The token ids of a prompt; texts and messages go through template and tokenizer."""
         (ids,) = self._encode([prompt], chat, allow_special)
         return ids
 
@@ -273,14 +279,11 @@ def load(*model: str | Path, **how: Any) -> Model:
     """Load a checkpoint from a folder or from the hub; `how` are the fields of `archer.Source`.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
-    `quantize="int8"` keeps feed-forwards and experts, of all layers but the last, in eight bits and changes
-    the logits slightly; everything else stays as it is.
-    `threads` are the processor threads it computes with; without, as many as the network is worth, unless
-    OMP_NUM_THREADS says otherwise.
-    `compiled` runs the passes through torch.compile, which needs a C++ compiler and takes its time at first.
-    `shards` divides the network over N processes with a device each, which are started here or by torchrun;
-    see `archer.shards`.
-    No code of the checkpoint is ever run.
+    `quantize="int8"` stores the feed-forwards and experts of all layers but the last in eight bits, which
+    saves memory and changes the logits slightly. `threads` is the number of CPU threads; by default it
+    follows the size of the network, unless OMP_NUM_THREADS is set. `compiled` compiles the passes with
+    torch.compile, which needs a C++ compiler and is slow at first. `shards` splits the network over N
+    processes with a device each, started here or by torchrun. No code from the checkpoint is ever run.
     """
     return Model.open(Source(*model, **how))
 

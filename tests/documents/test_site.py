@@ -86,7 +86,7 @@ def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:
         "archer.extend.leading",
     ):
         assert f'id="{name}"' in text
-    assert "Where it computes" in text
+    assert "The device that the model computes on" in text
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -18,7 +18,7 @@ from archer.passes.memory import Memory
 DEFAULT_BUDGET = 1024
 """Columns of a pass when nothing was measured, and the least that is chosen."""
 KNEES = 4
-"""A budget is so many times the knee: room for one full pass beside cached ones."""
+"""The budget as a multiple of the knee: room for one full pass beside cached ones."""
 SIZES = (32, 64, 128, 256, 512)
 NEAR = 1.1
 """A size is at the knee when its time per column is within this factor of the least."""

@@ -30,7 +30,7 @@ IDLE = 0.05
 
 
 class Engine:
-    """Many requests on one model; see `submit`."""
+    """Runs many requests on one model; see `submit`."""
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class Engine:
         listener: Listener | None = None,
         **options: Any,
     ) -> Handle:
-        """One prompt with its own method, settings, length and seed; options as for `Model.request`.
+        """Queue one prompt with its own method, settings, length and seed; options as for `Model.request`.
 
-        Everything that can be known is refused here.  The text never depends on what else is running.
+        Whatever can be known to fail is refused here.  The text never depends on what else is running.
         """
         request = self.model.request(prompt, method, **options)
         return self.enqueue(
@@ -104,11 +104,11 @@ class Engine:
     def enqueue(
         self, request: Request, options: Options | None = None, listener: Listener | None = None
     ) -> Handle:
-        """The same for a request that is checked already.  Never waits for a pass."""
+        """Queue a request that has been checked.  Never waits for a pass."""
         return self.take(self.prepared(request, options, listener))
 
     def take(self, job: Job) -> Handle:
-        """The same for one that is prepared already."""
+        """Queue a prepared job."""
         with self._changed:
             if self._closing:
                 raise Closing("The engine is closing and takes no more requests.")
@@ -122,7 +122,7 @@ class Engine:
     def prepared(
         self, request: Request, options: Options | None = None, listener: Listener | None = None
     ) -> Job:
-        """Make of a request what needs no device; refuses what this engine can never run."""
+        """Prepare whatever needs no device; refuse what this engine can never run."""
         if len(request.prompts) != 1:
             raise BadRequest(
                 f"A request to the engine is one prompt, not {len(request.prompts)}. "
@@ -145,7 +145,7 @@ class Engine:
         return job
 
     def start(self) -> None:
-        """Make turns on a thread of its own from now on."""
+        """Start a thread that makes the turns."""
         if self._thread is not None:
             return
         if self._measures:
@@ -156,11 +156,11 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether its thread runs."""
+        """Whether the engine's thread is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def close(self, drain: float = 0.0) -> None:
-        """Take nothing new, finish what runs within `drain` seconds, cancel the rest."""
+        """Accept no more requests, finish what is running within `drain` seconds, and cancel the rest."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -193,13 +193,13 @@ class Engine:
 
     @property
     def seconds_queued(self) -> float:
-        """How long what there is will take, at the pace so far; at least 1."""
+        """Seconds that the present requests will take at the pace so far; at least 1."""
         now = self.status()
         rate = now.columns_per_second
         return max(1.0, now.queued_columns / rate) if rate else 1.0
 
     def turn(self) -> bool:
-        """One turn; whether there was anything to do."""
+        """Make one turn; return whether there was anything to do."""
         with self._turning:
             now = self._clock()
             with self._changed:

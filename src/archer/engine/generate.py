@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TOGETHER = 8
 """Samples of one prompt that run as one request at the most."""
 AHEAD = 2
-"""By default so many times the columns of a pass are kept at work."""
+"""Default amount of work in flight, as a multiple of the columns of a pass."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Which method decodes: resolved and built here and nowhere else, whoever asks.
+"""Which method decodes: the one place where a method is resolved and built.
 
-A method is asked for by a name or an object, with settings and a preset; what nobody says is filled in, the
-length from what the model recommends.
+A method is given as a name or an object, with settings and a preset.  Settings that are left out get their
+defaults; the default length is what the model recommends.
 
 A method is spelled `decoder`, `decoder+policy` or `decoder+policy:value`, or has a name of its own in the
 catalogue, which takes a value as well: `archer:11`.  Other packages may add decoders and policies.  A setting
@@ -61,16 +61,16 @@ RECOMMENDED = 0
 class Method:
     """A decoder and a policy with all their settings.
 
-    Goes wherever a method's name goes: `model.generate(prompt, Method(MyDecoder(), Archer(radius=8)))`.
+    It can be passed wherever a name can: `model.generate(prompt, Method(MyDecoder(), Archer(radius=8)))`.
     """
 
     decoder: Decoder[Any]
     policy: Policy = field(default_factory=Eager)
     length: int = RECOMMENDED
     name: str = ""
-    """Made of the names of the two classes where none is given."""
+    """If left out, made of the names of the two classes."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Every setting it takes, given and defaulted, as plain data: `build` makes the same of them."""
+    """All its settings as plain data, including defaults; `build` makes the same method of them."""
 
     def __post_init__(self) -> None:
         parts = (self.decoder, self.policy)
@@ -146,7 +146,7 @@ def resolve(
 def default_method(preset: str | None = None, settings: Mapping[str, Any] | None = None) -> str:
     """What decodes where nobody names a method: in Python, on the command line and by the server.
 
-    Who gives a named preset or a radius means the paper's method: the presets are the paper's, and our
+    A named preset or a radius selects the paper's method: the presets are the paper's, and our
     default has no radius.
     """
     radius = (settings or {}).get("radius")

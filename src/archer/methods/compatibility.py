@@ -1,8 +1,8 @@
-"""Which decoder goes with which cache, told from what the two declare.
+"""Which decoder goes with which cache, computed from what the two declare.
 
 A decoder reads the logits of some columns; a policy always answers some.  A rollback decoder reads what it
 has placed, and a cache that froze it has no answer: the paper's Proposition 1 as a check before any pass.
-Which models a pair goes with is told from what the decoder says it is for and from whether the cache knows
+Which models a pair goes with follows from what the decoder says it is for and from whether the cache knows
 what a column sees under block-causal attention.  Nothing is started and nothing laid out.
 """
 

@@ -1,4 +1,4 @@
-"""Methods, decoders and caches with their settings, as plain data for whoever lists them."""
+"""Methods, decoders and caches with their settings, as plain data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def method_list(decoders: Mapping[str, Part], policies: Mapping[str, Part]) -> d
 
 
 def usable(table: Extended[Entry], tell: Callable[[str], object]) -> Iterator[tuple[str, Entry]]:
-    """Every entry; of one of another package that cannot be imported the reason is told instead."""
+    """Every entry; if one from another package cannot be imported, the reason is reported instead."""
     for name in table:
         try:
             yield name, table[name]

@@ -28,7 +28,7 @@ class Preset:
     method: str
     settings: Mapping[str, Any]
     about: Mapping[str, Any] = field(default_factory=dict)
-    """Where it comes from: told, never used."""
+    """Where it comes from; shown to users, never used."""
 
     @classmethod
     def of(cls, method: Method, about: Mapping[str, Any]) -> Preset:

@@ -74,16 +74,16 @@ class History:
 
 @dataclass(frozen=True)
 class Completion:
-    """One finished response.  With `finish_reason == "error"` it has no text and no tokens."""
+    """One finished response and its cost.  With `finish_reason == "error"` it has no text and no tokens."""
 
     text: str | None
-    """Up to the first end-of-text or end-of-turn id; None where the model has no tokenizer."""
+    """The text up to the first end-of-text or end-of-turn id; None if the model has no tokenizer."""
     tokens: tuple[int, ...]
-    """The whole response, ids after the end included."""
+    """The whole response, including ids after the end."""
     finish_reason: FinishReason
-    """stop: an end id was written; length: none was; error: see `error`."""
+    """`stop`: an end id was written; `length`: none was; `error`: see `error`."""
     updates: int
-    """Applications of the decoder; also the number of function evaluations."""
+    """How many updates were made."""
     full_passes: int
     cached_passes: int
     reused_passes: int
@@ -96,13 +96,13 @@ class Completion:
     seconds: Seconds
     error: str | None = None
     confidences: tuple[float | None, ...] = ()
-    """Of each token, how sure the rule was when it wrote it; None where it did not look."""
+    """For each token, how sure the decoder was when it wrote it; None where it did not look."""
     settled_at: tuple[int, ...] = ()
-    """Of each token, the update that wrote it, counted from 1; it has stood since then."""
+    """For each token, the update that wrote it for good, counted from 1."""
     history: History = field(default=History.of([]), compare=False)
     """What every update did."""
     request: Request | None = field(default=None, compare=False)
-    """What it answers, which `trace` needs to know; a copy that went elsewhere has none."""
+    """The request that it answers, which `trace` needs; pickled copies have none."""
 
     def __repr__(self) -> str:
         shown = f"{len(self.tokens)} ids" if self.text is None else repr(self.text)
@@ -138,7 +138,7 @@ class Completion:
         return self.__dict__ | {"request": None}
 
     def first(self, tokens: int) -> Completion:
-        """The same with only so many tokens of the response."""
+        """This completion with only the first `tokens` tokens of the response."""
         return replace(
             self,
             tokens=self.tokens[:tokens],

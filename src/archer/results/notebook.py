@@ -27,7 +27,7 @@ HEIGHT = 640
 
 @dataclass(frozen=True, repr=False)
 class Trace:
-    """Every update of every row, and how the rows ended."""
+    """A recorded decoding: every update of every prompt, and how each ended."""
 
     events: Sequence[Start | Update | End]
     completions: Sequence[Completion] = field(default=())

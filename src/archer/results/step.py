@@ -80,7 +80,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What stays of a step for whoever keeps or sends it: neither logits nor memory."""
+    """What is kept or sent of a step: everything but logits and memory."""
 
     rows: tuple[int, ...]
     """Which of the requested rows these are."""
@@ -95,7 +95,7 @@ class StepRecord:
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
-        """One of each row; packed once, whoever asks."""
+        """One per row, packed once."""
         return tuple(
             Moment.of(call, self.decision, index, self.wanted)
             for index, call in enumerate(self.calls)
@@ -125,7 +125,7 @@ class Step(Generic[State]):
 
     @cached_property
     def record(self) -> StepRecord:
-        """The same for whoever keeps it."""
+        """The record of this step, to keep."""
         after = self.after
         return StepRecord(
             rows=self.rows,
