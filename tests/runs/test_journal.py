@@ -72,16 +72,6 @@ def test_a_tail_torn_at_any_byte_is_set_aside(
     assert "unfinished record" in caplog.text
 
 
-def test_a_damaged_inner_line_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    write_journal(path, TEXTS)
-    lines = path.read_bytes().split(b"\n")
-    for damaged in (lines[1][:-3], b"[]", b"\x00\x00", b"\xff"):
-        path.write_bytes(b"\n".join([lines[0], damaged, *lines[2:]]))
-        with pytest.raises(BadRun, match=r"Line 2 of .* is damaged"):
-            read_records(path)
-
-
 Lines = list[bytes]
 
 

@@ -116,51 +116,26 @@ def replaced(before: str, after: str) -> Callable[[Record], Record]:
     return lambda record: dict(json.loads(json.dumps(record).replace(before, after)))
 
 
-SUMMARY_TEXT = """\
-{
-  "task": "toy",
-  "method": "archer",
-  "settings": {
-    "radius": 8
-  },
-  "n": 2,
-  "complete": true,
-  "completed": 2,
-  "graded": 2,
-  "pass@1": 0.5,
-  "pass@1_interval": [
-    0.1,
-    0.9
-  ],
-  "pass@1_as_published": 0.5,
-  "pass@1_clean": 1.0,
-  "pass@1_extended": 0.0,
-  "pass@1_extended_interval": [
-    0.0,
-    0.7
-  ],
-  "pass@1_extended_as_published": 0.0,
-  "updates": 6,
-  "full_passes": 2,
-  "cached_passes": 4,
-  "reused_passes": 0,
-  "revised_positions": 1,
-  "refresh_fraction": 0.25,
-  "seconds": 1.5,
-  "per_problem": {
-    "updates": 3.0,
-    "full_passes": 1.0,
-    "cached_passes": 2.0,
-    "reused_passes": 0.0,
-    "revised_positions": 0.5,
-    "seconds": 0.75
-  },
-  "tiers": [
-    "A"
-  ],
-  "measures": {
-    "rouge": 0.5
-  }
+COSTS = dict.fromkeys(COUNTS, 3) | {"refresh_fraction": 0.25, "seconds": 1.5}
+SUMMARY = {
+    "task": "toy",
+    "method": "archer",
+    "settings": {"radius": 8},
+    "n": 2,
+    "complete": True,
+    "completed": 2,
+    "graded": 2,
+    "pass@1": 0.5,
+    "pass@1_interval": [0.1, 0.9],
+    "pass@1_as_published": 0.5,
+    "pass@1_clean": 1.0,
+    "pass@1_extended": 0.0,
+    "pass@1_extended_interval": [0.0, 0.7],
+    "pass@1_extended_as_published": 0.0,
+    **COSTS,
+    "per_problem": dict.fromkeys((*COUNTS, "seconds"), 1.5),
+    "tiers": ["A"],
+    "measures": {"rouge": 0.5},
 }
-"""
+SUMMARY_TEXT = json.dumps(SUMMARY, indent=2) + "\n"
 """What a summary.json holds."""

@@ -1,16 +1,20 @@
-"""Times of arms that decode the same problems in turn."""
+"""Arms: their times when they decode the same problems in turn, and the same records by processes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from archer.cli.workers import processes
 from archer.errors import ArcherError
+from archer.loading.source import Source
 from archer.runs.folder import Recorded
 from archer.runs.workspace import Workspace
-from archer_studies.arms import against, described, in_turn
+from archer_studies.arms import compared, in_turn
+from runs.toy import untimed
 from studies.tiny_workspace import tiny_workspace
 
 
@@ -26,8 +30,7 @@ def test_the_first_problems_are_timed(workspace: Workspace) -> None:
         assert list(arm.in_turn) == arm.keys[: workspace.scale.timed]
         assert all(seconds > 0 for seconds in arm.in_turn.values())
         assert arm.run == arms[label].run
-    row = described(timed["archer"], "Archer", workspace.model)
-    row |= against(timed["archer"], timed["saber"], workspace.model)
+    row = compared(timed["archer"], "Archer", timed["saber"], workspace.model)
     assert row["timed"] == workspace.scale.timed
     assert row["speedup"] == pytest.approx(
         sum(timed["saber"].in_turn.values()) / sum(timed["archer"].in_turn.values())
@@ -36,7 +39,7 @@ def test_the_first_problems_are_timed(workspace: Workspace) -> None:
 
 def test_arms_that_were_not_timed_have_no_seconds_and_no_speedup(workspace: Workspace) -> None:
     saber = workspace.arm("saber")
-    row = described(saber, "Saber", workspace.model) | against(saber, saber, workspace.model)
+    row = compared(saber, "Saber", saber, workspace.model)
     assert not {"seconds", "timed", "speedup"} & row.keys()
     assert row["speedup_predicted"] == 1.0
 
@@ -60,3 +63,19 @@ def test_another_trajectory_is_refused(tmp_path: Path) -> None:
     other = replace(saber, run=replace(saber.run, recorded=Recorded(changed, recorded.grades)))
     with pytest.raises(ArcherError, match="watching the run changed its updates"):
         in_turn(workspace, {"saber": other})
+
+
+def test_an_arm_by_processes_is_the_same_arm(tmp_path: Path) -> None:
+    here = tiny_workspace(tmp_path)
+    source = Source(str(here.model.folder.path), device="cpu", dtype="float32")
+    with processes(source, here.model, 2) as executor:
+        there = replace(here, out=tmp_path / "there", executor=executor, _arms={})
+        asked: dict[str, Any] = {"radius": 2}
+        arms = [workspace.arm("archer", **asked) for workspace in (here, there)]
+        again = there.arm("saber")
+    records = [
+        {key: untimed(line.model_dump()) for key, line in arm.run.recorded.samples.items()}
+        for arm in arms
+    ]
+    assert records[0] == records[1]
+    assert len(records[0]) == len(again.keys) == 3
