@@ -16,6 +16,8 @@ from archer import Method
 from archer.cli import main
 from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
+from archer.engine.batch import Batch
+from archer.engine.walk import Walk
 from archer.errors import BadRequest, Incompatible
 from archer.methods.build import build
 from archer.methods.catalogue import DECODERS as OWN
@@ -27,6 +29,7 @@ from archer.passes.memory import Memory
 from archer.policies.blockwise import Dual
 from archer.policies.prompt_cache import Archer, Eager
 from archer.tasks import ALL_TASKS, TASKS, open_task
+from server.running import serving
 from support import foreign
 
 Capture = pytest.CaptureFixture[str]
@@ -137,7 +140,7 @@ def test_a_policy_says_all_that_the_engine_asks_or_is_refused_by_name(pocket: Mo
 def test_refusals_name_the_caches_of_other_packages(install: Installer, pocket: Model) -> None:
     install()
     with pytest.raises(
-        Incompatible, match=r"the whole response: eager, .* dllm-cache or forgetful"
+        Incompatible, match=r"the whole response: eager, .* dllm-cache, forgetful or recalling"
     ):
         build("saber+dkv-decode", {})
 
@@ -175,6 +178,39 @@ def test_a_foreign_task_is_opened_and_scored(
     assert main(["eval", "tiny", "--method", "slow", "--out", str(tmp_path / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 2
     assert set(ALL_TASKS) - set(TASKS) == {"tiny"}
+
+
+def test_a_policy_of_another_package_remembers_wherever_it_is_used(
+    install: Installer, pocket: Model, tmp_path: Path, capsys: Capture
+) -> None:
+    """In Python, alone and swapped out after every update, on the command line, in a run and in a server."""
+    install()
+    method, length = "saber+recalling", 16
+    steps = list(pocket.stream(PROMPT, method, length=length))
+    kinds = [step.calls[0].kind.value for step in steps]
+    assert kinds == ["cached" if at % 3 else "full" for at in range(len(steps))]
+    (alone,) = pocket.generate(PROMPT, method, length=length)
+    assert alone.tokens == tuple(steps[-1].after.response[0].tolist())[: len(alone.tokens)]
+
+    walk = Walk(pocket.network, build(method, {"length": length}), steps[0].before)
+    batch: Batch[int] = Batch(pocket.network)
+    batch.add(0, walk)
+    swapped = 0
+    while not walk.done:
+        if walk.can_swap_out:
+            walk.swap_out()
+            swapped += 1
+        ((_, step),) = batch.turn([0], lambda: False).steps
+    assert swapped == len(steps)
+    assert step.after.response.tolist() == steps[-1].after.response.tolist()
+
+    assert main(["generate", PROMPT, "--method", method, "--length", str(length), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["completions"][0]["text"] == alone.text
+    assert main(["eval", "tiny", "--method", method, "--out", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 2
+    with serving(pocket) as client:
+        reply = client.ask(PROMPT, model=f"pocket@{method}", max_tokens=length).json
+    assert reply["choices"][0]["message"]["content"] == alone.text
 
 
 def test_the_command_line_lists_and_uses_them(install: Installer, capsys: Capture) -> None:

@@ -10,13 +10,11 @@ MODULE = '''\
 
 from typing import Annotated, ClassVar
 
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.scheduled import Scheduled
-from archer.passes.canvas import Canvas, Scope
-from archer.passes.memory import Memory
-from archer.policies.base import Policy
+from archer.extend import Canvas, Memory, Policy, Scheduled, Scope, prompt_kept
 from archer.tasks.pocket import PocketDev
 
 
@@ -42,6 +40,25 @@ class Forgetful(Policy):
         return canvas.everything()
 
 
+@dataclass(frozen=True)
+class Recalling(Policy):
+    """Refresh the prompt at every third pass, counted by itself."""
+
+    answers = Scope.RESPONSE
+    counts_passes = True
+    rebuilds = True
+
+    def start(self, canvas: Canvas):
+        return {"passes": np.zeros(canvas.rows, dtype=np.int64)}
+
+    def noted(self, canvas: Canvas, memory: Memory, full, logits):
+        assert len(logits.rows) == len(full) == canvas.rows
+        return {"passes": memory.notes["passes"] + 1}
+
+    def recompute(self, canvas: Canvas, memory: Memory):
+        return prompt_kept(canvas, memory, memory.notes["passes"] % 3 == 0)
+
+
 class Tiny(PocketDev):
     """Two problems only."""
 
@@ -55,7 +72,10 @@ NOT_A_DECODER = 7
 '''
 ENTRIES = {
     "archer.decoders": {"slow": "foreign_parts:Slow", "saber": "foreign_parts:Slow"},
-    "archer.policies": {"forgetful": "foreign_parts:Forgetful"},
+    "archer.policies": {
+        "forgetful": "foreign_parts:Forgetful",
+        "recalling": "foreign_parts:Recalling",
+    },
     "archer.tasks": {"tiny": "foreign_parts:Tiny"},
 }
 
