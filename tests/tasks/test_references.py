@@ -68,7 +68,9 @@ def failing(
 
 
 def test_a_sample_of_humaneval() -> None:
-    report = graded("humaneval", references("humaneval", lambda n, key: n % 12 == 2 or n == 32))
+    """With those whose prompts have helpers that the tests use."""
+    kept = {32, 33, 38, 50}
+    report = graded("humaneval", references("humaneval", lambda n, key: n % 12 == 2 or n in kept))
     assert report.score == report.score_as_published == 1.0
     assert report.tier is not None
 
@@ -83,7 +85,7 @@ def test_a_sample_of_humaneval_et() -> None:
 
 
 def test_a_sample_of_mbpp() -> None:
-    kept = {98, 126, 140, 596, 640}
+    kept = {2, 56, 98, 126, 140, 232, 596, 640}
     report = graded("mbpp", references("mbpp", lambda n, key: n % 30 == 1 or key in kept))
     assert report.score == 1.0
     assert failing(report, set(), published=True) == {98}

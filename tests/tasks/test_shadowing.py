@@ -25,6 +25,8 @@ EVERY = {
 """Tasks of the quick sweep, and how many of its problems one stands for."""
 SAME = ("pocket-long", "pocket-dev-long", "pocket-confirm-long")
 """Those that differ from another by their prompts only."""
+SPECIAL = (82, 88, 98, 596, "HumanEval/38")
+"""Problems whose tests use modules of the program or helpers of the prompt."""
 FEW = 3
 """Checks of a problem that has one for each of many tests."""
 ANYTHING = """
@@ -141,7 +143,7 @@ def gained(name: str, *, every: int, thorough: bool) -> list[tuple[str, str]]:
     samples = [
         sample
         for number, sample in enumerate(task.samples())
-        if number % every == 0 or (name.startswith("mbpp") and sample.id in (82, 88, 98, 596))
+        if number % every == 0 or sample.id in SPECIAL
     ]
     labelled = [each for sample in samples for each in attempts(task, sample, thorough=thorough)]
     assert len(labelled) >= (1 if isinstance(task, LiveCodeBench) else len(samples))
