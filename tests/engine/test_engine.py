@@ -38,6 +38,7 @@ from archer.results.step import Step
 from engine.breaking import failing
 from support.folders import make_llada
 from support.pairs import by_the_loop
+from support.processes import descriptors
 
 METHODS = (
     "archer",
@@ -641,10 +642,6 @@ class _Broken:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def churn(model: Model, requests: int, monkeypatch: pytest.MonkeyPatch) -> None:

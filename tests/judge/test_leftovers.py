@@ -12,7 +12,7 @@ import pytest
 
 from archer.judge.folders import overfull
 from archer.judge.inside.folders import Folders
-from support.processes import PATIENCE, running
+from support.processes import PATIENCE, children, running
 
 SCRIPT = """
 import sys, time
@@ -99,15 +99,6 @@ def test_a_judge_that_is_ended_at_some_moment_leaves_no_folder(tmp_path: Path) -
 def test_a_judge_that_is_ended_at_any_moment_leaves_no_folder(tmp_path: Path) -> None:
     for moment in range(60):
         end_at(0.02 * moment, tmp_path)
-
-
-def children(pid: int) -> list[int]:
-    """Nothing for a process that has ended meanwhile."""
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    return [int(each) for each in text.split()]
 
 
 def sandboxes(judge: int) -> list[int]:

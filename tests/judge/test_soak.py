@@ -12,7 +12,7 @@ import pytest
 
 from archer.judge import Check, FunctionCheck, Judge, Limits, StdinCheck, Tier
 from conftest import let_everybody_through
-from support.processes import running
+from support.processes import alive, descendants, descriptors, running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -28,26 +28,6 @@ MIXTURE: tuple[Check, ...] = (
 TIMEOUT = FunctionCheck("while True: pass", "f", "f(1)", limits=SOON)
 
 
-def descendants(parent: int) -> list[int]:
-    """Living processes that this process has started, directly or not."""
-    parents: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            parents[int(path.parent.name)] = int(fields[1])
-    found = [parent]
-    for pid in found:
-        found += [child for child, of in parents.items() if of == pid]
-    return found[1:]
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def mixture(count: int) -> Iterator[Check]:
     yield TIMEOUT
     for number in range(count - 1):
@@ -60,13 +40,13 @@ def soak(tier: Tier, count: int) -> None:
     with Judge(workers=2, tier=tier) as judge:
         assert {v.outcome for _, v in judge.grade_many(mixture(30))} == outcomes
         processes = len(descendants(os.getpid()))
-        descriptors = open_descriptors()
+        handles = descriptors()
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         found = [v.outcome for _, v in judge.grade_many(mixture(count))]
         assert len(found) == count
         assert set(found) == outcomes
         assert abs(len(descendants(os.getpid())) - processes) <= 4
-        assert abs(open_descriptors() - descriptors) <= 20
+        assert abs(descriptors() - handles) <= 20
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 8 * 1024
     assert sorted(descendants(os.getpid())) == sorted(before)
     assert Path("/proc/self/mountinfo").read_text() == mounts
@@ -76,10 +56,10 @@ def soak(tier: Tier, count: int) -> None:
 def test_nothing_accumulates(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     let_everybody_through(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before = open_descriptors()
+    before = descriptors()
     soak(tier, 100)
     assert list(tmp_path.iterdir()) == []
-    assert open_descriptors() == before
+    assert descriptors() == before
 
 
 @pytest.mark.slow
@@ -111,10 +91,3 @@ def test_a_killed_judge_takes_everything_along(tier: Tier, tmp_path: Path) -> No
     while any(alive(pid) for pid in started):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -20,6 +20,7 @@ from archer.errors import BadModel, BadRequest
 from archer.loading.text import chat_template, template_child
 from archer.loading.text.chat_template import ChatTemplate, read_template
 from support.folders import write_json
+from support.processes import alive, descriptors
 
 USER = [{"role": "user", "content": "hi"}]
 
@@ -274,10 +275,6 @@ def lives(pid: int | None) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def descriptors() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
-
-
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells")
 
 
@@ -334,7 +331,7 @@ def test_a_process_that_died_is_replaced(echo: ChatTemplate) -> None:
     pid = echo.process.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    while Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+    while alive(pid):
         time.sleep(0.001)
     assert echo.render(said("ho")) == ["ho"]
     assert not lives(pid)
@@ -415,7 +412,7 @@ def test_it_ends_when_the_program_is_killed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     pid, ends = int(done.stdout), time.monotonic() + 20
-    while lives(pid) and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+    while alive(pid):
         assert time.monotonic() < ends
         time.sleep(0.01)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from archer.errors import BadRequest
 from archer.runs.executors.on_ray import LOCAL, QUIET, RayPool
+from support.processes import descendants
 
 CORES = 2
 ENVIRONMENT = {**QUIET, "RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
@@ -47,25 +48,11 @@ def _opened() -> RayPool:
 
 def pids(phrase: str, below: int | None = None) -> list[int]:
     """Processes whose command line has a phrase in it; all of this machine, or descendants of one."""
+    everyone = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
     found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-            if phrase in command and (below is None or _descends(int(folder.name), below)):
-                found.append(int(folder.name))
+    for pid in everyone if below is None else descendants(below):
+        with suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if phrase in command:
+                found.append(pid)
     return found
-
-
-def _descends(pid: int, ancestor: int) -> bool:
-    while pid > 1:
-        if pid == ancestor:
-            return True
-        try:
-            status = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
-            return False
-        pid = int(status.rpartition(")")[2].split()[1])
-    return False

@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from archer.model import Model
 from server.running import CHAT, TEXT, Client, chat, serving, until
 from server.test_server_fuzz import resident
+from support.processes import descriptors
 
 METHODS = ("archer:4", "saber", "llada-confidence", "fast-dllm-parallel", "wino", "threshold+age:3")
 INVALID: tuple[dict[str, Any], ...] = (
@@ -81,10 +81,6 @@ def soak(model: Model, count: int, clients: int, settle: int) -> Counter[str]:
     assert {int(each) for each in outcomes if each != "left"} <= PLANNED
     assert outcomes["200"] > count // 2
     return outcomes
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_few_hundred(pocket: Model) -> None:

@@ -34,7 +34,7 @@ from archer.shards.one_shard import compare
 from archer.shards.processes import Processes
 from archer.shards.start import Task, launched_rank
 from shards.pairs_of_models import FOLDERS
-from support.processes import running
+from support.processes import alive, children, running
 
 WITHIN = 10.0
 LISTENING = "0A"
@@ -61,13 +61,7 @@ def gone(pid: int, within: float = WITHIN) -> bool:
     """Whether a process ends in time; a zombie has ended."""
     last = time.monotonic() + within
     while time.monotonic() < last:
-        try:
-            state = (
-                Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0]
-            )
-        except FileNotFoundError:
-            return True
-        if state == "Z":
+        if not alive(pid):
             return True
         time.sleep(0.05)
     return False
@@ -137,7 +131,7 @@ def test_a_shard_that_ends_while_the_first_loads(
         return load_network(*given, **options)
 
     monkeypatch.setattr(start, "Processes", Noted)
-    monkeypatch.setattr(start, "load_network", killed_meanwhile)
+    monkeypatch.setattr("archer.loading.checkpoint.load_network", killed_meanwhile)
     with pytest.raises(ShardLost, match="Shard 2 of 2 ended by SIGKILL"):
         load(FOLDERS["llada"](tmp_path / "model"), shards=2, device="cpu")
     assert not torch.distributed.is_initialized()
@@ -187,11 +181,6 @@ def command(folder: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "archer", "generate", *options, *more]
 
 
-def children_of(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return [int(each) for each in found]
-
-
 def is_connected(pid: int) -> bool:
     """Whether a process is a shard that talks to the first; what ends or closes meanwhile is none."""
     with contextlib.suppress(FileNotFoundError):
@@ -214,7 +203,7 @@ def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
 def second_shard(first: subprocess.Popen[str]) -> int:
     last = time.monotonic() + 90
     while time.monotonic() < last and first.poll() is None:
-        for pid in children_of(first.pid):
+        for pid in children(first.pid):
             if is_connected(pid):
                 time.sleep(1.5)
                 return pid

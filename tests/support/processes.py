@@ -1,4 +1,4 @@
-"""Processes that tests start: each is over when its block is, whatever happened in it."""
+"""Processes that tests start, each over when its block is, and what the system says of processes."""
 
 from __future__ import annotations
 
@@ -30,3 +30,33 @@ def end(process: subprocess.Popen[Any]) -> None:
             with suppress(OSError):
                 pipe.close()
     process.wait(PATIENCE)
+
+
+def alive(pid: int) -> bool:
+    """A zombie has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children(pid: int) -> list[int]:
+    """Living processes that any thread of a process has started; nothing where it has ended meanwhile."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, path.read_text().split())
+    return [each for each in found if alive(each)]
+
+
+def descendants(pid: int) -> list[int]:
+    """Living processes that a process has started, directly or not."""
+    found = [pid]
+    for each in found:
+        found += children(each)
+    return found[1:]
+
+
+def descriptors() -> int:
+    """Open files of this process."""
+    return len(list(Path("/proc/self/fd").iterdir()))
