@@ -30,14 +30,13 @@ from archer.methods import compatibility
 from archer.methods.build import Method, resolve
 from archer.network.network import Transformer
 from archer.request import (
-    Messages,
     OnePrompt,
     Prompts,
     Request,
     Window,
     as_list,
     check_ids,
-    is_chat,
+    encoded,
     joined,
 )
 from archer.results.completion import Completion
@@ -216,7 +215,8 @@ class Model:
         """
         chosen = resolve(method, joined(keywords, settings), preset, self.folder.length)
         compatibility.check_attention(chosen, self.folder.shape.attention)
-        ids = self._encode(as_list(prompts), chat, allow_special)
+        entries = as_list(prompts)
+        ids = encoded(entries, self.name, self.text, chat=chat, allow_special=allow_special)
         window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
         for prompt in ids:
             check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
@@ -227,41 +227,8 @@ class Model:
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False
     ) -> list[int]:
         """The token ids of a prompt; texts and messages go through template and tokenizer."""
-        (ids,) = self._encode([prompt], chat, allow_special)
+        (ids,) = encoded([prompt], self.name, self.text, chat=chat, allow_special=allow_special)
         return ids
-
-    def _encode(
-        self, prompts: Sequence[OnePrompt], chat: bool, allow_special: bool
-    ) -> list[list[int]]:
-        """Many prompts; rendering a template has a price per call, not per prompt."""
-        texts = [prompt for prompt in prompts if isinstance(prompt, str) or is_chat(prompt)]
-        encoded = iter(self._encode_texts(texts, chat, allow_special) if texts else [])
-        return [
-            next(encoded)
-            if isinstance(each, str) or is_chat(each)
-            else list(cast("Sequence[int]", each))
-            for each in prompts
-        ]
-
-    def _encode_texts(
-        self, texts: Sequence[str | Messages], chat: bool, allow_special: bool
-    ) -> list[list[int]]:
-        if self.text is None:
-            raise BadRequest(
-                f"{self.name!r} has no tokenizer, so it takes prompts as lists of ids only, "
-                "such as [5, 7, 9]."
-            )
-        plain = [text for text in texts if isinstance(text, str)]
-        if not all(text.strip() for text in plain):
-            raise BadRequest("The prompt is empty. Write what the model should answer.")
-        if chat:
-            return self.text.encode_chats(texts, allow_special=allow_special)
-        if len(plain) < len(texts):
-            raise BadRequest(
-                "Chat messages need the chat template, which chat=False leaves out. "
-                "Give a text or token ids instead."
-            )
-        return [self.text.encode_raw(text, allow_special=allow_special) for text in plain]
 
 
 def _loads_as(make: Callable[P, Source]) -> Callable[[Callable[..., Model]], Callable[P, Model]]:
@@ -276,7 +243,7 @@ def _loads_as(make: Callable[P, Source]) -> Callable[[Callable[..., Model]], Cal
 
 @_loads_as(Source)
 def load(*model: str | Path, **how: Any) -> Model:
-    """Load a checkpoint from a folder or from the hub; `how` are the fields of `archer.Source`.
+    """Load a checkpoint from a folder or from the hub; `how` are the fields of `loading.source.Source`.
 
     `device` defaults to the accelerator if there is one; `dtype` to bfloat16 there and to float32 on a CPU.
     `quantize="int8"` stores the feed-forwards and experts of all layers but the last in eight bits, which

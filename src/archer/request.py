@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from archer.errors import BadRequest, TooLong, quoted
 
 if TYPE_CHECKING:
+    from archer.loading.text.text import Text
     from archer.methods.build import Method
     from archer.results.language import Language
 
@@ -112,6 +113,38 @@ def is_chat(prompt: object) -> TypeGuard[Messages]:
             "ids and of lists of messages, each chat in a list of its own."
         )
     return messages > 0
+
+
+def encoded(
+    prompts: Sequence[OnePrompt], name: str, text: Text | None, *, chat: bool, allow_special: bool
+) -> list[list[int]]:
+    """Prompts of the model `name` as ids; rendering a template has a price per call, not per prompt."""
+    texts = [prompt for prompt in prompts if isinstance(prompt, str) or is_chat(prompt)]
+    ids = iter(_encoded_texts(texts, name, text, chat, allow_special) if texts else [])
+    return [
+        next(ids) if isinstance(each, str) or is_chat(each) else list(cast("Sequence[int]", each))
+        for each in prompts
+    ]
+
+
+def _encoded_texts(
+    texts: Sequence[str | Messages], name: str, text: Text | None, chat: bool, allow_special: bool
+) -> list[list[int]]:
+    if text is None:
+        raise BadRequest(
+            f"{name!r} has no tokenizer, so it takes prompts as lists of ids only, such as [5, 7, 9]."
+        )
+    plain = [each for each in texts if isinstance(each, str)]
+    if not all(each.strip() for each in plain):
+        raise BadRequest("The prompt is empty. Write what the model should answer.")
+    if chat:
+        return text.encode_chats(texts, allow_special=allow_special)
+    if len(plain) < len(texts):
+        raise BadRequest(
+            "Chat messages need the chat template, which chat=False leaves out. "
+            "Give a text or token ids instead."
+        )
+    return [text.encode_raw(each, allow_special=allow_special) for each in plain]
 
 
 def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
