@@ -10,6 +10,7 @@ import torch
 from archer.bench.profiling import KINDS, OTHER, OUTSIDE, shares, table
 from archer.errors import BadRequest
 from archer.network.network import Transformer
+from archer.pages.tables import Value
 from support.subjects import tiny
 
 
@@ -43,6 +44,6 @@ def test_they_become_a_table_of_both_steps() -> None:
     assert head == ["work", "full ms", "share (%)", "cached ms", "share (%)"]
     by_kind = {line[0]: list(line[1:]) for line in made.rows}
     assert set(by_kind) == set(rows[0]["kinds_ms"])
-    assert by_kind["copies"][2:] == [0.0, 0.0]
+    assert by_kind["copies"][2:] == [Value(0.0), 0.0]
     spent, total = rows[0]["kinds_ms"]["attention"], rows[0]["total_ms"]
-    assert by_kind["attention"][:2] == [spent, 100 * spent / total]
+    assert by_kind["attention"][:2] == [Value(spent), 100 * spent / total]

@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +154,6 @@ def test_only_given_settings_reach_the_method() -> None:
     }
 
 
-Bad = Callable[[str, str, Path], list[str]]
 IDS = ["--prompt-ids", "5,7,9"]
 
 
@@ -164,103 +162,83 @@ def chat(folder: Path, content: str) -> str:
     return str(folder / "chat.json")
 
 
-REFUSED: dict[str, tuple[Bad, str]] = {
-    "no prompt": (lambda i, t, d: ["--model", i], "There is no prompt"),
-    "empty prompt": (lambda i, t, d: ["", "--model", t], "The prompt is empty"),
-    "blank prompt": (lambda i, t, d: [" \n", "--model", t], "The prompt is empty"),
-    "empty ids": (lambda i, t, d: ["--model", i, "--prompt-ids", ""], "The prompt is empty"),
-    "odd ids": (lambda i, t, d: ["--model", i, "--prompt-ids", "5,x"], "whole numbers with commas"),
-    "mask id": (
-        lambda i, t, d: ["--model", i, "--prompt-ids", f"5,{LLADA_MASK}"],
-        "the mask id 258",
-    ),
-    "unknown id": (
-        lambda i, t, d: ["--model", i, "--prompt-ids", f"{VOCABULARY}"],
-        "knows ids 0 to",
-    ),
-    "window": (lambda i, t, d: ["--model", i, *IDS, "--length", "510"], "need 513 positions"),
-    "length 0": (lambda i, t, d: ["--model", i, *IDS, "--length", "0"], "length must be"),
-    "threads 0": (lambda i, t, d: ["--model", i, *IDS, "--threads", "0"], "threads must be"),
-    "block": (
-        lambda i, t, d: ["--model", i, *IDS, "--length", "8", "--block", "3"],
-        "does not divide",
-    ),
-    "radius 0": (
-        lambda i, t, d: ["--model", i, *IDS, "--radius", "0"],
-        "radius must be a whole number or inf",
-    ),
-    "radius 1.5": (
-        lambda i, t, d: ["--model", i, *IDS, "--radius", "1.5"],
-        "radius must be a whole",
-    ),
-    "n": (
-        lambda i, t, d: ["--model", i, *IDS, "--length", "4", "--n", "5"],
-        "do not fit a response",
-    ),
-    "method": (lambda i, t, d: ["--model", i, *IDS, "--method", "sabre"], "Did you mean 'saber'"),
-    "preset": (lambda i, t, d: ["--model", i, *IDS, "--preset", "papers"], "no preset 'papers'"),
-    "model": (lambda i, t, d: ["--model", str(d / "none"), *IDS], "There is no folder"),
-    "special": (lambda i, t, d: ["a <|eot_id|>", "--model", t], "spells the special token"),
-    "text": (lambda i, t, d: ["hello", "--model", i], "has no tokenizer"),
-    "surrogate": (lambda i, t, d: ["caf\udce9", "--model", t], "not UTF-8"),
-    "no file": (lambda i, t, d: ["--model", t, "--prompt-file", str(d / "no")], "cannot be read"),
-    "no chat": (lambda i, t, d: ["--messages", str(d / "no")], "archer: The file "),
-    "a chat that is no JSON": (lambda i, t, d: ["--messages", chat(d, "hello")], "It is not JSON"),
-    "a chat that is no list": (
-        lambda i, t, d: ["--messages", chat(d, '{"role": "user", "content": "x"}')],
-        "must be a JSON list of messages",
-    ),
-    "an empty chat": (lambda i, t, d: ["--messages", chat(d, "[]")], "must be a JSON list"),
-    "a message without a content": (
-        lambda i, t, d: ["--messages", chat(d, '[{"role": "user"}]')],
-        "Message 1 is not one.",
-    ),
-    "a message of a number": (
-        lambda i, t, d: ["--messages", chat(d, '[{"role": "user", "content": 1}]')],
-        "Message 1 is not one.",
-    ),
-    "a message that is no text": (
-        lambda i, t, d: ["--messages", chat(d, r'[{"role": "user", "content": "\ud800"}]')],
-        "not UTF-8",
-    ),
-    "a raw chat": (
-        lambda i, t, d: [
-            *("--messages", chat(d, '[{"role": "user", "content": "x"}]'), "--model", t, "--raw")
-        ],
-        "Chat messages need the chat template",
-    ),
-    "an empty message": (
-        lambda i, t, d: ["--messages", chat(d, '[{"role": "user", "content": " "}]')],
-        "The prompt is empty",
-    ),
-    "trace": (lambda i, t, d: ["--model", i, *IDS, "--trace", str(d)], "cannot be written"),
-    "unused": (
-        lambda i, t, d: ["--model", i, *IDS, "--threshold", "0.9"],
-        "does not use the setting",
-    ),
-    "set": (lambda i, t, d: ["--model", i, *IDS, "--set", "watch"], "--set takes NAME=VALUE"),
-    "twice": (lambda i, t, d: ["--model", i, *IDS, "--n", "2", "--set", "n=3"], "is given twice"),
-    "dtype": (lambda i, t, d: ["--model", i, *IDS, "--dtype", "int8"], "There is no dtype 'int8'"),
-    "device": (lambda i, t, d: ["--model", i, *IDS, "--device", "abacus"], "The device 'abacus'"),
-    "revision": (lambda i, t, d: ["--model", i, *IDS, "--revision", "ab12"], "has no revisions"),
-    "number": (
-        lambda i, t, d: ["--model", i, *IDS, "--length", "many"],
-        "Invalid value for --length",
-    ),
-    "option": (lambda i, t, d: ["--model", i, *IDS, "--lenght", "8"], "Unknown option: --lenght"),
-    "alias twice": (
-        lambda i, t, d: ["--model", i, *IDS, "--length", "8", "--max-new-tokens", "8"],
-        "specified multiple times",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_bad_requests_get_a_sentence(
-    name: str, ids_model: str, text_model: str, tmp_path: Path, capsys: Capture
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("", "There is no prompt"),
+        ("--prompt-ids=", "The prompt is empty"),
+        ("--prompt-ids 5,x", "whole numbers with commas"),
+        (f"--prompt-ids 5,{LLADA_MASK}", "the mask id 258"),
+        (f"--prompt-ids {VOCABULARY}", "knows ids 0 to"),
+        ("--prompt-ids 5,7,9 --length 510", "need 513 positions"),
+        ("--prompt-ids 5 --length 0", "length must be"),
+        ("--prompt-ids 5 --threads 0", "threads must be"),
+        ("--prompt-ids 5 --length 8 --block 3", "does not divide"),
+        ("--prompt-ids 5 --radius 0", "radius must be a whole number or inf"),
+        ("--prompt-ids 5 --radius 1.5", "radius must be a whole"),
+        ("--prompt-ids 5 --length 4 --n 5", "do not fit a response"),
+        ("--prompt-ids 5 --method sabre", "Did you mean 'saber'"),
+        ("--prompt-ids 5 --preset papers", "no preset 'papers'"),
+        ("hello", "has no tokenizer"),
+        ("--prompt-ids 5 --trace /", "cannot be written"),
+        ("--prompt-ids 5 --threshold 0.9", "does not use the setting"),
+        ("--prompt-ids 5 --set watch", "--set takes NAME=VALUE"),
+        ("--prompt-ids 5 --n 2 --set n=3", "is given twice"),
+        ("--prompt-ids 5 --dtype int8", "There is no dtype 'int8'"),
+        ("--prompt-ids 5 --device abacus", "The device 'abacus'"),
+        ("--prompt-ids 5 --revision ab12", "has no revisions"),
+        ("--prompt-ids 5 --length many", "Invalid value for --length"),
+        ("--prompt-ids 5 --lenght 8", "Unknown option: --lenght"),
+        ("--prompt-ids 5 --length 8 --max-new-tokens 8", "specified multiple times"),
+    ],
+)
+def test_bad_options_get_a_sentence(
+    options: str, sentence: str, ids_model: str, capsys: Capture
 ) -> None:
-    arguments, sentence = REFUSED[name]
-    assert main(["generate", *arguments(ids_model, text_model, tmp_path)]) == 2
+    refused(["--model", ids_model, *options.split()], sentence, capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([""], "The prompt is empty"),
+        ([" \n"], "The prompt is empty"),
+        (["a <|eot_id|>"], "spells the special token"),
+        (["caf\udce9"], "not UTF-8"),
+        (["--prompt-file", "/nowhere"], "cannot be read"),
+        (["--messages", "/nowhere"], "archer: The file "),
+        (["--model", "/nowhere", *IDS], "There is no folder"),
+    ],
+)
+def test_bad_prompts_get_a_sentence(
+    words: list[str], sentence: str, text_model: str, capsys: Capture
+) -> None:
+    model = [] if "--model" in words else ["--model", text_model]
+    refused([*words, *model], sentence, capsys)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("hello", "It is not JSON"),
+        ('{"role": "user", "content": "x"}', "must be a JSON list of messages"),
+        ("[]", "must be a JSON list"),
+        ('[{"role": "user"}]', "Message 1 is not one."),
+        ('[{"role": "user", "content": 1}]', "Message 1 is not one."),
+        (r'[{"role": "user", "content": "\ud800"}]', "not UTF-8"),
+        ('[{"role": "user", "content": "x"}]', "Chat messages need the chat template"),
+        ('[{"role": "user", "content": " "}]', "The prompt is empty"),
+    ],
+)
+def test_bad_chats_get_a_sentence(
+    content: str, sentence: str, text_model: str, tmp_path: Path, capsys: Capture
+) -> None:
+    words = ["--messages", chat(tmp_path, content), "--model", text_model, "--raw"]
+    refused(words, sentence, capsys)
+
+
+def refused(words: list[str], sentence: str, capsys: Capture) -> None:
+    assert main(["generate", *words]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("archer: ")

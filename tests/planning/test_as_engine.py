@@ -45,9 +45,7 @@ class Heard(Listener):
     steps: list[tuple[int, PassShare]]
 
     def stepped(self, step: Step[Any]) -> None:
-        (call,) = step.calls
-        keys = step.canvas.columns if call.fed else 0
-        self.steps.append((self.number, PassShare(call.fed, keys, step.work.scored)))
+        self.steps.append((self.number, PassShare.of(step)))
 
 
 class Noted(EngineScheduler):

@@ -19,7 +19,8 @@ from archer.bench.subject import Subject, some_prompt
 from archer.engine.footprint import empty_store
 from archer.engine.walk import steps_of
 from archer.methods.build import Method
-from archer.pages.tables import Field, Table, percent, table_of
+from archer.pages.fields import Field, percent, table_of
+from archer.pages.tables import Table
 from archer.passes.memory import Memory
 
 
@@ -83,12 +84,12 @@ def _run(subject: Subject, method: Method, size: int, prompt: int) -> DecodedBat
 
 def table(result: Result) -> Table:
     fields = (
-        Field("rows", "batch"),
-        Field("updates", "updates"),
-        Field("seconds", "seconds"),
-        Field("tokens/s", "tokens_per_second", 1),
-        Field("gain", "gain"),
-        Field("K/V MiB", lambda row: row["kv_bytes"] / (1 << 20), 1),
+        Field("batch", "rows"),
+        Field("updates"),
+        Field("seconds"),
+        Field("tokens_per_second", "tokens/s", 1),
+        Field("gain"),
+        Field("K/V MiB", digits=1, of=lambda row: row["kv_bytes"] / (1 << 20)),
         percent("spread", "spread"),
     )
-    return table_of("Rows decoded together", result["rows"], fields)
+    return table_of("Rows decoded together", fields, result["rows"])

@@ -6,7 +6,8 @@ from archer.bench.step import PAPER, PAPER_SETTING
 from archer.costs.counting import count_passes
 from archer.costs.roofline import GPUS, floors
 from archer.costs.shapes import published
-from archer.pages.tables import Field, Table, Value, table_of
+from archer.pages.fields import Field, table_of
+from archer.pages.tables import Table, Value
 
 TERA = 1e12
 
@@ -22,15 +23,15 @@ def growth() -> Table:
             passes = {"naive": counts.naive, "full": counts.full, "cached": counts.cached}
             rows.append({"shape": name, "prompt": prompt, "paper": told, **passes})
     fields = (
-        Field("shape", "shape"),
-        Field("prompt", "prompt"),
-        Field("naive TF", lambda row: row["naive"] / TERA),
-        Field("full TF", lambda row: row["full"] / TERA),
-        Field("cached TF", lambda row: row["cached"] / TERA),
-        Field("limit", lambda row: Value(row["full"] / row["cached"], paper=row["paper"])),
-        Field("limit, naive", lambda row: row["naive"] / row["cached"]),
+        Field("shape"),
+        Field("prompt"),
+        Field("naive TF", of=lambda row: row["naive"] / TERA),
+        Field("full TF", of=lambda row: row["full"] / TERA),
+        Field("cached TF", of=lambda row: row["cached"] / TERA),
+        Field("limit", of=lambda row: Value(row["full"] / row["cached"], paper=row["paper"])),
+        Field("limit, naive", of=lambda row: row["naive"] / row["cached"]),
     )
-    return table_of("Operations by prompt length", rows, fields)
+    return table_of("Operations by prompt length", fields, rows)
 
 
 def roofline(prompt: int = 512, response: int = 256, rows: int = 8) -> Table:
@@ -43,10 +44,10 @@ def roofline(prompt: int = 512, response: int = 256, rows: int = 8) -> Table:
         _, many = floors(gpu, *sizes, rows=rows)
         times.append({"gpu": gpu.name, "full": full, "cached": cached, "many": many})
     fields = (
-        Field("GPU", "gpu"),
-        Field("full ms", lambda row: 1e3 * row["full"].seconds, 1),
-        Field("cached ms", lambda row: 1e3 * row["cached"].seconds, 1),
-        Field("cached is bound by", lambda row: row["cached"].limit),
-        Field(f"cached, {rows} rows, ms", lambda row: 1e3 * row["many"].seconds, 1),
+        Field("gpu", "GPU"),
+        Field("full ms", digits=1, of=lambda row: 1e3 * row["full"].seconds),
+        Field("cached ms", digits=1, of=lambda row: 1e3 * row["cached"].seconds),
+        Field("cached is bound by", of=lambda row: row["cached"].limit),
+        Field(f"cached, {rows} rows, ms", digits=1, of=lambda row: 1e3 * row["many"].seconds),
     )
-    return table_of("Least times", times, fields)
+    return table_of("Least times", fields, times)

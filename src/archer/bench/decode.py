@@ -23,7 +23,8 @@ from archer.costs.counting import eta, speedup
 from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.methods.build import Method
-from archer.pages.tables import Field, Table, percent, table_of
+from archer.pages.fields import Field, percent, table_of
+from archer.pages.tables import Table
 from archer.passes.work import Work, operations
 from archer.results.step import Kind, Step
 
@@ -158,10 +159,7 @@ def _versus(
 def table(result: Result) -> Table:
     """Methods side by side, with what the cost model predicts by operations and by eta."""
     fields = [
-        *(
-            Field(name, name)
-            for name in ("method", "updates", "full", "cached", "reused", "seconds")
-        ),
+        *(Field(name) for name in ("method", "updates", "full", "cached", "reused", "seconds")),
         percent("spread", "spread"),
     ]
     rows = [dict(row) for row in result["rows"]]
@@ -169,10 +167,10 @@ def table(result: Result) -> Table:
         for row in rows:
             row |= {f"{name} {key}": value for key, value in row["over"][name].items()}
         fields += [
-            Field(f"over {name}", f"{name} speedup"),
-            Field("predicted", f"{name} predicted"),
-            percent("error", f"{name} error"),
-            Field("by eta", f"{name} predicted_eta"),
-            percent("error", f"{name} error_eta"),
+            Field(f"{name} speedup", f"over {name}"),
+            Field(f"{name} predicted", "predicted"),
+            percent(f"{name} error", "error"),
+            Field(f"{name} predicted_eta", "by eta"),
+            percent(f"{name} error_eta", "error"),
         ]
-    return table_of("Whole trajectories", rows, fields)
+    return table_of("Whole trajectories", fields, rows)

@@ -13,7 +13,8 @@ from archer.judge.judge import Judge
 from archer.judge.program_run import Bench
 from archer.judge.tiers import open_bench
 from archer.machine.description import describe
-from archer.pages.tables import Field, Table, table_of
+from archer.pages.fields import Field, table_of
+from archer.pages.tables import Table
 
 TITLES: Final = {
     "first": "first answer",
@@ -148,4 +149,4 @@ def table(result: Result) -> Table:
     rows = [{"title": title, **result[name]} for name, title in TITLES.items()]
     heads = {"title": "ms", "best": "best", "median": "median", "ninth_decile": "90 %"}
     rate = f"All cores together judge {result['per_second']:.1f} programs a second."
-    return table_of("Judging", rows, [Field(head, key) for key, head in heads.items()], (rate,))
+    return table_of("Judging", [Field(key, head) for key, head in heads.items()], rows, (rate,))

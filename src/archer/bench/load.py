@@ -19,7 +19,8 @@ from archer.bench.facts import Result
 from archer.errors import ArcherError, BadRequest
 from archer.loading.source import Source
 from archer.machine.description import describe_torch
-from archer.pages.tables import Field, Table, table_of
+from archer.pages.fields import Field, table_of
+from archer.pages.tables import Table
 
 CHILD = "import sys; from archer.bench.load import child; child(*sys.argv[1:])"
 PROMPT = 32
@@ -129,9 +130,9 @@ def table(result: Result) -> Table:
     }
     row = {head: result[name] / (1 << 20) for head, name in sizes.items()}
     fields = (
-        Field("seconds", "seconds", 1),
-        *(Field(head, head, 0) for head in sizes),
-        Field("peak / weights", "peak_over_weights", 3),
-        Field("without before", "peak_over_weights_net", 3),
+        Field("seconds", digits=1),
+        *(Field(head, digits=0) for head in sizes),
+        Field("peak_over_weights", "peak / weights", 3),
+        Field("peak_over_weights_net", "without before", 3),
     )
-    return table_of("Loading", [{**result, **row}], fields)
+    return table_of("Loading", fields, [{**result, **row}])

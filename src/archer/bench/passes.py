@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from archer.bench.facts import Result
+from archer.bench.traffic import plain_ids
 from archer.costs.pass_times import Fitted, Timed
 from archer.costs.recording import timed_of
 from archer.costs.workload import PassShare
@@ -24,7 +25,8 @@ from archer.engine.engine import Engine
 from archer.engine.handle import Listener
 from archer.methods.build import build
 from archer.model import Model
-from archer.pages.tables import Field, Table, table_of
+from archer.pages.fields import Field, table_of
+from archer.pages.tables import Table
 from archer.request import Request
 from archer.results.step import Step
 
@@ -48,8 +50,7 @@ class Mixes:
 
     def draw(self, model: Model) -> Iterator[list[Request]]:
         draw = random.Random(self.seed)
-        barred = {model.folder.mask} | model.end_ids
-        plain = sorted(set(range(model.folder.shape.vocabulary)) - barred)
+        plain = plain_ids(model)
         for number in range(self.mixes):
             requests = []
             for _ in range(self.rows[number % len(self.rows)]):
@@ -67,9 +68,7 @@ class _Shares(Listener):
     seen: list[PassShare] = field(default_factory=list)
 
     def stepped(self, step: Step[Any]) -> None:
-        (call,) = step.calls
-        keys = step.canvas.columns if call.fed else 0
-        self.seen.append(PassShare(call.fed, keys, step.work.scored))
+        self.seen.append(PassShare.of(step))
 
 
 def passes(model: Model, mixes: Mixes) -> list[Timed]:
@@ -136,6 +135,6 @@ def tables(result: Result) -> list[Table]:
     ]
     off = f"The median turn is off by {100 * fitted.error:.1f} %."
     return [
-        table_of("Turns of the engine", rows, [Field(name, name) for name in rows[0]]),
-        table_of("Fitted", costs, [Field(name, name, 3) for name in costs[0]], (off,)),
+        table_of("Turns of the engine", [Field(name) for name in rows[0]], rows),
+        table_of("Fitted", [Field(name, digits=3) for name in costs[0]], costs, (off,)),
     ]

@@ -20,7 +20,8 @@ from archer.bench.step import NEVER
 from archer.bench.step_variants import StepVariants
 from archer.bench.subject import Subject
 from archer.errors import BadRequest
-from archer.pages.tables import Field, Table, percent, table_of
+from archer.pages.fields import Field, percent, table_of
+from archer.pages.tables import Table
 
 OUTSIDE = "outside operations"
 OTHER = "other operations"
@@ -95,7 +96,7 @@ def table(result: Result) -> Table:
             spent = step["kinds_ms"].get(kind, 0.0)
             row |= {step["step"]: spent, f"{step['step']} share": spent / step["total_ms"]}
         rows.append(row)
-    fields = [Field("work", "work")]
+    fields = [Field("work")]
     for name in (step["step"] for step in steps):
-        fields += [Field(f"{name} ms", name, 1), percent("share", f"{name} share")]
-    return table_of("Where the time of an update goes", rows, fields)
+        fields += [Field(name, f"{name} ms", 1), percent(f"{name} share", "share")]
+    return table_of("Where the time of an update goes", fields, rows)

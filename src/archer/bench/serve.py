@@ -36,8 +36,9 @@ from archer.engine.budget import measured_budget
 from archer.engine.stream import Stream
 from archer.errors import ArcherError
 from archer.model import Model
+from archer.pages.fields import Field, table_of
 from archer.pages.figures import Labels, Series, lines
-from archer.pages.tables import Field, Table, table_of
+from archer.pages.tables import Table
 from archer.request import Request
 
 ROUTE = "/v1/completions"
@@ -374,13 +375,11 @@ def tables(result: Result) -> list[Table]:
         "CPU of a provisional event": f"{result['event_ms']:.2f} ms",
         "from hanging up to a free slot": f"{result['cancel_seconds']:.2f} s",
     }
-    fields = [Field(head, name) for name, head in heads.items()]
+    fields = [Field(name, head) for name, head in heads.items()]
     rows = [{"what": what, "measured": measured} for what, measured in costs.items()]
     return [
-        table_of("A server under load", result["rows"], fields),
-        table_of(
-            "What serving costs", rows, [Field("what", "what"), Field("measured", "measured")]
-        ),
+        table_of("A server under load", fields, result["rows"]),
+        table_of("What serving costs", [Field("what"), Field("measured")], rows),
     ]
 
 

@@ -21,7 +21,8 @@ from archer.bench.subject import Subject
 from archer.bench.transformers_pass import library_twin
 from archer.costs.counting import Counts, count_passes
 from archer.costs.shapes import shapes
-from archer.pages.tables import Field, Table, Value, percent, table_of
+from archer.pages.fields import Field, percent, table_of
+from archer.pages.tables import Table, Value
 from archer.passes.work import Work, operations
 
 PAPER = {128: 1.30, 256: 1.59, 512: 2.07, 1024: 3.15, 2048: 4.62}
@@ -191,35 +192,35 @@ def tables(result: Result) -> list[Table]:
 def table(result: Result) -> Table:
     """The layers that were run."""
     fields = (
-        Field("prompt", "prompt"),
-        *(Field(f"{name} ms", f"{name}_ms", 1) for name in STEPS),
-        Field("speedup", "speedup"),
-        Field("limit", "limit"),
-        Field("fraction", lambda row: fraction(row["fraction"], row["spread"])),
-        Field("limit, naive", "limit_naive"),
-        Field("naive / cached", "naive_gain", 3),
-        Field("layers alone", "naive_gain_layers", 3),
+        Field("prompt"),
+        *(Field(f"{name}_ms", f"{name} ms", 1) for name in STEPS),
+        Field("speedup"),
+        Field("limit"),
+        Field("fraction", of=lambda row: fraction(row["fraction"], row["spread"])),
+        Field("limit_naive", "limit, naive"),
+        Field("naive_gain", "naive / cached", 3),
+        Field("naive_gain_layers", "layers alone", 3),
         percent("head", "head"),
         percent("control", "control"),
-        Field("spread (%)", lambda row: 100 * max(row["spread"].values()), 1),
+        Field("spread (%)", digits=1, of=lambda row: 100 * max(row["spread"].values())),
     )
     rows = result["rows"]
-    return table_of("Steps", rows, fields, noise(row["fraction"] for row in rows))
+    return table_of("Steps", fields, rows, noise(row["fraction"] for row in rows))
 
 
 def whole_table(result: Result) -> Table:
     """The same extrapolated to full depth, beside the paper."""
     rows = [{"prompt": row["prompt"], **row["whole"]} for row in result["rows"] if row["whole"]]
     fields = (
-        Field("prompt", "prompt"),
-        Field("full ms", "full_ms", 0),
-        Field("cached ms", "cached_ms", 0),
-        Field("speedup", lambda row: Value(row["speedup"], paper=row["paper"])),
-        Field("limit", "limit"),
-        Field("fraction", "fraction"),
+        Field("prompt"),
+        Field("full_ms", "full ms", 0),
+        Field("cached_ms", "cached ms", 0),
+        Field("speedup", of=lambda row: Value(row["speedup"], paper=row["paper"])),
+        Field("limit"),
+        Field("fraction"),
     )
     title = f"Extrapolated to {rows[0]['layers']} layers" if rows else ""
-    return table_of(title, rows, fields, noise(row["fraction"] for row in rows))
+    return table_of(title, fields, rows, noise(row["fraction"] for row in rows))
 
 
 def library_table(result: Result) -> Table:
@@ -230,16 +231,16 @@ def library_table(result: Result) -> Table:
         if row["library"]
     ]
     fields = (
-        Field("prompt", "prompt"),
-        Field("ours ms", "ours_ms", 1),
-        Field("all rows ms", "all_ms", 1),
-        Field("gain", "gain_all"),
-        Field("counted", "counted_all"),
-        Field("response rows ms", "response_ms", 1),
-        Field("gain", "gain_response"),
-        Field("counted", "counted_response"),
+        Field("prompt"),
+        Field("ours_ms", "ours ms", 1),
+        Field("all_ms", "all rows ms", 1),
+        Field("gain_all", "gain"),
+        Field("counted_all", "counted"),
+        Field("response_ms", "response rows ms", 1),
+        Field("gain_response", "gain"),
+        Field("counted_response", "counted"),
     )
-    return table_of("A full pass of the transformers library, without the update", rows, fields)
+    return table_of("A full pass of the transformers library, without the update", fields, rows)
 
 
 def counted_gains(result: Result, prompt: int) -> dict[str, float | None]:

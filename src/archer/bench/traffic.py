@@ -20,7 +20,8 @@ from archer.engine.handle import Handle
 from archer.engine.stream import Stream
 from archer.methods.build import build
 from archer.model import Model
-from archer.pages.tables import Field, Table, table_of
+from archer.pages.fields import Field, table_of
+from archer.pages.tables import Table
 from archer.request import Request
 
 TOGETHER = 8
@@ -60,9 +61,7 @@ class Load:
 
     def draw(self, model: Model) -> list[Request]:
         draw = random.Random(self.seed)
-        plain = sorted(
-            set(range(model.folder.shape.vocabulary)) - {model.folder.mask} - model.end_ids
-        )
+        plain = plain_ids(model)
         made = []
         for _ in range(self.requests):
             prompt = tuple(draw.choices(plain, k=draw.randint(*self.prompts)))
@@ -78,6 +77,11 @@ class Load:
             at += draw.expovariate(rate) if rate < float("inf") else 0.0
             made.append(Arrival(request, at))
         return made
+
+
+def plain_ids(model: Model) -> list[int]:
+    """Ids that neither mask nor end anything."""
+    return sorted(set(range(model.folder.shape.vocabulary)) - {model.folder.mask} - model.end_ids)
 
 
 class WorkClock:
@@ -242,9 +246,9 @@ def tables(result: Result) -> list[Table]:
         "throughput": "served /s",
         "cpu": "CPU s each",
     }
-    fields = [Field("way", "way"), Field("load", lambda row: str(row["load"]))]
-    fields += [Field(head, name) for name, head in heads.items()]
-    return [table_of("Requests that arrive one by one", result["rows"], fields), aims(result)]
+    fields = [Field("way"), Field("load", of=lambda row: str(row["load"]))]
+    fields += [Field(name, head) for name, head in heads.items()]
+    return [table_of("Requests that arrive one by one", fields, result["rows"]), aims(result)]
 
 
 @dataclass(frozen=True)
@@ -293,4 +297,4 @@ def aims(result: Result) -> Table:
     ]
     heads = {"aim": "engine over one at a time", "load": "load", "bound": "aim"}
     heads |= {"measured": "measured", "so": "so"}
-    return table_of("Aims", rows, [Field(head, key) for key, head in heads.items()])
+    return table_of("Aims", [Field(key, head) for key, head in heads.items()], rows)

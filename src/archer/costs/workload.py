@@ -29,6 +29,12 @@ class PassShare(NamedTuple):
     scored: int
     """Columns that reach the vocabulary head."""
 
+    @classmethod
+    def of(cls, step: Step[Any]) -> PassShare:
+        """Of a request of one row."""
+        (call,) = step.calls
+        return cls(call.fed, step.canvas.columns if call.fed else 0, step.work.scored)
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -62,9 +68,7 @@ def recorded(prompt: int, length: int, steps: Iterable[Step[Any]]) -> Workload:
     """The trajectory of a request of one row, from its steps; runs them."""
     shares, masks = [], []
     for step in steps:
-        (call,) = step.calls
-        keys = step.canvas.columns if call.fed else 0
-        shares.append(PassShare(call.fed, keys, step.work.scored))
+        shares.append(PassShare.of(step))
         masks.append(int(step.before.masked.sum()))
     return Workload(prompt, length, tuple(shares), tuple(masks))
 

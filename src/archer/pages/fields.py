@@ -46,6 +46,11 @@ def p_value(key: str, head: str = "p", digits: int = 4) -> Field:
     return Field(key, head, digits, chance=True)
 
 
+def percent(key: str, head: str, digits: int = 1) -> Field:
+    """A column of fractions, in percent."""
+    return Field(key, f"{head} (%)", digits, of=lambda row: 100 * row[key])
+
+
 def table_of(
     title: str,
     fields: Sequence[Field],

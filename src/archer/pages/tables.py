@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,35 +179,6 @@ class Table:
                     "" if each is None else _number(each, column.digits) for each in theirs
                 )
                 yield _Shown(PAPER, texts, numeric=True, paper=True)
-
-
-@dataclass(frozen=True)
-class Field:
-    """A column of rows of plain data: its head, and the key of its values or how one is made of a row."""
-
-    name: str
-    value: str | Callable[[Any], Cell]
-    digits: int = 2
-
-    def of(self, row: Mapping[str, Any]) -> Cell:
-        cell: Cell = row[self.value] if isinstance(self.value, str) else self.value(row)
-        return cell
-
-
-def table_of(
-    title: str,
-    rows: Sequence[Mapping[str, Any]],
-    fields: Sequence[Field],
-    notes: Sequence[str] = (),
-) -> Table:
-    """A table of rows of plain data."""
-    columns = [Column(field.name, field.digits) for field in fields]
-    return Table(title, columns, [[field.of(row) for field in fields] for row in rows], notes)
-
-
-def percent(name: str, key: str, digits: int = 1) -> Field:
-    """A field of fractions, in percent."""
-    return Field(f"{name} (%)", lambda row: 100 * row[key], digits)
 
 
 def markdown_grid(

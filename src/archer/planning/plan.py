@@ -18,8 +18,9 @@ from archer.costs.roofline import BYTES, GPUS, Gpu, kv_numbers, weights_held
 from archer.costs.shapes import published
 from archer.errors import BadRequest
 from archer.network.shape import Blocks
+from archer.pages.fields import Field, percent, table_of
 from archer.pages.figures import Labels, Series, lines
-from archer.pages.tables import Field, Table, percent, table_of
+from archer.pages.tables import Table
 from archer.planning.demand import Demand, drawn, read_demand, repeated
 from archer.planning.request import MOST_REQUESTS, ExpectedTraffic, Hardware, ModelWork, Target
 from archer.planning.search import GpuPlan, PlanSetting, ServingGpu, best, search
@@ -176,14 +177,16 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     fields = (
-        Field("GPU", "gpu"),
-        Field("radius", lambda row: "-" if row["radius"] is None else f"{float(row['radius']):g}"),
-        Field("budget", "budget"),
-        Field("GPUs", "gpus"),
-        *(Field(f"{name} s", name) for name in ("alone", "p50", "p99")),
-        percent("in time", "in_time"),
-        Field("good /s", "goodput", 1),
+        Field("gpu", "GPU"),
+        Field(
+            "radius", of=lambda row: "-" if row["radius"] is None else f"{float(row['radius']):g}"
+        ),
+        Field("budget"),
+        Field("gpus", "GPUs"),
+        *(Field(name, f"{name} s") for name in ("alone", "p50", "p99")),
+        percent("in_time", "in time"),
+        Field("goodput", "good /s", 1),
         percent("busy", "busy", 0),
-        Field("columns", "columns", 0),
+        Field("columns", digits=0),
     )
-    return table_of(title, rows, fields)
+    return table_of(title, fields, rows)
