@@ -46,4 +46,4 @@ def test_they_become_a_table_of_both_steps() -> None:
     assert set(by_kind) == set(rows[0]["kinds_ms"])
     assert by_kind["copies"][2:] == [Value(0.0), 0.0]
     spent, total = rows[0]["kinds_ms"]["attention"], rows[0]["total_ms"]
-    assert by_kind["attention"][:2] == [Value(spent), 100 * spent / total]
+    assert by_kind["attention"][:2] == [Value(spent), 100 * (spent / total)]

@@ -21,7 +21,7 @@ WARM_UP = 1
 def interleaved(
     subjects: Mapping[Name, Callable[[], Sample]], repeats: int, seconds: float = 0.0
 ) -> dict[Name, list[Sample]]:
-    """What each subject returned, `repeats` times; more often until so many seconds have passed."""
+    """What each subject returned, `repeats` times; more often until `seconds` have passed."""
     samples: dict[Name, list[Sample]] = {name: [] for name in subjects}
     started = perf_counter()
     for turn in count():

@@ -197,7 +197,7 @@ def _server(source: str, options: Sequence[str]) -> Iterator[tuple[_Server, floa
 
 
 def _read(stream: IO[str], said: queue.SimpleQueue[str | None]) -> None:
-    """All lines to their end, and None behind them; whoever writes them never waits for a reader."""
+    """All lines to their end, and None behind them; the server never waits for a reader."""
     for line in stream:
         said.put(line)
     said.put(None)

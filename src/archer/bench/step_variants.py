@@ -43,7 +43,7 @@ class StepSample:
         return 1.0 - self.parts.total / self.seconds
 
     def at_depth(self, layers: int, dense: int = 0) -> float:
-        """Seconds of the same step in a network of so many layers.
+        """Seconds of the same step in a network of `layers` layers.
 
         The last one is a case of its own, and so are the first `dense` ones where the others have experts.
         """

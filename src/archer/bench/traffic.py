@@ -112,7 +112,7 @@ def one_at_a_time(model: Model, arrivals: Sequence[Arrival]) -> Ended:
 
 
 def fixed_batches(model: Model, arrivals: Sequence[Arrival]) -> Ended:
-    """Whoever has waited longest, with up to seven others of the same method and length that are there."""
+    """The request that has waited longest, with up to seven others of its method and length."""
     clock = WorkClock()
     ended = [0.0] * len(arrivals)
     waiting = list(range(len(arrivals)))

@@ -16,7 +16,7 @@ from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Writer, recorded, updates
 from archer.terminal.glyphs import Look
-from archer.terminal.live import Screen, View
+from archer.terminal.live import LiveView, Screen
 
 Listener = Callable[[Step[Any]], None]
 
@@ -49,7 +49,7 @@ def run(
     return done
 
 
-def _drawer(view: View, screen: Screen, pause: float) -> Listener:
+def _drawer(view: LiveView, screen: Screen, pause: float) -> Listener:
     def draw(step: Step[Any]) -> None:
         for event in updates(step.record):
             view.follow(event)
@@ -61,10 +61,10 @@ def _drawer(view: View, screen: Screen, pause: float) -> Listener:
     return draw
 
 
-def view_of(model: Model, request: Request) -> View:
+def view_of(model: Model, request: Request) -> LiveView:
     """The view of a request, before its first update."""
     method = request.method
-    return View(
+    return LiveView(
         rows=len(request.prompts),
         length=method.length,
         look=_look(model),

@@ -1,8 +1,8 @@
 """Requests against GPUs on a simulated clock: who is answered when.
 
 Two kinds of event: a request comes, a turn ends.  A GPU makes its next turn as soon as the one before has
-ended and somebody is there; whoever comes during a turn waits for the next one.  With several GPUs a request
-goes to the one with the fewest requests, the first of them, and stays there.
+ended and somebody is there; a request that comes during a turn waits for the next one.  With several GPUs a
+request goes to the one with the fewest requests, the first of them, and stays there.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ AROUND_RESPONSE = 5
 """Lines that usually stand around it: status, history and blank ones."""
 
 
-class View:
+class LiveView:
     """All rows of one generation, as something that rich can draw."""
 
     def __init__(
@@ -114,8 +114,8 @@ class View:
 class Beside:
     """Two views in columns under one legend, as something that rich can draw."""
 
-    left: View
-    right: View
+    left: LiveView
+    right: LiveView
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width, height = (options.max_width - len(GAP)) // 2, console.height - 1
