@@ -39,12 +39,13 @@ from archer.runs.executors.processes import ProcessPool
 from archer.runs.executors.worker import Item, Order, OtherModel, Worker
 from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY, TRACES, Lock, Recorded
 from archer.runs.manifest import model_identity
-from archer.runs.records import COUNTS, SampleLine
+from archer.runs.records import SampleLine
 from archer.runs.verdicts import Grader
 from archer.tasks import Data
 from archer.tasks.base import Sample, user
 from archer.terminal.meters import RunProgress
 from runs.toy import Quiet, Toy, results, toy_model, toy_request, untimed
+from support.run_folders import sample
 
 
 @pytest.fixture(scope="module")
@@ -273,15 +274,6 @@ def test_where_a_worker_finds_the_model(
         Model.open(Source(str(tmp_path / "gone")))
 
 
-RECORD: dict[str, Any] = {
-    "event": "sample",
-    "completion": "",
-    "tokens": [],
-    "seconds": {"total": 0.0},
-    **dict.fromkeys(COUNTS, 0),
-}
-
-
 class Scripted:
     """Workers that exist on paper: whatever is drawn happens to them."""
 
@@ -323,7 +315,7 @@ class Scripted:
         if lost is not None:
             return lost
         item = self.held[worker].pop(0)
-        return Done(worker, item.key, RECORD | {"id": item.id})
+        return Done(worker, item.key, sample(0) | {"id": item.id})
 
     def _lost(self, worker: int, chance: float) -> Lost | None:
         if self.rng.random() < chance:
@@ -472,10 +464,10 @@ def test_progress_tells_the_rows_of_each_worker() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("archer.terminal.meters.BETWEEN_LINES", 0.0)
         for worker in (1, 2, 2):
-            shown.sampled(SampleLine(id=1, **RECORD), worker)
+            shown.sampled(SampleLine(**sample(1)), worker)
         assert "by worker: 1 2" in said[-1]
         for worker in range(1, 8):
-            shown.sampled(SampleLine(id=1, **RECORD), worker)
+            shown.sampled(SampleLine(**sample(1)), worker)
         assert "7 workers: 1 to 3 each" in said[-1]
     shown.told("Worker 2 was lost.")
     assert said[-1] == "toy: Worker 2 was lost."

@@ -10,7 +10,7 @@ from archer.judge import Verdict
 from archer.model import load
 from archer.runs.comparison import Run
 from archer.runs.folder import Recorded
-from archer.runs.records import GradeLine, RecordedOutcome, SampleLine, Spent, SuiteVerdict
+from archer.runs.records import GradeLine, SampleLine, Spent, SuiteVerdict
 from archer.runs.summary import costs
 from archer.runs.workspace import Arm, Scale, Workspace
 from archer.tasks import Data, Reference, Sample
@@ -18,6 +18,7 @@ from archer.tasks.base import AnswerTask, Variant, user
 from archer.tasks.sources import DataFile
 from runs.toy import Quiet
 from support.folders import make_llada
+from support.run_folders import SECONDS, VERDICT, sample
 
 FAMILIES = ("numbers", "string", "choice")
 PROBLEMS = 3
@@ -90,36 +91,26 @@ def made_arm(records: Mapping[str, Mapping[str, Any]]) -> Arm:
         passed = given.get("passed", False)
         suites = passed if isinstance(passed, Mapping) else {"base": passed}
         updates, full = given.get("updates", 4), given.get("full", 1)
+        spent = SECONDS | {"total": given.get("seconds", 1.0)}
         samples[key] = SampleLine(
-            event="sample",
-            id=key,
-            prompt_sha256="",
-            completion="",
-            finish_reason="length",
-            tokens=given.get("tokens", [1, 2]),
-            prompt_tokens=3,
-            updates=updates,
-            full_passes=full,
-            cached_passes=updates - full,
-            reused_passes=0,
-            revised_positions=0,
-            seconds=Spent(full=0.0, cached=0.0, control=0.0, total=given.get("seconds", 1.0)),
-            refresh_fraction=full / updates,
-            tokens_per_forward=1.0,
-            operations=1,
+            **sample(0)
+            | {
+                "id": key,
+                "tokens": given.get("tokens", [1, 2]),
+                "prompt_tokens": 3,
+                "updates": updates,
+                "full_passes": full,
+                "cached_passes": updates - full,
+                "reused_passes": 0,
+                "revised_positions": 0,
+                "seconds": Spent(**spent),
+            }
         )
-        verdicts = {suite: _verdict("pass" if yes else "fail") for suite, yes in suites.items()}
+        verdicts = {
+            suite: SuiteVerdict.model_validate(VERDICT | {"verdict": "pass" if yes else "fail"})
+            for suite, yes in suites.items()
+        }
         grades[key] = GradeLine(event="grade", id=key, tier=None, suites=verdicts)
     run = Run(Path(), {"method": {"name": "made", "settings": {}}}, {}, Recorded(samples, grades))
     times = {key: sample.seconds.total for key, sample in samples.items()}
     return Arm(run, costs(list(samples.values())), times)
-
-
-def _verdict(outcome: RecordedOutcome) -> SuiteVerdict:
-    return SuiteVerdict(
-        verdict=outcome,
-        reason="",
-        seconds=0.0,
-        verdict_as_published=outcome,
-        reason_as_published="",
-    )
