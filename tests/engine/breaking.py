@@ -9,15 +9,15 @@ import pytest
 
 from archer.engine import batch as batching
 from archer.passes import forward
-from archer.passes.forward import Answer, Part, run
+from archer.passes.forward import Answer, Question, run
 
-Fails = Callable[[Sequence[Part]], bool]
+Fails = Callable[[Sequence[Question]], bool]
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, fails: Fails, error: BaseException) -> None:
     """Passes for which `fails(parts)` holds raise before they begin."""
 
-    def faulty(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
+    def faulty(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
         if fails(parts):
             raise error.with_traceback(None)
         return run(network, parts, *rest)

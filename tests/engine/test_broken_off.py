@@ -15,7 +15,7 @@ from archer.engine.handle import Observer, PassRecord
 from archer.engine.job import MOST_UNREAD, Job
 from archer.errors import Cancelled, OutOfMemory, PassFailed
 from archer.model import Model
-from archer.passes.forward import Answer, Part, run
+from archer.passes.forward import Answer, Question, run
 from archer.passes.memory import Store
 from archer.results.step import Step
 from engine.breaking import failing
@@ -69,7 +69,7 @@ def test_a_pass_that_failed_holds_nothing_while_it_is_made_again(
     computed: list[weakref.ref[torch.Tensor]] = []
     left: list[bool] = []
 
-    def short(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
+    def short(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
         left.extend(each() is not None for each in computed)
         if len(parts) > 1 and len(computed) < 2:
             hidden = torch.zeros(8)
@@ -128,7 +128,7 @@ def test_nobody_goes_on_from_a_pass_that_was_interrupted(
     """Somebody pressed Ctrl-C in a notebook: the engine is still there; what it had not touched runs on."""
     calls = [0]
 
-    def third(parts: Sequence[Part]) -> bool:
+    def third(parts: Sequence[Question]) -> bool:
         calls[0] += 1
         return calls[0] == 3
 

@@ -31,7 +31,7 @@ from archer.errors import (
 )
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model, load
-from archer.passes.forward import Part
+from archer.passes.forward import Question
 from archer.passes.memory import Store
 from archer.results.completion import Completion
 from archer.results.step import Step
@@ -592,7 +592,7 @@ def test_without_memory_the_youngest_is_swapped_out_and_comes_back(
     wanted = [alone(model, prompt, method, length=12) for prompt in prompts]
     calls = [0]
 
-    def third(parts: Sequence[Part]) -> bool:
+    def third(parts: Sequence[Question]) -> bool:
         calls[0] += 1
         return calls[0] == 3
 

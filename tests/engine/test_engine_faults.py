@@ -18,7 +18,7 @@ from archer.engine.turns import RECOVERY
 from archer.errors import BadRequest, OutOfMemory, PassFailed
 from archer.methods.build import build
 from archer.model import Model
-from archer.passes.forward import Answer, Part, run
+from archer.passes.forward import Answer, Question, run
 from engine.breaking import failing, failing_halfway
 from engine.mixes import Drawn, backbone, record
 from engine.mixes import alone as walked_alone
@@ -29,7 +29,7 @@ GUILTY = 250
 """A token that only the request which is to fail has."""
 
 
-def guilty(parts: Sequence[Part]) -> bool:
+def guilty(parts: Sequence[Question]) -> bool:
     return any((part.canvas.tokens == GUILTY).any() for part in parts)
 
 
@@ -53,7 +53,7 @@ def test_a_request_that_was_swapped_out_is_filled_again_however_often_that_fails
         batch.add(tag, request.walk(net))
     rebuilt = []
 
-    def first_fails(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
+    def first_fails(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
         if not any(part.canvas.reads.any() for part in parts):
             rebuilt.append(len(parts))
             if len(rebuilt) == 1:
@@ -76,7 +76,7 @@ def test_a_request_that_was_swapped_out_is_filled_again_however_often_that_fails
 def test_a_shortage_of_memory_passes(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     short = [False]
 
-    def once(parts: Sequence[Part]) -> bool:
+    def once(parts: Sequence[Question]) -> bool:
         now, short[0] = short[0], False
         return now
 
@@ -157,7 +157,7 @@ def test_a_pass_that_reads_nothing_it_writes_is_made_again_when_there_is_room(
     wanted = [alone(model, p, m, length=12) for p, m in zip(prompts, methods, strict=True)]
     failed = [0]
 
-    def once(parts: Sequence[Part]) -> bool:
+    def once(parts: Sequence[Question]) -> bool:
         failed[0] += guilty(parts)
         return failed[0] == 1 and guilty(parts)
 
@@ -183,7 +183,7 @@ def test_memory_may_run_out_in_the_turn_in_which_a_request_ends(
     fell_short: list[int] = []
     turns = [0]
 
-    def fails(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
+    def fails(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
         if len(parts) > 1:
             raise RuntimeError("both")
         if guilty(parts) and turns[0] not in fell_short:
@@ -269,7 +269,7 @@ def test_a_budget_is_measured_with_the_threads_of_the_model(
 def rows_of_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
 
-    def watched(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
+    def watched(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
         seen.append(sum(part.canvas.rows for part in parts))
         return run(network, parts, *rest)
 

@@ -17,7 +17,7 @@ from archer.engine.job import Options
 from archer.engine.walk import steps_of
 from archer.errors import ArcherError, BadRequest, Cancelled, OutOfMemory
 from archer.model import Model, load
-from archer.passes.forward import Part
+from archer.passes.forward import Question
 from archer.results.step import Step
 from engine.breaking import failing, failing_halfway
 from engine.mixes import Drawn, Record, draw_request, record
@@ -100,7 +100,7 @@ def mixed(model: Model, seeds: range, monkeypatch: pytest.MonkeyPatch) -> Counte
         expected = [alone(model, request) for request in requests]
         with monkeypatch.context() as patch:
 
-            def short(parts: Sequence[Part], draw: random.Random = draw) -> bool:
+            def short(parts: Sequence[Question], draw: random.Random = draw) -> bool:
                 return draw.random() < SHORTAGE
 
             failing(patch, short, torch.OutOfMemoryError("drawn"))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archer.engine.batch import Batch
 from archer.methods.build import build
-from archer.passes.forward import Answer, Part, run
+from archer.passes.forward import Answer, Question, run
 from archer.passes.reduction import packed
 from engine.mixes import (
     REBUILT,
@@ -65,7 +65,7 @@ def rebuilds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The columns of every pass that filled again what a request had given back."""
     made: list[int] = []
 
-    def watched(network: Any, parts: Sequence[Part], *rest: Any) -> list[Answer]:
+    def watched(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
         made.extend(part.columns for part in parts if not part.canvas.reads.any())
         return run(network, parts, *rest)
 

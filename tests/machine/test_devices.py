@@ -24,7 +24,7 @@ from archer.methods.catalogue import METHODS
 from archer.network.network import Transformer
 from archer.network.pieces import compiled
 from archer.passes.canvas import Prompt
-from archer.passes.forward import Inputs, Part, compute, run
+from archer.passes.forward import Inputs, Question, compute, run
 from archer.passes.memory import Memory, Store
 from archer.passes.reduction import _summits_anywhere, packed, to_host
 from archer.policies.prompt_cache import Age, Archer
@@ -264,7 +264,7 @@ def test_a_pass_can_be_recorded_and_replayed_with_other_tokens(kind: str) -> Non
         assert compute(model.network, inputs).shape == replayed.shape
 
 
-def _part(walk: Walk) -> Part:
+def _part(walk: Walk) -> Question:
     part = walk.wants
     assert part is not None
     return part

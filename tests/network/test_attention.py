@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from archer.network.attention import (
     MOST_COPIED,
-    View,
+    AttentionView,
     attend,
     attend_packed,
     attend_together,
@@ -30,7 +30,7 @@ groups = st.lists(
 
 def drawn(
     shapes: list[tuple[int, int, int]], heads: int, kv_heads: int, **options: Any
-) -> tuple[Tensor, list[View], list[slice]]:
+) -> tuple[Tensor, list[AttentionView], list[slice]]:
     """Queries, and for each group of (rows, queries each, keys) what it sees."""
     generator = torch.Generator().manual_seed(len(shapes))
     views, spans, taken = [], [], 0
@@ -38,7 +38,7 @@ def drawn(
         size = (rows, kv_heads, keys, 8)
         made = (torch.randn(size, generator=generator, dtype=torch.float64) for _ in range(2))
         kept = [each_.to(**options) for each_ in made]
-        views.append(View(kept[0], kept[1], rows * each))
+        views.append(AttentionView(kept[0], kept[1], rows * each))
         spans.append(slice(taken, taken := taken + rows * each))
     queries = torch.randn((taken, heads, 8), generator=generator, dtype=torch.float64)
     return queries.to(**options), views, spans
@@ -84,14 +84,14 @@ def test_one_packed_call_equals_a_call_for_each_group(
     assert torch.allclose(apart, packed, atol=1e-12)
 
 
-def blockwise(length: int, block: int) -> list[View]:
+def blockwise(length: int, block: int) -> list[AttentionView]:
     """What the blocks of one row see in its store under block-causal attention."""
     generator = torch.Generator().manual_seed(length)
     keys, values = (
         torch.randn((1, 2, length, 8), generator=generator, dtype=torch.float64) for _ in range(2)
     )
     stops = range(block, length + 1, block)
-    return [View(keys[:, :, :stop], values[:, :, :stop], block) for stop in stops]
+    return [AttentionView(keys[:, :, :stop], values[:, :, :stop], block) for stop in stops]
 
 
 @pytest.mark.parametrize("lengths", [(32,), (4, 6), (4, 32, 8), (16, 24, 4), (2,) * 5, (64, 64)])

@@ -18,7 +18,7 @@ from archer.network.network import Shape, Transformer
 from archer.network.shape import DENSE, AttentionKind
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Flags, Prompt
-from archer.passes.forward import Part, run
+from archer.passes.forward import Question, run
 from archer.passes.memory import Memory, Store
 from archer.passes.work import Work
 from support import naive
@@ -59,7 +59,7 @@ def ask(
     rows = tuple(range(canvas.rows))
     frame = layout.Frame.of(canvas, memory.slots, rows)
     plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
-    (answer,) = run(model.network, [Part(canvas, plan, memory)])
+    (answer,) = run(model.network, [Question(canvas, plan, memory)])
     memory.note(canvas, [True] * canvas.rows, plan.full)
     return [answer.rows[row].values for row in rows], answer.work, plan
 
@@ -257,11 +257,11 @@ def test_a_causal_twin_is_told_apart(shift: bool) -> None:
     assert (ours - naive.aligned(raw, 9, shift)).abs().max() > 0.1
 
 
-def part_of(model: Backbone, canvas: Canvas, memory: Memory, asked: Flags) -> Part:
+def part_of(model: Backbone, canvas: Canvas, memory: Memory, asked: Flags) -> Question:
     """Its share of a pass with others."""
     frame = layout.Frame.of(canvas, memory.slots, tuple(range(canvas.rows)))
     plan = layout.plan(asked, canvas.reads, frame, shift=model.shift, device=torch.device("cpu"))
-    return Part(canvas, plan, memory)
+    return Question(canvas, plan, memory)
 
 
 @pytest.mark.parametrize("shift", [False, True])

@@ -32,7 +32,7 @@ from archer.shards.leader import Leader
 from archer.shards.message import Message
 from archer.shards.one_shard import compare
 from archer.shards.processes import Processes
-from archer.shards.start import Task, launched_rank
+from archer.shards.start import ShardTask, launched_rank
 from shards.pairs_of_models import FOLDERS
 from support.processes import alive, children, running
 
@@ -145,7 +145,7 @@ from archer.shards import processes, start
 processes.STUCK_AFTER = 0.5
 ends = (
     "import sys; from archer.shards import start; from torch import distributed;"
-    "task = start.Task.decoded(sys.argv[1]);"
+    "task = start.ShardTask.decoded(sys.argv[1]);"
     "store = distributed.TCPStore(start.LOOPBACK, task.port, is_master=False);"
     "store.set(start._here(task.rank), ''); sys.exit(3)"
 )
@@ -417,5 +417,5 @@ def test_the_rank_is_the_one_torchrun_gives() -> None:
 
 def test_a_task_arrives_as_it_was() -> None:
     source = Source("folder", device="cpu", dtype="float64", quantize="int8", shards=2)
-    task = Task(source, rank=1, port=4711)
-    assert Task.decoded(task.encoded()) == task
+    task = ShardTask(source, rank=1, port=4711)
+    assert ShardTask.decoded(task.encoded()) == task

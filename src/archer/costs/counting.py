@@ -15,7 +15,7 @@ from archer.engine.footprint import empty_store
 from archer.network.network import Shape, Transformer
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Flags, Prompt
-from archer.passes.forward import Part, run
+from archer.passes.forward import Question, run
 from archer.passes.memory import Memory
 from archer.passes.work import Work, operations
 
@@ -87,7 +87,7 @@ def _counted(network: Transformer, canvas: Canvas, asked: Flags) -> Work:
     frame = layout.Frame.of(canvas, (0,), running=(0,))
     plan = layout.plan(asked, reads, frame, shift=network.shape.shift, device=network.device)
     memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
-    (answer,) = run(network, [Part(canvas, plan, memory)])
+    (answer,) = run(network, [Question(canvas, plan, memory)])
     return answer.work
 
 

@@ -16,7 +16,7 @@ from archer.engine.schedule import Tag
 from archer.engine.walk import Walk
 from archer.errors import ShardLost
 from archer.network.network import Transformer
-from archer.passes.forward import Answer, Part, run
+from archer.passes.forward import Answer, Question, run
 from archer.passes.timing import Interval
 from archer.passes.work import Work
 from archer.results.step import Step
@@ -149,13 +149,13 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "allocate memory" in str(error)
 
 
-def _wanted(walk: Walk) -> Part:
+def _wanted(walk: Walk) -> Question:
     part = walk.wants
     assert part is not None
     return part
 
 
-def _can_repeat(part: Part) -> bool:
+def _can_repeat(part: Question) -> bool:
     """Whether a pass that raised halfway may be made again: it reads nothing that it has written over."""
     sizes = zip(part.layout.full, part.layout.fed, strict=True)
     return part.rule is None or all(full or not fed for full, fed in sizes)
@@ -177,7 +177,7 @@ def _asks(walk: Walk, at: int) -> Hashable:
     )
 
 
-def _copied(answer: Answer, leader: Part, follower: Part) -> Answer:
+def _copied(answer: Answer, leader: Question, follower: Question) -> Answer:
     """The leader's answer for a walk that asked the same, with the leader's keys and values."""
     with torch.inference_mode():
         follower.memory.store.take(leader.memory.store)

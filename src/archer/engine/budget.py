@@ -12,7 +12,7 @@ from archer.engine.footprint import empty_store
 from archer.network.network import Transformer
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Prompt
-from archer.passes.forward import Part, run
+from archer.passes.forward import Question, run
 from archer.passes.memory import Memory
 
 DEFAULT_BUDGET = 1024
@@ -39,7 +39,7 @@ def _seconds(network: Transformer, columns: int) -> float:
     canvas = Canvas.plain(prompt, nothing, np.array([[0, 1]]), np.ones((1, 1), dtype=np.bool_))
     frame = layout.Frame.of(canvas, (0,), running=(0,))
     plan = layout.plan(canvas.everything(), canvas.reads, frame, shift=False, device=network.device)
-    part = Part(
+    part = Question(
         canvas, plan, Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
     )
     taken = []

@@ -26,7 +26,7 @@ from archer.methods.build import Method
 from archer.network.network import Transformer
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Flags, Ints, Reals
-from archer.passes.forward import Answer, Part, run
+from archer.passes.forward import Answer, Question, run
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
 from archer.passes.timing import Clock
@@ -95,7 +95,7 @@ class Pending:
 class _Plan:
     """Which rows of the canvas run, which repeat another row's first pass, which repeat their own answer."""
 
-    part: Part | None
+    part: Question | None
     layout: layout.Layout
     twins: Mapping[int, int]
     reused: frozenset[int]
@@ -154,7 +154,7 @@ class Walk:
         return self._pending
 
     @property
-    def wants(self) -> Part | None:
+    def wants(self) -> Question | None:
         """Its share of the next pass; None where it needs none, because its answers are at hand."""
         if self._plan is None:
             started = perf_counter()
@@ -199,7 +199,7 @@ class Walk:
         self.memory = self.memory.without_store()
         self._plan, self._swapped_out = None, True
 
-    def swap_in(self, run: Callable[[Part], object]) -> None:
+    def swap_in(self, run: Callable[[Question], object]) -> None:
         """Have keys and values again, filled by `run` where the next pass will not; if it raises, none.
 
         What a policy that `rebuilds` keeps is a function of tokens that the memory still has.
@@ -212,7 +212,7 @@ class Walk:
             run(lost)
         self.memory, self._plan, self._swapped_out = memory, None, False
 
-    def _lost(self, memory: Memory) -> Part | None:
+    def _lost(self, memory: Memory) -> Question | None:
         """The pass that fills an empty store as it was; None where the next one computes everything."""
         pending = self._pending
         stale = np.flatnonzero(memory.anchored & ~np.array(pending.whole()))
@@ -225,7 +225,7 @@ class Walk:
         )
         frame = layout.Frame.of(canvas, memory.slots, tuple(stale.tolist()))
         plan = self._plans.plan(canvas.everything(), canvas.reads, frame)
-        return Part(canvas, plan, memory)
+        return Question(canvas, plan, memory)
 
     def advance(self, answer: Answer | None) -> Step[Any]:
         """One update from the answer to what it wanted, or from none where it wanted none."""
@@ -314,7 +314,7 @@ class Walk:
         frame = layout.Frame.of(canvas, memory.slots, running, full)
         plan = self._plans.plan(pending.asked, canvas.reads, frame)
         rule = None if inside is None else inside.rule
-        part = Part(canvas, plan, memory, rule) if running else None
+        part = Question(canvas, plan, memory, rule) if running else None
         return _Plan(part, plan, twins, reused)
 
     def _can_reuse(self, row: int) -> bool:

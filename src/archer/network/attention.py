@@ -39,7 +39,7 @@ def seen(kind: AttentionKind, queries: Tensor, keys: Tensor, prompt: int) -> Ten
 
 
 @dataclass(frozen=True)
-class View:
+class AttentionView:
     """What one group of rows sees."""
 
     keys: Tensor
@@ -52,7 +52,7 @@ class View:
     """Bool[R, Q, S]: None means everything."""
 
 
-def attend(queries: Tensor, views: Sequence[View], spans: Sequence[slice]) -> Tensor:
+def attend(queries: Tensor, views: Sequence[AttentionView], spans: Sequence[slice]) -> Tensor:
     """[N, H, D] rotated queries, of which those of each span see one view -> [N, H, D].
 
     The spans follow each other without a gap.  Where device and torch have variable-length attention one call
@@ -70,7 +70,10 @@ def attend(queries: Tensor, views: Sequence[View], spans: Sequence[slice]) -> Te
 
 
 def attend_together(
-    queries: Tensor, views: Sequence[View], spans: Sequence[slice], kernel: Callable[..., Any]
+    queries: Tensor,
+    views: Sequence[AttentionView],
+    spans: Sequence[slice],
+    kernel: Callable[..., Any],
 ) -> Tensor:
     """The same with one call of a variable-length kernel for all views but those that overlap too much.
 
@@ -94,7 +97,7 @@ def attend_together(
     return torch.cat([parts[at] for at in range(len(views))])
 
 
-def packable(views: Sequence[View]) -> set[int]:
+def packable(views: Sequence[AttentionView]) -> set[int]:
     """The views of rows whose views have at most `MOST_COPIED` times the row's own columns."""
     of_row: dict[int, list[int]] = defaultdict(list)
     for at, view in enumerate(views):
@@ -120,7 +123,9 @@ def packed_kernel(device: str, dtype: torch.dtype) -> Callable[..., Any] | None:
     return found
 
 
-def attend_packed(queries: Tensor, views: Sequence[View], kernel: Callable[..., Any]) -> Tensor:
+def attend_packed(
+    queries: Tensor, views: Sequence[AttentionView], kernel: Callable[..., Any]
+) -> Tensor:
     """The same in one call of a variable-length kernel; keys and values are packed like the queries."""
     keys = torch.cat([view.keys.transpose(1, 2).flatten(0, 1) for view in views])
     values = torch.cat([view.values.transpose(1, 2).flatten(0, 1) for view in views])
@@ -145,7 +150,7 @@ def _bounds(lengths: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.tensor([0, *accumulate(lengths)], dtype=torch.int32).to(device)
 
 
-def attend_group(queries: Tensor, view: View) -> Tensor:
+def attend_group(queries: Tensor, view: AttentionView) -> Tensor:
     """[n, H, D] -> [n, H, D].  Query heads that share a key head are folded into its query axis."""
     rows, heads = view.keys.shape[:2]
     each, group = queries.shape[0] // rows, queries.shape[1] // heads

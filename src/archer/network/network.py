@@ -28,7 +28,7 @@ from archer.network.shape import Shape as Shape
 
 if TYPE_CHECKING:
     from archer.network.group import Group
-    from archer.network.shard_protocols import AllShards, OneShard
+    from archer.network.shard_protocols import AllShards, ShardInPass
 
 
 class Projected(NamedTuple):
@@ -208,7 +208,7 @@ class Transformer(nn.Module):
         )
         self.norm = weight(shape.width)
         self.head = weight(shape.vocabulary, shape.width)
-        self.one_shard: OneShard | None = None
+        self.one_shard: ShardInPass | None = None
         self.all_shards: AllShards | None = None
         self.compiled = False
         """Whether its passes go through torch.compile; see `pieces`."""

@@ -14,12 +14,12 @@ from torch import Tensor
 from archer.errors import ShardLost
 
 if TYPE_CHECKING:
-    from archer.passes.forward import Part
+    from archer.passes.forward import Question
     from archer.passes.logits import SplitLogits
     from archer.passes.memory import Store
 
 
-class OneShard(Protocol):
+class ShardInPass(Protocol):
     """Any shard, while a pass is made."""
 
     def embed(self, tokens: Tensor, embedding: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class AllShards(Protocol):
         ...
 
     def make_pass(
-        self, parts: Sequence[Part], compute: Callable[[], Tensor]
+        self, parts: Sequence[Question], compute: Callable[[], Tensor]
     ) -> Callable[[slice], SplitLogits]:
         """Make a pass with the others: this shard's share by `compute`, and the logits of any of its rows."""
         ...

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.network.attention import View, attend
+from archer.network.attention import AttentionView, attend
 from archer.network.network import Angles, Transformer
 from archer.network.pieces import Pieces, pieces_of
 from archer.passes.canvas import Canvas
@@ -32,8 +32,8 @@ from archer.passes.work import Work
 
 
 @dataclass(frozen=True)
-class Part:
-    """One request's share of a pass: what it asks, which columns it computes, and where they are kept."""
+class Question:
+    """One request's part of a pass: what it asks, which columns it computes, and where they are kept."""
 
     canvas: Canvas
     layout: Layout
@@ -64,7 +64,7 @@ class Answer:
 class Share:
     """A part and where it stands among the packed rows of a pass."""
 
-    part: Part
+    part: Question
     computed: slice
     scored: slice
     visible: Tensor | None
@@ -78,7 +78,9 @@ class Share:
         for group in layout.scored if scored else layout.computed:
             yield group, slice(first + group.packed.start, first + group.packed.stop)
 
-    def views(self, layer: int, group: RowGroup, packed: slice) -> Iterator[tuple[View, slice]]:
+    def views(
+        self, layer: int, group: RowGroup, packed: slice
+    ) -> Iterator[tuple[AttentionView, slice]]:
         """What the rows of a group see in one layer, each with its packed rows in the whole pass.
 
         A backbone's way of attending takes no mask: queries that see equally far have one last key column.
@@ -92,14 +94,14 @@ class Share:
             span = slice(first, first + group.rows * each)
             yield self._view(layer, group, sight), span
 
-    def _view(self, layer: int, group: RowGroup, sight: Sight) -> View:
+    def _view(self, layer: int, group: RowGroup, sight: Sight) -> AttentionView:
         """The keys that some queries of each row see."""
         store, seen = self.part.memory.store, None
         keys = slice(0, sight.stop)
         if self.visible is not None:
             rows = slice(group.row, group.row + group.rows)
             seen = self.visible[rows][:, group.columns, keys][:, sight.queries]
-        return View(
+        return AttentionView(
             keys=store.keys[layer, group.slots, :, keys],
             values=store.values[layer, group.slots, :, keys],
             queries=group.rows * (sight.queries.stop - sight.queries.start),
@@ -166,7 +168,7 @@ def dense(index: int, network: Transformer, hidden: Tensor, at: Pass) -> Tensor:
 
 
 @torch.inference_mode()
-def run(network: Transformer, parts: Sequence[Part]) -> list[Answer]:
+def run(network: Transformer, parts: Sequence[Question]) -> list[Answer]:
     """Compute the columns of every part; returns each part's logits and what it took.
 
     One packed pass, with one reduction over the vocabulary for all of them; a part under a layer rule comes
@@ -194,7 +196,7 @@ def run(network: Transformer, parts: Sequence[Part]) -> list[Answer]:
 
 
 def _computed(
-    network: Transformer, parts: Sequence[Part]
+    network: Transformer, parts: Sequence[Question]
 ) -> tuple[tuple[Share, ...], Callable[[slice], Tensor | SplitLogits]]:
     """Make a pass, alone or with the other shards; its shares and the logits of any rows of it."""
     if not any(part.columns for part in parts):
@@ -218,7 +220,7 @@ class Inputs:
     kept: slice | Tensor | None
 
     @classmethod
-    def of(cls, parts: Sequence[Part], device: torch.device) -> Inputs:
+    def of(cls, parts: Sequence[Question], device: torch.device) -> Inputs:
         shares = _shares(parts, device)
         tokens, positions = _tokens(parts, device)
         return cls(shares, tokens, positions, _kept(shares, device))
@@ -248,7 +250,7 @@ def compute(network: Transformer, inputs: Inputs) -> Tensor:
     return pieces.score(network, hidden)
 
 
-def _shares(parts: Sequence[Part], device: torch.device) -> tuple[Share, ...]:
+def _shares(parts: Sequence[Question], device: torch.device) -> tuple[Share, ...]:
     shares = []
     computed = scored = 0
     for part in parts:
@@ -265,7 +267,7 @@ def _shares(parts: Sequence[Part], device: torch.device) -> tuple[Share, ...]:
     return tuple(shares)
 
 
-def _tokens(parts: Sequence[Part], device: torch.device) -> tuple[Tensor, Tensor]:
+def _tokens(parts: Sequence[Question], device: torch.device) -> tuple[Tensor, Tensor]:
     """Tokens and positions, Long[N] each."""
     tokens = [
         columns_of(part.canvas.tokens, group) for part in parts for group in part.layout.computed
@@ -275,7 +277,7 @@ def _tokens(parts: Sequence[Part], device: torch.device) -> tuple[Tensor, Tensor
     return torch.from_numpy(np.concatenate(tokens)).to(device), packed
 
 
-def _positions(part: Part, device: torch.device) -> Tensor:
+def _positions(part: Question, device: torch.device) -> Tensor:
     own = part.canvas.positions
     if own is None:
         return part.layout.positions

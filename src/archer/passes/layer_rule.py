@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
-from archer.network.attention import View, attend_group, seen
+from archer.network.attention import AttentionView, attend_group, seen
 from archer.network.network import Angles, Shape, Transformer, rotate
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class OneRow:
         self.share.work.pairs += queries.shape[0] * keys.shape[2]
         return attend_group(
             rotate(queries, self.angles.take(rows)),
-            View(keys, values, len(queries), self._visible(rows, keys.device)),
+            AttentionView(keys, values, len(queries), self._visible(rows, keys.device)),
         )
 
     def _visible(self, rows: Local, device: torch.device) -> Tensor | None:

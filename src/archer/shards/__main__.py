@@ -8,7 +8,7 @@ import sys
 import threading
 
 from archer.errors import ArcherError, ShardLost, one_line
-from archer.shards.start import Task, follow_task
+from archer.shards.start import ShardTask, follow_task
 
 ENDED = 1
 LIFELINE = 0
@@ -20,7 +20,7 @@ FIRST_SPEAKS = 5.0
 class _Ending:
     """The one sentence that a shard says when it ends before its time."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ShardTask) -> None:
         self._name = f"shard {task.rank + 1} of {task.source.shards}"
         self._said = threading.Lock()
 
@@ -39,7 +39,7 @@ class _Ending:
 
 
 def main() -> None:
-    task = Task.decoded(sys.argv[1])
+    task = ShardTask.decoded(sys.argv[1])
     for asked_to_end in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_end, signal.SIG_IGN)  # as the first one is, which tells this one
     ending = _Ending(task)

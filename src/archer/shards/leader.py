@@ -19,7 +19,7 @@ from torch import Tensor
 
 from archer.errors import ArcherError, ShardLost
 from archer.network.group import Group
-from archer.passes.forward import Part
+from archer.passes.forward import Question
 from archer.passes.memory import Store
 from archer.passes.reduction import Peaks
 from archer.shards.message import Message
@@ -107,7 +107,7 @@ class Leader(OneShard):
         return self.group.shard.of
 
     def make_pass(
-        self, parts: Sequence[Part], compute: Callable[[], Tensor]
+        self, parts: Sequence[Question], compute: Callable[[], Tensor]
     ) -> Callable[[slice], Row]:
         number = self._next()
         with self._together(order(parts, number, self._number)) as raw:

@@ -19,7 +19,7 @@ from archer.errors import BadRequest
 from archer.methods.catalogue import RULES
 from archer.network.shape import AttentionKind, Blocks, Dense, PromptFirst
 from archer.passes.canvas import Canvas, Flags
-from archer.passes.forward import Part
+from archer.passes.forward import Question
 from archer.passes.layer_rule import RowRule
 from archer.passes.layout import Frame, Plans, RowGroup
 from archer.passes.memory import Memory, Store
@@ -30,7 +30,7 @@ OPTIONAL = ("positions", "visible")
 """Arrays of a canvas that may be missing."""
 
 
-def order(parts: Sequence[Part], logits: int, number: Callable[[Store], list[int]]) -> Message:
+def order(parts: Sequence[Question], logits: int, number: Callable[[Store], list[int]]) -> Message:
     """A pass over these parts whose logits get the number `logits`; `number` gives a store's and its size."""
     fields, arrays = [], []
     for part in parts:
@@ -55,7 +55,7 @@ def order(parts: Sequence[Part], logits: int, number: Callable[[Store], list[int
 
 def parts_of(
     message: Message, kept: Callable[[Sequence[int]], Store], plans: Plans
-) -> Iterator[Part]:
+) -> Iterator[Question]:
     """The parts of a pass on this shard; `kept` finds or makes the store of a number."""
     arrays = iter(message.arrays)
     for fields in message.fields["parts"]:
@@ -70,7 +70,7 @@ def _part(
     given: dict[str, NDArray[Any]],
     store: Store,
     plans: Plans,
-) -> Part:
+) -> Question:
     tokens, computed, scored = arrays
     canvas = Canvas(
         tokens=tokens,
@@ -84,7 +84,7 @@ def _part(
     frame = Frame.of(canvas, tuple(fields["slots"]), tuple(fields["running"]))
     layout = plans.plan(computed, scored, frame)
     memory = replace(Memory.blank(store, canvas), slots=frame.slots)
-    return Part(canvas, layout, memory, _rule(fields["rule"]))
+    return Question(canvas, layout, memory, _rule(fields["rule"]))
 
 
 def _columns(canvas: Canvas, groups: Sequence[RowGroup]) -> Flags:

@@ -43,7 +43,7 @@ POLL = 0.05
 
 
 @dataclass(frozen=True)
-class Task:
+class ShardTask:
     """All that a process must know to be a shard; the source has nothing left to choose."""
 
     source: Source
@@ -54,7 +54,7 @@ class Task:
         return json.dumps(asdict(self))
 
     @classmethod
-    def decoded(cls, text: str) -> Task:
+    def decoded(cls, text: str) -> ShardTask:
         fields = json.loads(text)
         return cls(**{**fields, "source": Source(**fields["source"])})
 
@@ -152,7 +152,7 @@ def follow(folder: Folder, source: Source, group: Group) -> None:
     group.leave()
 
 
-def follow_task(task: Task) -> None:
+def follow_task(task: ShardTask) -> None:
     """The same in a process that the first shard started."""
     store = dist.TCPStore(LOOPBACK, task.port, is_master=False)  # type: ignore[attr-defined]
     store.set(_here(task.rank), "")
@@ -167,7 +167,8 @@ def _start(folder: Folder, source: Source) -> Transformer:
     devices = [str(device_of(str(source.device), rank)) for rank in range(shards)]
     store = own_store()
     tasks = [
-        Task(replace(source, device=devices[rank]), rank, store.port) for rank in range(1, shards)
+        ShardTask(replace(source, device=devices[rank]), rank, store.port)
+        for rank in range(1, shards)
     ]
     others = Processes([[*COMMAND, task.encoded()] for task in tasks])
     try:

@@ -33,7 +33,7 @@ class Refused(Exception):
     """The template called `raise_exception`."""
 
 
-class Answers:
+class TemplateAnswers:
     """What this program says to each request; the template is compiled once."""
 
     def __init__(self, template: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ def main() -> None:
 
 def serve(requests: TextIO, replies: TextIO) -> None:
     """One reply per request, until there are no more."""
-    answers = Answers(json.loads(requests.readline()))
+    answers = TemplateAnswers(json.loads(requests.readline()))
     for line in requests:
         limit_computing()
         replies.write(json.dumps(answers.answer(line)) + "\n")
