@@ -135,8 +135,7 @@ def parts() -> dict[str, str]:
         "serves": _measured("serve", serve.tables),
         "judge": _measured("judge", judge.table),
         "decisions": _decisions(),
-        "plans": _planned(0),
-        "settings": _planned(1),
+        "plans": _planned(),
         "scores": _scores(),
         "studies": _studies(),
         "refreshes": _beyond("refresh", RULES, ("identical", "solved"), ("identical", "solved")),
@@ -293,11 +292,11 @@ def _result(name: str) -> dict[str, Any]:
     return found
 
 
-def _planned(number: int) -> str:
-    """One of the tables that `make plan` left."""
+def _planned() -> str:
+    """What `make plan` found."""
     if not (RESULTS / "plan-llada-8b.json").exists():
         return NOT_PLANNED
-    return _markdown(plan.tables(_result("plan-llada-8b.json"))[number])
+    return _markdown(plan.tables(_result("plan-llada-8b.json"))[0])
 
 
 def _scores() -> str:
