@@ -213,7 +213,7 @@ def test_the_examples_are_what_ray_and_kuberay_read() -> None:
 
 def test_what_the_manifest_mounts_is_made_by_the_documentation() -> None:
     """Secrets and claims: a pod that names one which nobody made never starts."""
-    docs = (REPOSITORY / "docs" / "cluster.md").read_text()
+    docs = (REPOSITORY / "docs" / "devices.md").read_text()
     manifest = yaml.safe_load((REPOSITORY / "examples" / "kuberay.yaml").read_text())
     (workers,) = manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     named = {each["name"]: each for each in workers["template"]["spec"]["volumes"]}

@@ -165,9 +165,9 @@ def test_guidance_asks_twice_and_refreshes_together(policy: str) -> None:
     plain = walk(net, f"saber+{policy}", PROMPTS, length=LENGTH)
     guided = walk(net, f"saber+{policy}", PROMPTS, length=LENGTH, guidance=1.5)
     assert texts(plain) != texts(guided)
-    first, kinds = guided[0], {call[0] for call in calls(guided)}
-    assert [call.fed for call in first.calls] == [2 * (len(p) + LENGTH) for p in PROMPTS]
-    assert Kind.CACHED in kinds
+    fed = [calls(guided, row)[0][1] for row in range(len(PROMPTS))]
+    assert fed == [2 * (len(p) + LENGTH) for p in PROMPTS]
+    assert Kind.CACHED in {call[0] for call in calls(guided)}
     for step in guided:
         for row, call in zip(step.rows, step.calls, strict=True):
             assert call.fed in (0, 2 * LENGTH, 2 * (len(PROMPTS[row]) + LENGTH)), "together or not"
