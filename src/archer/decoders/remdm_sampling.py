@@ -43,7 +43,7 @@ class SampledState(DecodeState):
     """[B, G]: 0 where nothing is placed."""
 
 
-class Moment(NamedTuple):
+class _Stage(NamedTuple):
     """Shares of the response placed before and after an update, and whether tokens are taken back."""
 
     before: float
@@ -119,7 +119,7 @@ class RemdmSampling(Rule[SampledState]):
 
     def _rates(self, state: SampledState) -> tuple[Reals, Reals]:
         """[B, G] or [B, 1] each: chance of a token to be re-masked and of a mask to be filled."""
-        moments = [self._moment(update, state.length) for update in state.updates]
+        moments = [self._stage(update, state.length) for update in state.updates]
         before, after, active = (
             np.array(part, dtype=np.float64)[:, None] for part in zip(*moments, strict=True)
         )
@@ -145,14 +145,14 @@ class RemdmSampling(Rule[SampledState]):
         looped = self.strategy == "loop" and self._time(update, length) <= self.t_off
         return looped or update >= self.limit(length) - 1
 
-    def _moment(self, update: int, length: int) -> Moment:
+    def _stage(self, update: int, length: int) -> _Stage:
         """What this update begins and ends with."""
         size = (1 - LAST_TIME) / (self.limit(length) - 1)
         time = self._time(update, length)
         if self.strategy != "loop":
-            return Moment(1 - time, 1 - (time - size), True)
+            return _Stage(1 - time, 1 - (time - size), True)
         active = self.t_off < time <= self.t_on
-        return Moment(self._looped(time), self._looped(time - size), active)
+        return _Stage(self._looped(time), self._looped(time - size), active)
 
     def _time(self, update: int, length: int) -> float:
         """It runs from 1 to almost 0."""

@@ -32,7 +32,7 @@ class Stream:
         repeated: Counter[tuple[int, ...]] = Counter()
         self._handles = []
         for place, prompt in enumerate(request.prompts):
-            options, reader = Options(first=repeated[prompt]), _Reader(place, self._unread)
+            options, reader = Options(first=repeated[prompt]), _StepReader(place, self._unread)
             self._handles.append(self._engine.enqueue(request.only(prompt), options, reader))
             repeated[prompt] += 1
         self._steps = self._run()
@@ -61,7 +61,7 @@ class Stream:
             going = [handle for handle in going if not handle.done]
 
 
-class _Reader(Listener):
+class _StepReader(Listener):
     """Puts the steps of one prompt where the stream finds them."""
 
     def __init__(self, place: int, unread: deque[Step[Any]]) -> None:
