@@ -111,17 +111,7 @@ def test_raw_leaves_the_template_out(text_model: str, capsys: Capture) -> None:
 
 
 def test_json_is_one_object_of_plain_numbers(ids_model: str, capsys: Capture) -> None:
-    argv = [
-        "generate",
-        "--model",
-        ids_model,
-        "--prompt-ids",
-        "5",
-        "--length",
-        "8",
-        "--radius",
-        "inf",
-    ]
+    argv = ["generate", "--model", ids_model, "--prompt-ids=5", "--length=8", "--radius=inf"]
     assert main([*argv, "--json", "--seed", "3"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
@@ -286,17 +276,7 @@ def test_a_window_beyond_training_warns(tmp_path: Path, capsys: Capture) -> None
 
 def test_the_trace_tells_the_whole_story(text_model: str, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "trace.jsonl"
-    argv = [
-        "generate",
-        "--model",
-        text_model,
-        *IDS,
-        "--prompt-ids",
-        "8",
-        "--length",
-        "12",
-        "--json",
-    ]
+    argv = ["generate", "--model", text_model, *IDS, "--prompt-ids=8", "--length=12", "--json"]
     assert main([*argv, "--trace", str(file), "--radius", "inf"]) == 0
     done = json.loads(capsys.readouterr().out)["completions"]
     start, *events = read(file)

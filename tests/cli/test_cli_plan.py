@@ -14,18 +14,7 @@ from support.folders import make_llada
 
 Capture = pytest.CaptureFixture[str]
 RESULTS = REPOSITORY / "docs" / "results"
-QUICK = (
-    "--rate",
-    "40",
-    "--length",
-    "64",
-    "--requests",
-    "20",
-    "--updates",
-    "0.1",
-    "--refreshed",
-    "0.2",
-)
+QUICK = ("--rate=40", "--length=64", "--requests=20", "--updates=0.1", "--refreshed=0.2")
 
 
 def asked(capsys: Capture, *words: str) -> dict[str, Any]:
@@ -104,7 +93,7 @@ def test_a_measured_machine_is_planned_for(capsys: Capture, tmp_path: Path) -> N
     assert {len(each["shares"]) for each in timed["timed"]} == {1, 2, 3}
     path = tmp_path / "passes.json"
     path.write_text(content)
-    found = asked(capsys, "--measured", str(path), *QUICK[2:], "--rate", "0.1")
+    found = asked(capsys, "--measured", str(path), *QUICK[1:], "--rate", "0.1")
     assert [each["gpu"] for each in found["plan"]] == ["this machine"]
     assert main(["bench", "passes", *words, "--rows", "1,2"]) == 0
     assert "per column" in capsys.readouterr().out
@@ -160,7 +149,7 @@ def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> Non
         (["--file", "/nowhere.jsonl"], "cannot be read"),
         (["--prompt", "9999"], "need 10255 positions, but the model has 4096"),
         (["--prompt", "9999999"], "none above 131072, not '9999999'"),
-        ([*QUICK[2:], "--rate", "1e300"], "and plans end at 16384"),
+        ([*QUICK[1:], "--rate", "1e300"], "and plans end at 16384"),
         (["--figure", "/nowhere/plan.svg"], "/nowhere/plan.svg cannot be written"),
         (
             ["--figure", "/"],
