@@ -7,13 +7,13 @@ JSON and nothing else: it is read as data and checked like settings that were ty
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from archer.errors import BadRequest, reason_of
+from archer.errors import BadRequest
+from archer.files import read_json
 from archer.methods.build import Choice, Method, build, in_full, over
 from archer.methods.settings import plain
 
@@ -56,13 +56,8 @@ def is_file(preset: str) -> bool:
 
 def open_preset(path: Path) -> Preset:
     """Read and check a file; refuses whatever `build` would refuse."""
-    try:
-        held = json.loads(path.read_bytes())
-    except OSError as error:
-        raise BadRequest(f"The preset {path} cannot be read ({reason_of(error)}).") from error
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(f"The preset {path} holds no JSON ({error}).") from error
-    if not isinstance(held, dict) or held.get("format") != FORMAT:
+    held = read_json(path)
+    if held.get("format") != FORMAT:
         raise BadRequest(
             f"{path} is not a preset: it does not say {FORMAT!r} as its format. `archer tune` writes one."
         )
