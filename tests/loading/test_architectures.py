@@ -24,7 +24,7 @@ PUBLISHED = {
     "llada-moe-7b": (LLADA_MOE, 3_219, 7_356_880_896),
     "llada2-mini": (LLADA2, 14_813, 16_255_643_392),
 }
-DENSE = {"qk_norm": False, "rotary": None, "experts": None}
+DENSE = {"attention": {}, "qk_norm": False, "rotary": None, "experts": None}
 
 
 def real_model(row: Architecture) -> ModelConfig:
@@ -49,6 +49,7 @@ def test_llada_8b() -> None:
         "qkv_bias": False,
         "rope_float32": True,
         "max_positions": 4096,
+        "shift": False,
         **DENSE,
     }
 
@@ -70,6 +71,7 @@ def test_dream_7b() -> None:
         "qkv_bias": True,
         "rope_float32": False,
         "max_positions": 131072,
+        "shift": True,
         **DENSE,
     }
 
