@@ -336,7 +336,7 @@ def test_a_terminal_sees_the_view_and_then_the_text(
     written = screen.getvalue()
     frames, _, rest = written.rpartition("\x1b[?25h")
     assert "· masked" in frames
-    assert "distance" in frames
+    assert "unexpected" in frames
     assert "updates: " in rest
     assert "tokens/forward" in rest
     assert "· masked" not in rest
