@@ -7,6 +7,7 @@ no motion see the last frame.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -21,6 +22,8 @@ TARGET = Path(__file__).parent / "images" / "revision.svg"
 METHOD = "archer-doubt"
 LETTER, LINE, MARGIN = 8.4, 24, 16
 """Width of a letter and height of a line of the text, and the margin, in pixels."""
+COLUMNS = 44
+"""Letters in a line: narrow enough for a phone."""
 SECONDS = (1.4, 1.8, 1.4, 2.0, 2.4, 2.2, 3.2)
 """How long each frame stays."""
 STYLE = """
@@ -115,40 +118,43 @@ def _svg(frames: Sequence[Frame], length: int) -> str:
     widths = {
         at: LETTER * max(len(frame.tokens.get(at, "")) for frame in frames) for at in range(length)
     }
-    starts, x = {}, MARGIN + 4 * LETTER
+    request = textwrap.wrap(EXAMPLE.splitlines()[0], COLUMNS)
+    first = len(request) + 2
+    places, (x, line) = {}, (MARGIN + 4 * LETTER, first)
     for at in shown:
-        starts[at] = x
+        if x + widths[at] > MARGIN + COLUMNS * LETTER:
+            x, line = MARGIN + 8 * LETTER, line + 1
+        places[at] = x, line
         x += widths[at] + 2
-    request, header = EXAMPLE.splitlines()[0], EXAMPLE.splitlines()[-1]
-    wide, high = max(x + 96, MARGIN * 2 + LETTER * len(request)), LINE * 4 + MARGIN * 2
+    wide, high = 2 * MARGIN + LETTER * (COLUMNS + 7), LINE * (line + 1) + MARGIN * 2
     total = sum(SECONDS)
     body = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high}" role="img" '
-        f'aria-label="{escape(frames[-3].caption)}; {escape(frames[-2].caption)}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
+        f'width="{wide:.0f}" role="img" aria-label="{escape(frames[-3].caption)}; {escape(frames[-2].caption)}">',
         f"<style>{STYLE}{_keyframes(total)}</style>",
-        f'<rect class="paper" x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1}" rx="6"/>',
-        _line(MARGIN, 1, request, "dim"),
-        _line(MARGIN, 2, header, "ink"),
+        f'<rect class="paper" x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1:.0f}" rx="6"/>',
+        *(_line(MARGIN, number, text, "dim") for number, text in enumerate(request, start=1)),
+        _line(MARGIN, first - 1, EXAMPLE.splitlines()[-1], "ink"),
     ]
     for number, frame in enumerate(frames):
-        cells = "".join(_cell(frame, at, starts[at], widths[at]) for at in shown)
+        cells = "".join(_cell(frame, at, *places[at], widths[at]) for at in shown)
         ends = sum(frame.tokens.get(at) == "∎" for at in range(length))
-        cells += _line(x + 4, 3, f"∎ x {ends}", "dim") if ends else ""
-        cells += _line(MARGIN, 4.4, frame.caption, "ink")
+        cells += _line(x + 4, line, f"∎ x {ends}", "dim") if ends else ""
+        cells += _line(MARGIN, line + 1.4, frame.caption, "ink")
         body.append(f'<g class="frame f{number}">{cells}</g>')
     return "\n".join((*body, "</svg>")) + "\n"
 
 
-def _cell(frame: Frame, at: int, x: float, wide: float) -> str:
+def _cell(frame: Frame, at: int, x: float, line: int, wide: float) -> str:
     back = frame.back or {}
-    top = LINE * 3 - 16
+    top = LINE * line - 16
     box = f'x="{x:.1f}" y="{top}" width="{wide:.1f}" height="21" rx="3"'
     if at in back:
-        return f'<rect class="back" {box}/>' + _line(x, 3, back[at], "onback")
+        return f'<rect class="back" {box}/>' + _line(x, line, back[at], "onback")
     if at in frame.fresh:
-        return f'<rect class="fresh" {box}/>' + _line(x, 3, frame.tokens[at], "onfresh")
+        return f'<rect class="fresh" {box}/>' + _line(x, line, frame.tokens[at], "onfresh")
     if at in frame.tokens:
-        return _line(x, 3, frame.tokens[at], "ink")
+        return _line(x, line, frame.tokens[at], "ink")
     return f'<rect class="mask" x="{x + 1:.1f}" y="{top + 3}" width="{wide - 2:.1f}" height="15" rx="3"/>'
 
 
