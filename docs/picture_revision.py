@@ -130,7 +130,8 @@ def _svg(frames: Sequence[Frame], length: int) -> str:
     total = sum(SECONDS)
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
-        f'width="{wide:.0f}" role="img" aria-label="{escape(frames[-3].caption)}; {escape(frames[-2].caption)}">',
+        f'width="{wide:.0f}" role="img" '
+        f'aria-label="{escape(frames[-3].caption)}; {escape(frames[-2].caption)}">',
         f"<style>{STYLE}{_keyframes(total)}</style>",
         f'<rect class="paper" x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1:.0f}" rx="6"/>',
         *(_line(MARGIN, number, text, "dim") for number, text in enumerate(request, start=1)),
