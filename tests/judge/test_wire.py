@@ -21,8 +21,8 @@ def refuse(*_: Any) -> Any:
 
 
 def cross(value: Any) -> Any:
-    data = wire.loads(wire.dumps(wire.Encoder(refuse).encode(value)))
-    return wire.Decoder(refuse).decode(data)
+    data = wire.loads(wire.dumps(wire.WireEncoder(refuse).encode(value)))
+    return wire.WireDecoder(refuse).decode(data)
 
 
 HASHABLE = st.recursive(
@@ -121,7 +121,7 @@ def test_depth_has_a_limit_on_both_sides() -> None:
     with pytest.raises(wire.WireError, match="deeper"):
         cross(nested(wire.DEPTH + 1))
     with pytest.raises(wire.WireError, match="deeper"):
-        wire.Decoder(refuse).decode(nested(wire.DEPTH + 5))
+        wire.WireDecoder(refuse).decode(nested(wire.DEPTH + 5))
 
 
 def test_number_of_items_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ MALFORMED = [
 @pytest.mark.parametrize("data", MALFORMED, ids=json.dumps)
 def test_malformed_values_are_refused(data: Any) -> None:
     with pytest.raises(wire.WireError):
-        wire.Decoder(refuse).decode(data)
+        wire.WireDecoder(refuse).decode(data)
 
 
 JSON = st.recursive(
@@ -176,7 +176,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_decoding_either_gives_a_value_or_a_wire_error(data: Any) -> None:
     try:
-        value = wire.Decoder(refuse).decode(data)
+        value = wire.WireDecoder(refuse).decode(data)
     except wire.WireError:
         value = None
     assert type(value).__module__ in ("builtins", "fractions", "decimal", "collections")

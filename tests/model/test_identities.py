@@ -15,7 +15,7 @@ from archer.decoders.scheduled import Scheduled
 from archer.decoders.wrappers import EndOfText
 from archer.errors import Incompatible
 from archer.methods.catalogue import DECODERS, POLICIES
-from archer.methods.compatibility import Verdict, matrix
+from archer.methods.compatibility import Fit, matrix
 from archer.passes.canvas import Prompt
 from archer.passes.logits import Logits
 from archer.results.step import Kind
@@ -125,7 +125,7 @@ QUICK = {"remdm": {"loops": 3}}
 def test_a_batch_equals_its_rows_alone_for_every_pair_that_works(decoder: str) -> None:
     """Text, kinds, columns fed and distances, with every cache and both logit alignments."""
     for policy, verdict in PAIRS[decoder].items():
-        if verdict is Verdict.NO:
+        if verdict is Fit.NO:
             continue
         for shift in (False, True) if decoder != "wino" else (False,):
             name = f"{decoder}+{policy}"
@@ -149,7 +149,7 @@ def test_every_decoder_ends_without_masks_within_its_bound(decoder: str) -> None
 
 def test_pairs_that_cannot_work_say_so_before_any_pass() -> None:
     refused = [
-        (d, p) for d, row in PAIRS.items() for p, verdict in row.items() if verdict is Verdict.NO
+        (d, p) for d, row in PAIRS.items() for p, verdict in row.items() if verdict is Fit.NO
     ]
     assert refused
     for decoder, policy in refused:

@@ -361,3 +361,14 @@ def test_every_public_name_can_be_reached() -> None:
     )
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         archer.nothing  # noqa: B018
+
+
+def test_a_class_name_has_one_owner() -> None:
+    """So that a name found by a search is the thing that was meant."""
+    owners: dict[str, list[str]] = {}
+    for path in sources():
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                owners.setdefault(node.name, []).append(name_of(path))
+    assert len(owners) > 300
+    assert {name: homes for name, homes in owners.items() if len(homes) > 1} == {}

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from archer.network.shape import DENSE, AttentionKind, Router
 
 
-class Section(Enum):
+class MatrixPart(Enum):
     """Which rows of a (fused) parameter one tensor of the checkpoint fills."""
 
     ALL = auto()
@@ -37,7 +37,7 @@ class Placement:
 
     tensor: str
     parameter: str
-    part: Section = Section.ALL
+    part: MatrixPart = MatrixPart.ALL
     layers: In = In.EVERY
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from archer.errors import BadModel
-from archer.loading.architecture import Architecture, In, Placement, Section
+from archer.loading.architecture import Architecture, In, MatrixPart, Placement
 from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
 from archer.loading.slices import Slice, Slot, slices_of
@@ -189,17 +189,17 @@ def _experts(place: Placement, shape: Shape) -> Sequence[int | None]:
     return range(shape.experts.count)
 
 
-def _rows(part: Section, size: int, shape: Shape) -> tuple[int, int]:
+def _rows(part: MatrixPart, size: int, shape: Shape) -> tuple[int, int]:
     """First row and number of rows of a part of `size` rows."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     half = size // 2
     return {
-        Section.ALL: (0, size),
-        Section.QUERIES: (0, queries),
-        Section.KEYS: (queries, keys),
-        Section.VALUES: (queries + keys, keys),
-        Section.GATE: (0, half),
-        Section.UP: (half, half),
+        MatrixPart.ALL: (0, size),
+        MatrixPart.QUERIES: (0, queries),
+        MatrixPart.KEYS: (queries, keys),
+        MatrixPart.VALUES: (queries + keys, keys),
+        MatrixPart.GATE: (0, half),
+        MatrixPart.UP: (half, half),
     }[part]
 
 

@@ -31,7 +31,7 @@ READS = {
 }
 
 
-class Verdict(StrEnum):
+class Fit(StrEnum):
     """How well two parts go together."""
 
     YES = "yes"
@@ -40,17 +40,17 @@ class Verdict(StrEnum):
     NO = "no"
 
 
-def verdict(reads: Scope, answers: Scope) -> Verdict:
+def verdict(reads: Scope, answers: Scope) -> Fit:
     if reads <= answers:
-        return Verdict.YES
+        return Fit.YES
     if reads is Scope.RESPONSE and answers is Scope.BLOCK:
-        return Verdict.ONE_BLOCK
-    return Verdict.NO
+        return Fit.ONE_BLOCK
+    return Fit.NO
 
 
 def matrix(
     decoders: Mapping[str, Part], policies: Mapping[str, Part], *, block_causal: bool = False
-) -> dict[str, dict[str, Verdict]]:
+) -> dict[str, dict[str, Fit]]:
     """Every pair, with the parts' default settings, on models with full or with block-causal attention.
 
     Decoders that are for the other kind only are left out, or refused everywhere where the table says why.
@@ -66,7 +66,7 @@ def matrix(
             row = {
                 key: found
                 if caches[key].block_causal and decoder.attention is not Attention.FULL
-                else Verdict.NO
+                else Fit.NO
                 for key, found in row.items()
             }
         table[name] = row
@@ -101,11 +101,11 @@ def check_attention(method: Method, attention: AttentionKind) -> None:
 def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length: int) -> None:
     """Refuse a pair that cannot work at this length, naming both sides and why."""
     found = verdict(decoder.reads, policy.answers)
-    if found is Verdict.YES or (found is Verdict.ONE_BLOCK and decoder.blocks(length) == 1):
+    if found is Fit.YES or (found is Fit.ONE_BLOCK and decoder.blocks(length) == 1):
         return
     remedy = "Use a cache that recomputes the whole response: "
     remedy += _caches("answers", Scope.RESPONSE)
-    if found is Verdict.ONE_BLOCK:
+    if found is Fit.ONE_BLOCK:
         remedy += ", or decode the response as one block"
     raise Incompatible(
         f"{names[0]!r} does not go with {names[1]!r}: {names[0]!r} {READS[decoder.reads]}, but "

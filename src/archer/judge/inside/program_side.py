@@ -90,7 +90,7 @@ def run_script(source: str) -> int:
     return 0
 
 
-class Encoder(wire.Encoder):
+class HandleEncoder(wire.WireEncoder):
     """Takes numbers of array libraries for the built-in ones that they are equal to."""
 
     def as_number(self, value: Any) -> Any:
@@ -134,7 +134,7 @@ class Program:
         return body
 
     def _perform(self, request: dict[str, Any]) -> Any:
-        decoder = wire.Decoder(self._resolve)
+        decoder = wire.WireDecoder(self._resolve)
         operation = request["do"]
         if operation == "describe":
             return {"value": {name: self._describe(name) for name in request["names"]}}
@@ -153,7 +153,7 @@ class Program:
         }
         return {"value": self._encode(plain[operation](target))}
 
-    def _call(self, target: Any, decoder: wire.Decoder, request: dict[str, Any]) -> Any:
+    def _call(self, target: Any, decoder: wire.WireDecoder, request: dict[str, Any]) -> Any:
         arguments = decoder.decode(request["arguments"])
         keywords = {name: decoder.decode(item) for name, item in request["keywords"].items()}
         value = self._encode(target(*arguments, **keywords))
@@ -169,7 +169,7 @@ class Program:
         return answer
 
     def _encode(self, value: Any) -> Any:
-        return Encoder(self._hand_out).encode(value)
+        return HandleEncoder(self._hand_out).encode(value)
 
     def _hand_out(self, value: Any) -> tuple[str, Any]:
         self._handles.append(value)

@@ -117,7 +117,7 @@ class Link:
     def encode(self, value: Any) -> Any:
         """A value on its way to the program."""
         try:
-            return wire.Encoder(_as_handle).encode(value)
+            return wire.WireEncoder(_as_handle).encode(value)
         except Uncrossable as error:
             self._stop(error)
         except wire.WireError as error:
@@ -126,7 +126,7 @@ class Link:
     def decode(self, data: Any) -> Any:
         """A value that came from the program."""
         try:
-            return wire.Decoder(self._remote).decode(data)
+            return wire.WireDecoder(self._remote).decode(data)
         except wire.WireError as error:
             self._stop(ProgramFault(f"The program sent {error}.", broken=True))
 

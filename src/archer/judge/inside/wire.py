@@ -64,7 +64,7 @@ class Connection:
         self._end.close()
 
 
-class Encoder:
+class WireEncoder:
     """Turns values into JSON-ready data; `opaque` gives the tag of what is not plain data."""
 
     def __init__(self, opaque: Callable[[Any], tuple[str, Any]]) -> None:
@@ -142,7 +142,7 @@ SCALARS: dict[type, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-class Decoder:
+class WireDecoder:
     """Turns JSON-ready data back into values; `handle` gives meaning to tags that are not data."""
 
     def __init__(self, handle: Callable[[str, Any], Any]) -> None:

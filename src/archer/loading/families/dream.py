@@ -1,6 +1,6 @@
 """Dream and its descendants: shifted logits, and biases at queries, keys and values."""
 
-from archer.loading.architecture import Architecture, Keys, KnownModel, Placement, Section
+from archer.loading.architecture import Architecture, Keys, KnownModel, MatrixPart, Placement
 
 DREAM = Architecture(
     name="DreamModel",
@@ -34,16 +34,20 @@ DREAM = Architecture(
         Placement("model.norm.weight", "norm"),
         Placement("lm_head.weight", "head"),
         Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
-        Placement("model.layers.{i}.self_attn.q_proj.weight", "layers.{i}.qkv", Section.QUERIES),
-        Placement("model.layers.{i}.self_attn.k_proj.weight", "layers.{i}.qkv", Section.KEYS),
-        Placement("model.layers.{i}.self_attn.v_proj.weight", "layers.{i}.qkv", Section.VALUES),
-        Placement("model.layers.{i}.self_attn.q_proj.bias", "layers.{i}.qkv_bias", Section.QUERIES),
-        Placement("model.layers.{i}.self_attn.k_proj.bias", "layers.{i}.qkv_bias", Section.KEYS),
-        Placement("model.layers.{i}.self_attn.v_proj.bias", "layers.{i}.qkv_bias", Section.VALUES),
+        Placement("model.layers.{i}.self_attn.q_proj.weight", "layers.{i}.qkv", MatrixPart.QUERIES),
+        Placement("model.layers.{i}.self_attn.k_proj.weight", "layers.{i}.qkv", MatrixPart.KEYS),
+        Placement("model.layers.{i}.self_attn.v_proj.weight", "layers.{i}.qkv", MatrixPart.VALUES),
+        Placement(
+            "model.layers.{i}.self_attn.q_proj.bias", "layers.{i}.qkv_bias", MatrixPart.QUERIES
+        ),
+        Placement("model.layers.{i}.self_attn.k_proj.bias", "layers.{i}.qkv_bias", MatrixPart.KEYS),
+        Placement(
+            "model.layers.{i}.self_attn.v_proj.bias", "layers.{i}.qkv_bias", MatrixPart.VALUES
+        ),
         Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
         Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
-        Placement("model.layers.{i}.mlp.gate_proj.weight", "layers.{i}.gate_up", Section.GATE),
-        Placement("model.layers.{i}.mlp.up_proj.weight", "layers.{i}.gate_up", Section.UP),
+        Placement("model.layers.{i}.mlp.gate_proj.weight", "layers.{i}.gate_up", MatrixPart.GATE),
+        Placement("model.layers.{i}.mlp.up_proj.weight", "layers.{i}.gate_up", MatrixPart.UP),
         Placement("model.layers.{i}.mlp.down_proj.weight", "layers.{i}.down"),
     ),
     trained_window=2048,

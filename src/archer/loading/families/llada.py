@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from archer.loading.architecture import Architecture, Keys, KnownModel, Placement, Section
+from archer.loading.architecture import Architecture, Keys, KnownModel, MatrixPart, Placement
 from archer.network.shape import PromptFirst
 
 LLADA = Architecture(
@@ -50,15 +50,21 @@ LLADA = Architecture(
         Placement("model.transformer.ln_f.weight", "norm"),
         Placement("model.transformer.ff_out.weight", "head"),
         Placement("model.transformer.blocks.{i}.attn_norm.weight", "layers.{i}.attention_norm"),
-        Placement("model.transformer.blocks.{i}.q_proj.weight", "layers.{i}.qkv", Section.QUERIES),
-        Placement("model.transformer.blocks.{i}.k_proj.weight", "layers.{i}.qkv", Section.KEYS),
-        Placement("model.transformer.blocks.{i}.v_proj.weight", "layers.{i}.qkv", Section.VALUES),
+        Placement(
+            "model.transformer.blocks.{i}.q_proj.weight", "layers.{i}.qkv", MatrixPart.QUERIES
+        ),
+        Placement("model.transformer.blocks.{i}.k_proj.weight", "layers.{i}.qkv", MatrixPart.KEYS),
+        Placement(
+            "model.transformer.blocks.{i}.v_proj.weight", "layers.{i}.qkv", MatrixPart.VALUES
+        ),
         Placement("model.transformer.blocks.{i}.attn_out.weight", "layers.{i}.out"),
         Placement("model.transformer.blocks.{i}.ff_norm.weight", "layers.{i}.feed_norm"),
         Placement(
-            "model.transformer.blocks.{i}.ff_proj.weight", "layers.{i}.gate_up", Section.GATE
+            "model.transformer.blocks.{i}.ff_proj.weight", "layers.{i}.gate_up", MatrixPart.GATE
         ),
-        Placement("model.transformer.blocks.{i}.up_proj.weight", "layers.{i}.gate_up", Section.UP),
+        Placement(
+            "model.transformer.blocks.{i}.up_proj.weight", "layers.{i}.gate_up", MatrixPart.UP
+        ),
         Placement("model.transformer.blocks.{i}.ff_out.weight", "layers.{i}.down"),
     ),
     trained_window=None,

@@ -6,8 +6,8 @@ from archer.loading.architecture import (
     In,
     Keys,
     KnownModel,
+    MatrixPart,
     Placement,
-    Section,
 )
 from archer.loading.families.ling import LING
 from archer.network.shape import Blocks, Router
@@ -75,10 +75,10 @@ LLADA2 = Architecture(
         Placement("model.layers.{i}.attention.dense.weight", "layers.{i}.out"),
         Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
         Placement(
-            "model.layers.{i}.mlp.gate_proj.weight", "layers.{i}.gate_up", Section.GATE, In.DENSE
+            "model.layers.{i}.mlp.gate_proj.weight", "layers.{i}.gate_up", MatrixPart.GATE, In.DENSE
         ),
         Placement(
-            "model.layers.{i}.mlp.up_proj.weight", "layers.{i}.gate_up", Section.UP, In.DENSE
+            "model.layers.{i}.mlp.up_proj.weight", "layers.{i}.gate_up", MatrixPart.UP, In.DENSE
         ),
         Placement("model.layers.{i}.mlp.down_proj.weight", "layers.{i}.down", layers=In.DENSE),
         Placement("model.layers.{i}.mlp.gate.weight", "layers.{i}.router", layers=In.SPARSE),
@@ -88,13 +88,13 @@ LLADA2 = Architecture(
         Placement(
             "model.layers.{i}.mlp.experts.{e}.gate_proj.weight",
             "layers.{i}.expert_gate_up",
-            Section.GATE,
+            MatrixPart.GATE,
             In.SPARSE,
         ),
         Placement(
             "model.layers.{i}.mlp.experts.{e}.up_proj.weight",
             "layers.{i}.expert_gate_up",
-            Section.UP,
+            MatrixPart.UP,
             In.SPARSE,
         ),
         Placement(
@@ -105,13 +105,13 @@ LLADA2 = Architecture(
         Placement(
             "model.layers.{i}.mlp.shared_experts.gate_proj.weight",
             "layers.{i}.gate_up",
-            Section.GATE,
+            MatrixPart.GATE,
             In.SPARSE,
         ),
         Placement(
             "model.layers.{i}.mlp.shared_experts.up_proj.weight",
             "layers.{i}.gate_up",
-            Section.UP,
+            MatrixPart.UP,
             In.SPARSE,
         ),
         Placement(

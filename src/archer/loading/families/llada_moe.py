@@ -5,8 +5,8 @@ from archer.loading.architecture import (
     ExpertKeys,
     Keys,
     KnownModel,
+    MatrixPart,
     Placement,
-    Section,
 )
 from archer.loading.families.ling import LING
 from archer.network.shape import Router
@@ -56,9 +56,9 @@ LLADA_MOE = Architecture(
         Placement("model.norm.weight", "norm"),
         Placement("lm_head.weight", "head"),
         Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
-        Placement("model.layers.{i}.self_attn.q_proj.weight", "layers.{i}.qkv", Section.QUERIES),
-        Placement("model.layers.{i}.self_attn.k_proj.weight", "layers.{i}.qkv", Section.KEYS),
-        Placement("model.layers.{i}.self_attn.v_proj.weight", "layers.{i}.qkv", Section.VALUES),
+        Placement("model.layers.{i}.self_attn.q_proj.weight", "layers.{i}.qkv", MatrixPart.QUERIES),
+        Placement("model.layers.{i}.self_attn.k_proj.weight", "layers.{i}.qkv", MatrixPart.KEYS),
+        Placement("model.layers.{i}.self_attn.v_proj.weight", "layers.{i}.qkv", MatrixPart.VALUES),
         Placement("model.layers.{i}.self_attn.q_norm.weight", "layers.{i}.query_norm"),
         Placement("model.layers.{i}.self_attn.k_norm.weight", "layers.{i}.key_norm"),
         Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
@@ -67,12 +67,12 @@ LLADA_MOE = Architecture(
         Placement(
             "model.layers.{i}.mlp.experts.{e}.gate_proj.weight",
             "layers.{i}.expert_gate_up",
-            Section.GATE,
+            MatrixPart.GATE,
         ),
         Placement(
             "model.layers.{i}.mlp.experts.{e}.up_proj.weight",
             "layers.{i}.expert_gate_up",
-            Section.UP,
+            MatrixPart.UP,
         ),
         Placement("model.layers.{i}.mlp.experts.{e}.down_proj.weight", "layers.{i}.expert_down"),
     ),
