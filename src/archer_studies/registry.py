@@ -20,38 +20,35 @@ from archer_studies.paper import (
     theory,
     validity,
 )
-from archer_studies.study import Study
+from archer_studies.study import Study, study_of
 
 STUDIES: dict[str, Study] = {
-    each.name: each
-    for each in (
-        main.STUDY,
-        backbones.STUDY,
-        radius.STUDY,
-        rollback.STUDY,
-        feedback.STUDY,
-        validity.STUDY,
-        cross_domain.STUDY,
-        cache_use.STUDY,
-        prompt_length.STUDY,
-        response_length.STUDY,
-        age.STUDY,
-        theory.STUDY,
-        cases.STUDY,
-        parallel.STUDY,
-    )
+    name: study_of(name, module)
+    for name, module in {
+        "main": main,
+        "backbones": backbones,
+        "radius": radius,
+        "rollback": rollback,
+        "feedback": feedback,
+        "validity": validity,
+        "cross-domain": cross_domain,
+        "cache-use": cache_use,
+        "prompt-length": prompt_length,
+        "response-length": response_length,
+        "age": age,
+        "theory": theory,
+        "cases": cases,
+        "parallel": parallel,
+    }.items()
 }
 """Those of the paper, and `age` and `parallel`, which answer what it leaves open."""
 BEYOND: dict[str, Study] = {
-    each.name: each
-    for each in (
-        refresh.STUDY,
-        mechanism.STUDY,
-        tail.STUDY,
-        confirm.STUDY,
-        confirm.SECOND,
-        models.STUDY,
-    )
+    "refresh": study_of("refresh", refresh),
+    "mechanism": study_of("mechanism", mechanism),
+    "tail": study_of("tail", tail),
+    "confirm": confirm.STUDY,
+    "confirm-doubt": confirm.SECOND,
+    "models": study_of("models", models),
 }
 """Studies about what goes beyond the paper; they are no part of a reproduction."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from archer.pages.output import Presented
 from archer.runs.workspace import Workspace
@@ -38,21 +38,33 @@ class Study:
     measure: Callable[[Workspace], Measured]
     present: Callable[[Mapping[str, Any]], Presented]
     """From the result as it is kept."""
-    paper: Mapping[str, Any] = field(default_factory=dict)
-    """The paper's figures, with where they stand."""
+
+
+class StudyModule(Protocol):
+    """What the module of a study defines."""
+
+    TITLE: str
+    ABOUT: str
+
+    def measure(self, workspace: Workspace) -> Measured: ...
+    def present(self, result: Mapping[str, Any]) -> Presented: ...
+
+
+def study_of(name: str, module: StudyModule) -> Study:
+    return Study(name, module.TITLE, module.ABOUT, module.measure, module.present)
 
 
 def result_of(study: Study, workspace: Workspace) -> dict[str, Any]:
     """Measure, and put everything into one object."""
     started = monotonic()
-    found = study.measure(workspace)
+    measured = study.measure(workspace)
     return {
         "study": study.name,
         "title": study.title,
-        "n": found.n,
-        "settings": {"model": workspace.model.name, "task": workspace.task, **found.settings},
-        "rows": list(found.rows),
-        "paper": dict(study.paper),
+        "n": measured.n,
+        "settings": {"model": workspace.model.name, "task": workspace.task, **measured.settings},
+        "rows": list(measured.rows),
+        "paper": paper_of(study.name),
         "seconds": monotonic() - started,
         "measured": datetime.now(UTC).date().isoformat(),
     }
@@ -66,8 +78,8 @@ def _papers() -> dict[str, dict[str, Any]]:
 
 
 def paper_of(study: str) -> dict[str, Any]:
-    """What the paper says about a study's subject."""
-    return _papers()[study]
+    """The paper's figures about a study's subject, with where they stand; it may have none."""
+    return _papers().get(study, {})
 
 
 STANDS_FOR = {"pocket": "mbpp", "pocket-long": "livecodebench"}
@@ -76,5 +88,5 @@ STANDS_FOR = {"pocket": "mbpp", "pocket-long": "livecodebench"}
 
 def published(paper: Mapping[str, Any], task: str) -> Mapping[str, Any]:
     """The paper's figures for a task: its own, or those of the benchmark that a pocket task stands for."""
-    found: Mapping[str, Any] = paper.get(STANDS_FOR.get(task, task), {})
-    return found
+    figures: Mapping[str, Any] = paper.get(STANDS_FOR.get(task, task), {})
+    return figures

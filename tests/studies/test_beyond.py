@@ -91,8 +91,8 @@ def test_a_dial_that_is_not_turned_is_the_rule_itself(workspace: Workspace) -> N
 
 
 def test_the_dials_are_drawn_along_doubt(workspace: Workspace) -> None:
-    result = json.loads(json.dumps(result_of(refresh.STUDY, workspace)))
-    presented = refresh.STUDY.present(result)
+    result = json.loads(json.dumps(result_of(BEYOND["refresh"], workspace)))
+    presented = refresh.present(result)
     rules, dials = presented.tables[:2]
     assert [len(rules.rows), len(dials.rows)] == [len(RULES), len(DIALS)]
     assert [len(rules.columns), len(dials.columns)] == [10, 9]

@@ -20,6 +20,7 @@ from archer_studies.arms import BLIND, SHIFTED, companion
 from archer_studies.beyond import confirm, models
 from archer_studies.beyond.confirm import TASKS
 from archer_studies.paper import backbones, equal_training
+from archer_studies.registry import find_study
 from archer_studies.study import result_of
 from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
 
@@ -73,7 +74,7 @@ def test_a_companion_gets_workers_of_its_own(workspace: Workspace, tmp_path: Pat
 
 
 def test_both_kinds_of_logits_have_scores(workspace: Workspace) -> None:
-    result = json.loads(json.dumps(result_of(backbones.STUDY, workspace)))
+    result = json.loads(json.dumps(result_of(find_study("backbones"), workspace)))
     rows = result["rows"]
     assert [row["backbone"] for row in rows[::2]] == [
         "LLaDAModelLM, pocket",
@@ -117,7 +118,7 @@ def test_a_model_without_a_companion_has_no_such_rows(tmp_path: Path) -> None:
 
 
 def test_every_bundled_model_is_scored_on_dev(workspace: Workspace) -> None:
-    result = json.loads(json.dumps(result_of(models.STUDY, workspace)))
+    result = json.loads(json.dumps(result_of(find_study("models"), workspace)))
     assert [row["model"] for row in result["rows"]] == ["pocket", SHIFTED, BLIND]
     assert result["settings"]["task"] == "tiny-dev"
     assert len(models.present(result).tables[0].rows) == 3

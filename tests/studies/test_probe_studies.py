@@ -15,14 +15,14 @@ from archer.errors import ArcherError
 from archer.results.step import Kind
 from archer.runs.verdicts import Grader
 from archer.runs.workspace import Arm, Workspace
-from archer_studies.paper import feedback, theory, validity
+from archer_studies.paper import feedback, validity
 from archer_studies.probes.branches import Branch, Event, branch, find_event
 from archer_studies.probes.shadow_passes import divergence, require_unchanged, walk
 from archer_studies.registry import STUDIES
 from archer_studies.study import Row, Study, result_of
 from studies.probing import make_workspace
 
-PROBING = (feedback.STUDY, validity.STUDY, theory.STUDY)
+PROBING = tuple(STUDIES[name] for name in ("feedback", "validity", "theory"))
 
 """One process runs them all: what they share takes half a minute to make."""
 

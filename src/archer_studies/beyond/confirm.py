@@ -288,16 +288,16 @@ def _holding(row: Mapping[str, Any]) -> str:
 
 
 STUDY = Study(
-    name="confirm",
-    title="Confirmation of the refresh rules",
-    about="The chosen refresh rules on problems that did not choose them",
-    measure=partial(measure, REFRESH),
-    present=partial(present, REFRESH),
+    "confirm",
+    "Confirmation of the refresh rules",
+    "The chosen refresh rules on problems that did not choose them",
+    partial(measure, REFRESH),
+    partial(present, REFRESH),
 )
 SECOND = Study(
-    name="confirm-doubt",
-    title="Confirmation of rollback on condition",
-    about="The same for taking back only what lost confidence, at a lower price",
-    measure=partial(measure, DOUBT),
-    present=partial(present, DOUBT),
+    "confirm-doubt",
+    "Confirmation of rollback on condition",
+    "The same for taking back only what lost confidence, at a lower price",
+    partial(measure, DOUBT),
+    partial(present, DOUBT),
 )

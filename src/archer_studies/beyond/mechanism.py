@@ -19,8 +19,10 @@ from archer.runs.workspace import Workspace
 from archer_studies.beyond.refresh import FIFTHS
 from archer_studies.probes.intervals import correlations, means
 from archer_studies.probes.validity import probe
-from archer_studies.study import Measured, Row, Study
+from archer_studies.study import Measured, Row
 
+TITLE = "Why a fixed radius refreshes at the wrong time"
+ABOUT = "Where cached decisions part from fresh ones, and whether surprise or distance tells it"
 RADIUS = 8
 PARTED = "parted"
 MEASURES = {PARTED: 100.0, "distance": 1.0, "surprise": 1.0}
@@ -149,12 +151,3 @@ def _predicted(where: str, rows: Sequence[Row]) -> Table:
         rows,
         ["Partial Spearman correlations: the other signal is held fixed."],
     )
-
-
-STUDY = Study(
-    name="mechanism",
-    title="Why a fixed radius refreshes at the wrong time",
-    about="Where cached decisions part from fresh ones, and whether surprise or distance tells it",
-    measure=measure,
-    present=present,
-)

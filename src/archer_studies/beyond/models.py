@@ -10,8 +10,10 @@ from archer.pages.output import Presented
 from archer.runs.workspace import Workspace
 from archer_studies.arms import BLIND, SCORES, SHIFTED, companion, described
 from archer_studies.beyond.refresh import MOST
-from archer_studies.study import Measured, Row, Study
+from archer_studies.study import Measured, Row
 
+TITLE = "The bundled models"
+ABOUT = "What each of the bundled models solves with LLaDA's own decoding"
 METHOD = "llada-confidence"
 
 
@@ -48,12 +50,3 @@ def present(result: Mapping[str, Any]) -> Presented:
         ],
     )
     return Presented([table])
-
-
-STUDY = Study(
-    name="models",
-    title="The bundled models",
-    about="What each of the bundled models solves with LLaDA's own decoding",
-    measure=measure,
-    present=present,
-)

@@ -18,8 +18,10 @@ from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, SCORES, WON, compared, in_turn
 from archer_studies.beyond.rules import DIALS, RULES, SABER, RuleArm
 from archer_studies.probes.trajectories import decoded_again
-from archer_studies.study import Measured, Row, Study
+from archer_studies.study import Measured, Row
 
+TITLE = "When to refresh"
+ABOUT = "Rules for when to refresh the prompt, on problems set aside for choosing"
 MOST = 200
 LONG_SHARE = 0.4
 """Of the problems, with long prompts: as many as the development of the rules has looked at."""
@@ -150,12 +152,3 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
             "These problems were used to choose rules and settings: they confirm nothing.",
         ],
     )
-
-
-STUDY = Study(
-    name="refresh",
-    title="When to refresh",
-    about="Rules for when to refresh the prompt, on problems set aside for choosing",
-    measure=measure,
-    present=present,
-)

@@ -18,8 +18,10 @@ from archer_studies.arms import PERCENT, SCORES, WON, compared, counted, in_turn
 from archer_studies.beyond.refresh import TIMED, sizes
 from archer_studies.beyond.rules import SABER, RuleArm
 from archer_studies.probes.shadow_passes import require_unchanged, walk
-from archer_studies.study import Measured, Row, Study
+from archer_studies.study import Measured, Row
 
+TITLE = "The tail of end marks"
+ABOUT = "What it saves to let settled end marks rest"
 RULES = (
     SABER,
     RuleArm("late", "late, 1/2", "saber+late", {"share": 0.5}),
@@ -129,12 +131,3 @@ def _table(task: str, rows: Sequence[Row]) -> Table:
             f"measured on {rows[0]['timed']} problems in turn. Dev problems: they confirm nothing.",
         ],
     )
-
-
-STUDY = Study(
-    name="tail",
-    title="The tail of end marks",
-    about="What it saves to let settled end marks rest",
-    measure=measure,
-    present=present,
-)

@@ -15,10 +15,11 @@ from archer.pages.output import Presented
 from archer.runs.statistics import Pairs, wilson
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, compared, in_turn
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Age against distance"
+ABOUT = "Refreshing by a clock against refreshing by distance, at equal cost"
 RADII = (4, 8, 16)
-PAPER = paper_of("age")
 FIELDS = (
     Field("decoder"),
     Field("rule", "refresh by"),
@@ -123,13 +124,3 @@ def _line(rows: Sequence[Row], decoder: str, rule: str) -> Series:
     own = [row for row in rows if row["decoder"] == decoder and row["rule"].startswith(rule)]
     own.sort(key=lambda row: row["refresh_fraction"])
     return series(f"{decoder}, {rule}", [row["refresh_fraction"] for row in own], own, "parted")
-
-
-STUDY = Study(
-    name="age",
-    title="Age against distance",
-    about="Refreshing by a clock against refreshing by distance, at equal cost",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

@@ -23,14 +23,15 @@ from archer.pages.tables import Column, Table
 from archer.runs.workspace import Workspace
 from archer_studies.arms import SCORES, SHIFTED, companion, compared, in_turn
 from archer_studies.probes.trajectories import saber_and_archer
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Backbones"
+ABOUT = "Saber and Archer on models with plain and with shifted logits"
 RADII = {"mbpp": 11, "humaneval": 15}
 RADIUS = 8
 """Where the paper names none."""
 MOST_PROMPTS = 12
 """Prompts that the random networks decode at most."""
-PAPER = paper_of("backbones")
 FIELDS = (
     Field("backbone"),
     Field("n"),
@@ -137,13 +138,3 @@ def _published(paper: Mapping[str, Any]) -> Table:
         rows,
         ["Published figures only; the same study with another model and task measures them."],
     )
-
-
-STUDY = Study(
-    name="backbones",
-    title="Backbones",
-    about="Saber and Archer on models with plain and with shifted logits",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

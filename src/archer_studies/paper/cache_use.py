@@ -12,11 +12,12 @@ from archer.runs.statistics import bootstrap, ratio_of_sums
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT
 from archer_studies.paper.radius import RADII
-from archer_studies.study import Measured, Row, Study, paper_of, published
+from archer_studies.study import Measured, Row, published
 
+TITLE = "Use of the cache"
+ABOUT = "Shares of full, cached and reused passes by radius"
 LONG_RADII = (4, 8, 16)
 KINDS = ("full", "cached", "reused")
-PAPER = paper_of("cache-use")
 FIELDS = (
     Field("task"),
     Field("radius", "K"),
@@ -84,13 +85,3 @@ def _figure(rows: Sequence[Row], tasks: Sequence[str]) -> Figure:
         ],
         Labels("Cached passes over the radius", "radius K", "share of updates (%)"),
     )
-
-
-STUDY = Study(
-    name="cache-use",
-    title="Use of the cache",
-    about="Shares of full, cached and reused passes by radius",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

@@ -16,13 +16,14 @@ from archer.tasks.base import Sample, Task
 from archer.tasks.grading import extracted_or_nothing
 from archer.tasks.reader import open_readers
 from archer_studies.probes.trajectories import DecodedProblem, decoded_again
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Cases"
+ABOUT = "Problems that only Saber or only Archer solves, to watch"
 RADIUS = 8
 MOST = 6
 METHODS = ("saber", "archer")
 LINE_END = " ¶ "
-PAPER = paper_of("cases")
 
 
 def measure(workspace: Workspace) -> Measured:
@@ -118,13 +119,3 @@ def present(result: Mapping[str, Any]) -> Presented:
 
 def _one_line(program: str) -> str:
     return LINE_END.join(line.strip() for line in program.splitlines() if line.strip())
-
-
-STUDY = Study(
-    name="cases",
-    title="Cases",
-    about="Problems that only Saber or only Archer solves, to watch",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

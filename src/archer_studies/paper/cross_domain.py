@@ -17,8 +17,10 @@ from archer.runs.statistics import mean
 from archer.runs.workspace import Workspace
 from archer.tasks.base import Sample
 from archer_studies.arms import compared, in_turn
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Domains"
+ABOUT = "Saber and Archer on each kind of problem"
 RADII = {"math500": 16, "finqa": 16, "pubmedqa": 4}
 RADIUS = 8
 """Where the paper names none."""
@@ -30,7 +32,6 @@ DOMAINS = {
     "conditions": ("choice", "comparison"),
 }
 """Families of pocket by what their programs work on."""
-PAPER = paper_of("cross-domain")
 FIELDS = (
     Field("domain"),
     Field("n"),
@@ -102,13 +103,3 @@ def _mean(label: str, rows: list[Row], domains: int) -> Row:
         "arm": label,
         **averages,
     }
-
-
-STUDY = Study(
-    name="cross-domain",
-    title="Domains",
-    about="Saber and Archer on each kind of problem",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

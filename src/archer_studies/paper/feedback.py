@@ -27,13 +27,13 @@ from archer_studies.paper import equal_training
 from archer_studies.probes.branches import HORIZON, Branch, Event, branch, find_event
 from archer_studies.probes.intervals import average, clustered_interval
 from archer_studies.probes.shadow_passes import require_unchanged, walk
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Delayed prompt feedback"
+ABOUT = "What a prompt that sees the response at once, later or never is worth"
 RADIUS = 11
 CONFIDENCE = 0.9
 BRANCHES = ("fresh", "cached")
-PAPER = paper_of("feedback") | {"p": mcnemar(18, 23)}
-"""The paper gives no p; this is the exact McNemar p of its exclusive passes."""
 
 
 def measure(workspace: Workspace) -> Measured:
@@ -183,7 +183,8 @@ def _notes(settings: Mapping[str, Any]) -> list[str]:
 
 def _tests_table(result: Mapping[str, Any], tests: Sequence[Row]) -> Table:
     paper = result["paper"]
-    theirs = {name: paper[name]["only"] for name in BRANCHES} | {"p": paper["p"]}
+    theirs = {name: paper[name]["only"] for name in BRANCHES}
+    theirs["p"] = mcnemar(theirs["fresh"], theirs["cached"])
     return table_of(
         f"Problems that one branch alone passes, n = {result['n']} pairs",
         (
@@ -196,13 +197,3 @@ def _tests_table(result: Mapping[str, Any], tests: Sequence[Row]) -> Table:
         ["p: exact McNemar. The paper's is computed from its exclusive passes: not significant."],
         lambda row: theirs if row["suite"] == "base" else {},
     )
-
-
-STUDY = Study(
-    name="feedback",
-    title="Delayed prompt feedback",
-    about="What a prompt that sees the response at once, later or never is worth",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

@@ -19,8 +19,10 @@ from archer.runs.statistics import bootstrap, mean, ratio_of_sums
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, against, compared, in_turn, operations_of
 from archer_studies.probes.trajectories import decoded_again
-from archer_studies.study import Measured, Row, Study, paper_of, published
+from archer_studies.study import Measured, Row, paper_of, published
 
+TITLE = "Main comparison"
+ABOUT = "Scores and times of every method, each problem decoded by all of them in turn"
 REFERENCE = "llada-confidence"
 ROLLBACK = "saber"
 METHODS = {
@@ -56,7 +58,6 @@ COUNTED = 2
 """Problems on which the operations of the other caches are counted."""
 HIGHLIGHTED = (METHODS[ROLLBACK], METHODS["archer-doubt"])
 """In colour in the figure: the rollback decoder without a cache, and our default."""
-PAPER = paper_of("main")
 PAPER_MODEL = "llada-8b-instruct"
 """Whose scores they are: the last part of its hub id, or of the folder that it is in."""
 FIELDS = (
@@ -246,16 +247,8 @@ def score_in_paper(run: Run, extended: bool) -> float | None:
     model = Path(str(run.circumstances.get("model", ""))).name.lower()
     if model != PAPER_MODEL or run.identity["model"]["architecture"] != LLADA.name:
         return None
-    by_method: dict[str, list[float | None]] = PAPER.get(run.identity["task"]["name"], {})
+    by_method: dict[str, list[float | None]] = paper_of("main").get(
+        run.identity["task"]["name"], {}
+    )
     base, further, *_ = by_method.get(run.identity["method"]["name"], [None, None])
     return further if extended else base
-
-
-STUDY = Study(
-    name="main",
-    title="Main comparison",
-    about="Scores and times of every method, each problem decoded by all of them in turn",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

@@ -10,8 +10,10 @@ from archer.pages.figures import Labels, frontier
 from archer.pages.output import Presented
 from archer.runs.workspace import Workspace
 from archer_studies.arms import SCORES, compared
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Tokens per update"
+ABOUT = "What placing several tokens per update costs, and what rollback gives back"
 ONE_BY_ONE = "llada-confidence"
 TOGETHER = (2, 4, 8)
 RADIUS = 8
@@ -20,7 +22,6 @@ ADAPTIVE: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("saber", "Saber", {}),
     ("archer", f"Archer K={RADIUS}", {"radius": RADIUS}),
 )
-PAPER = paper_of("parallel")
 FIELDS = (
     Field("arm", "rule"),
     *SCORES,
@@ -74,13 +75,3 @@ def present(result: Mapping[str, Any]) -> Presented:
         Labels("Quality against updates", "updates per problem", "Pass@1 (%)"),
     )
     return Presented([table], {"frontier": trade})
-
-
-STUDY = Study(
-    name="parallel",
-    title="Tokens per update",
-    about="What placing several tokens per update costs, and what rollback gives back",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

@@ -20,11 +20,12 @@ from archer.pages.output import Presented
 from archer.passes.work import operations
 from archer.runs.statistics import bootstrap, mean
 from archer.runs.workspace import Workspace
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Prompt length"
+ABOUT = "Time of a full and of a cached update by prompt length"
 RATIOS = (0.5, 1, 2, 4, 8)
 """P / G as in the paper: 128 to 2048 for a response of 256."""
-PAPER = paper_of("prompt-length")
 
 Pair = tuple[float, float]
 """Seconds of a full and of a cached update, measured one after the other."""
@@ -136,13 +137,3 @@ def _figure(rows: Sequence[Row], paper: Mapping[str, Any]) -> Figure:
         ],
         Labels("Speedup of one update over the prompt length", "P / G", "speedup"),
     )
-
-
-STUDY = Study(
-    name="prompt-length",
-    title="Prompt length",
-    about="Time of a full and of a cached update by prompt length",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

@@ -11,10 +11,11 @@ from archer.pages.output import Presented
 from archer.pages.tables import Table
 from archer.runs.workspace import Workspace
 from archer_studies.arms import compared, described, in_turn
-from archer_studies.study import Measured, Row, Study, paper_of, published
+from archer_studies.study import Measured, Row, published
 
+TITLE = "Refresh radius"
+ABOUT = "Score and time by the radius of the prompt cache"
 RADII: tuple[int | str, ...] = (1, 2, 4, 8, 16, 32, "inf")
-PAPER = paper_of("radius")
 DEV = "dev"
 
 
@@ -143,13 +144,3 @@ def _selection(result: Mapping[str, Any], rows: Sequence[Row], dev: Sequence[Row
             f"{kept['base_p']:.2f}) at a speedup of {kept['speedup']:.2f}.",
         ],
     )
-
-
-STUDY = Study(
-    name="radius",
-    title="Refresh radius",
-    about="Score and time by the radius of the prompt cache",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

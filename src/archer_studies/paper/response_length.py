@@ -14,15 +14,16 @@ from archer.pages.figures import Figure, Labels, lines
 from archer.pages.output import Presented
 from archer.runs.workspace import Workspace
 from archer_studies.probes.trajectories import saber_and_archer
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Response length"
+ABOUT = "Time of whole answers by response length"
 PROMPT = 2
 """P as a multiple of the task's response length: 512 in the paper's setting."""
 LENGTHS = (0.25, 0.5, 1, 2)
 """G as multiples of the same: 64 to 512."""
 RADIUS = 8
 MOST_PROMPTS = 8
-PAPER = paper_of("response-length")
 FIELDS = (
     Field("length", "G"),
     Field("arm", "method"),
@@ -76,13 +77,3 @@ def _figure(rows: Sequence[Row]) -> Figure:
         [series("Archer over Saber", [str(row["length"]) for row in rows], rows, "speedup")],
         Labels("Speedup over the response length", "response length G", "speedup"),
     )
-
-
-STUDY = Study(
-    name="response-length",
-    title="Response length",
-    about="Time of whole answers by response length",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

@@ -18,10 +18,11 @@ from archer_studies.probes.trajectories import (
     revised_ever,
     taken_back,
 )
-from archer_studies.study import Measured, Row, Study, paper_of, published
+from archer_studies.study import Measured, Row, published
 
+TITLE = "Rollback activity"
+ABOUT = "What rollback revises, with and without the cache"
 RADIUS = 8
-PAPER = paper_of("rollback")
 ARMS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("no-rollback", "No rollback", {}),
     ("saber", "Saber", {}),
@@ -99,13 +100,3 @@ def present(result: Mapping[str, Any]) -> Presented:
         Labels("Revised positions", "decoder", "share of the response (%)"),
     )
     return Presented([table], {"revised": figure})
-
-
-STUDY = Study(
-    name="rollback",
-    title="Rollback activity",
-    about="What rollback revises, with and without the cache",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

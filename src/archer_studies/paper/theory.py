@@ -28,14 +28,15 @@ from archer_studies.probes import bounds
 from archer_studies.probes.derivatives import feedback_term
 from archer_studies.probes.intervals import average, clustered_interval
 from archer_studies.probes.shadow_passes import divergence, walk
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "The bounds, measured"
+ABOUT = "The paper's bounds on the error of a cached prompt, measured"
 RADIUS = 15
 BINS = ((1, 3), (4, 7), (8, 11), (12, 14))
 CONFIDENCE = 0.9
 EVENTS = 16
 """Problems whose feedback term is computed at most."""
-PAPER = paper_of("theory")
 
 INTERVALS = "Intervals: bootstrap over problems."
 TERMS = {
@@ -296,13 +297,3 @@ def _terms(settings: Mapping[str, Any], rows: Sequence[Row]) -> Table:
             f"Linear in a direction that decoding jumps along: local. {INTERVALS}",
         ],
     )
-
-
-STUDY = Study(
-    name="theory",
-    title="The bounds, measured",
-    about="The paper's bounds on the error of a cached prompt, measured",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)

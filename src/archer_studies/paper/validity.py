@@ -12,8 +12,10 @@ from archer.pages.tables import Table
 from archer.runs.workspace import Workspace
 from archer_studies.probes.intervals import by_problem, correlations, means
 from archer_studies.probes.validity import probe
-from archer_studies.study import Measured, Row, Study, paper_of
+from archer_studies.study import Measured, Row
 
+TITLE = "Validity of the cached prompt"
+ABOUT = "How often a full pass would have decided otherwise, by distance"
 RADIUS = 15
 """The smallest radius with which a cached call can be 14 tokens away from its anchor."""
 BINS = ((0, 3), (4, 7), (8, 11), (12, 14))
@@ -21,7 +23,6 @@ OUTCOMES = {"disagreement": 100.0, "moved": 1.0, "drift": 1.0}
 """What may differ, and the factor by which it is told."""
 SIGNALS = (("distance", "age"), ("age", "distance"))
 """Each with the one that is held fixed."""
-PAPER = paper_of("validity")
 
 
 def measure(workspace: Workspace) -> Measured:
@@ -112,13 +113,3 @@ def _figure(bins: Sequence[Row]) -> Figure:
     line = series("other action", [row["bin"] for row in bins], bins, "disagreement")
     labels = Labels("Disagreement with a full pass", "distance to the anchor", "other action (%)")
     return lines([line], labels)
-
-
-STUDY = Study(
-    name="validity",
-    title="Validity of the cached prompt",
-    about="How often a full pass would have decided otherwise, by distance",
-    measure=measure,
-    present=present,
-    paper=PAPER,
-)
