@@ -29,10 +29,10 @@ from archer.passes.canvas import Reals
 from archer.passes.logits import Logits
 from conftest import shared
 from decoders.test_decoders import MASK, VOCABULARY, logits_at, prompt_of, trajectory
-from passes.test_forward import ask as run_pass
-from passes.test_forward import blank
 from support import naive
 from support.networks import Backbone, backbone, random_network, shape
+from support.one_pass import ask as run_pass
+from support.one_pass import blank
 from support.pairs import revised, walk
 from support.reading import greedy
 

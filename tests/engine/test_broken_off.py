@@ -19,7 +19,7 @@ from archer.passes.forward import Answer, Question, run
 from archer.passes.memory import Store
 from archer.results.step import Step
 from engine.breaking import failing
-from engine.test_engine import alone, ids, same
+from support.pairs import alone, ids, same
 
 METHOD = "confidence+archer:3"
 """Makes an update per token, and can be swapped out."""

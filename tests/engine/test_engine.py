@@ -7,7 +7,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from archer.results.completion import Completion
 from archer.results.step import Step
 from engine.breaking import failing
 from support.folders import make_llada
-from support.pairs import by_the_loop
+from support.pairs import alone, by_the_loop, ids, same
 from support.processes import descriptors
 
 METHODS = (
@@ -50,52 +50,6 @@ METHODS = (
     "dkv-decode",
 )
 LENGTHS = (4, 8, 12)
-POISON = 7
-"""A token whose embedding is not a number, in tests that want one."""
-
-
-def alone(model: Model, prompt: Any, method: str, **options: Any) -> Completion:
-    return by_the_loop(model, prompt, method, **options)[0]
-
-
-def same(found: Completion, wanted: Completion) -> bool:
-    counts = ("updates", "full_passes", "cached_passes", "reused_passes", "revised_positions")
-    return (
-        found.tokens == wanted.tokens
-        and found.text == wanted.text
-        and found.finish_reason == wanted.finish_reason
-        and all(getattr(found, name) == getattr(wanted, name) for name in counts)
-    )
-
-
-def ids(seed: int, length: int) -> list[int]:
-    draw = random.Random(seed)
-    return [draw.choice(range(20, 200)) for _ in range(length)]
-
-
-def test_requests_of_any_method_come_out_as_if_alone(model: Model) -> None:
-    asked = [
-        (ids(at, 2 + at % 5), method, LENGTHS[at % 3]) for at, method in enumerate(METHODS * 2)
-    ]
-    engine = model.engine(budget=40)
-    handles = [engine.submit(p, m, length=n) for p, m, n in asked]
-    for (prompt, method, length), handle in reversed(list(zip(asked, handles, strict=True))):
-        assert same(handle.result(), alone(model, prompt, method, length=length)), method
-    assert engine.status().running == engine.status().waiting == 0
-
-
-def test_the_bundled_model_writes_the_same_in_company_in_float32() -> None:
-    """Rounding differs with the shape of a pass, but no two candidates are that close here."""
-    pocket = load("pocket", device="cpu")
-    problems = [
-        f"Write a function to count the numbers in nums that are greater than {k}.\ndef solve(nums):"
-        for k in range(4)
-    ]
-    asked = list(zip(problems, ("archer", "no-rollback", "wino+archer", "saber"), strict=True))
-    engine = pocket.engine()
-    handles = [engine.submit(prompt, method, length=32) for prompt, method in asked]
-    for (prompt, method), handle in zip(asked, handles, strict=True):
-        assert handle.result().tokens == alone(pocket, prompt, method, length=32).tokens, method
 
 
 def test_the_steps_of_a_request_can_be_watched_while_others_run(model: Model) -> None:
@@ -540,28 +494,6 @@ def test_deadlines_count_from_when_it_was_asked_for(model: Model) -> None:
     assert soon.result().tokens
 
 
-@pytest.fixture
-def poisoned(model: Model) -> Iterator[Model]:
-    """One token has an embedding that is not a number."""
-    with torch.no_grad():
-        kept = model.network.embedding[POISON].clone()
-        model.network.embedding[POISON] = torch.nan
-        yield model
-        model.network.embedding[POISON] = kept
-
-
-def test_one_row_of_eight_that_is_not_finite_ends_alone(poisoned: Model) -> None:
-    engine = poisoned.engine()
-    prompts = [ids(at, 4) for at in range(8)]
-    prompts[3] = [*prompts[3], POISON]
-    handles = [engine.submit(prompt, "archer", length=8) for prompt in prompts]
-    for at, handle in enumerate(handles):
-        done = handle.result()
-        assert (done.finish_reason == "error") == (at == 3)
-        if at != 3:
-            assert same(done, alone(poisoned, prompts[at], "archer", length=8))
-
-
 def test_a_pass_that_raises_is_halved_until_the_guilty_request_is_alone(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -644,8 +576,11 @@ class _Broken:
         return getattr(self._inner, name)
 
 
-def churn(model: Model, requests: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Joins, leaves, cancels and failures, drawn; afterwards nothing is left."""
+@pytest.mark.parametrize("requests", [60, pytest.param(5000, marks=pytest.mark.slow)])
+def test_nothing_is_left_of_requests_that_came_and_went(
+    model: Model, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joins, leaves, cancels and failures, drawn."""
     draw = random.Random(requests)
     alive: weakref.WeakSet[Store] = weakref.WeakSet()
     made = Store.empty
@@ -678,16 +613,3 @@ def churn(model: Model, requests: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (status.waiting, status.running, status.rows, status.bytes_used) == (0, 0, 0, 0)
     assert len(alive) == 0
     assert descriptors() <= before
-
-
-def test_nothing_is_left_of_requests_that_came_and_went(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    churn(model, 60, monkeypatch)
-
-
-@pytest.mark.slow
-def test_nothing_is_left_of_five_thousand_requests(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    churn(model, 5000, monkeypatch)

@@ -22,8 +22,7 @@ from archer.passes.forward import Answer, Question, run
 from engine.breaking import failing, failing_halfway
 from engine.mixes import Drawn, backbone, record
 from engine.mixes import alone as walked_alone
-from engine.test_engine import alone, ids, same
-from support.pairs import by_the_loop
+from support.pairs import alone, by_the_loop, ids, same
 
 GUILTY = 250
 """A token that only the request which is to fail has."""

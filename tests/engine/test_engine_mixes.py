@@ -222,12 +222,10 @@ def company(requests: int) -> list[float]:
     return found
 
 
-def test_in_float32_company_shows_only_where_margins_are_below_rounding() -> None:
-    assert all(apart < 1e-5 for apart in company(5))
-
-
-@pytest.mark.slow
-def test_of_a_hundred_requests_in_float32_few_show_their_company() -> None:
-    found = company(100)
+@pytest.mark.parametrize("requests", [5, pytest.param(100, marks=pytest.mark.slow)])
+def test_in_float32_company_shows_rarely_and_where_margins_are_below_rounding(
+    requests: int,
+) -> None:
+    found = company(requests)
     assert all(apart < 1e-5 for apart in found), found
     assert len(found) <= 5, found

@@ -13,7 +13,7 @@ from typing import Any
 import archer
 from archer.model import Model, load
 from conftest import REPOSITORY
-from engine.test_engine import ids
+from support.pairs import ids
 
 SOURCES = Path(archer.__file__).parent.parent
 MOST_FILES = 40

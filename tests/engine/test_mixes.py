@@ -49,8 +49,15 @@ def mixed(seeds: range, draw_one: DrawOne = draw_request, *, swaps: float = 0.0)
     return compared
 
 
-def test_requests_come_out_as_if_alone() -> None:
-    assert mixed(range(24)) == 24 * REQUESTS
+MANY = (range(10_000 + part * 170, 10_000 + (part + 1) * 170) for part in range(10))
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(24), *(pytest.param(part, marks=pytest.mark.slow) for part in MANY)]
+)
+def test_requests_come_out_as_if_alone(seeds: range) -> None:
+    """In the slow suite, ten thousand of them."""
+    assert mixed(seeds) == len(seeds) * REQUESTS
 
 
 def draw_rebuilt(draw: random.Random, shift: bool) -> Drawn:
@@ -141,12 +148,6 @@ def test_walks_that_share_a_pass_share_one_transfer(monkeypatch: pytest.MonkeyPa
             found[tag].append(record(step))
     assert found == expected
     assert len(transfers) == turns
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
-def test_ten_thousand_requests_come_out_as_if_alone(part: int) -> None:
-    assert mixed(range(10_000 + part * 170, 10_000 + (part + 1) * 170)) == 170 * REQUESTS
 
 
 @pytest.mark.slow

@@ -18,9 +18,9 @@ from archer.network.experts import Mixture, Sent, can_group, send
 from archer.network.linear import LARGEST, OFF, Linear, Swiglu, quantised, scales
 from archer.network.network import Layer, Transformer
 from archer.network.shape import DENSE, Blocks, Scheme
-from passes.test_forward import ask, blank, canvas_of
 from support import naive
 from support.networks import MIXTURES, mixture, random_network
+from support.one_pass import ask, blank, canvas_of
 
 KINDS = pytest.mark.parametrize("kind", sorted(MIXTURES))
 

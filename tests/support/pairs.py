@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -67,6 +68,23 @@ def by_the_loop(model: Model, prompts: Any, method: Any = None, **options: Any) 
             add({0: tally}, step)
         done.append(language.completion(tally, len(prompt)))
     return done
+
+
+def alone(model: Model, prompt: Any, method: str, **options: Any) -> Completion:
+    return by_the_loop(model, prompt, method, **options)[0]
+
+
+def same(found: Completion, wanted: Completion) -> bool:
+    """Text, end and counts of passes."""
+    names = ("tokens", "text", "finish_reason", "updates", "revised_positions")
+    passes = ("full_passes", "cached_passes", "reused_passes")
+    return all(getattr(found, name) == getattr(wanted, name) for name in names + passes)
+
+
+def ids(seed: int, length: int) -> list[int]:
+    """A prompt for the tiny models of support.folders, without their end ids."""
+    draw = random.Random(seed)
+    return [draw.choice(range(20, 200)) for _ in range(length)]
 
 
 def texts(steps: list[Step[Any]]) -> Rows:
