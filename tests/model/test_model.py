@@ -346,11 +346,25 @@ def test_names_of_transformers_are_accepted(llada: Model) -> None:
 def test_an_unknown_dtype_is_refused(bare: Model, dtype: Any) -> None:
     with pytest.raises(BadRequest, match="Choose one of float32, bfloat16, float"):
         load(bare.folder.path, device="cpu", dtype=dtype)
+    with pytest.raises(BadRequest, match="Did you mean 'fp16'"):
+        load(bare.folder.path, device="cpu", dtype="pf16")
 
 
-@pytest.mark.parametrize("dtype", ["float64", torch.float64])
-def test_a_dtype_is_a_name_or_a_torch_dtype(bare: Model, dtype: Any) -> None:
-    assert load(bare.folder.path, device="cpu", dtype=dtype).network.dtype == torch.float64
+@pytest.mark.parametrize(
+    ("dtype", "meant"),
+    [
+        ("float64", torch.float64),
+        (torch.float64, torch.float64),
+        ("fp32", torch.float32),
+        ("fp16", torch.float16),
+        ("float16", torch.float16),
+    ],
+)
+def test_a_dtype_is_a_name_or_a_torch_dtype(bare: Model, dtype: Any, meant: torch.dtype) -> None:
+    model = load(bare.folder.path, device="cpu", dtype=dtype)
+    assert model.network.dtype == model.dtype == meant
+    (done,) = model.generate([1, 2, 3], "llada-confidence", length=8)
+    assert done.error is None
 
 
 def test_a_processor_gets_float32_by_default(bare: Model) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import html
 import json
 import math
 from dataclasses import replace
@@ -95,15 +94,6 @@ def test_every_completion_can_be_watched(model: Model) -> None:
         assert tuple(last) == done.tokens
         assert len(start.prompts[0]) == done.prompt_tokens
         assert end.completion == json.loads(json.dumps(done.as_dict()))
-
-
-def test_a_notebook_shows_the_player_of_a_completion(model: Model) -> None:
-    (done,) = model.generate(PROMPTS[0], length=12)
-    frame = done.trace()._repr_html_()
-    assert done._repr_html_().endswith(frame)
-    page = html.unescape(frame.partition('srcdoc="')[2])
-    assert '<script type="application/json">' in page
-    assert done._repr_html_().startswith(f"<pre>{html.escape(done.text or '')}</pre><small>")
 
 
 def test_a_copy_leaves_the_tokenizer_behind(model: Model) -> None:

@@ -6,7 +6,8 @@ test.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -330,93 +331,6 @@ def dream_tensors(config: Config, seed: int = 0) -> Tensors:
     return _random(shapes, seed)
 
 
-def make_llada(
-    folder: Path,
-    *,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float32,
-    shards: int = 1,
-    tokenizer: bool = False,
-    template: bool = True,
-    **changes: Any,
-) -> Path:
-    """A LLaDA-shaped folder; `changes` are config keys."""
-    config = llada_config(**changes)
-    write_folder(folder, config, llada_tensors(config, seed), dtype=dtype, shards=shards)
-    if tokenizer:
-        byte_tokenizer(LLADA_MARKERS).save(str(folder / "tokenizer.json"))
-        chat = {"chat_template": LLADA_TEMPLATE} if template else {}
-        names = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
-        write_json(folder / "tokenizer_config.json", names | chat)
-    return folder
-
-
-def make_dream(
-    folder: Path,
-    *,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float32,
-    shards: int = 1,
-    tokenizer: bool = False,
-    template: bool = True,
-    **changes: Any,
-) -> Path:
-    """A Dream-shaped folder, tokenizer as vocab.json and merges.txt; `changes` are config keys."""
-    config = dream_config(**changes)
-    write_folder(folder, config, dream_tensors(config, seed), dtype=dtype, shards=shards)
-    if tokenizer:
-        write_json(folder / "vocab.json", byte_vocabulary())
-        (folder / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
-        added = {marker: 256 + place for place, marker in enumerate(DREAM_MARKERS)}
-        write_json(folder / "added_tokens.json", added)
-        described = {str(id): {"content": name, "special": True} for name, id in added.items()}
-        names = {"bos_token": "<|beginoftext|>", "eos_token": {"content": "<|endoftext|>"}}
-        write_json(folder / "tokenizer_config.json", {"added_tokens_decoder": described} | names)
-        if template:
-            (folder / "chat_template.jinja").write_text(DREAM_TEMPLATE, encoding="utf-8")
-    return folder
-
-
-def make_llada_moe(
-    folder: Path,
-    *,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float32,
-    shards: int = 1,
-    tokenizer: bool = False,
-    **changes: Any,
-) -> Path:
-    """A LLaDA-MoE-shaped folder; `changes` are config keys."""
-    config = llada_moe_config(**changes)
-    write_folder(folder, config, llada_moe_tensors(config, seed), dtype=dtype, shards=shards)
-    if tokenizer:
-        _ling_tokenizer(folder, LLADA_MOE_TEMPLATE)
-    return folder
-
-
-def make_llada2(
-    folder: Path,
-    *,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float32,
-    shards: int = 1,
-    tokenizer: bool = False,
-    **changes: Any,
-) -> Path:
-    """A LLaDA2-shaped folder; `changes` are config keys."""
-    config = llada2_config(**changes)
-    write_folder(folder, config, llada2_tensors(config, seed), dtype=dtype, shards=shards)
-    if tokenizer:
-        _ling_tokenizer(folder, LLADA2_TEMPLATE)
-    return folder
-
-
-def _ling_tokenizer(folder: Path, template: str) -> None:
-    byte_tokenizer(LING_MARKERS).save(str(folder / "tokenizer.json"))
-    names = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
-    write_json(folder / "tokenizer_config.json", names | {"chat_template": template})
-
-
 def write_folder(
     folder: Path,
     config: Config,
@@ -460,3 +374,55 @@ def byte_tokenizer(markers: tuple[str, ...]) -> Tokenizer:
 def _random(shapes: Mapping[str, tuple[int, ...]], seed: int) -> Tensors:
     generator = torch.Generator().manual_seed(seed)
     return {name: 0.1 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+
+
+def _in_one_file(
+    markers: tuple[str, ...], chat_template: str, folder: Path, *, template: bool
+) -> None:
+    byte_tokenizer(markers).save(str(folder / "tokenizer.json"))
+    names = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>"}
+    chat = {"chat_template": chat_template} if template else {}
+    write_json(folder / "tokenizer_config.json", names | chat)
+
+
+def _in_several_files(folder: Path, *, template: bool) -> None:
+    """As Dream has it: vocab.json, merges.txt and a template of its own."""
+    write_json(folder / "vocab.json", byte_vocabulary())
+    (folder / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
+    added = {marker: 256 + place for place, marker in enumerate(DREAM_MARKERS)}
+    write_json(folder / "added_tokens.json", added)
+    described = {str(id): {"content": name, "special": True} for name, id in added.items()}
+    names = {"bos_token": "<|beginoftext|>", "eos_token": {"content": "<|endoftext|>"}}
+    write_json(folder / "tokenizer_config.json", {"added_tokens_decoder": described} | names)
+    if template:
+        (folder / "chat_template.jinja").write_text(DREAM_TEMPLATE, encoding="utf-8")
+
+
+def _make(
+    config_of: Callable[..., Config],
+    tensors_of: Callable[[Config, int], Tensors],
+    write_tokenizer: Callable[..., None],
+    folder: Path,
+    *,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    shards: int = 1,
+    tokenizer: bool = False,
+    template: bool = True,
+    **changes: Any,
+) -> Path:
+    """A folder of one family; `changes` are config keys."""
+    config = config_of(**changes)
+    write_folder(folder, config, tensors_of(config, seed), dtype=dtype, shards=shards)
+    if tokenizer:
+        write_tokenizer(folder, template=template)
+    return folder
+
+
+LLADA_TEXT = partial(_in_one_file, LLADA_MARKERS, LLADA_TEMPLATE)
+LLADA_MOE_TEXT = partial(_in_one_file, LING_MARKERS, LLADA_MOE_TEMPLATE)
+LLADA2_TEXT = partial(_in_one_file, LING_MARKERS, LLADA2_TEMPLATE)
+make_llada = partial(_make, llada_config, llada_tensors, LLADA_TEXT)
+make_dream = partial(_make, dream_config, dream_tensors, _in_several_files)
+make_llada_moe = partial(_make, llada_moe_config, llada_moe_tensors, LLADA_MOE_TEXT)
+make_llada2 = partial(_make, llada2_config, llada2_tensors, LLADA2_TEXT)
