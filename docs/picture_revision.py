@@ -75,7 +75,7 @@ def _frames(model: Model, history: Sequence[Update]) -> list[Frame]:
     captions = {
         len(history): "the program is complete",
         found.written: f"{before} is written",
-        (found.written + taken_back) // 2: "end marks fill the rest from the right",
+        (found.written + taken_back) // 2: "end marks fill the rest",
         taken_back - 1: f"it now reads {_line_of(model, history[: taken_back - 1], found.at)}",
         taken_back: f"{before} is taken back",
         found.update: f"{after} is written in its place",
