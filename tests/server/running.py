@@ -115,6 +115,13 @@ class Client:
                 total += float(found[2])
         return total
 
+    def resident(self) -> int:
+        """Bytes of the server's process."""
+        (found,) = re.findall(
+            r"^process_resident_memory_bytes (\S+)$", self.get("/metrics").body.decode(), re.M
+        )
+        return int(float(found))
+
     def balance(self) -> tuple[float, float]:
         """Accepted requests, and where they are: the two are equal at rest."""
         ends = ("request_success_total", "requests_failed_total", "requests_cancelled_total")

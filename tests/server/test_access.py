@@ -18,7 +18,7 @@ from archer.server.access import PUBLIC, Access, check_binding
 from archer.server.app import State, create_app
 from archer.server.lifecycle import Server
 from archer.server.settings import ServerSettings, read_keys
-from server.running import PROBLEM, chat, on_a_loop, serving, settings
+from server.running import Client, chat, on_a_loop, settings
 
 KEYS = ("a-key-of-good-length-1", "a-key-of-good-length-2")
 
@@ -167,16 +167,6 @@ def test_key_files(tmp_path: Path) -> None:
         read_keys(tmp_path / "missing")
 
 
-def test_an_address_that_is_taken(pocket: Model) -> None:
-    with (
-        serving(pocket) as client,
-        pytest.raises(BadRequest, match="Choose another host or port"),
-    ):
-        Server(lambda: pocket, ServerSettings(), port=client.port)
-    with pytest.raises(BadRequest, match=r"cannot listen at 127\.0\.0\.1 port 99999"):
-        Server(lambda: pocket, ServerSettings(), port=99999)
-
-
 def test_an_address_is_taken_before_the_model_is_loaded(pocket: Model) -> None:
     first = Server(lambda: pocket, ServerSettings(), port=0)
     try:
@@ -184,20 +174,12 @@ def test_an_address_is_taken_before_the_model_is_loaded(pocket: Model) -> None:
             Server(lambda: pocket, ServerSettings(), port=first.port)
     finally:
         first._socket.close()
+    with pytest.raises(BadRequest, match=r"cannot listen at 127\.0\.0\.1 port 99999"):
+        Server(lambda: pocket, ServerSettings(), port=99999)
 
 
-def test_keys_on_a_real_server(pocket: Model) -> None:
-    with serving(pocket, keys=KEYS) as client:
-        assert client.ask(PROBLEM, max_tokens=4).status == 200
-        client.key = None
-        assert client.ask(PROBLEM, max_tokens=4).status == 401
-        assert client.get("/").status == 200
-        assert client.get("/ready").status == 200
-
-
-def test_headers_that_keep_browsers_out_of_trouble(pocket: Model) -> None:
-    with serving(pocket) as client:
-        page, health = client.get("/"), client.get("/health")
+def test_headers_that_keep_browsers_out_of_trouble(client: Client) -> None:
+    page, health = client.get("/"), client.get("/health")
     for reply in (page, health):
         assert reply.headers["x-content-type-options"] == "nosniff"
         assert reply.headers["referrer-policy"] == "no-referrer"

@@ -55,10 +55,3 @@ def test_chats(pocket: Model, client: Client) -> None:
     found = on_a_thread(lambda: model.generate_until(asked))
     expected = pocket.generate(PROMPTS, length=LENGTH, stop=[" for "])
     assert found == [each.text for each in expected]
-
-
-def test_log_likelihoods_are_refused(client: Client) -> None:
-    body = {"model": "pocket", "prompt": PROBLEM, "max_tokens": 1, "logprobs": 1, "echo": True}
-    reply = client.post(TEXT, body)
-    assert reply.status == 400
-    assert reply.json["error"]["param"] in ("echo", "logprobs")

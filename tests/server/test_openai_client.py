@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -34,12 +33,9 @@ from server.running import (
 MESSAGES: Any = [{"role": "user", "content": PROBLEM}]
 
 
-@pytest.fixture
-def asking(client: Client) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"http://127.0.0.1:{client.port}/v1", api_key="none", max_retries=0
-    ) as made:
-        yield made
+def connected(client: Client, api_key: str = "none", **options: Any) -> openai.OpenAI:
+    url = f"http://127.0.0.1:{client.port}/v1"
+    return openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, **options)
 
 
 def test_everything_that_both_majors_must_do(pocket: Model, client: Client) -> None:
@@ -95,61 +91,62 @@ def test_litellm_in_an_environment_of_its_own(
     assert tried_by(python, "through_litellm.py", client, pocket) == wanted
 
 
-def test_errors_are_the_exceptions_that_people_catch(asking: openai.OpenAI) -> None:
-    ask = asking.chat.completions.create
-    with pytest.raises(openai.NotFoundError) as missing:
-        ask(model="gpt-4", messages=MESSAGES)
-    assert missing.value.code == "model_not_found"
-    with pytest.raises(openai.BadRequestError) as refused:
-        ask(model="pocket", messages=MESSAGES, top_p=0.5)
-    assert refused.value.param == "top_p"
-    with pytest.raises(openai.BadRequestError) as long:
-        ask(model="pocket", messages=MESSAGES, max_tokens=5000)
-    assert long.value.code == "context_length_exceeded"
-    with pytest.raises(openai.BadRequestError, match="can still be taken back"):
-        ask(
-            model="pocket",
-            messages=MESSAGES,
-            stream=True,
-            extra_body={"archer": {"stream_mode": "stable"}},
-        )
-
-
 def test_a_wrong_key_is_an_authentication_error(pocket: Model) -> None:
     key = "the-key-of-this-server"
     with serving(pocket, keys=(key,)) as client:
-        url = f"http://127.0.0.1:{client.port}/v1"
-        with openai.OpenAI(base_url=url, api_key=key) as made:
+        with connected(client, api_key=key) as made:
             assert made.models.list().data[0].id == "pocket"
-        with (
-            openai.OpenAI(base_url=url, api_key="wrong") as made,
-            pytest.raises(openai.AuthenticationError),
-        ):
+        with connected(client, api_key="wrong") as made, pytest.raises(openai.AuthenticationError):
             made.models.list()
 
 
 def failing(client: Client, **options: Any) -> openai.APIStatusError:
     """What the client raises for a request of some text."""
-    url = f"http://127.0.0.1:{client.port}/v1"
-    headers = options.pop("headers", {})
-    with (
-        openai.OpenAI(base_url=url, api_key="none", max_retries=0, default_headers=headers) as made,
-        pytest.raises(openai.APIStatusError) as caught,
-    ):
+    with connected(client) as made, pytest.raises(openai.APIStatusError) as caught:
         made.chat.completions.create(**{"model": "pocket", "messages": MESSAGES} | options)
     assert caught.value.body, "the client has read the object with the sentence"
     return caught.value
 
 
-def test_other_refusals_are_the_exceptions_that_people_catch(client: Client) -> None:
-    other = failing(client, headers={"host": "archer.example"})
-    assert isinstance(other, openai.PermissionDeniedError)
-    assert "names of its own machine" in other.message
-    large = failing(client, user="x" * (1 << 20))
-    assert (large.status_code, large.code) == (413, "too_large")
-    unannounced = failing(client, extra_headers={"content-type": "text/plain"})
-    assert unannounced.status_code == 415
-    assert "Content-Type" in unannounced.message
+STABLE: dict[str, Any] = {"stream": True, "extra_body": {"archer": {"stream_mode": "stable"}}}
+REFUSED: list[tuple[dict[str, Any], type[openai.APIStatusError], int, str | None, str]] = [
+    ({"model": "gpt-4"}, openai.NotFoundError, 404, "model_not_found", "no model"),
+    ({"top_p": 0.5}, openai.BadRequestError, 400, None, "'top_p'"),
+    ({"max_tokens": 5000}, openai.BadRequestError, 400, "context_length_exceeded", "longer"),
+    (STABLE, openai.BadRequestError, 400, None, "can still be taken back"),
+    (
+        {"extra_headers": {"host": "archer.example"}},
+        openai.PermissionDeniedError,
+        403,
+        None,
+        "names of its own machine",
+    ),
+    ({"user": "x" * (1 << 20)}, openai.APIStatusError, 413, "too_large", "larger"),
+    (
+        {"extra_headers": {"content-type": "text/plain"}},
+        openai.APIStatusError,
+        415,
+        None,
+        "Content-Type",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "status", "code", "phrase"), REFUSED, ids=[each[-1] for each in REFUSED]
+)
+def test_errors_are_the_exceptions_that_people_catch(
+    client: Client,
+    options: dict[str, Any],
+    kind: type[openai.APIStatusError],
+    status: int,
+    code: str | None,
+    phrase: str,
+) -> None:
+    error = failing(client, **options)
+    assert isinstance(error, kind)
+    assert (error.status_code, error.code) == (status, code)
+    assert phrase in error.message
 
 
 def test_a_full_queue_and_deadlines_are_the_exceptions_that_people_catch(pocket: Model) -> None:
@@ -189,22 +186,23 @@ def test_the_python_of_the_page_about_serving_runs(
 
 
 def test_an_error_in_the_middle_of_a_stream_is_raised(pocket: Model) -> None:
-    with serving(pocket, timeout=0.4) as client:
-        url = f"http://127.0.0.1:{client.port}/v1"
-        with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
-            stream = made.chat.completions.create(
-                model="pocket@llada-confidence", messages=MESSAGES, max_tokens=512, stream=True
-            )
-            with pytest.raises(openai.APIError, match="did not end within"):
-                list(stream)
+    with serving(pocket, timeout=0.4) as client, connected(client) as made:
+        stream = made.chat.completions.create(
+            model="pocket@llada-confidence", messages=MESSAGES, max_tokens=512, stream=True
+        )
+        with pytest.raises(openai.APIError, match="did not end within"):
+            list(stream)
 
 
-def test_a_client_that_loses_patience_frees_the_slot(client: Client, asking: openai.OpenAI) -> None:
+def test_a_client_that_loses_patience_frees_the_slot(client: Client) -> None:
     cancelled = client.metric("requests_cancelled_total")
     for stream in (False, True):
-        with pytest.raises((openai.APITimeoutError, httpx.ReadTimeout)):
+        with (
+            connected(client, timeout=0.3) as hurried,
+            pytest.raises((openai.APITimeoutError, httpx.ReadTimeout)),
+        ):
             list(
-                asking.with_options(timeout=0.3).chat.completions.create(
+                hurried.chat.completions.create(
                     model="pocket@llada-confidence",
                     messages=MESSAGES,
                     max_tokens=900,

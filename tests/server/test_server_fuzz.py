@@ -114,9 +114,13 @@ RAW: dict[str, bytes] = {
 }
 
 
+def connected(client: Client) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE)
+
+
 def exchange(client: Client, sent: bytes) -> bytes:
     """What comes back before the server closes or falls silent; the connection is then cut."""
-    with socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection:
+    with connected(client) as connection:
         with suppress(OSError):
             connection.sendall(sent)
             connection.shutdown(socket.SHUT_WR)
@@ -146,10 +150,7 @@ def test_what_comes_from_below_is_plain_text_as_the_docs_say(
     for bound in (limits.VALUES, limits.CONTAINERS):
         assert f"{bound:,} " in page
     monkeypatch.setattr(limits, "CONNECTIONS", 2)
-    with (
-        serving(pocket) as small,
-        socket.create_connection(("127.0.0.1", small.port), timeout=PATIENCE) as first,
-    ):
+    with serving(pocket) as small, connected(small) as first:
         first.sendall(HEAD)
         until(lambda: small.get("/health").status == 503)
         refused = small.get("/health")
@@ -161,18 +162,18 @@ def test_what_comes_from_below_is_plain_text_as_the_docs_say(
 
 def test_nothing_of_it_changes_an_answer_or_stays(pocket: Model, client: Client) -> None:
     (done,) = pocket.generate(PROBLEM, length=8)
-    before = resident(client)
+    before = client.resident()
     for _ in range(3):
         for sent in RAW.values():
             exchange(client, sent)
     assert client.ask(max_tokens=8).json["choices"][0]["message"]["content"] == done.text
-    assert resident(client) < before + (64 << 20)
+    assert client.resident() < before + (64 << 20)
 
 
 def test_200_megabytes_are_not_read(client: Client) -> None:
-    before = resident(client)
+    before = client.resident()
     part = b" " * (1 << 20)
-    with socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection:
+    with connected(client) as connection:
         connection.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\n")
         sent = 0
         with suppress(OSError):
@@ -180,14 +181,7 @@ def test_200_megabytes_are_not_read(client: Client) -> None:
                 connection.sendall(b"100000\r\n" + part + b"\r\n")
                 sent += 1
     assert sent < 200
-    assert resident(client) < before + (32 << 20)
-
-
-def resident(client: Client) -> int:
-    for line in client.get("/metrics").body.decode().splitlines():
-        if line.startswith("process_resident_memory_bytes "):
-            return int(float(line.split()[1]))
-    raise AssertionError("the process does not tell its size")
+    assert client.resident() < before + (32 << 20)
 
 
 def test_a_connection_that_says_nothing_is_closed(
@@ -197,13 +191,11 @@ def test_a_connection_that_says_nothing_is_closed(
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
     with serving(pocket) as client:
         for sent in (b"", HEAD[:30]):
-            with socket.create_connection(
-                ("127.0.0.1", client.port), timeout=PATIENCE
-            ) as connection:
+            with connected(client) as connection:
                 connection.sendall(sent)
                 with suppress(ConnectionResetError):
                     assert connection.recv(1) == b""
-        with socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection:
+        with connected(client) as connection:
             connection.sendall(body(b'{"model"', 100))
             assert connection.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
         until(client.idle)
@@ -226,10 +218,7 @@ def test_a_connection_that_trickles_after_its_first_answer_is_closed(
     pocket: Model, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
 ) -> None:
     monkeypatch.setattr(limits, "HEADER_SECONDS", 0.4)
-    with (
-        serving(pocket) as client,
-        socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection,
-    ):
+    with serving(pocket) as client, connected(client) as connection:
         connection.sendall(first)
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         began = time.monotonic()
@@ -245,10 +234,7 @@ def test_a_connection_that_asks_again_and_again_is_kept(
     pocket: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "HEADER_SECONDS", 0.2)
-    with (
-        serving(pocket) as client,
-        socket.create_connection(("127.0.0.1", client.port), timeout=PATIENCE) as connection,
-    ):
+    with serving(pocket) as client, connected(client) as connection:
         for _ in range(5):
             connection.sendall(HEALTH)
             time.sleep(0.1)

@@ -13,7 +13,6 @@ import pytest
 
 from archer.model import Model
 from server.running import CHAT, TEXT, Client, chat, serving, until
-from server.test_server_fuzz import resident
 from support.processes import descriptors
 
 METHODS = ("archer:4", "saber", "llada-confidence", "fast-dllm-parallel", "wino", "threshold+age:3")
@@ -67,12 +66,12 @@ def soak(model: Model, count: int, clients: int, settle: int) -> Counter[str]:
         with ThreadPoolExecutor(clients) as pool:
             outcomes.update(pool.map(lambda n: one(client, n, ids), range(settle)))
             until(client.idle)
-            memory, handles, threads = resident(client), descriptors(), threading.active_count()
+            memory, handles, threads = client.resident(), descriptors(), threading.active_count()
             outcomes.update(pool.map(lambda n: one(client, n, ids), range(settle, count)))
             until(client.idle)
             until(lambda: descriptors() <= handles + clients)
             assert threading.active_count() <= threads
-            assert resident(client) < memory * 1.05
+            assert client.resident() < memory * 1.05
         accepted, found = client.balance()
         assert accepted == found
         assert client.metric("num_rows_running") == 0

@@ -17,7 +17,7 @@ from archer.server import lifecycle
 from archer.server.app import State
 from archer.server.lifecycle import Server, open_serving
 from archer.server.settings import ServerSettings
-from server.running import CHAT, PATIENCE, Client, listens, running, slow, until
+from server.running import CHAT, PATIENCE, Client, listens, running, serving, slow, until
 from support.folders import make_llada
 
 
@@ -84,17 +84,11 @@ def test_an_engine_that_ends_by_itself_ends_the_server(pocket: Model) -> None:
 
 
 def test_a_server_whose_engine_does_not_run_is_not_ready(pocket: Model) -> None:
-    server = Server(lambda: pocket, ServerSettings(), port=0)
-    thread, _ = running(server)
-    until(lambda: server.state.serving is not None)
-    client = Client(server)
-    assert client.get("/ready").status == 200
-    server.state.ready().engine.close()
-    assert client.get("/ready").status == 503
-    assert client.get("/health").status == 200
-    server.stop()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
+    with serving(pocket) as client:
+        assert client.get("/ready").status == 200
+        client.server.state.ready().engine.close()
+        assert client.get("/ready").status == 503
+        assert client.get("/health").status == 200
 
 
 def late(*_: Any) -> None:
