@@ -4,6 +4,7 @@ import gc
 import io
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -29,36 +30,32 @@ def render(source: str, *conversations: Any, **names: str) -> list[str]:
     return ChatTemplate(source, names, "folder").render(conversations or [USER])
 
 
-def test_messages_names_and_the_generation_prompt() -> None:
-    source = (
+RENDERED = {
+    "messages, names and the generation prompt": (
         "{{ bos_token }}{% for m in messages %}{{ m['role'] }}={{ m.content | trim }};{% endfor %}"
-        "{% if add_generation_prompt %}assistant={% endif %}"
-    )
-    assert render(source, bos_token="<s>") == ["<s>user=hi;assistant="]
+        "{% if add_generation_prompt %}assistant={% endif %}",
+        "<s>user=hi;assistant=",
+    ),
+    "no blank lines from blocks": ("a\n  {% if true %}\nb\n  {% endif %}\nc", "a\nb\nc"),
+    "loop controls": (
+        "{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+        "01",
+    ),
+    "plain json": ("{{ messages | tojson }}", '[{"role": "user", "content": "hi"}]'),
+    "indented json": ("{{ '<é>' | tojson(indent=1) }}", '"<é>"'),
+    "no tools": ("{% if tools is none and not documents %}none{% endif %}", "none"),
+}
+
+
+@pytest.mark.parametrize(("source", "text"), RENDERED.values(), ids=RENDERED)
+def test_what_templates_give(source: str, text: str) -> None:
+    assert render(source, bos_token="<s>") == [text]
 
 
 def test_many_conversations_at_once() -> None:
     other = [{"role": "user", "content": "ho"}, {"role": "assistant", "content": "\ud800é"}]
     source = "{% for m in messages %}{{ m.content }}{% endfor %}"
     assert render(source, USER, other) == ["hi", "ho\ud800é"]
-
-
-def test_blocks_leave_no_blank_lines() -> None:
-    assert render("a\n  {% if true %}\nb\n  {% endif %}\nc") == ["a\nb\nc"]
-
-
-def test_loop_controls() -> None:
-    source = "{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}"
-    assert render(source) == ["01"]
-
-
-def test_tojson_is_plain_json() -> None:
-    assert render("{{ messages | tojson }}") == ['[{"role": "user", "content": "hi"}]']
-    assert render("{{ '<é>' | tojson(indent=1) }}") == ['"<é>"']
-
-
-def test_there_are_no_tools() -> None:
-    assert render("{% if tools is none and not documents %}none{% endif %}") == ["none"]
 
 
 def test_a_template_may_refuse_the_messages() -> None:
@@ -93,12 +90,8 @@ def test_faults_become_sentences(source: str) -> None:
     assert sentence.startswith("The chat template of folder fails (")
     assert sentence.endswith("); give raw prompts instead (chat=False).")
     assert "\n" not in sentence
-
-
-@pytest.mark.parametrize("source", ATTACKS.values(), ids=ATTACKS)
-def test_the_sandbox_holds(source: str) -> None:
-    with pytest.raises(BadModel, match=r"SecurityError|is unsafe|is undefined"):
-        render(source)
+    if source in ATTACKS.values():
+        assert re.search(r"SecurityError|is unsafe|is undefined", sentence), "the sandbox holds"
 
 
 ENDLESS = {
@@ -165,11 +158,6 @@ def answered(
     monkeypatch.setattr(sys, "stdout", out := io.StringIO())
     template_child.main()
     return [json.loads(line) for line in out.getvalue().splitlines()]
-
-
-def test_what_the_program_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    (reply,) = answered(monkeypatch, "{{ messages | tojson }}")
-    assert reply == {"texts": ['[{"role": "user", "content": "hi"}]'], "last": False}
 
 
 @pytest.mark.parametrize(
@@ -278,15 +266,6 @@ def lives(pid: int | None) -> bool:
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells")
 
 
-def test_one_process_serves_many_requests(echo: ChatTemplate) -> None:
-    assert echo.process.pid is None
-    pids: set[int | None] = set()
-    for number in range(20):
-        assert echo.render(said(str(number))) == [str(number)]
-        pids.add(echo.process.pid)
-    assert len(pids) == 1
-
-
 def test_faults_of_a_template_leave_the_process_alone(echo: ChatTemplate) -> None:
     echo.render(said("hi"))
     pid = echo.process.pid
@@ -386,15 +365,18 @@ def test_nothing_is_left_when_the_template_is_gone() -> None:
     assert descriptors() == before
 
 
+KEPT = (
+    "import os, signal\n"
+    "from archer.loading.text.chat_template import ChatTemplate\n"
+    "kept = ChatTemplate('x', {}, 'folder')\n"
+    "kept.render([[]])\n"
+    "print(kept.process.pid, flush=True)\n"
+)
+
+
 @needs_proc
 def test_nothing_is_left_when_the_program_ends() -> None:
-    code = (
-        "from archer.loading.text.chat_template import ChatTemplate\n"
-        "kept = ChatTemplate('x', {}, 'folder')\n"
-        "kept.render([[]])\n"
-        "print(kept.process.pid)\n"
-    )
-    command = [sys.executable, "-W", "error", "-c", code]
+    command = [sys.executable, "-W", "error", "-c", KEPT]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert not lives(int(done.stdout))
@@ -402,14 +384,7 @@ def test_nothing_is_left_when_the_program_ends() -> None:
 
 @needs_proc
 def test_it_ends_when_the_program_is_killed() -> None:
-    code = (
-        "import os, signal\n"
-        "from archer.loading.text.chat_template import ChatTemplate\n"
-        "kept = ChatTemplate('x', {}, 'folder')\n"
-        "kept.render([[]])\n"
-        "print(kept.process.pid, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
+    code = KEPT + "os.kill(os.getpid(), signal.SIGKILL)\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     pid, ends = int(done.stdout), time.monotonic() + 20
     while alive(pid):
@@ -420,6 +395,7 @@ def test_it_ends_when_the_program_is_killed() -> None:
 def test_many_threads_share_it(echo: ChatTemplate) -> None:
     wrong: list[str] = []
     pids: set[int | None] = set()
+    assert echo.process.pid is None
 
     def work(name: int) -> None:
         for number in range(25):
@@ -477,23 +453,23 @@ def test_a_forked_program_gets_a_process_of_its_own(echo: ChatTemplate) -> None:
 # --- where the template comes from --------------------------------------------------------------
 
 
-def test_a_file_of_its_own_comes_first(tmp_path: Path) -> None:
-    (tmp_path / "chat_template.jinja").write_text("file")
-    template = read_template(tmp_path, {"chat_template": "config"}, {})
-    assert template is not None
-    assert template.source == "file"
+RAG, DEFAULT = {"name": "rag", "template": "r"}, {"name": "default", "template": "d"}
 
 
-def test_the_config_may_hold_it(tmp_path: Path) -> None:
-    template = read_template(tmp_path, {"chat_template": "config"}, {"bos_token": "<s>"})
-    assert template == ChatTemplate("config", {"bos_token": "<s>"}, str(tmp_path))
-
-
-def test_the_config_may_hold_several(tmp_path: Path) -> None:
-    rag, default = {"name": "rag", "template": "r"}, {"name": "default", "template": "d"}
-    template = read_template(tmp_path, {"chat_template": [rag, default]}, {})
-    assert template is not None
-    assert template.source == "d"
+@pytest.mark.parametrize(
+    ("file", "config", "source"),
+    [("file", "config", "file"), (None, "config", "config"), (None, [RAG, DEFAULT], "d")],
+    ids=["a file of its own comes first", "the config", "one of several"],
+)
+def test_where_the_template_comes_from(
+    tmp_path: Path, file: str | None, config: object, source: str
+) -> None:
+    where = tmp_path
+    if file is not None:
+        where = tmp_path / "chat_template.jinja"
+        where.write_text(file)
+    template = read_template(tmp_path, {"chat_template": config}, {"bos_token": "<s>"})
+    assert template == ChatTemplate(source, {"bos_token": "<s>"}, str(where))
 
 
 def test_there_may_be_none(tmp_path: Path) -> None:

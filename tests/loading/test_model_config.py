@@ -63,15 +63,13 @@ def test_a_switch_for_something_unknown_may_be_absent(key: str) -> None:
     assert parse_config(partial, "c") == parse_config(dream_config(), "c")
 
 
-def test_rope_theta_in_its_newer_home() -> None:
-    config = dream_config(rope_parameters={"rope_type": "default", "rope_theta": 12345})
-    del config["rope_theta"], config["rope_scaling"]
-    assert parse_config(config, "config.json").shape.rope_theta == 12345.0
-
-
-def test_rope_theta_in_both_homes() -> None:
-    config = llada_config(rope_parameters={"rope_type": "default", "rope_theta": 500000})
-    assert parse_config(config, "config.json").shape.rope_theta == 500000.0
+@pytest.mark.parametrize("both", [False, True])
+def test_rope_theta_in_its_newer_home(both: bool) -> None:
+    config = dream_config(rope_parameters={"rope_type": "default", "rope_theta": 1000000})
+    del config["rope_scaling"]
+    if not both:
+        del config["rope_theta"]
+    assert parse_config(config, "config.json").shape.rope_theta == 1000000.0
 
 
 def test_several_ends() -> None:

@@ -155,10 +155,8 @@ def same_completions(numbers: slice) -> int:
     return sum(one.text == other.text for one, other in zip(plain, small, strict=True))
 
 
-def test_most_completions_of_the_bundled_model_stay_the_same() -> None:
-    assert same_completions(slice(4)) >= 3
-
-
-@pytest.mark.slow
-def test_completions_of_the_bundled_model_stay_the_same_on_a_hundred_problems() -> None:
-    assert same_completions(slice(100)) >= 95
+@pytest.mark.parametrize(
+    ("problems", "least"), [(4, 3), pytest.param(100, 95, marks=pytest.mark.slow)]
+)
+def test_most_completions_of_the_bundled_model_stay_the_same(problems: int, least: int) -> None:
+    assert same_completions(slice(problems)) >= least

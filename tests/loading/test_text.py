@@ -3,7 +3,9 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,30 +25,19 @@ def codec(folder: Path) -> Text:
     return text
 
 
-@pytest.fixture(scope="module")
-def llada(tmp_path_factory: pytest.TempPathFactory) -> Text:
-    return codec(make_llada(tmp_path_factory.mktemp("llada"), tokenizer=True))
+def family(make: Callable[..., Path], **options: Any) -> Any:
+    """A fixture: the codec of a tiny model of this family."""
+
+    @pytest.fixture(scope="module")
+    def made(tmp_path_factory: pytest.TempPathFactory) -> Text:
+        return codec(make(tmp_path_factory.mktemp("model"), tokenizer=True, **options))
+
+    return made
 
 
-@pytest.fixture(scope="module")
-def dream(tmp_path_factory: pytest.TempPathFactory) -> Text:
-    return codec(make_dream(tmp_path_factory.mktemp("dream"), tokenizer=True))
-
-
-@pytest.fixture(scope="module")
-def llada_moe(tmp_path_factory: pytest.TempPathFactory) -> Text:
-    return codec(make_llada_moe(tmp_path_factory.mktemp("llada_moe"), tokenizer=True))
-
-
-@pytest.fixture(scope="module")
-def llada2(tmp_path_factory: pytest.TempPathFactory) -> Text:
-    return codec(make_llada2(tmp_path_factory.mktemp("llada2"), tokenizer=True))
-
-
-@pytest.fixture(scope="module")
-def raw_only(tmp_path_factory: pytest.TempPathFactory) -> Text:
-    folder = tmp_path_factory.mktemp("raw")
-    return codec(make_llada(folder, tokenizer=True, template=False))
+llada, dream = family(make_llada), family(make_dream)
+llada_moe, llada2 = family(make_llada_moe), family(make_llada2)
+raw_only = family(make_llada, template=False)
 
 
 def spelled(text: Text, ids: list[int]) -> str:
@@ -204,9 +195,6 @@ def test_without_a_template_chat_is_refused(raw_only: Text) -> None:
 def test_an_empty_chat(llada: Text, chat: str | list[dict[str, object]]) -> None:
     with pytest.raises(BadRequest, match="The prompt is empty"):
         llada.encode_chat(chat)
-
-
-def test_an_empty_raw_prompt(llada: Text) -> None:
     with pytest.raises(BadRequest, match="The prompt is empty"):
         llada.encode_raw("")
 
@@ -237,30 +225,31 @@ def test_half_a_character(llada: Text) -> None:
 # --- special tokens in a prompt -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("token", ["<|mdm_mask|>", "<|eot_id|>", "<|endoftext|>"])
-def test_a_prompt_that_spells_a_special_token(llada: Text, token: str) -> None:
-    prompt = f"what is {token}?"
-    assert llada.spelled_specials(prompt) == [token]
-    said = rf'spells the special token "{token}".*allow_special=True'
-    said = said.replace("|", r"\|")
-    with pytest.raises(BadRequest, match=said):
-        llada.encode_raw(prompt)
-    with pytest.raises(BadRequest, match=said):
-        llada.encode_chat(prompt)
-    with pytest.raises(BadRequest, match=said):
-        llada.encode_chat([{"role": token, "content": "x"}])
+MIXTURES = ("<|mask|>", "<|role_end|>", "<role>", "<|endoftext|>")
+SPECIAL = {
+    "llada": ("<|mdm_mask|>", "<|eot_id|>", "<|endoftext|>"),
+    "llada_moe": MIXTURES,
+    "llada2": MIXTURES,
+}
 
 
-@pytest.mark.parametrize("token", ["<|mask|>", "<|role_end|>", "<role>", "<|endoftext|>"])
-@pytest.mark.parametrize("family", ["llada_moe", "llada2"])
-def test_a_prompt_that_spells_a_special_token_of_a_mixture(
+@pytest.mark.parametrize(
+    ("family", "token"), [(family, token) for family in SPECIAL for token in SPECIAL[family]]
+)
+def test_a_prompt_that_spells_a_special_token(
     family: str, token: str, request: pytest.FixtureRequest
 ) -> None:
     text: Text = request.getfixturevalue(family)
-    said = re.escape(f'spells the special token "{token}"')
+    prompt = f"what is {token}?"
+    assert text.spelled_specials(prompt) == [token]
+    said = re.escape(f'spells the special token "{token}"') + ".*allow_special=True"
     with pytest.raises(BadRequest, match=said):
-        text.encode_raw(f"what is {token}?")
-    for chat in (f"what is {token}?", [{"role": "system", "content": token}]):
+        text.encode_raw(prompt)
+    for chat in (
+        prompt,
+        [{"role": token, "content": "x"}],
+        [{"role": "system", "content": token}],
+    ):
         with pytest.raises(BadRequest, match=said):
             text.encode_chat(chat)
 
@@ -290,15 +279,12 @@ def test_a_token_that_only_normalising_reveals(tmp_path: Path) -> None:
 # --- responses ----------------------------------------------------------------------------------
 
 
-def test_ends_of_the_mixtures(llada_moe: Text, llada2: Text) -> None:
+def test_ends(llada: Text, dream: Text, llada_moe: Text, llada2: Text) -> None:
+    assert llada.end_ids == {257, 261}
+    assert dream.end_ids == {256, 258, 261}
     for text in (llada_moe, llada2):
         ends = ("<|endoftext|>", "<|role_end|>")
         assert text.end_ids == {text.tokenizer.token_to_id(end) for end in ends}
-
-
-def test_ends(llada: Text, dream: Text) -> None:
-    assert llada.end_ids == {257, 261}
-    assert dream.end_ids == {256, 258, 261}
 
 
 def test_an_end_that_the_tokenizer_lacks_is_no_end(tmp_path: Path) -> None:
@@ -315,15 +301,12 @@ def test_decoding_skips_what_is_not_text(llada: Text) -> None:
     ids = llada.encode_raw("häuser")
     noisy = [256, *ids, 258, 261, 287, 10**12, -1]
     assert llada.decode(noisy) == "häuser"
+    assert llada.decode([]) == ""
 
 
 def test_the_mask_is_never_text(tmp_path: Path) -> None:
     text = codec(make_llada(tmp_path, tokenizer=True, mask_token_id=64))
     assert text.decode([63, 64, 65]) == text.decode([63, 65])
-
-
-def test_no_ids_no_text(llada: Text) -> None:
-    assert llada.decode([]) == ""
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))

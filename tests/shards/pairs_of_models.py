@@ -18,6 +18,8 @@ from archer.methods.build import Method
 from archer.model import Model, load
 from archer.network.group import Traffic
 from archer.network.shard import Shard
+from archer.shards.leader import Leader
+from archer.shards.processes import Processes
 from engine.mixes import record
 from support.folders import make_dream, make_llada, make_llada2, make_llada_moe
 from support.networks import Backbone
@@ -109,3 +111,14 @@ def walked(model: Model, method: Method, samples: int = 1, seed: int = 0) -> lis
     prompt = model.language.prompt(PROMPT, seed, samples)
     state = method.decoder.start(prompt, method.length)
     return [record(step) for step in steps_of(model.network, method, state)]
+
+
+def leader_of(model: Model) -> Leader:
+    assert isinstance(model.network.all_shards, Leader)
+    return model.network.all_shards
+
+
+def processes_of(model: Model) -> Processes:
+    others = leader_of(model)._others
+    assert isinstance(others, Processes)
+    return others

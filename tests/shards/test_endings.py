@@ -33,7 +33,7 @@ from archer.shards.message import Message
 from archer.shards.one_shard import compare
 from archer.shards.processes import Processes
 from archer.shards.start import ShardTask, launched_rank
-from shards.pairs_of_models import FOLDERS
+from shards.pairs_of_models import FOLDERS, processes_of
 from support.processes import alive, children, running
 
 WITHIN = 10.0
@@ -41,13 +41,6 @@ LISTENING = "0A"
 """How /proc/net/tcp writes this state."""
 SHORT = ("--length", "12", "--dtype", "float64")
 LONG = ("--length", "480", "--method", "confidence")
-
-
-def processes_of(model: Model) -> Processes:
-    leader = model.network.all_shards
-    assert isinstance(leader, Leader)
-    assert isinstance(leader._others, Processes)
-    return leader._others
 
 
 @pytest.fixture

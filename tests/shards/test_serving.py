@@ -11,9 +11,8 @@ from archer.errors import ShardLost
 from archer.model import Model, load
 from archer.server.lifecycle import Server
 from archer.server.settings import ServerSettings
-from archer.shards.leader import Leader
-from archer.shards.processes import Processes
 from server.running import CHAT, Client, chat, running, until
+from shards.pairs_of_models import processes_of
 from support.folders import make_llada
 
 WITHIN = 10.0
@@ -37,10 +36,7 @@ def test_a_server_over_shards(tmp_path: Path) -> None:
         whole = load(folder, **given).generate("hello", "confidence", length=16)[0]
         reply = client.post(CHAT, body)
         assert reply.json["choices"][0]["message"]["content"] == whole.text
-        leader = loaded[0].network.all_shards
-        assert isinstance(leader, Leader)
-        assert isinstance(leader._others, Processes)
-        os.kill(leader._others.pids[0], signal.SIGKILL)
+        os.kill(processes_of(loaded[0]).pids[0], signal.SIGKILL)
         thread.join(WITHIN)
         assert not thread.is_alive()
         (lost,) = ended

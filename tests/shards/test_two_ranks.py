@@ -20,11 +20,10 @@ from archer.network.shape import Blocks
 from archer.passes.memory import Memory
 from archer.policies.dllm import DllmCache
 from archer.results.step import Kind
-from archer.shards.leader import Leader
 from archer.shards.orders import order
 from archer.shards.start import network_of
 from engine.mixes import alone, draw_block_causal, draw_request, record, together
-from shards.pairs_of_models import FOLDERS, PROMPT, Two, twice, walked
+from shards.pairs_of_models import FOLDERS, PROMPT, Two, leader_of, twice, walked
 
 LENGTH = 6
 OFTEN: dict[str, dict[str, Any]] = {
@@ -125,15 +124,14 @@ def check_mix(two: Two, seed: int, count: int) -> None:
     assert found == [alone(each, one) for each in requests]
 
 
-def test_requests_that_join_leave_and_are_swapped_out(two: Two) -> None:
-    for seed in range(3):
-        check_mix(two, seed, 4)
-
-
-@pytest.mark.slow
-def test_many_drawn_mixes(two: Two) -> None:
-    for seed in range(100, 160):
-        check_mix(two, seed, 5)
+@pytest.mark.parametrize(
+    ("seeds", "count"),
+    [(range(3), 4), pytest.param(range(100, 160), 5, marks=pytest.mark.slow)],
+    ids=["a few", "many"],
+)
+def test_requests_that_join_leave_and_are_swapped_out(two: Two, seeds: range, count: int) -> None:
+    for seed in seeds:
+        check_mix(two, seed, count)
 
 
 def test_many_prompts_with_repetitions_give_the_same_completions(two: Two) -> None:
@@ -157,11 +155,6 @@ def test_a_memory_that_is_cloned_goes_on_by_itself(two: Two) -> None:
         assert again == [each[2:] for each in first]
         finals.append(first)
     assert finals[0] == finals[1]
-
-
-def leader_of(model: Model) -> Leader:
-    assert isinstance(model.network.all_shards, Leader)
-    return model.network.all_shards
 
 
 @pytest.mark.parametrize("name", ["confidence", "confidence+dllm-cache"])

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 from archer.judge.checks import MIB, Limits, NoSandbox, Outcome, Tier, Verdict
@@ -25,7 +24,6 @@ from archer.judge.zygote_process import ZygoteLost, ZygoteProcess
 
 SECONDS: Final = 3.0
 MEMORY_BYTES: Final = 512 * MIB
-ATTEMPTS: Final = 2
 LONG: Final = 0.1
 """Seconds; what takes less may be looked at again."""
 MOST_KEPT: Final = 1 << 24
@@ -128,12 +126,7 @@ class Readers:
         self._workshop = workshop
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._readers is not None
         self._readers.close()
 

@@ -50,14 +50,17 @@ def _function(source: str, limits: Limits = PATIENT) -> FunctionCheck:
     return FunctionCheck(source, "f", TEST, limits=limits)
 
 
-def _attack(preparation: str) -> FunctionCheck:
+def _attack(
+    name: str, layer: str, preparation: str, outcome: Outcome = "fail", flooded: bool = False
+) -> Trial:
     """Does it in the first call only: what works once need not work twice."""
     body = "".join(f"        {line}\n" for line in preparation.splitlines())
     once = f"    if not calls:\n        calls.append(x)\n{body}"
-    return _function(f"import os, sys\ncalls = []\ndef f(x):\n{once}    return x + 1\n")
+    source = f"import os, sys\ncalls = []\ndef f(x):\n{once}    return x + 1\n"
+    return Trial(name, layer, _function(source), outcome, flooded)
 
 
-def _any(*attempts: str) -> FunctionCheck:
+def _any(name: str, layer: str, *attempts: str) -> Trial:
     """Works if one of several attacks does: each of them must be refused.
 
     `parent` and `other` are process ids that are not the program's own.
@@ -67,122 +70,98 @@ def _any(*attempts: str) -> FunctionCheck:
         for attempt in attempts
     )
     return _attack(
+        name,
+        layer,
         "import socket\nparent, other = os.getppid(), 1 if os.getpid() != 1 else 2\n"
-        f"for once in (1,):\n{tried}else:\n    raise OSError"
+        f"for once in (1,):\n{tried}else:\n    raise OSError",
     )
 
 
+def _honest(name: str, layer: str, source: str) -> Trial:
+    return Trial(name, layer, _function(source), "pass")
+
+
 TRIALS: Final[tuple[Trial, ...]] = (
-    Trial("reads /etc/passwd", "files", _attack("open('/etc/passwd').read()"), "fail"),
-    Trial("writes into the library", "files", _attack("open(os.__file__, 'a')"), "fail"),
-    Trial(
+    _attack("reads /etc/passwd", "files", "open('/etc/passwd').read()"),
+    _attack("writes into the library", "files", "open(os.__file__, 'a')"),
+    _any(
         "writes above its folder",
         "files",
-        _any(*(f"open('{above}/{ABOVE}', 'w').close()" for above in ("..", "../.."))),
-        "fail",
+        *(f"open('{above}/{ABOVE}', 'w').close()" for above in ("..", "../..")),
     ),
-    Trial(
+    _any(
         "makes a socket",
         "network",
-        _any(
-            "socket.socket(socket.AF_INET, socket.SOCK_STREAM)",
-            "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
-            "socket.socket(socket.AF_INET6, socket.SOCK_STREAM)",
-            "socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)",
-            "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)",
-        ),
-        "fail",
+        "socket.socket(socket.AF_INET, socket.SOCK_STREAM)",
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+        "socket.socket(socket.AF_INET6, socket.SOCK_STREAM)",
+        "socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)",
+        "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)",
     ),
-    Trial(
+    _attack(
         "makes a datagram socket",
         "network",
-        _attack("import socket\nsocket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)"),
-        "fail",
+        "import socket\nsocket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)",
     ),
-    Trial("starts a process", "processes", _attack("if os.fork() == 0: os._exit(0)"), "fail"),
-    Trial(
+    _attack("starts a process", "processes", "if os.fork() == 0: os._exit(0)"),
+    _any(
         "signals others",
         "signals",
-        _any("os.kill(parent, 0)", "os.kill(-1, 0)", "os.kill(other, 0)", "os.killpg(parent, 0)"),
-        "fail",
+        *("os.kill(parent, 0)", "os.kill(-1, 0)", "os.kill(other, 0)", "os.killpg(parent, 0)"),
     ),
-    Trial(
+    _attack(
         "has the kernel send signals",
         "signals",
-        _attack("import fcntl\nfcntl.fcntl(os.pipe()[0], 8, os.getppid())  # F_SETOWN"),
-        "fail",
+        "import fcntl\nfcntl.fcntl(os.pipe()[0], 8, os.getppid())  # F_SETOWN",
     ),
-    Trial(
+    _attack(
         "gives a command to a device",
         "devices",
-        _attack("import fcntl\nfcntl.ioctl(os.pipe()[0], 0x5452, bytes(4))  # FIOASYNC"),
-        "fail",
+        "import fcntl\nfcntl.ioctl(os.pipe()[0], 0x5452, bytes(4))  # FIOASYNC",
     ),
-    Trial(
+    _attack(
         "fills the disk out of sight",
         "disk",
-        _attack(
-            "import time\nos.mkdir('d', 0o300)\nfor n in range(3):\n"
-            "    open(f'd/{n}', 'wb').write(bytes(8 << 20))\ntime.sleep(20)"
-        ),
-        "fail",
+        "import time\nos.mkdir('d', 0o300)\nfor n in range(3):\n"
+        "    open(f'd/{n}', 'wb').write(bytes(8 << 20))\ntime.sleep(20)",
     ),
-    Trial(
+    _attack(
         "makes thousands of files",
         "disk",
-        _attack(
-            "import time\nopen('n', 'w').close()\n"
-            f"for n in range({TEMPORARY_FILES}): os.link('n', str(n))  # names are cheapest so\n"
-            "time.sleep(5)"
-        ),
-        "fail",
+        "import time\nopen('n', 'w').close()\n"
+        f"for n in range({TEMPORARY_FILES}): os.link('n', str(n))  # names are cheapest so\n"
+        "time.sleep(5)",
     ),
-    Trial(
+    _attack(
         "makes a file that is too large",
         "limits",
-        _attack(f"with open('large', 'wb') as file: file.truncate({TEMPORARY_BYTES + 1})"),
-        "fail",
+        f"with open('large', 'wb') as file: file.truncate({TEMPORARY_BYTES + 1})",
     ),
-    Trial("opens many files", "limits", _attack("for n in range(200): os.dup(0)"), "fail"),
-    Trial(
+    _attack("opens many files", "limits", "for n in range(200): os.dup(0)"),
+    _attack(
         "takes a file's name away",
         "names",
-        _attack("open('n', 'w').close()\nos.unlink('n')\nassert not os.path.exists('n')"),
-        "fail",
+        "open('n', 'w').close()\nos.unlink('n')\nassert not os.path.exists('n')",
     ),
-    Trial(
-        "gives a file another name",
-        "names",
-        _attack("open('n', 'w').close()\nos.rename('n', 'm')"),
-        "fail",
-    ),
-    Trial(
-        "makes a file without a name",
-        "names",
-        _attack("os.open('.', os.O_TMPFILE | os.O_RDWR)"),
-        "fail",
-    ),
-    Trial(
+    _attack("gives a file another name", "names", "open('n', 'w').close()\nos.rename('n', 'm')"),
+    _attack("makes a file without a name", "names", "os.open('.', os.O_TMPFILE | os.O_RDWR)"),
+    _any(
         "learns of other processes",
         "signals",
-        _any(
-            "os.getpgid(other)",
-            "os.getsid(other)",
-            "os.getpriority(os.PRIO_PROCESS, other)",
-            "os.sched_getscheduler(other)",
-            "os.sched_getparam(other)",
-        ),
-        "fail",
+        "os.getpgid(other)",
+        "os.getsid(other)",
+        "os.getpriority(os.PRIO_PROCESS, other)",
+        "os.sched_getscheduler(other)",
+        "os.sched_getparam(other)",
     ),
-    Trial(
+    _attack(
         "learns the name of the machine",
         "identity",
-        _attack(f"assert os.uname().nodename == {platform.node()!r} != 'sandbox'"),
-        "fail",
+        f"assert os.uname().nodename == {platform.node()!r} != 'sandbox'",
     ),
-    Trial("takes 1 GiB", "limits", _attack("bytearray(1 << 30)"), "fail"),
+    _attack("takes 1 GiB", "limits", "bytearray(1 << 30)"),
     Trial("never ends", "limits", _function("def f(x):\n    while True: pass", HASTY), "timeout"),
-    Trial("floods its output", "limits", _attack("os.write(1, b'x' * 300000)"), "pass", True),
+    _attack("floods its output", "limits", "os.write(1, b'x' * 300000)", "pass", flooded=True),
     Trial(
         "is equal to everything",
         "protocol",
@@ -190,17 +169,16 @@ TRIALS: Final[tuple[Trial, ...]] = (
         "fail",
     ),
     Trial("exits with success", "protocol", _function("import os\nos._exit(0)"), "crash"),
-    Trial("an honest function", "protocol", _function("def f(x): return x + 1"), "pass"),
-    Trial(
+    _honest("an honest function", "protocol", "def f(x): return x + 1"),
+    _honest(
         "an honest import",
         "files",
-        _function("import decimal, zlib, unittest\ndef f(x): return int(decimal.Decimal(x) + 1)"),
-        "pass",
+        "import decimal, zlib, unittest\ndef f(x): return int(decimal.Decimal(x) + 1)",
     ),
-    Trial(
+    _attack(
         "an honest thread",
         "limits",
-        _attack("import threading\nt = threading.Thread(target=print)\nt.start()\nt.join()"),
+        "import threading\nt = threading.Thread(target=print)\nt.start()\nt.join()",
         "pass",
     ),
     Trial(
@@ -233,7 +211,7 @@ def crowd(most: int) -> tuple[Trial, ...]:
         f"    for n in range({most + 1}): threading.Thread(target=wait, daemon=True).start()\n"
         "finally: over.set()"
     )
-    return (Trial("starts many threads", "threads", _attack(start), "fail"),)
+    return (_attack("starts many threads", "threads", start),)
 
 
 def self_test(grade: Callable[[Check], Verdict], tier: Tier, most_threads: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from archer.errors import BadModel
-from archer.loading.architecture import Architecture
+from archer.loading.architecture import Architecture, ExpertKeys, Keys
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.model_files import Json, kind_of
 from archer.network.network import Shape
@@ -48,31 +48,12 @@ def parse_config(config: Json, where: str) -> ModelConfig:
 def config_for(architecture: Architecture, shape: Shape, mask: int, eos: int) -> Json:
     """A config.json that says what the shape says; the inverse of `parse_config`."""
     keys, experts = architecture.keys, architecture.keys.experts
-    numbers: dict[str | None, object] = {
-        keys.layers: shape.layers,
-        keys.width: shape.width,
-        keys.heads: shape.heads,
-        keys.kv_heads: shape.kv_heads,
-        keys.vocabulary: shape.vocabulary,
-        keys.norm_epsilon: shape.norm_epsilon,
-        keys.max_positions: shape.max_positions,
-        keys.inner: shape.inner,
-        keys.head_dim: shape.head_dim,
-    }
+    numbers: dict[str | None, object] = _by_key(keys, shape)
     if shape.rotary is not None:
-        numbers |= {keys.rotary: shape.rotary, keys.rotary_share: shape.rotary / shape.head_dim}
+        numbers[keys.rotary_share] = shape.rotary / shape.head_dim
     if experts is not None and shape.experts is not None:
-        mixture = shape.experts
-        numbers |= {
-            experts.count: mixture.count,
-            experts.active: mixture.active,
-            experts.inner: mixture.inner,
-            experts.shared_count: mixture.shared // mixture.inner,
-            experts.dense_layers: mixture.dense_layers,
-            experts.groups: mixture.groups,
-            experts.kept_groups: mixture.kept_groups,
-            experts.scale: mixture.scale,
-        }
+        numbers |= _by_key(experts, shape.experts)
+        numbers[experts.shared_count] = shape.experts.shared // shape.experts.inner
     config: Json = {
         **{key: _first(value) for key, value in architecture.fixed.items()},
         **{key: value for key, value in numbers.items() if key is not None},
@@ -83,6 +64,12 @@ def config_for(architecture: Architecture, shape: Shape, mask: int, eos: int) ->
         "eos_token_id": eos,
     }
     return config | {first: config[second] for first, second in architecture.equal}
+
+
+def _by_key(keys: Keys | ExpertKeys, values: Shape | Experts) -> dict[str | None, object]:
+    """The value of each config key that is named like a number of the network."""
+    named = {key: getattr(values, name, None) for name, key in vars(keys).items() if key}
+    return {key: value for key, value in named.items() if isinstance(value, int | float)}
 
 
 def _first(value: object) -> object:

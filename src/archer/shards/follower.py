@@ -15,9 +15,8 @@ from archer.passes.forward import Inputs, compute
 from archer.passes.layout import Plans
 from archer.passes.memory import Store
 from archer.shards.message import Message
-from archer.shards.one_shard import OneShard
+from archer.shards.one_shard import OneShard, PassLogits
 from archer.shards.orders import PASS, parts_of
-from archer.shards.pass_logits import PassLogits
 
 
 class Follower(OneShard):

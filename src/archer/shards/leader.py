@@ -23,9 +23,8 @@ from archer.passes.forward import Question
 from archer.passes.memory import Store
 from archer.passes.reduction import Peaks
 from archer.shards.message import Message
-from archer.shards.one_shard import OneShard
+from archer.shards.one_shard import OneShard, PassLogits
 from archer.shards.orders import order
-from archer.shards.pass_logits import PassLogits
 
 LEAVING = 5.0
 """Seconds that a pass on another thread may take to end when the model is closed."""
@@ -61,31 +60,27 @@ class Row:
         return self.logits.peaks[self.rows]
 
     def entropy(self) -> Tensor:
-        found: Tensor = self._ask("entropy")
-        return found
+        return self._tensor("entropy")
 
     def second_best(self) -> Tensor:
-        found: Tensor = self._ask("second_best")
-        return found
+        return self._tensor("second_best")
 
     def logit_of(self, tokens: Tensor) -> Tensor:
-        found: Tensor = self._ask("logit_of", tokens=tokens.tolist())
-        return found
+        return self._tensor("logit_of", tokens=tokens.tolist())
 
     def drawn(self, temperature: float, key: int, update: int) -> Tensor:
-        found: Tensor = self._ask("drawn", temperature=temperature, key=key, update=update)
-        return found
+        return self._tensor("drawn", temperature=temperature, key=key, update=update)
 
     def likeliest(self, count: int) -> tuple[Tensor, Tensor]:
-        logits, tokens = self._ask("likeliest", count=count)
+        logits, tokens = self.leader.ask(self, "likeliest", {"count": count})
         return logits, tokens
 
     def whole(self) -> Tensor:
-        found: Tensor = self._ask("whole")
-        return found
+        return self._tensor("whole")
 
-    def _ask(self, question: str, **given: Any) -> Any:
-        return self.leader.ask(self, question, given)
+    def _tensor(self, question: str, **given: Any) -> Tensor:
+        found: Tensor = self.leader.ask(self, question, given)
+        return found
 
 
 class Leader(OneShard):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,8 +14,8 @@ from archer.errors import ShardLost
 from archer.network.group import Group
 from archer.network.network import Transformer
 from archer.passes import split_vocabulary
+from archer.passes.reduction import Peaks
 from archer.passes.split_vocabulary import Words
-from archer.shards.pass_logits import PassLogits
 
 BITS = 48
 """Of a digest: as many as a float64 holds exactly, and some to spare."""
@@ -21,6 +23,40 @@ WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 """By bytes per number: how its bits are read."""
 EVERY = 64
 """Passes between two comparisons on an accelerator, where each would make the host wait."""
+
+
+@dataclass(frozen=True, eq=False)
+class PassLogits:
+    """The logits of a pass on one shard, and the questions that all shards answer together about them.
+
+    Axes: N' scored columns, W tokens of this shard.
+    """
+
+    words: Words
+    values: Tensor
+    """[N', W]"""
+    peaks: Peaks
+    """Over the whole vocabulary."""
+
+    def answer(self, question: str, rows: slice, given: dict[str, Any]) -> Any:
+        """What `SplitLogits` asks, for some of the columns; every shard must be asked."""
+        words, values = self.words, self.values[rows]
+        with torch.inference_mode():
+            match question:
+                case "entropy":
+                    return split_vocabulary.entropy(words, values, self.peaks[rows])
+                case "second_best":
+                    return split_vocabulary.second(words, values, self.peaks[rows])
+                case "logit_of":
+                    tokens = torch.tensor(given["tokens"], dtype=torch.long, device=values.device)
+                    return split_vocabulary.logits_of(words, values, tokens)
+                case "drawn":
+                    return split_vocabulary.drawn(words, values, **given)
+                case "likeliest":
+                    return split_vocabulary.likeliest(words, values, **given)
+                case "whole":
+                    return split_vocabulary.whole(words, values)
+        raise AssertionError(question)
 
 
 class OneShard:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -27,11 +28,10 @@ from archer.network.shard import Shard, check
 from archer.shards.agreement import agree
 from archer.shards.follower import Follower
 from archer.shards.leader import Leader, Others
-from archer.shards.loopback import LOOPBACK, on_this_machine, own_store
 from archer.shards.processes import Processes
 
 if TYPE_CHECKING:
-    from torch._C._distributed_c10d import Store
+    from torch._C._distributed_c10d import Store, TCPStore
 
 COMMAND = (sys.executable, "-P", "-m", "archer.shards")
 # -P keeps the working directory off the import path: a stray torch.py there must not run.
@@ -40,6 +40,15 @@ PATIENCE = timedelta(days=30)
 ARRIVAL = 120.0
 """Seconds for the others to start."""
 POLL = 0.05
+LOOPBACK = "127.0.0.1"
+"""Where the shards of one machine meet and nobody else can reach them.
+
+Left to themselves torch's store listens on every interface and gloo on that of the host name; neither asks
+who is there.
+"""
+INTERFACE = "GLOO_SOCKET_IFNAME"
+NAMES = ("lo", "lo0")
+"""Of the loopback interface, on Linux and on macOS."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +146,31 @@ def join(shard: Shard, device: torch.device, store: Store | None) -> Group:
     return Group(shard, data, control)
 
 
+def own_store() -> TCPStore:
+    """Where the shards of this machine find each other."""
+    listening = socket.create_server((LOOPBACK, 0))
+    port = listening.getsockname()[1]
+    store: TCPStore = dist.TCPStore(  # type: ignore[attr-defined]
+        LOOPBACK, port, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach()
+    )
+    return store
+
+
+@contextmanager
+def on_this_machine() -> Iterator[None]:
+    """Whatever gloo opens meanwhile listens on loopback, unless the user chose an interface."""
+    here = {name for _, name in socket.if_nameindex()}
+    chosen = next((name for name in NAMES if name in here), None)
+    if chosen is None or INTERFACE in os.environ:
+        yield
+        return
+    os.environ[INTERFACE] = chosen
+    try:
+        yield
+    finally:
+        del os.environ[INTERFACE]
+
+
 def follow(folder: Folder, source: Source, group: Group) -> None:
     """Be a shard until the first one ends.
 
@@ -173,7 +207,7 @@ def _start(folder: Folder, source: Source) -> Transformer:
     others = Processes([[*COMMAND, task.encoded()] for task in tasks])
     try:
         _wait_for(store, others, shards)
-        others.stuck = _always  # whoever ends now leaves the first one waiting for its address
+        others.stuck = lambda: True  # whoever ends now leaves the first one waiting for its address
         group = join(Shard(0, shards), torch.device(devices[0]), store)
         others.stuck = lambda: group.computing
     except BaseException:
@@ -224,7 +258,3 @@ def _still(others: Others) -> None:
     """Refuse to go on where one has ended; whoever ends later is told to the leader."""
     if isinstance(others, Processes) and (sentence := others.ended()) is not None:
         raise ShardLost(sentence)
-
-
-def _always() -> bool:
-    return True

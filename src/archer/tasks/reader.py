@@ -8,10 +8,7 @@ from archer.judge.checks import Tier
 from archer.judge.reader import Readers, Reading
 from archer.tasks import reading
 
-MODULES = (
-    *("programs", "marked", "numbers", "lineage", "code", "answers", "algebra"),
-    "operations",
-)
+MODULES = ("programs", "marked", "numbers", "lineage", "code", "answers", "operations")
 """Of `archer.tasks.reading`, in the order in which they need each other."""
 
 

@@ -1,6 +1,9 @@
 """Dream and its descendants: shifted logits, and biases at queries, keys and values."""
 
-from archer.loading.architecture import Architecture, Keys, KnownModel, MatrixPart, Placement
+from dataclasses import replace
+
+from archer.loading.architecture import Architecture, KnownModel, Placement
+from archer.loading.families.common import KEYS, frame, projections, swiglu
 
 DREAM = Architecture(
     name="DreamModel",
@@ -8,16 +11,7 @@ DREAM = Architecture(
     shift=True,
     qkv_bias=True,
     rope_float32=False,
-    keys=Keys(
-        layers="num_hidden_layers",
-        width="hidden_size",
-        heads="num_attention_heads",
-        kv_heads="num_key_value_heads",
-        inner="intermediate_size",
-        vocabulary="vocab_size",
-        norm_epsilon="rms_norm_eps",
-        max_positions="max_position_embeddings",
-    ),
+    keys=replace(KEYS, inner="intermediate_size"),
     fixed={
         "hidden_act": "silu",
         "tie_word_embeddings": False,
@@ -30,25 +24,13 @@ DREAM = Architecture(
     },
     equal=(),
     placements=(
-        Placement("model.embed_tokens.weight", "embedding"),
-        Placement("model.norm.weight", "norm"),
-        Placement("lm_head.weight", "head"),
+        *frame("embed_tokens"),
         Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
-        Placement("model.layers.{i}.self_attn.q_proj.weight", "layers.{i}.qkv", MatrixPart.QUERIES),
-        Placement("model.layers.{i}.self_attn.k_proj.weight", "layers.{i}.qkv", MatrixPart.KEYS),
-        Placement("model.layers.{i}.self_attn.v_proj.weight", "layers.{i}.qkv", MatrixPart.VALUES),
-        Placement(
-            "model.layers.{i}.self_attn.q_proj.bias", "layers.{i}.qkv_bias", MatrixPart.QUERIES
-        ),
-        Placement("model.layers.{i}.self_attn.k_proj.bias", "layers.{i}.qkv_bias", MatrixPart.KEYS),
-        Placement(
-            "model.layers.{i}.self_attn.v_proj.bias", "layers.{i}.qkv_bias", MatrixPart.VALUES
-        ),
+        *projections("weight", "layers.{i}.qkv"),
+        *projections("bias", "layers.{i}.qkv_bias"),
         Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
         Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
-        Placement("model.layers.{i}.mlp.gate_proj.weight", "layers.{i}.gate_up", MatrixPart.GATE),
-        Placement("model.layers.{i}.mlp.up_proj.weight", "layers.{i}.gate_up", MatrixPart.UP),
-        Placement("model.layers.{i}.mlp.down_proj.weight", "layers.{i}.down"),
+        *swiglu("mlp"),
     ),
     trained_window=2048,
     turn_ends=("<|im_end|>", "<|dlm_pad|>"),

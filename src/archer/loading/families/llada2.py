@@ -1,15 +1,9 @@
 """LLaDA2: block-causal attention, grouped experts, one shared by all rows."""
 
-from archer.loading.architecture import (
-    Architecture,
-    ExpertKeys,
-    In,
-    Keys,
-    KnownModel,
-    MatrixPart,
-    Placement,
-)
-from archer.loading.families.ling import LING
+from dataclasses import replace
+
+from archer.loading.architecture import Architecture, ExpertKeys, In, KnownModel, Placement
+from archer.loading.families.common import KEYS, LING, frame, swiglu
 from archer.network.shape import Blocks, Router
 
 LLADA2 = Architecture(
@@ -18,14 +12,8 @@ LLADA2 = Architecture(
     shift=False,
     qkv_bias=False,
     rope_float32=False,
-    keys=Keys(
-        layers="num_hidden_layers",
-        width="hidden_size",
-        heads="num_attention_heads",
-        kv_heads="num_key_value_heads",
-        vocabulary="vocab_size",
-        norm_epsilon="rms_norm_eps",
-        max_positions="max_position_embeddings",
+    keys=replace(
+        KEYS,
         inner="intermediate_size",
         head_dim="head_dim",
         rotary="rotary_dim",
@@ -65,60 +53,20 @@ LLADA2 = Architecture(
     },
     equal=(),
     placements=(
-        Placement("model.word_embeddings.weight", "embedding"),
-        Placement("model.norm.weight", "norm"),
-        Placement("lm_head.weight", "head"),
+        *frame("word_embeddings"),
         Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
         Placement("model.layers.{i}.attention.query_key_value.weight", "layers.{i}.qkv"),
         Placement("model.layers.{i}.attention.query_layernorm.weight", "layers.{i}.query_norm"),
         Placement("model.layers.{i}.attention.key_layernorm.weight", "layers.{i}.key_norm"),
         Placement("model.layers.{i}.attention.dense.weight", "layers.{i}.out"),
         Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
-        Placement(
-            "model.layers.{i}.mlp.gate_proj.weight", "layers.{i}.gate_up", MatrixPart.GATE, In.DENSE
-        ),
-        Placement(
-            "model.layers.{i}.mlp.up_proj.weight", "layers.{i}.gate_up", MatrixPart.UP, In.DENSE
-        ),
-        Placement("model.layers.{i}.mlp.down_proj.weight", "layers.{i}.down", layers=In.DENSE),
+        *swiglu("mlp", layers=In.DENSE),
         Placement("model.layers.{i}.mlp.gate.weight", "layers.{i}.router", layers=In.SPARSE),
         Placement(
             "model.layers.{i}.mlp.gate.expert_bias", "layers.{i}.router_bias", layers=In.SPARSE
         ),
-        Placement(
-            "model.layers.{i}.mlp.experts.{e}.gate_proj.weight",
-            "layers.{i}.expert_gate_up",
-            MatrixPart.GATE,
-            In.SPARSE,
-        ),
-        Placement(
-            "model.layers.{i}.mlp.experts.{e}.up_proj.weight",
-            "layers.{i}.expert_gate_up",
-            MatrixPart.UP,
-            In.SPARSE,
-        ),
-        Placement(
-            "model.layers.{i}.mlp.experts.{e}.down_proj.weight",
-            "layers.{i}.expert_down",
-            layers=In.SPARSE,
-        ),
-        Placement(
-            "model.layers.{i}.mlp.shared_experts.gate_proj.weight",
-            "layers.{i}.gate_up",
-            MatrixPart.GATE,
-            In.SPARSE,
-        ),
-        Placement(
-            "model.layers.{i}.mlp.shared_experts.up_proj.weight",
-            "layers.{i}.gate_up",
-            MatrixPart.UP,
-            In.SPARSE,
-        ),
-        Placement(
-            "model.layers.{i}.mlp.shared_experts.down_proj.weight",
-            "layers.{i}.down",
-            layers=In.SPARSE,
-        ),
+        *swiglu("mlp.experts.{e}", "expert_", In.SPARSE),
+        *swiglu("mlp.shared_experts", layers=In.SPARSE),
     ),
     trained_window=None,
     turn_ends=("<|role_end|>",),

@@ -1,14 +1,9 @@
 """LLaDA-MoE: experts chosen by a softmax in every layer."""
 
-from archer.loading.architecture import (
-    Architecture,
-    ExpertKeys,
-    Keys,
-    KnownModel,
-    MatrixPart,
-    Placement,
-)
-from archer.loading.families.ling import LING
+from dataclasses import replace
+
+from archer.loading.architecture import Architecture, ExpertKeys, KnownModel, Placement
+from archer.loading.families.common import KEYS, LING, frame, projections, swiglu
 from archer.network.shape import Router
 
 LLADA_MOE = Architecture(
@@ -17,18 +12,10 @@ LLADA_MOE = Architecture(
     shift=False,
     qkv_bias=False,
     rope_float32=False,
-    keys=Keys(
-        layers="num_hidden_layers",
-        width="hidden_size",
-        heads="num_attention_heads",
-        kv_heads="num_key_value_heads",
-        vocabulary="vocab_size",
-        norm_epsilon="rms_norm_eps",
-        max_positions="max_position_embeddings",
+    keys=replace(
+        KEYS,
         experts=ExpertKeys(
-            count="num_experts",
-            active="num_experts_per_tok",
-            inner="expert_intermediate_size",
+            count="num_experts", active="num_experts_per_tok", inner="expert_intermediate_size"
         ),
     ),
     fixed={
@@ -52,29 +39,15 @@ LLADA_MOE = Architecture(
     },
     equal=(),
     placements=(
-        Placement("model.embed_tokens.weight", "embedding"),
-        Placement("model.norm.weight", "norm"),
-        Placement("lm_head.weight", "head"),
+        *frame("embed_tokens"),
         Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
-        Placement("model.layers.{i}.self_attn.q_proj.weight", "layers.{i}.qkv", MatrixPart.QUERIES),
-        Placement("model.layers.{i}.self_attn.k_proj.weight", "layers.{i}.qkv", MatrixPart.KEYS),
-        Placement("model.layers.{i}.self_attn.v_proj.weight", "layers.{i}.qkv", MatrixPart.VALUES),
+        *projections("weight", "layers.{i}.qkv"),
         Placement("model.layers.{i}.self_attn.q_norm.weight", "layers.{i}.query_norm"),
         Placement("model.layers.{i}.self_attn.k_norm.weight", "layers.{i}.key_norm"),
         Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
         Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
         Placement("model.layers.{i}.mlp.gate.weight", "layers.{i}.router"),
-        Placement(
-            "model.layers.{i}.mlp.experts.{e}.gate_proj.weight",
-            "layers.{i}.expert_gate_up",
-            MatrixPart.GATE,
-        ),
-        Placement(
-            "model.layers.{i}.mlp.experts.{e}.up_proj.weight",
-            "layers.{i}.expert_gate_up",
-            MatrixPart.UP,
-        ),
-        Placement("model.layers.{i}.mlp.experts.{e}.down_proj.weight", "layers.{i}.expert_down"),
+        *swiglu("mlp.experts.{e}", "expert_"),
     ),
     trained_window=None,
     turn_ends=("<|role_end|>",),

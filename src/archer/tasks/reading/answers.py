@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from math import isfinite
 
 from .marked import marked_answer
@@ -56,6 +57,19 @@ def label(text: str | None) -> str:
     """The first of yes, no and maybe, in small letters; empty if there is none."""
     found = LABEL.search(text or "")
     return found.group(1).lower() if found else ""
+
+
+def math_equal(answer: str, right: str) -> bool:
+    """Whether math-verify finds two answers equal; the right one goes first, by its rule.
+
+    It parses and computes whatever a model wrote, so only a confined process may ask, which is when it is
+    imported.  Its own time limits are off: that process has a better one.
+    """
+    math_verify = import_module("math_verify")
+    gold, target = (
+        math_verify.parse(f"\\boxed{{{text}}}", parsing_timeout=None) for text in (right, answer)
+    )
+    return bool(math_verify.verify(gold, target, timeout_seconds=None))
 
 
 def _result(marked: str) -> str:

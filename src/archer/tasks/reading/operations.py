@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import algebra, answers, code, lineage
+from . import answers, code, lineage
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
@@ -23,8 +23,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
         answers.finqa_accepted,
         answers.pubmedqa_answer,
         answers.label,
+        answers.math_equal,
         lineage.lineage_answer,
         lineage.same_in_lineage,
-        algebra.math_equal,
     )
 }

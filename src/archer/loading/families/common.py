@@ -1,0 +1,45 @@
+"""What several families share: names of config keys and tensors, and the ids of Ling's tokenizer."""
+
+from archer.loading.architecture import In, Keys, MatrixPart, Placement, SpecialIds
+
+LING = SpecialIds(vocabulary=157184, mask=156895, eos=156892)
+"""Both mixtures were made of Ling: they share its tokenizer, and neither has the ids in its config.json."""
+KEYS = Keys(
+    layers="num_hidden_layers",
+    width="hidden_size",
+    heads="num_attention_heads",
+    kv_heads="num_key_value_heads",
+    vocabulary="vocab_size",
+    norm_epsilon="rms_norm_eps",
+    max_positions="max_position_embeddings",
+)
+
+
+def frame(embedding: str) -> tuple[Placement, ...]:
+    """The tensors outside of the layers."""
+    return (
+        Placement(f"model.{embedding}.weight", "embedding"),
+        Placement("model.norm.weight", "norm"),
+        Placement("lm_head.weight", "head"),
+    )
+
+
+def projections(kind: str, parameter: str) -> tuple[Placement, ...]:
+    """Weights or biases of queries, keys and values, a tensor each."""
+    parts = (("q", MatrixPart.QUERIES), ("k", MatrixPart.KEYS), ("v", MatrixPart.VALUES))
+    return tuple(
+        Placement(f"model.layers.{{i}}.self_attn.{name}_proj.{kind}", parameter, part)
+        for name, part in parts
+    )
+
+
+def swiglu(tensors: str, prefix: str = "", layers: In = In.EVERY) -> tuple[Placement, ...]:
+    """Gate, up and down of a feed-forward; `prefix` is that of the parameters' names."""
+    gate_up, down = f"layers.{{i}}.{prefix}gate_up", f"layers.{{i}}.{prefix}down"
+    return (
+        Placement(
+            f"model.layers.{{i}}.{tensors}.gate_proj.weight", gate_up, MatrixPart.GATE, layers
+        ),
+        Placement(f"model.layers.{{i}}.{tensors}.up_proj.weight", gate_up, MatrixPart.UP, layers),
+        Placement(f"model.layers.{{i}}.{tensors}.down_proj.weight", down, layers=layers),
+    )
