@@ -12,6 +12,7 @@ from typing import Any, Generic
 
 import torch
 
+from archer.engine.job import contained
 from archer.engine.schedule import Tag
 from archer.engine.walk import Walk
 from archer.errors import ShardLost
@@ -72,7 +73,8 @@ class Batch(Generic[Tag]):
     def _laid_out(self, tag: Tag, made: Turn[Tag]) -> bool:
         """Whether a walk takes part in the pass; a walk that is stuck or asks the impossible ends here."""
         try:
-            return self.walks[tag].wants is not None
+            with contained():
+                return self.walks[tag].wants is not None
         except ShardLost:
             raise
         except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
@@ -86,7 +88,8 @@ class Batch(Generic[Tag]):
         if not tags:
             return
         try:
-            answers = self._answers(tags, made)
+            with contained():
+                answers = self._answers(tags, made)
         except ShardLost:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a pass raises belongs to one of its walks
@@ -126,7 +129,8 @@ class Batch(Generic[Tag]):
 
     def _advance(self, tag: Tag, answer: Answer | None, made: Turn[Tag]) -> None:
         try:
-            made.steps.append((tag, self.walks[tag].advance(answer)))
+            with contained():
+                made.steps.append((tag, self.walks[tag].advance(answer)))
         except ShardLost:
             raise
         except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything

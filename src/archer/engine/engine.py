@@ -18,7 +18,7 @@ from archer.engine.footprint import default_limit, readable
 from archer.engine.handle import Handle, Listener, Observer
 from archer.engine.job import Job, Options, Priority, as_stops
 from archer.engine.turns import Status, Turns, stopped_by
-from archer.errors import ArcherError, BadRequest, Closing, Overloaded
+from archer.errors import ArcherError, BadRequest, Closing, Overloaded, PassFailed
 from archer.machine.threads import computing
 
 if TYPE_CHECKING:
@@ -225,6 +225,8 @@ class Engine:
             if self._thread is None:
                 if not self.turn() and not reached():
                     time.sleep(IDLE)
+            elif not self._thread.is_alive() and self._busy:
+                self._end_all(PassFailed("The engine's thread has ended. Start another engine."))
             else:
                 with self._changed:
                     self._changed.wait(IDLE if left is None else min(IDLE, left))
@@ -234,7 +236,7 @@ class Engine:
         while self._busy or not self._closing:
             try:
                 turned = self.turn()
-            except Exception as error:  # noqa: BLE001 - whatever it is, clients wait for an answer
+            except BaseException as error:  # noqa: BLE001 - whatever it is, clients wait for an answer
                 self._end_all(stopped_by(error))
                 return
             if not turned:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from archer.engine.engine import Engine
 from archer.engine.handle import Handle
-from archer.engine.job import Options
+from archer.engine.job import Options, check_samples
 from archer.errors import BadRequest
 from archer.results.completion import Completion
 
@@ -57,8 +57,7 @@ def generate(
     """`n` completions for each prompt of the request, in order; at most `batch` rows run at a time."""
     if batch is not None and batch < 1:
         raise BadRequest(f"batch counts rows that are decoded together: at least 1, not {batch}.")
-    if n < 1:
-        raise BadRequest(f"n counts samples: it must be at least 1, not {n}.")
+    check_samples(n)
     engine = Engine(model, memory=memory)
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)
     waiting = deque(_together(request, n, rows))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +17,7 @@ from archer.engine.footprint import kept_bytes
 from archer.engine.handle import Listener
 from archer.engine.schedule import Application, Offer
 from archer.engine.walk import Walk
-from archer.errors import ArcherError, BadRequest
+from archer.errors import ArcherError, BadRequest, PassFailed, quoted
 from archer.network.network import Transformer
 from archer.passes.canvas import Canvas
 from archer.results.completion import Completion, Tally, add
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 Priority = Literal["interactive", "batch"]
 PRIORITIES: dict[Priority, int] = {"interactive": 0, "batch": 1}
+MOST_SAMPLES = 100_000
+"""Of one prompt."""
+MOST_TOGETHER = 256
+"""Drawn samples of one request, which are decoded together; `generate` asks for a few at a time."""
 MOST_UNREAD = 8
 """Steps that wait for a reader; a request whose reader is behind takes no turn unless its end is awaited."""
 
@@ -57,16 +62,50 @@ class Options:
     """Number of the first sample, for samples that go on where another request left off."""
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise BadRequest(f"n counts samples: it must be at least 1, not {self.n}.")
-        if self.priority not in PRIORITIES:
+        check_samples(self.n)
+        try:
+            hash(self.owner)
+        except TypeError as error:
             raise BadRequest(
-                f"There is no priority {self.priority!r}. Choose {' or '.join(PRIORITIES)}."
+                f"An owner cannot be told from others: {error}. Give a name."
+            ) from error
+        if self.priority not in tuple(PRIORITIES):  # equal to one, whatever it is
+            raise BadRequest(
+                f"There is no priority {quoted(self.priority)}. Choose {' or '.join(PRIORITIES)}."
             )
         for name in ("timeout", "queue_timeout"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise BadRequest(f"{name} must be a number of seconds above 0, not {value!r}.")
+            if value is not None and not (isinstance(value, int | float) and value > 0):
+                raise BadRequest(
+                    f"{name} must be a number of seconds above 0, not {quoted(value)}."
+                )
+
+
+def check_samples(n: object) -> None:
+    """Refuse what is no number of samples, before anything is laid out for them."""
+    if not isinstance(n, int) or not 1 <= n <= MOST_SAMPLES:
+        raise BadRequest(
+            f"n counts samples: a whole number from 1 to {MOST_SAMPLES}, not {quoted(n)}."
+        )
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Whatever a decoder, a cache or a listener raises ends its own request, even what would end a program.
+
+    Only a user's Ctrl-C passes: it comes to the main thread.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        pressed = isinstance(error, KeyboardInterrupt)
+        if pressed and threading.current_thread() is threading.main_thread():
+            raise
+        raise PassFailed(
+            f"The request failed: its decoder, cache or listener raised {type(error).__name__}."
+        ) from error
 
 
 def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
@@ -124,6 +163,11 @@ class Job:
         if options.stop and language.text is None:
             raise BadRequest(f"{language.model!r} has no tokenizer, so it knows no stop strings.")
         rows = options.n if method.decoder.draws else 1
+        if rows > MOST_TOGETHER:
+            raise BadRequest(
+                f"n = {rows} drawn samples of one request are too many: at most {MOST_TOGETHER}. "
+                "Submit several requests, or call generate, which does."
+            )
         laid = language.prompt(prompt, request.seed, rows, options.first)
         start = method.decoder.start(laid, method.length)
         canvas = method.decoder.canvas(start)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from archer.engine.batch import Batch, Turn, out_of_memory
 from archer.engine.handle import Observer, PassRecord
-from archer.engine.job import Job
+from archer.engine.job import Job, contained
 from archer.engine.schedule import Offer, Room, admit, choose
 from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed
 from archer.machine.threads import computing
@@ -154,10 +154,11 @@ class Turns:
         """Give it memory; False where there is none and others run that will give theirs back."""
         begun = job.walk is not None
         try:
-            job.walk = job.walk or job.begin(self._model.network)
-            self._batch.add(job, job.walk)
-            if not begun:
-                job.listener.admitted()
+            with contained():
+                job.walk = job.walk or job.begin(self._model.network)
+                self._batch.add(job, job.walk)
+                if not begun:
+                    job.listener.admitted()
         except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
             if out_of_memory(error) and job.walk is None and self._batch.walks:
                 return False
@@ -170,7 +171,8 @@ class Turns:
             if job.reader_is_behind and not closing:
                 continue
             try:
-                offers.append(job.offer(now))
+                with contained():
+                    offers.append(job.offer(now))
             except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
                 self.end(job, _as_archer_error(error))
         return offers
@@ -201,11 +203,12 @@ class Turns:
             steps.setdefault(job, []).append(step)
         for job, own in steps.items():
             try:
-                for step in own:
-                    job.take(step)
-                if job.over:
-                    self._leave(job)
-                    job.finish()
+                with contained():
+                    for step in own:
+                        job.take(step)
+                    if job.over:
+                        self._leave(job)
+                        job.finish()
             except Exception as error:  # noqa: BLE001 - a listener must not end other requests
                 self.end(job, _as_archer_error(error))
         for job, failure in made.failed.items():
@@ -218,7 +221,10 @@ class Turns:
         if job in self.waiting:
             self.waiting.remove(job)
         if not job.ended.is_set():
-            with suppress(Exception):  # it has ended; a listener that raises has heard of it
+            with (
+                suppress(Exception),
+                contained(),
+            ):  # it has ended; a listener that raises has heard of it
                 job.fail(error)
 
     def _leave(self, job: Job) -> None:

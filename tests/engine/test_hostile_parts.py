@@ -1,0 +1,163 @@
+"""Decoders, caches, listeners and callers that mean no good end their own requests and nobody else's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from archer.decoders.saber import Saber
+from archer.engine.handle import Listener
+from archer.errors import ArcherError, BadRequest, PassFailed
+from archer.methods.build import Method
+from archer.model import Model
+from archer.policies.prompt_cache import Archer
+
+LETHAL = [SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError, BaseException]
+SOUND = [3, 1, 4]
+
+
+class Hostile(Saber):
+    """A decoder that raises in one of its verbs, once something was decoded."""
+
+    def __init__(self, verb: str, kind: type[BaseException]) -> None:
+        super().__init__()
+        object.__setattr__(self, "verb", verb)
+        object.__setattr__(self, "kind", kind)
+
+    def _perhaps(self, verb: str, updates: int) -> None:
+        if verb == self.verb and updates > 0:  # type: ignore[attr-defined]
+            raise self.kind  # type: ignore[attr-defined]
+
+    def canvas(self, state: Any) -> Any:
+        self._perhaps("canvas", state.updates[0])
+        return super().canvas(state)
+
+    def step(self, state: Any, logits: Any) -> Any:
+        self._perhaps("step", state.updates[0])
+        return super().step(state, logits)
+
+
+class HostileCache(Archer):
+    """The same of a policy."""
+
+    kind: type[BaseException]
+
+    def recompute(self, canvas: Any, memory: Any) -> Any:
+        if memory.anchored.all():
+            raise self.kind
+        return super().recompute(canvas, memory)
+
+
+class HostileListener(Listener):
+    def __init__(self, kind: type[BaseException]) -> None:
+        self.kind = kind
+
+    def stepped(self, step: Any) -> None:
+        raise self.kind
+
+
+def with_decoder(verb: str) -> Callable[[type[BaseException]], Method]:
+    return lambda kind: Method(Hostile(verb, kind), Archer(2), 8)
+
+
+def with_cache(kind: type[BaseException]) -> Method:
+    made = type("Cache", (HostileCache,), {"kind": kind})
+    return Method(Saber(), made(2), 8)
+
+
+@pytest.mark.parametrize("kind", LETHAL)
+@pytest.mark.parametrize(
+    "hostile",
+    [with_decoder("step"), with_decoder("canvas"), with_cache],
+    ids=["step", "canvas", "cache"],
+)
+def test_what_a_part_raises_ends_its_own_request(
+    model: Model, hostile: Callable[[type[BaseException]], Method], kind: type[BaseException]
+) -> None:
+    expected = model.generate([SOUND], "saber", length=8)[0].tokens
+    with model.engine() as engine:
+        wrong = engine.submit([5, 6], hostile(kind))
+        right = engine.submit(SOUND, "saber", length=8)
+        with pytest.raises(ArcherError):
+            wrong.results()
+        assert right.results()[0].tokens == expected
+        assert engine.submit(SOUND, "saber", length=8).results()[0].tokens == expected
+
+
+@pytest.mark.parametrize("kind", LETHAL)
+def test_a_listener_ends_its_own_request(model: Model, kind: type[BaseException]) -> None:
+    with model.engine() as engine:
+        wrong = engine.submit([5, 6], "saber", length=8, listener=HostileListener(kind))
+        with pytest.raises(ArcherError):
+            wrong.results()
+        assert engine.submit(SOUND, "saber", length=8).results()[0].tokens
+
+
+def test_on_the_main_thread_only_ctrl_c_passes(model: Model) -> None:
+    with pytest.raises(PassFailed, match="raised SystemExit"):
+        model.generate([SOUND], with_decoder("step")(SystemExit))
+    with pytest.raises(KeyboardInterrupt):
+        model.generate([SOUND], with_decoder("step")(KeyboardInterrupt))
+
+
+@pytest.mark.parametrize("kind", [SystemExit, BaseException])
+def test_a_thread_that_dies_ends_everything_at_once(
+    model: Model, kind: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is wrong inside the turns themselves."""
+    engine = model.engine()
+    heard: list[ArcherError] = []
+    engine.when_lost(heard.append)
+
+    def die(*_: Any, **__: Any) -> bool:
+        raise kind
+
+    monkeypatch.setattr(engine._turns, "make", die)
+    handle = engine.submit(SOUND, "saber", length=8)
+    engine.start()
+    with pytest.raises(ArcherError):
+        handle.results()
+    engine.close()
+    assert len(heard) == 1
+
+
+def test_a_thread_that_is_gone_is_noticed(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = model.engine()
+    gone = threading.Thread(target=lambda: None)
+    gone.start()
+    gone.join()
+    handle = engine.submit(SOUND, "saber", length=8)
+    monkeypatch.setattr(engine, "_thread", gone)
+    with pytest.raises(PassFailed, match="thread has ended"):
+        handle.results()
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"owner": []}, "An owner cannot be told from others"),
+        ({"owner": ([],)}, "An owner cannot be told from others"),
+        ({"owner": {}}, "An owner cannot be told from others"),
+        ({"n": 10**9}, "from 1 to 100000, not 1000000000"),
+        ({"n": "2"}, "n counts samples"),
+        ({"n": 1.5}, "n counts samples"),
+        ({"n": 257, "temperature": 1.0}, "at most 256"),
+        ({"timeout": "soon"}, "timeout must be a number of seconds above 0, not 'soon'"),
+        ({"timeout": float("nan")}, "timeout must be a number of seconds"),
+        ({"queue_timeout": [1]}, "queue_timeout must be a number"),
+        ({"priority": []}, r"There is no priority \[\]"),
+        ({"priority": "x" * 10**6}, "There is no priority"),
+    ],
+)
+def test_arguments_are_checked_in_the_caller_s_thread(
+    model: Model, options: dict[str, Any], sentence: str
+) -> None:
+    with model.engine() as engine:
+        with pytest.raises(BadRequest, match=sentence) as caught:
+            engine.submit(SOUND, "saber", length=8, **options)
+        assert len(str(caught.value)) < 300
+        assert engine.submit(SOUND, "saber", length=8).results()[0].tokens
