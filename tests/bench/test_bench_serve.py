@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from archer.bench import serve
-from archer.bench.serve import _in_turn, _left, _measured, _port, _server, _wait_for
+from archer.bench.serve import _clients, _in_turn, _left, _measured, _port, _server, _wait_for
 from archer.bench.traffic import Load
 from archer.cli import main
-from archer.costs.recording import MeasuredLoad, clients_named, recording_of
+from archer.costs.recording import MeasuredLoad, recording_of
 from archer.errors import ArcherError
 from archer.model import load
 from planning.against_server import compared
@@ -117,4 +117,4 @@ def test_the_loop_makes_as_many_updates_as_the_server() -> None:
 
 
 def test_one_client_is_one_client() -> None:
-    assert [clients_named(1), clients_named(4)] == ["1 client", "4 clients"]
+    assert [_clients(1), _clients(4)] == ["1 client", "4 clients"]

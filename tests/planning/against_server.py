@@ -8,21 +8,15 @@ whom, and for how long, is left to the simulation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from archer.costs.pass_times import Fitted
 from archer.costs.recording import MeasuredLoad, Recording
 from archer.costs.service import percentile
 from archer.planning.schedulers import EngineScheduler
-from archer.planning.simulation import (
-    Arrivals,
-    Clients,
-    RequestSource,
-    Simulated,
-    SimulatedRequest,
-    simulate,
-)
+from archer.planning.simulation import Following, Simulated, SimulatedRequest, simulate
 
 STEADY = 0.005
 """A drift that would change by less is found."""
@@ -47,7 +41,7 @@ class Compared:
 
 def compared(recording: Recording) -> Iterator[Compared]:
     """p50 and p99 under every load of a recording, simulated with the pass times it holds."""
-    times = recording.pass_times()
+    times = Fitted.to(recording.timed)
     for run in recording.runs:
         ran, drift = _drifted(recording, run, times)
         real = [seconds for _, seconds in run.waits]
@@ -68,15 +62,35 @@ def _drifted(recording: Recording, run: MeasuredLoad, times: Fitted) -> tuple[Si
     drift = off = 1.0
     for _ in range(MOST_TRIES):
         drift *= off
-        source, slower = _source(run), times.slower(drift)
-        ran = simulate(requests, source, lambda: EngineScheduler(recording.budget), slower)
+        slower = _slower(times, drift)
+        first, after = clients(run.clients, len(run.waits), run.seconds)
+        if not run.clients:
+            first = [at for at in run.arrivals if at <= run.seconds]
+        make = partial(EngineScheduler, recording.budget)
+        ran = simulate(requests, first, make, slower, after=after)
         off = run.cpu / ran.busy if run.cpu and ran.busy else 1.0
         if abs(off - 1.0) < STEADY:
             break
     return ran, drift
 
 
-def _source(run: MeasuredLoad) -> RequestSource:
-    if run.clients:
-        return Clients(run.clients, len(run.waits), run.seconds)
-    return Arrivals([at for at in run.arrivals if at <= run.seconds])
+def clients(
+    count: int, requests: int, seconds: float = float("inf")
+) -> tuple[Sequence[float], Following]:
+    """N clients share a list of requests; each takes the next once it is answered, until `seconds`.
+
+    Where there are none, nobody comes after an answer.
+    """
+    first = min(count, requests)
+    waiting = iter(range(first, requests if count else 0))
+
+    def after(number: int, now: float) -> tuple[float, int] | None:
+        follows = next(waiting, None) if now <= seconds else None
+        return None if follows is None else (now, follows)
+
+    return [0.0] * first, after
+
+
+def _slower(times: Fitted, by: float) -> Fitted:
+    costs = {name: by * cost for name, cost in vars(times).items() if name != "error"}
+    return replace(times, **costs)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from archer.costs.pass_times import Fitted
 from archer.costs.workload import PassShare, Workload, even
 from archer.engine.schedule import Offer
-from archer.planning.schedulers import ActiveRequest, EngineScheduler, Scheduler, SimulatedTurn
+from archer.planning.schedulers import ActiveRequest, EngineScheduler, SimulatedTurn
 from archer.planning.simulation import SimulatedRequest
 
 COSTS = Fitted(per_turn=2**-6, per_row=2**-8, per_column=2**-12, per_pair=2**-20, per_scored=2**-14)
@@ -31,16 +31,13 @@ class ShortestFirst(EngineScheduler):
         return replace(super().offer(request, now), waited=1.0, passed_over=0)
 
 
-class InBatches(Scheduler):
+class InBatches(EngineScheduler):
     """Whoever waited longest, with up to `together` of the same length; the batch is answered as a whole."""
 
     def __init__(self, together: int) -> None:
+        super().__init__(budget=1)
         self._together = together
-        self._waiting: list[ActiveRequest] = []
         self._batch: list[ActiveRequest] = []
-
-    def take(self, request: ActiveRequest) -> None:
-        self._waiting.append(request)
 
     def turn(self, now: float) -> SimulatedTurn | None:
         if not self._batch and self._waiting:
@@ -79,7 +76,7 @@ def trajectories(draw: st.DrawFn) -> Workload:
 requests = st.lists(
     st.builds(SimulatedRequest, trajectories(), bytes=st.integers(0, 40)), min_size=1, max_size=14
 )
-schedulers: st.SearchStrategy[Callable[[], Scheduler]] = st.sampled_from(
+schedulers: st.SearchStrategy[Callable[[], EngineScheduler]] = st.sampled_from(
     [
         lambda: EngineScheduler(1),
         lambda: EngineScheduler(64),

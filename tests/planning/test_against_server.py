@@ -20,7 +20,7 @@ from archer.costs.recording import (
 from archer.costs.workload import even
 from archer.errors import BadRequest
 from archer.planning.schedulers import EngineScheduler
-from archer.planning.simulation import Arrivals, SimulatedRequest, simulate
+from archer.planning.simulation import SimulatedRequest, simulate
 from conftest import REPOSITORY
 from planning.against_server import compared
 from planning.drawing import COSTS
@@ -41,7 +41,7 @@ def recording(drift: float = 1.0) -> Recording:
     made = [even(20 + 7 * number, 16, 9, 3) for number in range(8)]
     asked = [SimulatedRequest(each) for each in made]
     arrivals = tuple(0.1 * number for number in range(8))
-    ran = simulate(asked, Arrivals(arrivals), lambda: EngineScheduler(64), COSTS)
+    ran = simulate(asked, arrivals, lambda: EngineScheduler(64), COSTS)
     waits = tuple((each.number, each.seconds) for each in ran.answered)
     timed = [
         Timed(shares[:rows], COSTS.seconds(shares[:rows]) / drift)
@@ -49,8 +49,7 @@ def recording(drift: float = 1.0) -> Recording:
         for rows in (1, 2, 4)
     ]
     run = MeasuredLoad("arrivals", arrivals, seconds=9.0, waits=waits, cpu=ran.busy)
-    alone = tuple(sum(COSTS.seconds((share,)) for share in each.shares) / drift for each in made)
-    return Recording(64, tuple(timed), tuple(made), alone, (run,))
+    return Recording(64, tuple(timed), tuple(made), (run,))
 
 
 def test_a_simulation_of_what_was_simulated_is_right() -> None:

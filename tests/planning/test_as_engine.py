@@ -15,7 +15,7 @@ from archer.engine.stream import Stream
 from archer.model import Model, load
 from archer.planning import simulation
 from archer.planning.schedulers import UNBOUNDED, EngineScheduler, SimulatedTurn
-from archer.planning.simulation import Arrivals, simulate
+from archer.planning.simulation import simulate
 from archer.request import Request
 from archer.results.step import Step
 from planning.drawing import COSTS
@@ -116,7 +116,7 @@ def test_turn_by_turn(model: Model, budget: int, rows: int) -> None:
         noted.append(Noted(budget, memory))
         return noted[-1]
 
-    ran = simulate(drawn, Arrivals(times), make, COSTS)
+    ran = simulate(drawn, times, make, COSTS)
     told, ended = by_engine(model, asked, times, budget, memory)
     assert len(told) > len(asked)
     assert noted[0].told == told

@@ -96,21 +96,6 @@ def test_noise_does_not_make_a_cost_negative() -> None:
     assert fitted.seconds((PassShare(100, 500, 1),)) > 0
 
 
-def test_requests_alone_count_as_their_turns_together() -> None:
-    """Turns of one row that were never timed by themselves are known from whole requests."""
-    true = Fitted(2e-3, 1e-3, 3e-5, 6e-8, 2e-5)
-    slow = [
-        Timed(each, 1.3 * true.seconds(each))
-        for each in ((PassShare(columns, 500, 32),) * 4 for columns in range(32, 512, 64))
-    ]
-    requests = [even(40 + 50 * size, 32 + 16 * size, 24, 6) for size in range(6)]
-    alone = [(each, sum(true.seconds((share,)) for share in each.shares)) for each in requests]
-    row = (PassShare(64, 300, 64),)
-    with_them, without = (Fitted.to(slow, also).seconds(row) for also in (alone, ()))
-    assert abs(with_them / true.seconds(row) - 1) < 0.1
-    assert without / true.seconds(row) - 1 > 0.15
-
-
 def test_too_few_passes_are_refused() -> None:
     with pytest.raises(BadRequest, match="at least 5 timed passes, and here are 1"):
         Fitted.to([Timed((PassShare(1, 1, 1),), 1.0)])

@@ -29,7 +29,7 @@ from archer.planning.demand import (
 )
 from archer.planning.plan import plan
 from archer.planning.request import ExpectedTraffic, Hardware, ModelWork, Target
-from archer.planning.schedulers import UNBOUNDED, EngineScheduler, Scheduler
+from archer.planning.schedulers import UNBOUNDED, EngineScheduler
 from archer.planning.search import (
     LEADS,
     Coming,
@@ -42,7 +42,6 @@ from archer.planning.search import (
     search,
 )
 from archer.planning.simulation import (
-    Arrivals,
     SimulatedRequest,
     each_alone,
     outcome,
@@ -66,7 +65,7 @@ def test_a_budget_by_response_ratio_serves_best(gpu: Gpu) -> None:
     requests = [SimulatedRequest(size.trajectory(rate)) for size in sizes]
     own = each_alone(requests, times)
     moments = arrivals(0.8 / statistics.mean(own), len(requests))
-    schedulers: dict[str, Callable[[], Scheduler]] = {
+    schedulers: dict[str, Callable[[], EngineScheduler]] = {
         "ours": lambda: EngineScheduler(1024),
         "one at a time": lambda: InBatches(1),
         "batches": lambda: InBatches(8),
@@ -77,7 +76,7 @@ def test_a_budget_by_response_ratio_serves_best(gpu: Gpu) -> None:
     small = sorted(size.prompt + size.length for size in sizes)[len(sizes) // 10]
     outcomes, small_p99 = {}, {}
     for name, make in schedulers.items():
-        answered = simulate(requests, Arrivals(moments), make, times).answered
+        answered = simulate(requests, moments, make, times).answered
         outcomes[name] = outcome(answered, own)
         waits = [
             each.seconds
@@ -157,7 +156,7 @@ def test_gpus_that_are_named_can_serve_the_rate_for_ever(gpu: Gpu, budget: int) 
     setting = PlanSetting(ServingGpu(gpu.name, Roofline(gpu, SHAPE)), SHORT, budget)
     (found,) = search(stream(100.0), [setting], Target(in_time=0.5))
     crowd = [SimulatedRequest(RequestSize(512, 64).trajectory(SHORT)) for _ in range(150)]
-    ran = simulate(crowd, Arrivals((0.0,) * 150), setting.scheduler, setting.gpu.times)
+    ran = simulate(crowd, (0.0,) * 150, setting.scheduler, setting.gpu.times)
     most = 150 / max(each.ended for each in ran.answered)
     assert found.most == pytest.approx(most, rel=0.05)
     assert found.best.gpus * most >= 100.0

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.costs.workload import PassShare, Workload, even
-from archer.planning.schedulers import ActiveRequest, EngineScheduler, Scheduler, SimulatedTurn
-from archer.planning.simulation import (
-    Arrivals,
-    Clients,
-    SimulatedRequest,
-    alone,
-    outcome,
-    simulate,
-)
+from archer.costs.workload import PassShare, even
+from archer.planning.schedulers import ActiveRequest, EngineScheduler, SimulatedTurn
+from archer.planning.simulation import SimulatedRequest, alone, outcome, simulate
+from planning.against_server import clients
 from planning.drawing import COSTS, InBatches, requests, schedulers
 
 times = st.lists(st.floats(0, 3, allow_subnormal=False), min_size=14, max_size=14)
 SLACK = 1e-9
 
 
-class Watched(Scheduler):
+class Watched(EngineScheduler):
     """A scheduler that notes when it was told and asked what."""
 
-    def __init__(self, inner: Scheduler) -> None:
+    def __init__(self, inner: EngineScheduler) -> None:
         self.inner = inner
         self.moments: list[float] = []
         self.taken: list[int] = []
@@ -45,43 +39,33 @@ class Watched(Scheduler):
 
 
 @given(requests, times, schedulers, st.integers(1, 3))
-def test_nobody_is_lost_and_the_work_is_theirs(
-    asked: list[SimulatedRequest], moments: list[float], make: Callable[[], Scheduler], gpus: int
+def test_nobody_is_lost_or_faster_than_alone_and_time_goes_forward(
+    asked: list[SimulatedRequest],
+    moments: list[float],
+    make: Callable[[], EngineScheduler],
+    gpus: int,
 ) -> None:
     made: list[Watched] = []
 
-    def watched() -> Scheduler:
+    def watched() -> Watched:
         made.append(Watched(make()))
         return made[-1]
 
-    ran = simulate(asked, Arrivals(moments[: len(asked)]), watched, COSTS, gpus)
+    moments = moments[: len(asked)]
+    ran = simulate(asked, moments, watched, COSTS, gpus)
     assert [each.number for each in ran.answered] == list(range(len(asked)))
     assert sorted(number for way in made for number in way.taken) == list(range(len(asked)))
     wanted = [share for request in asked for share in request.trajectory.shares]
-    done = [share for way in made for share in way.shares]
-    assert sorted(map(_key, done)) == sorted(map(_key, wanted))
+    assert sorted(share for way in made for share in way.shares) == sorted(wanted)
     assert ran.columns == sum(share.columns for share in wanted)
-
-
-@given(requests, times, schedulers, st.integers(1, 3))
-def test_time_goes_forward_and_nobody_is_faster_than_alone(
-    asked: list[SimulatedRequest], moments: list[float], make: Callable[[], Scheduler], gpus: int
-) -> None:
-    made: list[Watched] = []
-
-    def watched() -> Scheduler:
-        made.append(Watched(make()))
-        return made[-1]
-
-    ran = simulate(asked, Arrivals(moments[: len(asked)]), watched, COSTS, gpus)
     for way in made:
         assert way.moments == sorted(way.moments)
     for each in ran.answered:
         assert each.at == moments[each.number]
-        least = sum(COSTS.seconds((share,)) for share in _passes(asked[each.number].trajectory))
-        assert each.seconds >= least - SLACK
+        passes = [share for share in asked[each.number].trajectory.shares if share.columns]
+        assert each.seconds >= sum(COSTS.seconds((share,)) for share in passes) - SLACK
     last = max(each.ended for each in ran.answered)
-    assert ran.busy <= gpus * (last - min(moments[: len(asked)])) + SLACK
+    assert ran.busy <= gpus * (last - min(moments)) + SLACK
 
 
 @given(requests, times)
@@ -89,7 +73,7 @@ def test_one_at_a_time_is_first_come_first_served(
     asked: list[SimulatedRequest], moments: list[float]
 ) -> None:
     arrivals = moments[: len(asked)]
-    ran = simulate(asked, Arrivals(arrivals), lambda: InBatches(1), COSTS)
+    ran = simulate(asked, arrivals, lambda: InBatches(1), COSTS)
     now = 0.0
     for number in sorted(range(len(asked)), key=lambda number: (arrivals[number], number)):
         now = max(now, arrivals[number]) + alone(asked[number], COSTS)
@@ -98,20 +82,14 @@ def test_one_at_a_time_is_first_come_first_served(
 
 @given(requests, st.integers(1, 5), schedulers)
 def test_clients_ask_one_after_the_other(
-    asked: list[SimulatedRequest], clients: int, make: Callable[[], Scheduler]
+    asked: list[SimulatedRequest], count: int, make: Callable[[], EngineScheduler]
 ) -> None:
-    ran = simulate(asked, Clients(clients, len(asked)), make, COSTS)
+    first, after = clients(count, len(asked))
+    ran = simulate(asked, first, make, COSTS, after=after)
     assert len(ran.answered) == len(asked)
     for each in ran.answered:
         there = [o for o in ran.answered if o.at <= each.at < o.ended]
-        assert len(there) <= clients
-
-
-def test_clients_stop_asking_when_their_time_is_over() -> None:
-    asked = [SimulatedRequest(even(8, 8, 4, 1)) for _ in range(6)]
-    own = alone(asked[0], COSTS)
-    ran = simulate(asked, Clients(1, 6, seconds=2.5 * own), lambda: InBatches(1), COSTS)
-    assert [each.number for each in ran.answered] == [0, 1, 2]
+        assert len(there) <= count
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.data())
@@ -129,7 +107,7 @@ def test_refreshes_are_spread_evenly(length: int, updates: int, data: st.DataObj
 
 def test_more_gpus_share_the_requests() -> None:
     asked = [SimulatedRequest(even(8, 8, 4, 1)) for _ in range(4)]
-    ran = simulate(asked, Arrivals([0.0] * 4), lambda: EngineScheduler(1), COSTS, gpus=4)
+    ran = simulate(asked, [0.0] * 4, lambda: EngineScheduler(1), COSTS, gpus=4)
     own = alone(asked[0], COSTS)
     assert [each.ended for each in ran.answered] == [own] * 4
 
@@ -137,18 +115,10 @@ def test_more_gpus_share_the_requests() -> None:
 def test_what_is_told_is_what_the_benches_tell() -> None:
     """Goodput counts those within three times the time alone, per second from first arrival to last end."""
     asked = [SimulatedRequest(even(8, 8, 4, 1)) for _ in range(5)]
-    ran = simulate(asked, Arrivals([0.0] * 5), lambda: InBatches(1), COSTS)
+    ran = simulate(asked, [0.0] * 5, lambda: InBatches(1), COSTS)
     own = [alone(request, COSTS) for request in asked]
     told = outcome(ran.answered, own)
     assert told.in_time == 3 / 5
     assert told.goodput == 3 / (5 * own[0])
     assert told.throughput == 1 / own[0]
     assert told.p50 == 3 * own[0]
-
-
-def _key(share: PassShare) -> tuple[int, int, int]:
-    return share.columns, share.keys, share.scored
-
-
-def _passes(made: Workload) -> Sequence[PassShare]:
-    return [share for share in made.shares if share.columns]

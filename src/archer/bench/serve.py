@@ -29,7 +29,7 @@ from archer.bench.facts import Result
 from archer.bench.passes import Mixes, passes
 from archer.bench.traffic import Load
 from archer.costs.pass_times import Timed
-from archer.costs.recording import MeasuredLoad, Recording, clients_named, plain
+from archer.costs.recording import MeasuredLoad, Recording, plain
 from archer.costs.service import ServiceOutcome, figures
 from archer.costs.workload import Workload, recorded
 from archer.engine.budget import measured_budget
@@ -113,7 +113,7 @@ def serve_bench(
         rate = len(alone) / sum(alone)
         event = _event_cpu(server, bodies)
         asked = [
-            (MeasuredLoad(clients_named(count), clients=count, seconds=plan.seconds), _closed)
+            (MeasuredLoad(_clients(count), clients=count, seconds=plan.seconds), _closed)
             for count in plan.clients
         ]
         for load in plan.loads:
@@ -128,10 +128,14 @@ def serve_bench(
             rows.append(row)
             runs.append(ran)
         cancel = statistics.median(_left(server, bodies[0]) for _ in range(5))
-    recording = Recording(budget, tuple(timed), tuple(trajectories), tuple(alone), tuple(runs))
+    recording = Recording(budget, tuple(timed), tuple(trajectories), tuple(runs))
     return ServeResult(
         started, direct, serial, serial / direct - 1, 1e3 * event, cancel, rows, recording
     )
+
+
+def _clients(count: int) -> str:
+    return "1 client" if count == 1 else f"{count} clients"
 
 
 class _Server:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import functools
 import itertools
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from archer.costs.roofline import BYTES, Gpu, kv_numbers, weights_read
-from archer.costs.workload import PassShare, Workload
+from archer.costs.workload import PassShare
 from archer.errors import BadRequest
 from archer.network.network import Shape
 from archer.passes.work import Work, operations
@@ -123,27 +123,19 @@ class Fitted:
             total += self.per_scored * share.scored
         return total
 
-    def slower(self, by: float) -> Fitted:
-        """The costs on a machine that takes `by` times as long for everything."""
-        turn, row, column = by * self.per_turn, by * self.per_row, by * self.per_column
-        return Fitted(turn, row, column, by * self.per_pair, by * self.per_scored, self.error)
-
     @classmethod
-    def to(cls, timed: Sequence[Timed], alone: Iterable[tuple[Workload, float]] = ()) -> Fitted:
+    def to(cls, timed: Sequence[Timed]) -> Fitted:
         """The costs that come nearest to what was timed, in relative terms; none of them below zero.
 
-        `alone` are whole trajectories with their seconds, one row in every turn: over many turns the noise of
-        a machine cancels.  With five costs every set of those that are not zero can be tried.
+        With five costs every set of those that are not zero can be tried.
         """
         if len(timed) < MOST_COSTS:
             raise BadRequest(
                 f"Pass times are fitted to at least {MOST_COSTS} timed passes, and here are {len(timed)}."
             )
-        seen = [(_features(each.shares), each.seconds) for each in timed]
-        seen += [(_features_alone(each), seconds) for each, seconds in alone]
-        seconds = np.array([taken for _, taken in seen])
-        features = np.array([each for each, _ in seen])
-        relative, ones = features / seconds[:, None], np.ones(len(seen))
+        seconds = np.array([each.seconds for each in timed])
+        features = np.array([_features(each.shares) for each in timed])
+        relative, ones = features / seconds[:, None], np.ones(len(timed))
         best, least = np.zeros(MOST_COSTS), np.inf
         for size in range(1, MOST_COSTS + 1):
             for kept in itertools.combinations(range(MOST_COSTS), size):
@@ -158,13 +150,6 @@ class Fitted:
 
 
 MOST_COSTS = 5
-
-
-def _features_alone(trajectory: Workload) -> list[float]:
-    """Of all its turns together."""
-    turns = np.array([_features((share,)) for share in trajectory.shares])
-    together: list[float] = turns.sum(axis=0).tolist()
-    return together
 
 
 def _features(shares: Sequence[PassShare]) -> list[float]:

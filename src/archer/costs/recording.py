@@ -13,14 +13,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from archer.costs.pass_times import Fitted, Timed
+from archer.costs.pass_times import Timed
 from archer.costs.workload import Workload
 from archer.errors import BadRequest, reason_of
-
-
-def clients_named(count: int) -> str:
-    """The name of a load of N clients."""
-    return "1 client" if count == 1 else f"{count} clients"
 
 
 @dataclass(frozen=True)
@@ -46,13 +41,7 @@ class Recording:
     """Columns of a pass."""
     timed: tuple[Timed, ...]
     trajectories: tuple[Workload, ...]
-    alone: tuple[float, ...]
-    """Seconds of each request alone, by the loop."""
     runs: tuple[MeasuredLoad, ...]
-
-    def pass_times(self) -> Fitted:
-        """Fitted to the turns that were timed and to the requests alone."""
-        return Fitted.to(self.timed, zip(self.trajectories, self.alone, strict=True))
 
 
 def plain(measured: Recording | tuple[Timed, ...]) -> Any:

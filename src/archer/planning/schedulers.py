@@ -1,12 +1,11 @@
 """Who computes next on one GPU: the engine's own schedule, without the passes.
 
-A scheduler takes requests and makes turns.  It is given the time, and never knows what a pass costs.
+It takes requests and makes turns.  It is given the time, and never knows what a pass costs.
 """
 
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from archer.costs.workload import PassShare, Workload
@@ -27,7 +26,6 @@ class ActiveRequest:
     trajectory: Workload
     bytes: int = 0
     """Of keys and values that it holds while it runs."""
-    priority: int = 0
     made: int = 0
     """Updates."""
     computed: int = 0
@@ -50,14 +48,11 @@ class ActiveRequest:
 
     def application(self, now: float) -> Application[ActiveRequest]:
         left = self.trajectory.left(self.made, self.computed) if self.made else self.estimate
-        return Application(
-            self, now - self.at, left, self.priority, self.passed_over, bytes=self.bytes
-        )
+        return Application(self, now - self.at, left, 0, self.passed_over, bytes=self.bytes)
 
     def offer(self, now: float) -> Offer[ActiveRequest]:
         left = self.trajectory.left(self.made, self.computed)
-        waited = now - self.at
-        return Offer(self, waited, left, self.priority, self.passed_over, self.next.columns)
+        return Offer(self, now - self.at, left, 0, self.passed_over, self.next.columns)
 
     def advance(self) -> PassShare:
         """One update; what it computed."""
@@ -75,18 +70,7 @@ class SimulatedTurn:
     finished: tuple[ActiveRequest, ...]
 
 
-class Scheduler(ABC):
-    """How one GPU serves: `take` is called when a request comes, `turn` when the GPU is free."""
-
-    @abstractmethod
-    def take(self, request: ActiveRequest) -> None: ...
-
-    @abstractmethod
-    def turn(self, now: float) -> SimulatedTurn | None:
-        """The next turn; None where there is nothing to do."""
-
-
-class EngineScheduler(Scheduler):
+class EngineScheduler:
     """One `Engine`: its turns from `admit` and `choose`, without cancelling, swapping and time-outs."""
 
     def __init__(self, budget: int, memory: int = UNBOUNDED) -> None:
@@ -96,9 +80,11 @@ class EngineScheduler(Scheduler):
         self._used = 0
 
     def take(self, request: ActiveRequest) -> None:
+        """A request comes."""
         self._waiting.append(request)
 
     def turn(self, now: float) -> SimulatedTurn | None:
+        """The next turn of a GPU that is free; None where there is nothing to do."""
         if self._waiting:
             self._admit(now)
         chosen = choose([self.offer(request, now) for request in self._running], self._budget)

@@ -14,10 +14,9 @@ from archer.engine.footprint import SHARE
 from archer.errors import BadRequest
 from archer.planning.demand import Demand
 from archer.planning.request import Target
-from archer.planning.schedulers import UNBOUNDED, EngineScheduler, Scheduler
+from archer.planning.schedulers import UNBOUNDED, EngineScheduler
 from archer.planning.simulation import (
     Answered,
-    Arrivals,
     SimulatedRequest,
     each_alone,
     outcome,
@@ -78,7 +77,7 @@ class PlanSetting:
     extra: int = 0
     """Columns of a cached pass beside the response."""
 
-    def scheduler(self) -> Scheduler:
+    def scheduler(self) -> EngineScheduler:
         return EngineScheduler(self.budget, self.gpu.memory)
 
 
@@ -195,7 +194,7 @@ def most_served(requests: Sequence[SimulatedRequest], setting: PlanSetting) -> f
         requests[number * max(CROWD, len(requests)) // CROWD % len(requests)]
         for number in range(CROWD)
     ]
-    ran = simulate(some, Arrivals((0.0,) * CROWD), setting.scheduler, gpu.times)
+    ran = simulate(some, (0.0,) * CROWD, setting.scheduler, gpu.times)
     unlike = statistics.mean(each_alone(some, gpu.times)) / statistics.mean(
         each_alone(requests, gpu.times)
     )
@@ -240,7 +239,7 @@ class _Stream:
     def served_by(self, gpus: int) -> GpuTrial:
         """Figures of the requests that count; goodput of a stream as if it had no end."""
         make, times = self.setting.scheduler, self.setting.gpu.times
-        ran = simulate(self.requests, Arrivals(self.demand.times), make, times, gpus)
+        ran = simulate(self.requests, self.demand.times, make, times, gpus)
         answered: list[Answered] = [each for each in ran.answered if each.number in self.counted]
         service, rate = outcome(answered, self.own), self.demand.rate
         if rate is not None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from archer.costs.pass_times import PassTimes
 from archer.costs.service import ServiceOutcome, figures
 from archer.costs.workload import Workload
-from archer.planning.schedulers import ActiveRequest, Scheduler
+from archer.planning.schedulers import ActiveRequest, EngineScheduler
 
 
 @dataclass(frozen=True)
@@ -51,62 +50,25 @@ class Simulated:
     turns: int
 
 
-class RequestSource(Protocol):
-    """Where requests come from."""
-
-    def first(self) -> Iterator[tuple[float, int]]:
-        """Times and numbers of the requests that wait for nobody's answer, in order of time."""
-
-    def after(self, number: int, now: float) -> tuple[float, int] | None:
-        """The request that is made because this one was answered."""
-
-
-@dataclass(frozen=True)
-class Arrivals:
-    """Requests that come at given times, whether or not others are answered."""
-
-    times: Sequence[float]
-
-    def first(self) -> Iterator[tuple[float, int]]:
-        yield from sorted((at, number) for number, at in enumerate(self.times))
-
-    def after(self, number: int, now: float) -> tuple[float, int] | None:
-        return None
-
-
-class Clients:
-    """N clients share a list of requests; each takes the next as soon as it is answered."""
-
-    def __init__(self, clients: int, requests: int, seconds: float = float("inf")) -> None:
-        """None is made later than `seconds` after the start."""
-        self._clients, self._requests, self._seconds = min(clients, requests), requests, seconds
-        self._next = self._clients
-
-    def first(self) -> Iterator[tuple[float, int]]:
-        self._next = self._clients
-        yield from ((0.0, number) for number in range(self._clients))
-
-    def after(self, number: int, now: float) -> tuple[float, int] | None:
-        if self._next >= self._requests or now > self._seconds:
-            return None
-        self._next += 1
-        return now, self._next - 1
+Following = Callable[[int, float], tuple[float, int] | None]
+"""Given who was answered and when: the time and number of the request that is made because of it."""
 
 
 def simulate(
     requests: Sequence[SimulatedRequest],
-    source: RequestSource,
-    make: Callable[[], Scheduler],
+    arrivals: Sequence[float],
+    make: Callable[[], EngineScheduler],
     times: PassTimes,
     gpus: int = 1,
+    after: Following = lambda number, now: None,
 ) -> Simulated:
-    """Serve them all; nothing is ever lost or refused."""
+    """Serve the requests that come at these times, and those that follow; nothing is lost or refused."""
     schedulers = [make() for _ in range(gpus)]
     here = [0] * gpus
     free = set(range(gpus))
     places: dict[int, int] = {}
     ending: list[tuple[float, int, tuple[ActiveRequest, ...]]] = []
-    coming = [(at, 0, number) for at, number in source.first()]
+    coming = [(at, 0, number) for number, at in enumerate(arrivals)]
     heapq.heapify(coming)
     answered: dict[int, Answered] = {}
     busy, columns, turns = 0.0, 0, 0
@@ -121,7 +83,7 @@ def simulate(
             for done in finished:
                 answered[done.number] = Answered(done.number, done.at, now)
                 here[places.pop(done.number)] -= 1
-                if (follows := source.after(done.number, now)) is not None:
+                if (follows := after(done.number, now)) is not None:
                     heapq.heappush(coming, (follows[0], 0, follows[1]))
         while coming and coming[0][0] <= now:
             at, _, number = heapq.heappop(coming)
