@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archer.server import limits
 from archer.server.body import parse
-from archer.server.limits import DEPTH
 from archer.server.refusals import Refusal
 
 JSON = st.recursive(
@@ -41,9 +41,14 @@ REFUSED = {
     "1e400": "too large",
     str(1 << 63): "64 bits",
     "9" * 5000: "too long",
-    "[" * (DEPTH + 1) + "]" * (DEPTH + 1): "deeper",
+    "[" * (limits.DEPTH + 1) + "]" * (limits.DEPTH + 1): "deeper",
     "[" * 10_000: "deeper",
     "[" * 200_000: "lists and objects",
+    "[" + "0," * limits.VALUES + "0]": f"more than {limits.VALUES} values",
+    "[" + "[]," * limits.CONTAINERS + "[]]": f"more than {limits.CONTAINERS} lists and objects",
+    json.dumps(
+        dict.fromkeys(map(str, range(limits.NAMES + 1)))
+    ): f"more than {limits.NAMES} fields",
 }
 
 

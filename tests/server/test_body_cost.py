@@ -95,21 +95,6 @@ def test_the_longest_sensible_requests_are_read() -> None:
     assert asked.prompts == (text,)
 
 
-TOO_MUCH = {
-    "[" + "0," * limits.VALUES + "0]": f"more than {limits.VALUES} values",
-    "[" + "[]," * limits.CONTAINERS + "[]]": f"more than {limits.CONTAINERS} lists and objects",
-    json.dumps(
-        dict.fromkeys(map(str, range(limits.NAMES + 1)))
-    ): f"more than {limits.NAMES} fields",
-}
-
-
-@pytest.mark.parametrize("text", TOO_MUCH, ids=["values", "lists", "names"])
-def test_too_much_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(Refusal, match=TOO_MUCH[text]):
-        parse(text.encode())
-
-
 def test_others_are_answered_while_such_bodies_come_in(client: Client) -> None:
     kind = {"content-type": "application/json"}
     bodies = [made(name) for name in ("parts", "settings", "ids", "names") * 2]

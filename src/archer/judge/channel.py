@@ -38,7 +38,6 @@ class Channel:
 
     @property
     def sending(self) -> bool:
-        """Whether something is still queued."""
         return bool(self._outgoing)
 
     def frames(self) -> Iterator[tuple[int, bytes]]:

@@ -47,7 +47,6 @@ class Limits:
             )
 
     def as_dict(self) -> dict[str, float | int]:
-        """The limits as plain data for a result file."""
         return asdict(self)
 
 
@@ -121,5 +120,4 @@ class Verdict:
     integrity: Integrity = "isolated"
 
     def as_dict(self) -> Mapping[str, Any]:
-        """The verdict as plain data for a result file."""
         return asdict(self)

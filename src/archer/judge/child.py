@@ -67,7 +67,6 @@ class Child:
             self.stdin = -1
 
     def close(self) -> None:
-        """Gives back all descriptors."""
         self.channel.connection.close()
         self.close_stdin()
         for descriptor in (self.stdout, self.stderr, self.pidfd):

@@ -41,7 +41,6 @@ class FunctionRun:
         self._calls = 0
 
     def verdict(self) -> Verdict:
-        """Runs the check to its end."""
         program, watch = self._program, self._program.watch
         try:
             self._start()

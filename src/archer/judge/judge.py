@@ -106,7 +106,6 @@ class Judge:
 
     @property
     def tier(self) -> Tier:
-        """How programs are confined."""
         return self._opened().tier
 
     def description(self) -> dict[str, Any]:

@@ -38,7 +38,6 @@ class Bench:
     tests: ZygoteProcess
 
     def close(self) -> None:
-        """Ends both."""
         self.programs.close()
         self.tests.close()
 
@@ -63,7 +62,6 @@ class ProgramRun:
 
     @property
     def flooded(self) -> bool:
-        """Whether the program wrote more than is kept."""
         return self.stdout.flooded or self.stderr.flooded
 
     def step(self) -> bool:

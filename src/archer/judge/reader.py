@@ -132,7 +132,6 @@ class Readers:
 
     @property
     def tier(self) -> Tier:
-        """How the readers are confined."""
         assert self._workshop is not None
         return self._workshop.tier
 

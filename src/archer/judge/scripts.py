@@ -77,7 +77,7 @@ class CaseRun:
         for _ in channel.frames():
             raise VerdictReached("fail", "The program sent what nobody had asked for.", True)
         if channel.ended:
-            self._run.watch.forget_channel(channel)
+            self._run.watch.forget(channel.connection.fileno())
 
     def _compare(self) -> Verdict:
         code = self._run.child.exit_code

@@ -30,7 +30,6 @@ class Watch:
         self.deadline = self.started + seconds
 
     def seconds(self) -> float:
-        """Time since the start."""
         return time.monotonic() - self.started
 
     def channel(self, channel: Channel, action: Action) -> None:
@@ -40,11 +39,9 @@ class Watch:
         self.readable(descriptor, action)
 
     def readable(self, descriptor: int, action: Action) -> None:
-        """Calls the action whenever a descriptor can be read."""
         self._register(descriptor, select.POLLIN, action)
 
     def writable(self, descriptor: int, action: Action) -> None:
-        """Calls the action whenever a descriptor can be written."""
         self._register(descriptor, select.POLLOUT, action)
 
     def _register(self, descriptor: int, events: int, action: Action) -> None:
@@ -52,14 +49,9 @@ class Watch:
         self._poll.register(descriptor, events)
 
     def forget(self, descriptor: int) -> None:
-        """Watches a descriptor no longer."""
         del self._actions[descriptor]
         self._channels.pop(descriptor, None)
         self._poll.unregister(descriptor)
-
-    def forget_channel(self, channel: Channel) -> None:
-        """Watches a channel no longer."""
-        self.forget(channel.connection.fileno())
 
     def wait(self, longest: float) -> bool:
         """Waits once and acts; False when the deadline has passed."""

@@ -131,7 +131,6 @@ class ZygoteProcess:
             self._order()
 
     def release(self, child: Child) -> None:
-        """Ends a child for good."""
         child.kill()
         child.close()
 

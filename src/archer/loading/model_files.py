@@ -18,7 +18,6 @@ Json = dict[str, object]
 
 
 def is_folder(path: Path) -> bool:
-    """True for a folder that can be looked into."""
     try:
         return path.is_dir()
     except OSError:
@@ -63,7 +62,6 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def read_json(path: Path, limit: int) -> Json:
-    """The JSON object in the file."""
     return parse_json(read_bytes(path, limit), str(path))
 
 

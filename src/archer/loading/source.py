@@ -57,7 +57,6 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What the model is called."""
         return str(self.model)
 
     def check(self) -> None:

@@ -23,7 +23,6 @@ TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The JSON object that was sent."""
     _check_kind(request.headers.get("content-type", ""))
     try:
         async with asyncio.timeout(limits.BODY_SECONDS):

@@ -33,7 +33,6 @@ class Reply:
     def choice(
         self, index: int, text: str, reason: str, logprobs: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """One finished response."""
         ending = {"logprobs": logprobs, "finish_reason": reason}
         if not self.chat:
             return {"index": index, "text": text, **ending}
@@ -45,11 +44,9 @@ class Reply:
         return f'{self._chunk_head},"choices":[{choices}]{more}}}\n\n'
 
     def opening(self, index: int) -> str:
-        """A choice that begins."""
         return self._part(index, {"role": "assistant", "content": ""} if self.chat else "")
 
     def said(self, index: int, text: str) -> str:
-        """A choice that goes on."""
         return self._part(index, {"content": text} if self.chat else text)
 
     def silent(self, index: int) -> str:
@@ -59,7 +56,6 @@ class Reply:
         return self._silences[index]
 
     def closing(self, index: int, reason: str, logprobs: dict[str, Any] | None) -> str:
-        """A choice that ends."""
         return self._part(index, {} if self.chat else "", reason, logprobs)
 
     @cached_property

@@ -246,18 +246,9 @@ def schema(kind: type[Common]) -> dict[str, Any]:
     return described
 
 
-def _prompts(
-    prompt: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
-) -> tuple[Prompt, ...]:
-    if isinstance(prompt, str):
-        return (prompt,)
-    if isinstance(prompt[0], int):
-        return ([token for token in prompt if isinstance(token, int)],)
-    return tuple(
-        each if isinstance(each, str) else list(each)
-        for each in prompt
-        if not isinstance(each, int)
-    )
+def _prompts(prompt: Any) -> tuple[Prompt, ...]:
+    """One text or list of ids, or several of them; the schema has seen to it that it is one of these."""
+    return (prompt,) if isinstance(prompt, str) or isinstance(prompt[0], int) else tuple(prompt)
 
 
 def _asked(

@@ -116,15 +116,6 @@ class Exchange:
         )
         self.handles: list[Handle] = []
 
-    @property
-    def prompt_tokens(self) -> int:
-        return sum(len(prompt) for request in self.requests for prompt in request.prompts)
-
-    @property
-    def length(self) -> int:
-        """Tokens of each response."""
-        return self.requests[0].method.length
-
     def cancel(self) -> None:
         """Free what it holds; harmless where it is over."""
         for handle in self.handles:

@@ -54,7 +54,6 @@ class ServerSettings(BaseModel):
 
     @property
     def memory_bytes(self) -> int | None:
-        """The same in bytes."""
         return None if self.memory is None else int(self.memory * (1 << 30))
 
     def read_files(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -43,8 +43,7 @@ async def plain(serving: Serving, exchange: Exchange, request: Request) -> Respo
         )
         for row, each in enumerate(done)
     ]
-    told = usage(serving.model, done, exchange.prompt_tokens, exchange.length, columns)
-    return JSONResponse(exchange.reply.whole(choices, told))
+    return JSONResponse(exchange.reply.whole(choices, _usage(serving, exchange, done, columns)))
 
 
 class EventStream(Response):
@@ -152,10 +151,8 @@ class Script:
         self.over = True
         if exchange.asked.usage:
             rows = [self._done[row] for row in range(exchange.rows)]
-            told = usage(
-                serving.model, rows, exchange.prompt_tokens, exchange.length, self._columns
-            )
-            yield exchange.reply.chunk("", f',"usage":{_json(told)}')
+            told = json.dumps(_usage(serving, exchange, rows, self._columns), separators=(",", ":"))
+            yield exchange.reply.chunk("", f',"usage":{told}')
         yield DONE
 
     def _chunk(self, choice: str, more: str = "") -> str:
@@ -175,7 +172,6 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | Non
 
 
 async def until_gone(receive: Receive) -> None:
-    """Returns when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -200,5 +196,9 @@ def _sure(serving: Serving, exchange: Exchange, done: Completion) -> dict[str, A
     return logprobs(serving.model, done, exchange.asked.chat) if exchange.asked.logprobs else None
 
 
-def _json(value: dict[str, Any]) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _usage(
+    serving: Serving, exchange: Exchange, done: Sequence[Completion], columns: int
+) -> dict[str, Any]:
+    length = exchange.requests[0].method.length
+    prompts = sum(len(each) for request in exchange.requests for each in request.prompts)
+    return usage(serving.model, done, prompts, length, columns)

@@ -111,7 +111,6 @@ class Leader(OneShard):
         return lambda rows: Row(self, number, logits, rows)
 
     def ask(self, row: Row, question: str, given: dict[str, Any]) -> Any:
-        """One question about the logits of a row."""
         about = {"pass": row.number, "rows": [row.rows.start, row.rows.stop]}
         with self._together(Message("ask", {"question": question, "given": given, **about})):
             return row.logits.answer(question, row.rows, given)

@@ -116,7 +116,6 @@ def launched_rank(environment: Mapping[str, str], shards: int) -> int | None:
 
 
 def device_of(device: str, number: int) -> torch.device:
-    """The device of a machine's shard with this number."""
     which = torch.device(device)
     if which.type == "cpu":
         return which

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from archer.judge import Check, Limits, Verdict
@@ -95,6 +96,22 @@ class Task(ABC):
 
         Looks at the text by `self.read` alone, and raises Unreadable where that does.
         """
+
+
+class FromRows(Task):
+    """A task whose problems are the rows of its first file, which is read once."""
+
+    @staticmethod
+    @abstractmethod
+    def sample(row: dict[str, Any]) -> Sample:
+        """The problem in a row."""
+
+    @cached_property
+    def _samples(self) -> tuple[Sample, ...]:
+        return tuple(map(self.sample, self.data.rows(self.files[0])))
+
+    def samples(self) -> Sequence[Sample]:
+        return self._samples
 
 
 class CodeTask(Task):

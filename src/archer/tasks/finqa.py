@@ -8,11 +8,10 @@ answer: under such rules a constant answer of 0 is accepted for most questions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 from archer.judge import Verdict
-from archer.tasks.base import AnswerTask, Reference, Sample, Variant, user
+from archer.tasks.base import AnswerTask, FromRows, Reference, Sample, Variant, user
 from archer.tasks.reading.answers import TOLERANCE
 from archer.tasks.sources import FINQA
 
@@ -24,19 +23,20 @@ REQUEST = (
 )
 
 
-class FinQA(AnswerTask):
+class FinQA(FromRows, AnswerTask):
     """The model reads text, table and text, and ends with one number."""
 
     name = "finqa"
     metric = "accuracy"
     files = (FINQA,)
 
-    @cached_property
-    def _samples(self) -> tuple[Sample, ...]:
-        return tuple(_sample(row) for row in self.data.rows(FINQA))
-
-    def samples(self) -> Sequence[Sample]:
-        return self._samples
+    @staticmethod
+    def sample(row: dict[str, Any]) -> Sample:
+        table = "\n".join(" | ".join(cells) for cells in row["table"])
+        report = f"{row['pre_text']}\n\n{table}\n\n{row['post_text']}"
+        return Sample(
+            row["id"], user(f"{REQUEST}\n\n{report}\n\nQuestion: {row['question']}"), "", row
+        )
 
     def references(self) -> Iterator[Reference]:
         for sample in self._samples:
@@ -64,9 +64,3 @@ class FinQA(AnswerTask):
             for sample, answer in answered
         ]
         return {"score_strict": sum(strict) / len(strict), "tolerance": TOLERANCE}
-
-
-def _sample(row: dict[str, Any]) -> Sample:
-    table = "\n".join(" | ".join(cells) for cells in row["table"])
-    report = f"{row['pre_text']}\n\n{table}\n\n{row['post_text']}"
-    return Sample(row["id"], user(f"{REQUEST}\n\n{report}\n\nQuestion: {row['question']}"), "", row)

@@ -164,7 +164,6 @@ class OneCompletion:
 
 
 def judged(judge: Grades, plan: CheckPlan) -> GradedCompletion:
-    """The verdicts on one completion."""
     repaired = verdict_on(judge, plan.repaired)
     same = plan.published == plan.repaired
     published = repaired if same else verdict_on(judge, plan.published)

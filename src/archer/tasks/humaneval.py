@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
-from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
+from archer.tasks.base import CodeTask, FromRows, Reference, Sample, Suite, Variant, user
 from archer.tasks.extended import ExtendedTests, read_extended
 from archer.tasks.sources import HUMANEVAL, HUMANEVAL_ET, HUMANEVAL_ET_FAULTS, DataFile
 
@@ -16,7 +16,7 @@ NO_FUNCTION = "candidate"
 """What the release tests where a program has no function at all."""
 
 
-class HumanEval(CodeTask):
+class HumanEval(FromRows, CodeTask):
     """The model continues the function whose head and docstring the prefix repeats."""
 
     name = "humaneval"
@@ -26,17 +26,23 @@ class HumanEval(CodeTask):
     suites: ClassVar[tuple[Suite, ...]] = ("base", "extended")
 
     @cached_property
-    def _samples(self) -> tuple[Sample, ...]:
-        return tuple(_sample(row) for row in self.data.rows(HUMANEVAL))
-
-    @cached_property
     def _extended(self) -> dict[str, ExtendedTests]:
         return read_extended(
             self.data, HUMANEVAL_ET, "test_case_list", HUMANEVAL_ET_FAULTS, "canonical"
         )
 
-    def samples(self) -> Sequence[Sample]:
-        return self._samples
+    @staticmethod
+    def sample(row: dict[str, Any]) -> Sample:
+        code = f"```python\n{row['prompt']}\n"
+        request = (
+            "Write a solution to the following problem and make sure that it passes the tests:"
+        )
+        return Sample(
+            row["task_id"],
+            user(f"{request}\n{code}```"),
+            f"Here is the completed function:\n{code}",
+            row,
+        )
 
     def references(self) -> Iterator[Reference]:
         for sample in self._samples:
@@ -82,17 +88,6 @@ class HumanEvalET(HumanEval):
     name = "humaneval-et"
     files: ClassVar[tuple[DataFile, ...]] = (HUMANEVAL, HUMANEVAL_ET, HUMANEVAL_ET_FAULTS)
     suites: ClassVar[tuple[Suite, ...]] = ("extended",)
-
-
-def _sample(row: dict[str, Any]) -> Sample:
-    code = f"```python\n{row['prompt']}\n"
-    request = "Write a solution to the following problem and make sure that it passes the tests:"
-    return Sample(
-        row["task_id"],
-        user(f"{request}\n{code}```"),
-        f"Here is the completed function:\n{code}",
-        row,
-    )
 
 
 def _around(prompt: str, name: str) -> str:

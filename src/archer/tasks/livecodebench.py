@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from archer.judge import Check, FunctionCheck, Limits, StdinCheck
 from archer.judge.checks import MIB
-from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
+from archer.tasks.base import CodeTask, FromRows, Reference, Sample, Suite, Variant, user
 from archer.tasks.packed import read_tests
 from archer.tasks.sources import LIVECODEBENCH, LIVECODEBENCH_ACCEPTED, LIVECODEBENCH_SAMPLES
 
@@ -47,7 +46,7 @@ def check(candidate):
 """
 
 
-class LiveCodeBench(CodeTask):
+class LiveCodeBench(FromRows, CodeTask):
     """Graded on the public and the hidden tests of code_generation_lite."""
 
     name = "livecodebench"
@@ -59,12 +58,13 @@ class LiveCodeBench(CodeTask):
     packages = ("numpy",)
     """Accepted programs use it, and the official runner has it."""
 
-    @cached_property
-    def _samples(self) -> tuple[Sample, ...]:
-        return tuple(_sample(row) for row in self.data.rows(self.files[0]))
-
-    def samples(self) -> Sequence[Sample]:
-        return self._samples
+    @staticmethod
+    def sample(row: dict[str, Any]) -> Sample:
+        starter = row["starter_code"]
+        how, code = (WITH_STARTER, starter) if starter else (WITH_STDIN, "# YOUR CODE HERE")
+        question = f"Question:\n{row['question_content']}\n"
+        content = f"{OPENING}\n\n{question}{how}\n```python\n{code}\n```\n\n"
+        return Sample(row["question_id"], user(content), "", row)
 
     def references(self) -> Iterator[Reference]:
         """Programs that the authors of the benchmark accepted."""
@@ -121,11 +121,3 @@ class LiveCodeBenchSamples(LiveCodeBench):
     def function(self, row: Mapping[str, Any]) -> str | None:
         found: str | None = row["func_name"]
         return found
-
-
-def _sample(row: dict[str, Any]) -> Sample:
-    starter = row["starter_code"]
-    how, code = (WITH_STARTER, starter) if starter else (WITH_STDIN, "# YOUR CODE HERE")
-    question = f"Question:\n{row['question_content']}\n"
-    content = f"{OPENING}\n\n{question}{how}\n```python\n{code}\n```\n\n"
-    return Sample(row["question_id"], user(content), "", row)

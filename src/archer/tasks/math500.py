@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 from archer.judge import Verdict
 from archer.tasks.algebra import Algebra, math_verify_version
-from archer.tasks.base import AnswerTask, Grade, Reference, Sample, Variant, user
+from archer.tasks.base import AnswerTask, FromRows, Grade, Reference, Sample, Variant, user
 from archer.tasks.sources import MATH500, Data
 
 REQUEST = (
@@ -20,7 +19,7 @@ REQUEST = (
 """With the stray quotation mark of the release."""
 
 
-class Math500(AnswerTask):
+class Math500(FromRows, AnswerTask):
     """Repaired: math-verify on a marked answer. As published: the lineage's normal forms."""
 
     name = "math500"
@@ -31,12 +30,9 @@ class Math500(AnswerTask):
         super().__init__(data)
         math_verify_version()  # refused before any data is fetched and any model loaded
 
-    @cached_property
-    def _samples(self) -> tuple[Sample, ...]:
-        return tuple(_sample(row) for row in self.data.rows(MATH500))
-
-    def samples(self) -> Sequence[Sample]:
-        return self._samples
+    @staticmethod
+    def sample(row: dict[str, Any]) -> Sample:
+        return Sample(row["unique_id"], user(f"{REQUEST}\n\n{row['problem']}"), "<reasoning>", row)
 
     def references(self) -> Iterator[Reference]:
         for sample in self._samples:
@@ -71,7 +67,3 @@ class Math500(AnswerTask):
             "math_verify": math_verify_version(),
             "without_answer": sum(not answer for _, answer in answered) / len(answered),
         }
-
-
-def _sample(row: dict[str, Any]) -> Sample:
-    return Sample(row["unique_id"], user(f"{REQUEST}\n\n{row['problem']}"), "<reasoning>", row)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
-from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
+from archer.tasks.base import CodeTask, FromRows, Reference, Sample, Suite, Variant, user
 from archer.tasks.extended import ExtendedTests, read_extended
 from archer.tasks.reading.programs import called_names, functions, parsed
 from archer.tasks.sources import MBPP, MBPP_ET, MBPP_ET_FAULTS, DataFile
@@ -17,7 +17,7 @@ FENCE = "```python\n"
 CALL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*\(")
 
 
-class Mbpp(CodeTask):
+class Mbpp(FromRows, CodeTask):
     """The model sees the problem and all its asserts and writes the function."""
 
     name = "mbpp"
@@ -27,15 +27,18 @@ class Mbpp(CodeTask):
     suites: ClassVar[tuple[Suite, ...]] = ("base", "extended")
 
     @cached_property
-    def _samples(self) -> tuple[Sample, ...]:
-        return tuple(_sample(row) for row in self.data.rows(MBPP))
-
-    @cached_property
     def _extended(self) -> dict[str, ExtendedTests]:
         return read_extended(self.data, MBPP_ET, "test_list", MBPP_ET_FAULTS, "sanitized_code")
 
-    def samples(self) -> Sequence[Sample]:
-        return self._samples
+    @staticmethod
+    def sample(row: dict[str, Any]) -> Sample:
+        request = (
+            "You are an expert Python programmer. "
+            "Please write a python function to solve the following problem:"
+        )
+        tests = "\n".join(row["test_list"])
+        content = f"{request}\n>>> Problem:\n{row['prompt'].strip()}\n>>> Test Cases:\n{tests}\n"
+        return Sample(row["task_id"], user(content), f">>> Code:\n{FENCE}", row)
 
     def references(self) -> Iterator[Reference]:
         for sample in self._samples:
@@ -77,16 +80,6 @@ class MbppET(Mbpp):
     name = "mbpp-et"
     files: ClassVar[tuple[DataFile, ...]] = (MBPP, MBPP_ET, MBPP_ET_FAULTS)
     suites: ClassVar[tuple[Suite, ...]] = ("extended",)
-
-
-def _sample(row: dict[str, Any]) -> Sample:
-    request = (
-        "You are an expert Python programmer. "
-        "Please write a python function to solve the following problem:"
-    )
-    tests = "\n".join(row["test_list"])
-    content = f"{request}\n>>> Problem:\n{row['prompt'].strip()}\n>>> Test Cases:\n{tests}\n"
-    return Sample(row["task_id"], user(content), f">>> Code:\n{FENCE}", row)
 
 
 def entry_point(row: Any) -> str:

@@ -29,7 +29,6 @@ class Pocket(CodeTask):
     dev: ClassVar[str | None] = "pocket-dev"
 
     def asked(self, problem: Problem) -> str:
-        """What the user says."""
         return prompts.message(problem)
 
     @cached_property

@@ -28,7 +28,6 @@ class GradedCompletion:
         return {"task_id": self.id, **self.verdicts()}
 
     def verdicts(self) -> dict[str, Any]:
-        """The verdicts as plain data."""
         plain = {
             "verdict": self.repaired.outcome,
             "reason": self.repaired.reason,

@@ -37,7 +37,6 @@ class DataFile:
     remark: str = ""
 
     def remedy(self) -> str:
-        """Where to get the file."""
         if self.origin is None:
             return f"It cannot be downloaded as it is: {self.remark}. Give the folder it is in."
         return f"Get {self.origin} and put it there, or give another folder of data."

@@ -31,7 +31,6 @@ class Folders:
         return str(folder)
 
     def close(self) -> None:
-        """Removes everything."""
         remove(self._base)
 
 

@@ -42,7 +42,6 @@ class Kernel:
         self._numbers = numbers
 
     def call(self, name: str, *arguments: Any) -> int:
-        """Calls a function of the C library."""
         return self._checked(name, self._libc[name](*arguments))
 
     def system_call(self, name: str, *arguments: Any) -> int:
@@ -61,7 +60,6 @@ class Kernel:
         self.call("unshare", flags)
 
     def mount(self, source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-        """mount(2)."""
         self.call(
             "mount",
             source.encode(),
@@ -90,7 +88,6 @@ class Kernel:
         self.prctl(PR_SET_PDEATHSIG, SIGKILL)
 
     def prctl(self, option: int, value: Any, further: Any = 0) -> None:
-        """prctl(2)."""
         self.call("prctl", option, value, further, 0, 0)
 
     def drop_capabilities(self, kept: int) -> None:

@@ -14,7 +14,6 @@ def limit_this_process(cpu_seconds: float, memory_bytes: int) -> None:
 
 
 def limit_memory(memory_bytes: int) -> None:
-    """Caps the address space, for good."""
     lower(resource.RLIMIT_AS, memory_bytes)
 
 

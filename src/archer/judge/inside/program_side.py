@@ -111,7 +111,6 @@ class Program:
         self._handles: list[Any] = []
 
     def load(self, source: str) -> Any:
-        """Executes the program's top level."""
         sys.modules["program"] = self._module
         exec(compile(source, "program.py", "exec"), self._module.__dict__)
         return {}

@@ -50,7 +50,6 @@ def most_used() -> int:
 
 
 def operations() -> dict[str, Callable[..., Any]]:
-    """The table of this process."""
     table: dict[str, Callable[..., Any]] = sys.modules[f"{__package__}.{OPERATIONS}"].OPERATIONS
     return table
 

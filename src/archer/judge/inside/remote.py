@@ -44,7 +44,6 @@ class Link:
         self.stopped: ProgramFault | Uncrossable | None = None
 
     def ask(self, kind: int, request: dict[str, Any]) -> dict[str, Any]:
-        """Sends one request and returns the answer."""
         if self.stopped is not None:
             raise self.stopped
         try:

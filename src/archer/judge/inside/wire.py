@@ -43,7 +43,6 @@ class Connection:
         self._incoming = open(end.fileno(), "rb", closefd=False)  # noqa: SIM115
 
     def send(self, kind: int, body: bytes) -> None:
-        """Sends one message."""
         self._end.sendall(frame(kind, body))
 
     def receive(self) -> tuple[int, bytes]:
@@ -60,7 +59,6 @@ class Connection:
         return received
 
     def close(self) -> None:
-        """Hangs up."""
         self._end.close()
 
 
@@ -199,7 +197,6 @@ FROM_PLAIN: dict[str, Callable[[Any], Any]] = {
 
 
 def dumps(data: Any) -> bytes:
-    """JSON as bytes."""
     return TO_JSON.encode(data).encode()
 
 

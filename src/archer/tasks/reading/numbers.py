@@ -37,12 +37,10 @@ class Number:
 
     @property
     def value(self) -> float:
-        """What it stands for."""
         return self.written / 100 if self.percent else self.written
 
 
 def find_numbers(text: str) -> list[Number]:
-    """All numbers in a text, in order."""
     plain = LATEX_FRACTION.sub(r"\1/\2", text)
     plain = LATEX_SPACING.sub(r"\1", plain).replace("\\$", "$").replace("{,}", ",")
     return [number for found in NUMBER.finditer(plain) if (number := _number(found)) is not None]

@@ -41,7 +41,6 @@ def _parse(source: str) -> tuple[ast.Module | None, int]:
 
 
 def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Top-level functions, in order."""
     return [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
