@@ -12,7 +12,7 @@ from archer.errors import ArcherError
 from archer.files import read_json, replace_file, replace_json
 from archer.pages.output import Presented, write_files
 from archer.pages.page import page
-from archer.runs.conclusions import SURE, chance
+from archer.runs.comparison import SURE, chance
 from archer.runs.workspace import Workspace
 from archer_studies.study import Row, Study, result_of
 

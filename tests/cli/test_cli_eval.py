@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archer.cli import main
-from archer.runs import verdicts
+from archer.runs.evaluation import Grader
 from archer.runs.folder import JOURNAL
 from archer.tasks import TASKS
 from conftest import shared
@@ -107,7 +107,7 @@ def test_runs_have_a_folder_by_default(
 def test_an_unjudged_completion_makes_the_exit_code_1(
     model: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdicts.Grader, "record", lambda *_: None)
+    monkeypatch.setattr(Grader, "record", lambda *_: None)
     asked = (
         "mbpp",
         "--model",

@@ -7,8 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,48 +17,20 @@ from archer.errors import ArcherError, BadRequest, BadRun, DiskFault, RunBusy
 from archer.judge import Verdict
 from archer.model import Model
 from archer.pages.trajectory import trajectories
-from archer.runs import decoding, evaluation, verdicts
+from archer.runs import decoding, evaluation
 from archer.runs.evaluation import evaluate, run_folders
 from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, Lock, read_recorded
 from archer.runs.journal import Journal
 from archer.runs.selection import Selection, parse_shard, parse_subset
-from archer.runs.verdicts import Grader
 from archer.tasks import Data, grading
 from runs.toy import Quiet, Toy, results, toy_model, toy_request
 
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return toy_model(tmp_path_factory.mktemp("toy") / "model")
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with verdicts.open_grader(Toy(Data())) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def unbroken(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("unbroken") / "run"
-    evaluate(toy_request(model), out, Quiet())
-    return out
+pytestmark = pytest.mark.usefixtures("one_judge")
 
 
 @pytest.fixture
 def copied(unbroken: Path, tmp_path: Path) -> Path:
     return shutil.copytree(unbroken, tmp_path / "run")
-
-
-@pytest.fixture(autouse=True)
-def one_judge(monkeypatch: pytest.MonkeyPatch, grader: Grader) -> None:
-    """One judge for all tests: opening one takes longer than such a run."""
-
-    @contextmanager
-    def opened(task: Any, *, unsafe_no_sandbox: bool) -> Iterator[Grader]:
-        yield grader
-
-    monkeypatch.setattr(evaluation, "open_grader", opened)
 
 
 class Stop(Exception):
@@ -336,7 +306,7 @@ def test_a_fault_of_the_judge_is_no_verdict(
         return type(row)(row.id, Verdict("harness_error", "broken"), row.published)
 
     with monkeypatch.context() as patched:
-        patched.setattr(verdicts, "judged", sometimes)
+        patched.setattr(evaluation, "judged", sometimes)
         outcome = evaluate(toy_request(model), tmp_path / "run", Quiet())
     assert outcome.unjudged == ("3",)
     assert outcome.summary.complete is False

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -23,7 +22,6 @@ from rich.console import Console
 from archer.errors import ArcherError, BadModel, RunBusy
 from archer.loading.source import Source
 from archer.model import Model, load
-from archer.runs import evaluation, verdicts
 from archer.runs.evaluation import evaluate
 from archer.runs.executors import processes as processes_module
 from archer.runs.executors.dispatch import (
@@ -37,53 +35,15 @@ from archer.runs.executors.dispatch import (
 )
 from archer.runs.executors.processes import ProcessPool
 from archer.runs.executors.worker import Item, Order, OtherModel, Worker
-from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY, TRACES, Lock, Recorded
+from archer.runs.folder import MANIFEST, TRACES, Lock, Recorded
 from archer.runs.manifest import model_identity
 from archer.runs.records import SampleLine
-from archer.runs.verdicts import Grader
-from archer.tasks import Data
 from archer.tasks.base import Sample, user
 from archer.terminal.meters import RunProgress
-from runs.toy import Quiet, Toy, results, toy_model, toy_request, untimed
+from runs.toy import Quiet, Toy, derived, order_of, results, toy_request, untimed
 from support.run_folders import sample
 
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return toy_model(tmp_path_factory.mktemp("toy") / "model")
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with verdicts.open_grader(Toy(Data())) as opened:
-        yield opened
-
-
-@pytest.fixture(autouse=True)
-def one_judge(monkeypatch: pytest.MonkeyPatch, grader: Grader) -> None:
-    @contextmanager
-    def opened(task: Any, *, unsafe_no_sandbox: bool) -> Iterator[Grader]:
-        yield grader
-
-    monkeypatch.setattr(evaluation, "open_grader", opened)
-
-
-@pytest.fixture(scope="module")
-def unbroken(model: Model, grader: Grader, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("unbroken") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "open_grader", lambda *_, **__: _given(grader))
-        evaluate(toy_request(model, traces=2), out, Quiet())
-    return out
-
-
-@contextmanager
-def _given(grader: Grader) -> Iterator[Grader]:
-    yield grader
-
-
-def order_of(model: Model, **expected: Any) -> Order:
-    return Order(Source(str(model.folder.path), device="cpu", dtype="float32", threads=1), expected)
+pytestmark = pytest.mark.usefixtures("one_judge")
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +51,6 @@ def two(model: Model) -> Iterator[Dispatcher]:
     """Two processes that stay for all tests that do not disturb them."""
     with Dispatcher(ProcessPool(), order_of(model), 2) as executor:
         yield executor
-
-
-def derived(folder: Path) -> tuple[list[Any], Any]:
-    """Samples and summary without times."""
-    lines = (folder / SAMPLES).read_text().splitlines()
-    samples = [json.dumps(untimed(json.loads(line))) for line in lines]
-    summary = untimed(json.loads((folder / SUMMARY).read_text()))
-    return samples, json.dumps(summary)
 
 
 def test_processes_make_the_same_run(

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent.parent
+from support.processes import reported
 
 
-def killed(work: Path, kills: int, seed: int) -> None:
-    temporary = work / "temporary"
+@pytest.mark.parametrize(("kills", "seed"), [(2, 1), pytest.param(100, 2, marks=pytest.mark.slow)])
+def test_runs_survive_kills(tmp_path: Path, kills: int, seed: int) -> None:
+    temporary = tmp_path / "temporary"
     temporary.mkdir()
-    path = os.pathsep.join([str(TESTS), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-m", "runs.killing", str(work), str(kills), str(seed)],
-        env=os.environ | {"PYTHONPATH": path, "TMPDIR": str(temporary)},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    found = json.loads(done.stdout)
-    assert found["finished"] is True
-    assert found["same"] == found["kills"] == kills
-    assert found["cut"] >= kills // 2, "most kills must come before the end to mean anything"
-    assert found["left"] == 0
+    report = reported("runs.killing", tmp_path, kills, seed, TMPDIR=str(temporary))
+    assert report["finished"] is True
+    assert report["same"] == report["kills"] == kills
+    assert report["cut"] >= kills // 2, "most kills must come before the end to mean anything"
+    assert report["left"] == 0
     assert list(temporary.iterdir()) == []
-
-
-def test_runs_survive_kills(tmp_path: Path) -> None:
-    killed(tmp_path, kills=2, seed=1)
-
-
-@pytest.mark.slow
-def test_runs_survive_a_hundred_kills(tmp_path: Path) -> None:
-    killed(tmp_path, kills=100, seed=2)

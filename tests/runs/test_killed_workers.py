@@ -5,7 +5,6 @@ Every command is one that a user would give, on the bundled model.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -17,9 +16,9 @@ from random import Random
 
 import pytest
 
-from archer.runs.folder import JOURNAL, SAMPLES, SUMMARY
+from archer.runs.folder import JOURNAL
 from runs.clusters import ENVIRONMENT, pids
-from runs.toy import untimed
+from runs.toy import derived
 from support.processes import running
 
 WORKERS = {"processes": "archer.runs.executors.process", "ray": "ray::Actor"}
@@ -55,13 +54,6 @@ def finished(out: Path, problems: int, options: list[str]) -> str:
         _, said = process.communicate(timeout=RUN_SECONDS)
     assert process.returncode == 0, said
     return said
-
-
-def derived(out: Path) -> Derived:
-    """Samples and summary, byte by byte but for times."""
-    lines = (out / SAMPLES).read_text().splitlines()
-    samples = [json.dumps(untimed(json.loads(line))) for line in lines]
-    return samples, json.dumps(untimed(json.loads((out / SUMMARY).read_text())))
 
 
 def recorded(out: Path) -> int:

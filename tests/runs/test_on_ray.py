@@ -21,33 +21,17 @@ from archer.runs.evaluation import evaluate
 from archer.runs.executors.dispatch import Dispatcher
 from archer.runs.executors.on_ray import Actor, RayPool
 from archer.runs.executors.worker import Item, Order
-from archer.runs.folder import MANIFEST, SAMPLES, SUMMARY
+from archer.runs.folder import MANIFEST
 from archer.runs.manifest import model_identity
 from archer.runs.records import SampleLine
 from runs.clusters import CORES, cluster, pids
-from runs.toy import Quiet, Toy, results, toy_model, toy_request, untimed
+from runs.toy import Quiet, Toy, derived, order_of, results, toy_request, untimed
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RayPool]:
     with cluster() as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return toy_model(tmp_path_factory.mktemp("toy") / "model")
-
-
-@pytest.fixture(scope="module")
-def unbroken(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("unbroken") / "run"
-    evaluate(toy_request(model), out, Quiet())
-    return out
-
-
-def order_of(model: Model) -> Order:
-    return Order(Source(str(model.folder.path), device="cpu", dtype="float32", threads=1), {})
 
 
 class Killing(Quiet):
@@ -69,23 +53,13 @@ def test_a_cluster_makes_the_same_run_although_its_workers_are_killed(
         request = toy_request(bare, device="cpu")
         evaluate(request, tmp_path / "run", heard, executor=executor)
     assert results(tmp_path / "run") == results(unbroken)
-    for name in (SUMMARY, SAMPLES):
-        ours, theirs = (
-            [untimed(json.loads(line)) for line in _lines(folder / name)]
-            for folder in (tmp_path / "run", unbroken)
-        )
-        assert json.dumps(ours) == json.dumps(theirs)
+    assert derived(tmp_path / "run") == derived(unbroken)
     described = json.loads((tmp_path / "run" / MANIFEST).read_text())["circumstances"]["executor"]
     assert described == {"kind": "ray", "workers": CORES}
     assert len(heard.samples) == Toy.size
     assert heard.lines
     for line in heard.lines:
         assert "was lost (its process or machine ended, ActorDiedError)" in line
-
-
-def _lines(path: Path) -> list[str]:
-    text = path.read_text()
-    return [text] if path.name == SUMMARY else text.splitlines()
 
 
 def test_the_command_on_a_cluster(

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
+from archer.loading.source import Source
 from archer.model import Model, load
-from archer.runs.folder import JOURNAL, Recorded
+from archer.runs.executors.worker import Order
+from archer.runs.folder import JOURNAL, SAMPLES, SUMMARY, Recorded
 from archer.runs.manifest import RunRequest
 from archer.runs.records import GradeLine, SampleLine
 from archer.runs.selection import Selection
@@ -95,6 +97,17 @@ def results(folder: Path) -> list[str]:
     """The lines of a journal without timings, sorted: what must not depend on interruptions."""
     lines = (folder / JOURNAL).read_bytes().split(b"\n")[:-1]
     return sorted(json.dumps(untimed(json.loads(line)), sort_keys=True) for line in lines)
+
+
+def derived(folder: Path) -> tuple[list[str], str]:
+    """Samples and summary, byte by byte but for times."""
+    lines = (folder / SAMPLES).read_text().splitlines()
+    samples = [json.dumps(untimed(json.loads(line))) for line in lines]
+    return samples, json.dumps(untimed(json.loads((folder / SUMMARY).read_text())))
+
+
+def order_of(model: Model, **expected: Any) -> Order:
+    return Order(Source(str(model.folder.path), device="cpu", dtype="float32", threads=1), expected)
 
 
 def untimed(value: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.results.step import Kind
-from archer.runs.verdicts import Grader
+from archer.runs.evaluation import Grader
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.paper import feedback, validity
 from archer_studies.probes.branches import Branch, Event, branch, find_event

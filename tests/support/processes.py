@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +23,19 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[Any]:
         yield process
     finally:
         end(process)
+
+
+def reported(module: str, *arguments: object, **environment: str) -> dict[str, Any]:
+    """The JSON object that a module of the tests prints, run in a process of its own."""
+    path = os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": path, **environment},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def end(process: subprocess.Popen[Any]) -> None:

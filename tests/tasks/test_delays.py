@@ -10,7 +10,7 @@ import pytest
 
 from archer.judge import Check, FunctionCheck, Judge, Limits, Verdict
 from archer.judge.reader import KnownFailure, KnownResult, ReadCache, Readers, Unreadable
-from archer.runs.verdicts import open_grader
+from archer.runs.evaluation import open_grader
 from archer.tasks import CodeTask, Data, Reference, Sample, Suite, Variant, grading
 from archer.tasks.base import user
 from archer.tasks.grading import GradingOptions, grade

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent.parent
+from support.processes import reported
 
 
-def killed(work: Path, kills: int, seed: int) -> None:
-    path = os.pathsep.join([str(TESTS), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-m", "tune.killing", str(work), str(kills), str(seed)],
-        env=os.environ | {"PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    found = json.loads(done.stdout)
-    assert found["finished"] is True
-    assert found["same"] == found["kills"] == kills
-    assert found["cut"] >= (kills + 1) // 2, "most kills must come before the end to mean anything"
-    assert found["tight"] is True
-
-
-def test_a_search_survives_kills(tmp_path: Path) -> None:
-    killed(tmp_path, kills=1, seed=1)
-
-
-@pytest.mark.slow
-def test_a_search_survives_ten_kills(tmp_path: Path) -> None:
-    killed(tmp_path, kills=10, seed=2)
+@pytest.mark.parametrize(("kills", "seed"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+def test_a_search_survives_kills(tmp_path: Path, kills: int, seed: int) -> None:
+    report = reported("tune.killing", tmp_path, kills, seed)
+    assert report["finished"] is True
+    assert report["same"] == report["kills"] == kills
+    assert report["cut"] >= (kills + 1) // 2, "most kills must come before the end to mean anything"
+    assert report["tight"] is True

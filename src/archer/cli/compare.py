@@ -35,7 +35,7 @@ def compare(*runs: Path, json: Json = False) -> int:
 
 
 def _show(found: Mapping[str, Any]) -> None:
-    from archer.runs.conclusions import NOT_IN_TURN, conclusion
+    from archer.runs.comparison import NOT_IN_TURN, conclusion
 
     write_line(f"A  {found['first']['method']}  ({found['first']['run']})")
     write_line(f"B  {found['second']['method']}  ({found['second']['run']})")

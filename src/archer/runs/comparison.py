@@ -1,7 +1,12 @@
-"""Two runs problem by problem, if they are comparable at all."""
+"""Two runs problem by problem, if they are comparable at all: what they are called, and what follows.
+
+Conclusions are computed from the tests of a comparison, never from its points alone.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +15,6 @@ from typing import Any
 
 from archer.errors import BadRun
 from archer.runs.folder import Recorded, read_manifest, read_recorded
-from archer.runs.labels import labels, own_label
 from archer.runs.manifest import differences
 from archer.runs.statistics import (
     Pairs,
@@ -28,6 +32,69 @@ CIRCUMSTANCES = ("platform", "cores", "threads")
 SHORTEST = 1e-9
 """Seconds; less is no time."""
 MOST_NAMED = 3
+SURE = 0.05
+"""A difference is called one below this p."""
+NOT_IN_TURN = (
+    "The runs were made at different times, so their speeds also differ by what else the machine was doing; "
+    "`archer study main` decodes each problem with every method in turn."
+)
+"""What runs cannot show about time, whatever their interval over problems."""
+
+
+def own_label(identity: Mapping[str, Any]) -> str:
+    """The method, and the one setting that mostly tells runs apart."""
+    method = identity["method"]
+    radius = method["settings"].get("radius")
+    return str(method["name"]) if radius is None else f"{method['name']} radius={radius}"
+
+
+def labels(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+    """A label for each run, by folder and identity: different ones for different runs.
+
+    Where methods are the same, the settings that differ follow; where none does, the folder.
+    """
+    plain = [own_label(identity) for _, identity in runs]
+    settings = [identity["method"]["settings"] for _, identity in runs]
+    with_settings = [
+        " ".join([label, *_differing(settings[at], _alike(plain, settings, label))])
+        for at, label in enumerate(plain)
+    ]
+    names = Counter(path.name for path, _ in runs)
+    counted = Counter(with_settings)
+    return [
+        label
+        if counted[label] == 1
+        else f"{label} ({path.name if names[path.name] == 1 else path})"
+        for label, (path, _) in zip(with_settings, runs, strict=True)
+    ]
+
+
+def in_order(keys: Sequence[str]) -> list[str]:
+    """Keys of problems as people count: 2 before 10."""
+    return sorted(keys, key=_natural)
+
+
+def _alike(
+    plain: Sequence[str], settings: Sequence[Mapping[str, Any]], label: str
+) -> list[Mapping[str, Any]]:
+    return [each for own, each in zip(plain, settings, strict=True) if own == label]
+
+
+def _differing(own: Mapping[str, Any], all_of_them: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"{name}={value}"
+        for name, value in sorted(own.items())
+        if any(other.get(name) != value for other in all_of_them)
+    ]
+
+
+def _natural(key: str) -> list[tuple[int, int, str]]:
+    """Numbers inside a key by value, the rest as text."""
+    return [
+        (0, int(part), "") if part.isdecimal() else (1, 0, part)
+        for part in re.split(r"(\d+)", key)
+        if part
+    ]
 
 
 @dataclass(frozen=True)
@@ -211,3 +278,46 @@ def _remarks(first: Run, second: Run) -> list[str]:
     if first.identity["archer"] != second.identity["archer"]:
         found.append("The runs are of different versions of Archer.")
     return found
+
+
+def about_scores(comparison: Mapping[str, Any], suite: str = "base") -> str:
+    """Which of the two solved more, if that can be told."""
+    paired, first, second = comparison["suites"][suite], *_names(comparison)
+    counts = f"{paired['both']} of {comparison['n']} solved by both"
+    only = f"{paired['only_first']} only by {first}, {paired['only_second']} only by {second}"
+    better, worse = (second, first) if paired["difference"] > 0 else (first, second)
+    verdict = "No significant difference in solved problems"
+    if paired["mcnemar_p"] < SURE:
+        verdict = f"{better} solves more than {worse}"
+    return f"{verdict}: {counts}, {only} ({chance(paired['mcnemar_p'])})."
+
+
+def about_time(comparison: Mapping[str, Any]) -> str:
+    """Which of the two was faster, if that can be told."""
+    time, first, second = comparison["time"], *_names(comparison)
+    if time["speedup"] is None:
+        return "A problem took no time at all, so nothing can be said about speed."
+    if time["speedup_interval"] is None:
+        return "One problem says nothing about speed."
+    low, high = time["speedup_interval"]
+    interval = f"95 %: {low:.2f} to {high:.2f}"
+    if low <= 1 <= high:
+        factor = f"{second} is {time['speedup']:.2f} times as fast as {first}"
+        return f"No significant difference in time: {factor} ({interval})."
+    if low > 1:
+        return f"{second} is {time['speedup']:.2f} times as fast as {first} ({interval})."
+    return f"{second} is slower than {first}: {time['speedup']:.2f} times as fast ({interval})."
+
+
+def conclusion(comparison: Mapping[str, Any]) -> str:
+    """Both, as the first lines of a report."""
+    return f"{about_scores(comparison)} {about_time(comparison)}"
+
+
+def chance(p: float) -> str:
+    """A p as people write it."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def _names(comparison: Mapping[str, Any]) -> tuple[str, str]:
+    return comparison["first"]["method"], comparison["second"]["method"]

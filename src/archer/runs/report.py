@@ -14,10 +14,8 @@ from archer.pages.page import Part, Player, Section, page
 from archer.pages.player import player_data
 from archer.pages.tables import Cell, Column, Table, Value
 from archer.pages.trajectory import check_pair, trajectories
-from archer.runs.comparison import Run, compare, told_apart
-from archer.runs.conclusions import NOT_IN_TURN, conclusion
+from archer.runs.comparison import NOT_IN_TURN, Run, compare, conclusion, in_order, told_apart
 from archer.runs.folder import SUMMARY, TRACES, read_summary
-from archer.runs.labels import in_order
 from archer.runs.records import Summary
 
 PERCENT = 100.0

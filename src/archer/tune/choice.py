@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from archer.errors import BadRequest
 from archer.pages.figures import undominated
-from archer.runs.conclusions import SURE
+from archer.runs.comparison import SURE
 from archer.runs.statistics import Pairs, holm, wilson
 from archer.tune.halving import Seen
 

@@ -17,10 +17,10 @@ from archer.errors import ArcherError
 from archer.pages.fields import Field, table_of
 from archer.pages.output import Presented
 from archer.pages.tables import Table
+from archer.runs.evaluation import Grader, open_grader
 from archer.runs.manifest import RunRequest
 from archer.runs.records import GradeLine
 from archer.runs.statistics import Pairs, mcnemar, wilson
-from archer.runs.verdicts import Grader, open_grader
 from archer.runs.workspace import Arm, Workspace
 from archer.tasks.base import Sample
 from archer_studies.paper import equal_training
