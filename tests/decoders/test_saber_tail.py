@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.decoders.base import Decision
-from archer.decoders.saber import Saber
-from archer.decoders.saber_tail import SaberTail, SaberTailState
+from archer.decoders.saber import Saber, SaberTail, SaberTailState
 from archer.engine.walk import steps_of
 from archer.errors import BadRequest
 from archer.methods.build import Method, build

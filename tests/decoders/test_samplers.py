@@ -16,12 +16,11 @@ from archer.checks.replay import read_cases
 from archer.decoders.blocks import BlockState
 from archer.decoders.dream import Dream
 from archer.decoders.editing import Editing
-from archer.decoders.ordered import Ordered
 from archer.decoders.parallel import EntropyBound, Factor, Threshold
 from archer.decoders.remdm import Remdm
 from archer.decoders.remdm_sampling import RemdmSampling
 from archer.decoders.saber_dream import SaberDream
-from archer.decoders.scheduled import Scheduled
+from archer.decoders.scheduled import Ordered, Scheduled
 from archer.decoders.wino import Wino
 from archer.errors import BadRequest
 from archer.model import load
@@ -30,10 +29,9 @@ from archer.passes.logits import Logits
 from conftest import shared
 from decoders.test_decoders import MASK, VOCABULARY, logits_at, prompt_of, trajectory
 from support import naive
-from support.networks import Backbone, backbone, random_network, shape
+from support.networks import Backbone, random_network, shape
 from support.one_pass import ask as run_pass
 from support.one_pass import blank
-from support.pairs import revised, walk
 from support.reading import greedy
 
 seeds = st.integers(0, 10**6)
@@ -434,9 +432,3 @@ def test_archer_wraps_every_rollback_decoder_and_each_keeps_revising(
     done = model.generate(prompts, method=f"{decoder}+archer:4", length=24, **ROLLBACK[decoder])
     assert sum(each.revised_positions for each in done) > 0
     assert sum(each.cached_passes for each in done) > 0
-
-
-def test_revised_positions_are_counted_between_updates() -> None:
-    net = backbone(False, 3, torch.float64)
-    steps = walk(net, "saber", [[1, 2, 3]], length=16)
-    assert 0 < revised(steps) <= 16

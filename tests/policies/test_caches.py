@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archer.methods.build import build
 from archer.passes.canvas import Ints
 from archer.passes.work import Work
-from archer.policies.dkv import _with_neighbours
+from archer.policies.blockwise import _with_neighbours
 from archer.policies.dllm import DllmCache
 from archer.results.step import Step
 from support.networks import backbone

@@ -18,7 +18,7 @@ from archer.passes.canvas import Canvas, Prompt
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory, Store
 from archer.passes.reduction import Peaks, peaks_of
-from archer.policies.late import Late
+from archer.policies.prompt_cache import Late
 from archer.policies.surprise import MOST_NATS, Surprise, kept_for, likeliest, nats_of
 from archer.results.step import Kind, Step
 from support.networks import backbone
@@ -157,10 +157,6 @@ def test_as_many_tokens_are_kept_as_a_limit_needs(nats: float) -> None:
     assert kept_for(nats) == 1 or math.log(kept_for(nats)) < nats
 
 
-def test_the_usual_limits_need_one_token_per_column() -> None:
-    assert kept_for(Surprise().nats) == kept_for(math.log(2)) == 1
-
-
 def test_columns_that_the_anchor_did_not_read_are_unforeseen() -> None:
     """Nor is scratch, which stands behind the response, taken for a part of it."""
     nothing = np.full((1, 4), 5)
@@ -180,13 +176,6 @@ def test_a_new_block_brings_tokens_that_no_anchor_foresaw() -> None:
     """A rule that reads masks of one block only knows nothing of the next: its first tokens refresh."""
     steps = walk(NETS[False], "confidence+surprise:6", [[1, 2, 3]], length=8, block=4)
     assert kinds(steps)[4 + 1] == "full"
-
-
-def test_forgotten_anchors_refresh() -> None:
-    (first, second, *_) = walk(NETS[False], "saber+surprise:6", [[1, 2, 3]], length=8)
-    memory = first.memory.clone()
-    memory.forget()
-    assert Surprise(6.0).recompute(second.canvas, memory).all()
 
 
 @pytest.mark.parametrize("value", [-0.1, math.inf, math.nan, "much", None])

@@ -13,13 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from archer.errors import BadModel, BadRequest, BadTrace
 from archer.methods.build import build
 from archer.model import Model, load
 from archer.results.step import Kind, Step
-from archer.results.trace import first_difference, read_lines
+from archer.results.trace import first_difference, parsed_lines
 
 THRESHOLD_TOLERANCE = 1e-4
 
@@ -104,18 +104,11 @@ class ReplayReport:
 
 def read_cases(paths: Sequence[Path]) -> list[Case]:
     """All cases of the given files and folders; refuses anything that is not one."""
-    cases = []
-    for path in _files(paths):
-        for number, line in enumerate(read_lines(path), start=1):
-            try:
-                cases.append(Case.model_validate_json(line))
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                where = ".".join(map(str, first["loc"])) or "the line"
-                raise BadTrace(
-                    f"Line {number} of {str(path)!r} is not a recorded trajectory: "
-                    f"{where}: {first['msg']}."
-                ) from error
+    cases = [
+        case
+        for path in _files(paths)
+        for case in parsed_lines(path, Case.model_validate_json, "a recorded trajectory")
+    ]
     if not cases:
         raise BadTrace("There is no recorded trajectory in the given files.")
     return cases

@@ -26,12 +26,11 @@ def methods(name: str | None = None, *, matrix: bool = False, json: Json = False
         Print which decoder goes with which cache instead.
     """
     from archer.methods.compatibility import matrix as pairs
-    from archer.methods.listing import method_list, usable
-    from archer.methods.settings import DECODERS, POLICIES
+    from archer.methods.settings import DECODERS, POLICIES, method_list
 
     if name is not None:
         return _settings_of(name, json=json)
-    rules, caches = dict(usable(DECODERS, complain)), dict(usable(POLICIES, complain))
+    rules, caches = dict(DECODERS.usable(complain)), dict(POLICIES.usable(complain))
     if matrix:
         full = pairs(rules, caches)
         causal = pairs(rules, caches, block_causal=True)
@@ -62,7 +61,6 @@ def _show_methods(listed: Mapping[str, Any]) -> None:
 
 def tasks(*, json: Json = False) -> int:
     """List the benchmarks, how they are scored, and whether their data is on this machine."""
-    from archer.methods.listing import usable
     from archer.tasks import ALL_TASKS, Data
     from archer.tasks.registry import ABOUT
 
@@ -74,7 +72,7 @@ def tasks(*, json: Json = False) -> int:
             "length": task.length,
             "data": data.whereabouts(task.files),
         }
-        for name, task in usable(ALL_TASKS, complain)
+        for name, task in ALL_TASKS.usable(complain)
     }
 
     def show() -> None:

@@ -29,7 +29,7 @@ def kept_bytes(network: Transformer, policy: Policy, canvas: Canvas) -> int:
 
 
 def empty_store(network: Transformer, rows: int, columns: int) -> Store:
-    """Bytes of the keys and values of N rows and columns."""
+    """Room for the keys and values of N rows and columns."""
     shape = network.shape
     store = Store.empty(
         shape.layers,

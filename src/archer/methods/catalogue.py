@@ -16,22 +16,18 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from archer.decoders.dream import Dream
 from archer.decoders.editing import Editing
 from archer.decoders.llada2 import LLaDA2, LLaDA2Edit
-from archer.decoders.ordered import Ordered
 from archer.decoders.parallel import EntropyBound, Factor, Threshold
 from archer.decoders.remdm import Remdm
 from archer.decoders.remdm_sampling import RemdmSampling
-from archer.decoders.saber import Saber
+from archer.decoders.saber import Saber, SaberTail
 from archer.decoders.saber_dream import SaberDream
-from archer.decoders.saber_tail import SaberTail
-from archer.decoders.scheduled import Scheduled
+from archer.decoders.scheduled import Ordered, Scheduled
 from archer.decoders.wino import Wino
 from archer.passes.bounds import Tokens
 from archer.passes.layer_rule import RowRule
-from archer.policies.blockwise import Dual, Prefix
-from archer.policies.dkv import DkvDecode, DkvGreedy
+from archer.policies.blockwise import DkvDecode, DkvGreedy, Dual, Prefix
 from archer.policies.dllm import DllmCache, DllmRule
-from archer.policies.late import Late
-from archer.policies.prompt_cache import Age, Archer, Eager
+from archer.policies.prompt_cache import Age, Archer, Eager, Late
 from archer.policies.surprise import Surprise
 
 MOST_GUIDANCE = 100.0

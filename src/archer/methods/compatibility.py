@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from archer.decoders.base import Attention, Decoder
 from archer.errors import Incompatible
 from archer.methods.catalogue import Part
-from archer.methods.listing import usable
 from archer.methods.settings import POLICIES
 from archer.network.shape import AttentionKind, Blocks
 from archer.passes.canvas import Scope
@@ -115,6 +114,6 @@ def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length:
 
 def _caches(declared: str, value: object) -> str:
     """The names of all caches that declare this, other packages' too."""
-    named = usable(POLICIES, lambda broken: None)
+    named = POLICIES.usable(lambda broken: None)
     *first, last = (name for name, part in named if getattr(part.make, declared) == value)
     return f"{', '.join(first)} or {last}"

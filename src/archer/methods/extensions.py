@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-from archer.errors import BadRequest
+from archer.errors import ArcherError, BadRequest
 
 Entry = TypeVar("Entry")
 
@@ -52,6 +52,14 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
 
     def __len__(self) -> int:
         return len(self.own) + len(self.found)
+
+    def usable(self, tell: Callable[[str], object]) -> Iterator[tuple[str, Entry]]:
+        """Every entry; if one from another package cannot be imported, the reason is reported instead."""
+        for name in self:
+            try:
+                yield name, self[name]
+            except ArcherError as error:
+                tell(str(error))
 
     def forget(self) -> None:
         """Look again at the next use: packages may have come or gone."""

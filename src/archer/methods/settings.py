@@ -151,3 +151,25 @@ POLICIES = Extended(catalogue.POLICIES, "archer.policies", _adopter(POLICY_VERBS
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as JSON can hold them: an infinite one is spelled "inf", which the methods read back."""
     return {name: "inf" if value == math.inf else value for name, value in settings.items()}
+
+
+def method_list(decoders: Mapping[str, Part], policies: Mapping[str, Part]) -> dict[str, Any]:
+    """All there is to choose from; a setting's value is its default, None where it follows the length."""
+    return {
+        "methods": {
+            name: {"means": means, "summary": summary}
+            for name, (means, summary) in catalogue.METHODS.items()
+        },
+        "decoders": {name: _defaults(part) for name, part in decoders.items()},
+        "policies": {name: _defaults(part) for name, part in policies.items()},
+        "presets": {name: dict(settings) for name, settings in catalogue.PRESETS.items()},
+        "aliases": dict(catalogue.ALIASES),
+        "common": _defaults(catalogue.COMMON),
+    }
+
+
+def _defaults(part: Part) -> dict[str, Any]:
+    declared = {
+        item.name: item.default for item in fields(part.make) if item.name not in part.fixed
+    }
+    return {"summary": part.summary, "settings": declared}

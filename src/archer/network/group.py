@@ -2,12 +2,16 @@
 
 Axes: N token rows, d width, t shards.
 
-Everything that is sent is counted, so that the formula of docs/performance.md can be checked.
+Everything that is sent is counted, so that the formula of docs/performance.md can be checked.  The protocols
+say what a pass needs of the other shards; the first shard's network alone has `all_shards`, because the
+others start no pass.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -16,9 +20,53 @@ from torch import distributed as dist
 from archer.errors import BadRequest, ShardLost
 from archer.network.shard import Shard
 
+if TYPE_CHECKING:
+    from archer.passes.forward import Question
+    from archer.passes.logits import SplitLogits
+    from archer.passes.memory import Store
+
 FIRST = 0
 SMALLEST_NORM = 1e-8
 """What torch's cosine similarity takes for a norm below it."""
+
+
+class ShardInPass(Protocol):
+    """Any shard, while a pass is made."""
+
+    def embed(self, tokens: Tensor, embedding: Tensor) -> Tensor:
+        """Long[N], this shard's rows of the embedding -> [N, d]"""
+        ...
+
+    def note(self, hidden: Tensor) -> None:
+        """[N', d]: what all shards must have in common when a pass ends."""
+        ...
+
+
+class AllShards(Protocol):
+    """All shards, as the first of them sees them."""
+
+    @property
+    def shards(self) -> int:
+        """How many there are, with the first."""
+        ...
+
+    def make_pass(
+        self, parts: Sequence[Question], compute: Callable[[], Tensor]
+    ) -> Callable[[slice], SplitLogits]:
+        """Make a pass with the others: this shard's share by `compute`, and the logits of any of its rows."""
+        ...
+
+    def copied(self, target: Store, source: Store, slots: tuple[int, int] | None) -> None:
+        """Keys and values were copied: of a slot (target's, source's), or all of them."""
+        ...
+
+    def when_lost(self, call: Callable[[ShardLost], None]) -> None:
+        """Call this, on any thread, when another shard is lost."""
+        ...
+
+    def close(self) -> None:
+        """Let the others go."""
+        ...
 
 
 @dataclass

@@ -27,8 +27,7 @@ from archer.network.shape import Router, Scheme
 from archer.network.shape import Shape as Shape
 
 if TYPE_CHECKING:
-    from archer.network.group import Group
-    from archer.network.shard_protocols import AllShards, ShardInPass
+    from archer.network.group import AllShards, Group, ShardInPass
 
 
 class Projected(NamedTuple):

@@ -1,4 +1,4 @@
-"""Policies that keep the prompt and recompute the whole response: eager, Archer and age.
+"""Policies that keep the prompt and recompute the whole response: eager, Archer, late and age.
 
 Axes: B rows, L columns.  Nothing revisable is ever frozen here: every answer contains the response.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from archer.passes.bounds import Count
+from archer.passes.bounds import Count, Multiple
 from archer.passes.canvas import Canvas, Flags, Scope
 from archer.passes.logits import Logits
 from archer.passes.memory import Memory, Notes
@@ -64,6 +64,26 @@ class Archer(Policy):
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return prompt_kept(canvas, memory, memory.distance(canvas) >= self.radius)
+
+
+@dataclass(frozen=True)
+class Late(Policy):
+    """Refresh the prompt when the response has moved `share` x masks left tokens from the anchor.
+
+    Later at first and earlier towards the end: the first decisions of a rollback decoder are sure ones and
+    hardly move; the uncertain tokens come last, when little room is left to correct them.
+    """
+
+    answers = Scope.RESPONSE
+    rebuilds = True
+    block_causal = True
+
+    share: Multiple = 0.5
+    """The radius as a share of the masks that are left; at least 1 token, so 0 is eager decoding."""
+
+    def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
+        radius = np.maximum(1.0, self.share * canvas.masked_in(canvas.tokens).sum(axis=1))
+        return prompt_kept(canvas, memory, memory.distance(canvas) >= radius)
 
 
 @dataclass(frozen=True)

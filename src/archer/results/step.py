@@ -149,8 +149,8 @@ class Step(Generic[State]):
 
     def without_errors(self, sound: Sequence[int], lanes: Sequence[int]) -> Step[State]:
         """The same step with the `sound` rows alone; `lanes` are their rows of the canvas."""
-        return Step(
-            index=self.index,
+        return replace(
+            self,
             rows=tuple(self.rows[row] for row in sound),
             before=self.before.select(sound),
             decision=self.decision.select(sound),
@@ -159,7 +159,4 @@ class Step(Generic[State]):
             logits=self.logits.select(lanes),
             calls=tuple(self.calls[row] for row in sound),
             memory=self.memory.select(lanes),
-            work=self.work,
-            control=self.control,
-            errors=self.errors,
         )

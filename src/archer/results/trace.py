@@ -239,14 +239,19 @@ class Writer:
 
 def read(path: Path) -> Iterator[Start | Update | End]:
     """Events of a trace file, checked line by line."""
+    return parsed_lines(path, _ADAPTER.validate_json, "a trace event")
+
+
+def parsed_lines(path: Path, parse: Callable[[str], Item], what: str) -> Iterator[Item]:
+    """Each line of a file by `parse`; refuses one that is not `what`, and says which and why."""
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            yield _ADAPTER.validate_json(line)
+            yield parse(line)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"])) or "the line"
             raise BadTrace(
-                f"Line {number} of {str(path)!r} is not a trace event: {where}: {first['msg']}."
+                f"Line {number} of {str(path)!r} is not {what}: {where}: {first['msg']}."
             ) from error
 
 

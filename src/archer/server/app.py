@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from archer import __version__
-from archer.methods.listing import method_list, usable
-from archer.methods.settings import DECODERS, POLICIES
+from archer.methods.settings import DECODERS, POLICIES, method_list
 from archer.server.access import owner_of, refused
 from archer.server.body import read_object
 from archer.server.metrics import Metrics
@@ -138,7 +137,7 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     @app.get("/v1/archer/methods", responses=_responses(401, 403))
     async def methods() -> Response:
         """Methods, decoders and caches with their settings."""
-        tables = (dict(usable(table, log.warning)) for table in (DECODERS, POLICIES))
+        tables = (dict(table.usable(log.warning)) for table in (DECODERS, POLICIES))
         return JSONResponse(method_list(*tables))
 
     @app.get("/health")

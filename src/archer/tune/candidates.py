@@ -12,8 +12,7 @@ from archer.methods.build import Choice, Method, in_full, parse_setting
 from archer.methods.compatibility import check_attention
 from archer.model import Model
 from archer.network.shape import Dense
-from archer.policies.late import Late
-from archer.policies.prompt_cache import Archer
+from archer.policies.prompt_cache import Archer, Late
 from archer.policies.surprise import Surprise
 
 REFERENCE = "saber"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from archer.decoders.saber_tail import SaberTail
+from archer.decoders.saber import SaberTail
 from archer.methods.build import build
 from archer.pages.fields import Field, table_of
 from archer.pages.output import Presented
