@@ -163,11 +163,6 @@ def test_one_block_of_saber_ends_in_time_and_never_runs_short(
         assert int(before.masked.sum()) >= n
 
 
-def test_no_rollback_takes_nothing_back() -> None:
-    for _, _, decision, _ in trajectory(Saber(rollback=False), 3, 24):
-        assert not decision.remasked.any()
-
-
 @st.composite
 def schedules(draw: st.DrawFn) -> tuple[int, int, int, int, bool]:
     block, blocks = draw(st.integers(1, 8)), draw(st.integers(1, 3))

@@ -51,15 +51,26 @@ def first_decision(decoder: Any) -> Any:
     return decoder.step(state, Logits.dense(values, MASK))[1]
 
 
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"temperature": 0.3},
+    {"temperature": 0.3, "top_p": 0.9, "top_k": 3},
+    {"guidance": 0.5},
+]
+ORDERS: dict[str, list[dict[str, Any]]] = {
+    "dream": [
+        {"alg": alg, "temperature": heat}
+        for alg in ("maskgit_plus", "topk_margin", "entropy")
+        for heat in (0.0, 0.3)
+    ],
+    "entropy-bound": [
+        {"proxy": proxy, "gamma": 0.0} for proxy in ("entropy", "confidence", "margin")
+    ],
+}
 CASES = [
     pytest.param(name, settings, id=f"{name}-{settings}")
     for name in DECODERS
-    for settings in (
-        {},
-        {"temperature": 0.3},
-        {"temperature": 0.3, "top_p": 0.9, "top_k": 3},
-        {"guidance": 0.5},
-    )
+    for settings in SETTINGS + ORDERS.get(name, [])
 ]
 
 
@@ -78,22 +89,3 @@ def test_an_end_id_keeps_its_column_and_comes_last(name: str, settings: dict[str
         assert plain.accepted[0, END_COLUMNS].any()
         assert late.accepted.any()
         assert not late.accepted[0, END_COLUMNS].any()
-
-
-@pytest.mark.parametrize("alg", ["maskgit_plus", "topk_margin", "entropy"])
-@pytest.mark.parametrize("temperature", [0.0, 0.3])
-def test_every_order_of_dream_puts_ends_last(alg: str, temperature: float) -> None:
-    settings = {"alg": alg, "temperature": temperature}
-    assert first_decision(made("dream", **settings)).accepted[0, END_COLUMNS].any()
-    late = first_decision(made("dream", eos="confidence", **settings))
-    assert late.accepted.any()
-    assert not late.accepted[0, END_COLUMNS].any()
-
-
-@pytest.mark.parametrize("proxy", ["entropy", "confidence", "margin"])
-def test_every_proxy_of_the_entropy_bound_puts_ends_last(proxy: str) -> None:
-    settings = {"proxy": proxy, "gamma": 0.0}
-    assert first_decision(made("entropy-bound", **settings)).accepted[0, END_COLUMNS].any()
-    late = first_decision(made("entropy-bound", eos="confidence", **settings))
-    assert late.accepted.sum() == 1
-    assert not late.accepted[0, END_COLUMNS].any()

@@ -19,7 +19,7 @@ from archer.network.linear import LARGEST, OFF, Linear, Swiglu, quantised, scale
 from archer.network.network import Layer, Transformer
 from archer.network.shape import DENSE, Blocks, Scheme
 from support import naive
-from support.networks import MIXTURES, mixture, random_network
+from support.networks import MIXTURES, Backbone, mixture, random_network, shape
 from support.one_pass import ask, blank, canvas_of
 
 KINDS = pytest.mark.parametrize("kind", sorted(MIXTURES))
@@ -299,8 +299,6 @@ def test_logits_in_eight_bits_are_near(kind: str) -> None:
 
     With this seed no row is sent to other experts; where one is, its logits move by more.
     """
-    from support.networks import shape
-
     network = (
         random_network(shape(), 0, torch.float64) if kind == "dense" else mixture(kind, 0).network
     )
@@ -308,8 +306,6 @@ def test_logits_in_eight_bits_are_near(kind: str) -> None:
     tokens = torch.arange(24) % 40
     exact, _ = naive.forward(network, tokens)
     canvas = canvas_of(tokens.tolist()[:8], tokens[None, 8:], 49)
-    from support.networks import Backbone
-
     net = Backbone(twin, 49)
     (ours,), _, _ = ask(net, canvas, blank(twin, canvas), canvas.everything())
     error = (ours - exact[8:]).pow(2).mean().sqrt() / exact[8:].pow(2).mean().sqrt()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,8 +100,3 @@ def test_selecting_samples_keeps_prompt_and_keys() -> None:
     assert (laid.columns, laid.rows, picked.rows) == (3, 3, 2)
     assert picked.keys == (laid.keys[2], laid.keys[0])
     assert (picked.mask, picked.eos, picked.ends) == (MASK, (3,), (3, 4))
-
-
-def test_a_canvas_cannot_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        canvas().mask = 1  # type: ignore[misc]

@@ -383,21 +383,6 @@ def test_columns_are_where_their_positions_say() -> None:
     assert (outcomes[0][order] - outcomes[1]).abs().max() < 1e-10
 
 
-@pytest.mark.parametrize("shift", [False, True])
-def test_a_prompt_beside_a_longer_one_stores_the_keys_it_stores_alone(shift: bool) -> None:
-    """Invariant 19."""
-    model = backbone(shift, dtype=torch.float64)
-    response = torch.tensor([[1, 2, 3, 4]])
-    stored = []
-    for company in ([], [list(range(9))]):
-        canvases = [canvas_of(each, response, model.mask) for each in ([5, 6, 7], *company)]
-        memories = [blank(model.network, canvas) for canvas in canvases]
-        asked = [canvas.everything() for canvas in canvases]
-        run(model.network, [*map(part_of, [model] * len(asked), canvases, memories, asked)])
-        stored.append(memories[0].store.keys)
-    assert (stored[0] - stored[1]).abs().max() < 1e-12
-
-
 def test_sixteen_bit_weights_give_sixteen_bit_logits_close_to_float32() -> None:
     """float16 on a CPU: the norm's statistics and the rotation are computed wider and cast back."""
     model = backbone()

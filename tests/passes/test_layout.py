@@ -198,26 +198,6 @@ def test_fed_and_full_are_per_row(case: Case) -> None:
         assert plan.full[row] == (runs and bool(case.asked[row].all()))
 
 
-def test_with_shift_the_last_prompt_column_is_always_fresh() -> None:
-    """Invariant 21: a cached pass over the response also feeds its left neighbour, and is not full."""
-    case = full_case(shift=True, rows=1)
-    case.asked[:, :3] = False
-    plan = case.plan()
-    assert columns_in(plan.computed[0]) == [2, 3, 4]
-    assert columns_in(plan.scored[0]) == [2, 3]
-    assert plan.fed == (3,)
-    assert plan.full == (False,)
-
-
-def test_a_prompt_of_one_column_is_fed_whole_but_not_full() -> None:
-    """With shift the boundary column is the whole prompt; the anchor still must not move."""
-    case = Case(
-        np.array([[False, True, True]]), np.array([[False, True, True]]), (0,), 1, True, (0,)
-    )
-    assert case.plan().fed == (3,)
-    assert case.plan().full == (False,)
-
-
 def test_rows_of_one_pass_share_one_run_and_do_not_change_what_was_asked() -> None:
     case = full_case(shift=True, rows=3)
     case.asked[:, :3] = False

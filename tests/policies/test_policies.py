@@ -20,7 +20,7 @@ from archer.passes.memory import Memory, Store
 from archer.policies.base import Policy
 from archer.policies.blockwise import Dual
 from archer.policies.dllm import DllmCache, DllmRule
-from archer.policies.prompt_cache import Age, Archer, Eager
+from archer.policies.prompt_cache import Age, Archer
 from archer.policies.surprise import Surprise
 
 MASK = 9
@@ -112,20 +112,6 @@ def test_dllm_counts_its_intervals_from_the_last_refresh_of_everything() -> None
     assert found == [whole, neither, response, neither, whole, neither, whole, neither, response]
 
 
-def test_eager_computes_everything_even_at_the_anchor() -> None:
-    assert Eager().recompute(canvas(START), anchored_at(Eager(), START)).all()
-
-
-def test_a_radius_of_one_refreshes_at_any_change_and_inf_at_none() -> None:
-    memory = anchored_at(Archer(), START, START)
-    asked = canvas([1, MASK, MASK, MASK], START)
-    assert refreshed(Archer(1).recompute(asked, memory)) == [True, False]
-    gone = canvas([1, 2, 3, 4], [4, 3, 2, 1])
-    assert refreshed(Archer(math.inf).recompute(gone, memory)) == [False, False]
-    assert refreshed(Archer(LENGTH).recompute(gone, memory)) == [True, True]
-    assert refreshed(Archer(LENGTH + 1).recompute(gone, memory)) == [False, False]
-
-
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_age_counts_passes_and_ignores_the_response(every: int) -> None:
     memory = anchored_at(Age(every), START)
@@ -162,14 +148,6 @@ def test_a_radius_is_a_whole_number_or_infinite(given_as: Any, radius: float) ->
 def test_an_impossible_age_is_refused(every: Any) -> None:
     with pytest.raises(ValidationError, match="every"):
         Age(every=every)
-
-
-def test_only_policies_that_count_passes_forbid_reuse() -> None:
-    assert (Eager().counts_passes, Archer().counts_passes, Age().counts_passes) == (
-        False,
-        False,
-        True,
-    )
 
 
 @pytest.mark.parametrize("policy", EVERY_POLICY)
@@ -209,13 +187,6 @@ def arrays(memory: Memory) -> dict[str, Any]:
     """All that a memory holds of its rows, notes included."""
     named = {item.name: getattr(memory, item.name) for item in fields(memory)}
     return {**memory.notes, **{n: a for n, a in named.items() if isinstance(a, np.ndarray)}}
-
-
-@pytest.mark.parametrize("policy", EVERY_POLICY)
-def test_the_first_pass_computes_every_column(policy: Any) -> None:
-    """Nothing stale, because nothing is there yet."""
-    asked = canvas(START, [1, 2, MASK, MASK])
-    assert policy.recompute(asked, blank(policy, asked)).all()
 
 
 def test_passes_are_counted_per_block() -> None:

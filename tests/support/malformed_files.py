@@ -1,5 +1,6 @@
 """Folders whose weights, index or tokenizer are refused."""
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -7,6 +8,7 @@ import torch
 from support.folders import make_dream, make_llada
 from support.spoil import (
     Case,
+    Spoil,
     all_shards_at,
     both,
     config,
@@ -28,29 +30,21 @@ from support.spoil import (
 LAYER = "model.transformer.blocks.0."
 
 
-def sharded(folder: Path) -> Path:
-    return make_llada(folder, shards=2)
-
-
-def llada_text(folder: Path) -> Path:
-    return make_llada(folder, tokenizer=True)
-
-
-def dream_text(folder: Path) -> Path:
-    return make_dream(folder, tokenizer=True)
-
-
+Sharded = partial(Case, make=partial(make_llada, shards=2))
+LLaDA = partial(Case, make=partial(make_llada, tokenizer=True))
+Dream = partial(Case, make=partial(make_dream, tokenizer=True))
+INDEX = "model.safetensors.index.json"
 SHARD = "model-00001-of-00002.safetensors"
+
+
+def described(data: bytes) -> Spoil:
+    return content("tokenizer_config.json", data)
+
 
 CASES = [
     Case("no weights", removed("model.safetensors"), "holds no weights"),
     Case("pickle only", pickled, "can run any code when opened"),
-    Case(
-        "no index",
-        removed("model.safetensors.index.json"),
-        "no model.safetensors.index.json",
-        sharded,
-    ),
+    Sharded("no index", removed(INDEX), f"no {INDEX}"),
     Case("weights outside", link_outside("model.safetensors"), "leads outside"),
     Case("weights a folder", instead("model.safetensors", Path.mkdir), "not a regular file"),
     Case("weights empty", content("model.safetensors", b""), "is damaged"),
@@ -98,109 +92,71 @@ CASES = [
         tensors(lambda t: t["model.transformer.ln_f.weight"][0].fill_(float("-inf"))),
         'ln_f.weight" holds NaN or infinite values',
     ),
-    Case(
-        "index not JSON", content("model.safetensors.index.json", b"{"), "not valid JSON", sharded
+    Sharded("index not JSON", content(INDEX, b"{"), "not valid JSON"),
+    Sharded("index empty", content(INDEX, b"{}"), '"weight_map"'),
+    Sharded(
+        "index name twice", content(INDEX, b'{"weight_map": {"a": "b", "a": "c"}}'), "appears twice"
     ),
-    Case("index empty", content("model.safetensors.index.json", b"{}"), '"weight_map"', sharded),
-    Case(
-        "index name twice",
-        content("model.safetensors.index.json", b'{"weight_map": {"a": "b", "a": "c"}}'),
-        "appears twice",
-        sharded,
-    ),
-    Case("index no map", index(lambda names: names.clear()), '"weight_map"', sharded),
-    Case(
-        "index a list",
-        content("model.safetensors.index.json", b'{"weight_map": []}'),
-        "map",
-        sharded,
-    ),
-    Case("index a number", index(lambda names: names.update(x=3)), "names the file 3", sharded),
-    Case("index up", all_shards_at("../"), 'names the file "../model-0000', sharded),
-    Case("index absolute", all_shards_at("{parent}/"), "only plain names", sharded),
-    Case(
-        "index below", index(lambda n: n.update(x="sub/a.safetensors")), "only plain names", sharded
-    ),
-    Case("index hidden", index(lambda n: n.update(x=".safetensors")), "only plain names", sharded),
-    Case("index NUL", index(lambda n: n.update(x="\0.safetensors")), "only plain names", sharded),
-    Case(
-        "index surrogate", index(lambda n: n.update(x="\ud800.safetensors")), "only plain", sharded
-    ),
-    Case("index pickle", index(lambda n: n.update(x="model.bin")), "only plain names", sharded),
-    Case("index outside", link_outside(SHARD), "leads outside", sharded),
-    Case("shard missing", removed(SHARD), f"lacks {SHARD}", sharded),
-    Case("shard unread", index(lambda n: n.update(x=SHARD)), 'its files lack: "x"', sharded),
-    Case("shards swapped", swapped_names, "but model.safetensors.index.json says", sharded),
-    Case("tensor twice", copied_into_other_shard, "but model.safetensors.index.json says", sharded),
-    Case("no merges", removed("merges.txt"), "has vocab.json but no merges.txt", dream_text),
-    Case("no vocabulary", removed("vocab.json"), "has merges.txt but no vocab.json", dream_text),
-    Case("config alone", removed("tokenizer.json"), "but no tokenizer.json", llada_text),
+    Sharded("index no map", index(lambda names: names.clear()), '"weight_map"'),
+    Sharded("index a list", content(INDEX, b'{"weight_map": []}'), "map"),
+    Sharded("index a number", index(lambda names: names.update(x=3)), "names the file 3"),
+    Sharded("index up", all_shards_at("../"), 'names the file "../model-0000'),
+    Sharded("index absolute", all_shards_at("{parent}/"), "only plain names"),
+    Sharded("index below", index(lambda n: n.update(x="sub/a.safetensors")), "only plain names"),
+    Sharded("index hidden", index(lambda n: n.update(x=".safetensors")), "only plain names"),
+    Sharded("index NUL", index(lambda n: n.update(x="\0.safetensors")), "only plain names"),
+    Sharded("index surrogate", index(lambda n: n.update(x="\ud800.safetensors")), "only plain"),
+    Sharded("index pickle", index(lambda n: n.update(x="model.bin")), "only plain names"),
+    Sharded("index outside", link_outside(SHARD), "leads outside"),
+    Sharded("shard missing", removed(SHARD), f"lacks {SHARD}"),
+    Sharded("shard unread", index(lambda n: n.update(x=SHARD)), 'its files lack: "x"'),
+    Sharded("shards swapped", swapped_names, f"but {INDEX} says"),
+    Sharded("tensor twice", copied_into_other_shard, f"but {INDEX} says"),
+    Dream("no merges", removed("merges.txt"), "has vocab.json but no merges.txt"),
+    Dream("no vocabulary", removed("vocab.json"), "has merges.txt but no vocab.json"),
+    LLaDA("config alone", removed("tokenizer.json"), "but no tokenizer.json"),
     Case("sentencepiece", content("tokenizer.model", b"x"), "but no tokenizer.json"),
     Case("wrong layout", content("merges.txt", b""), "but no vocab.json"),
     Case("tokenizer not JSON", content("tokenizer.json", b"x"), "is not valid JSON"),
     Case("tokenizer empty", content("tokenizer.json", b"{}"), "its model is null"),
-    Case("tokenizer outside", link_outside("tokenizer.json"), "leads outside", llada_text),
-    Case(
+    LLaDA("tokenizer outside", link_outside("tokenizer.json"), "leads outside"),
+    LLaDA(
         "tokenizer too large",
         tokenizer_json(lambda t: t["model"]["vocab"].update(zebra=288)),
         "ids up to 288, but the network's vocabulary ends at 287",
-        llada_text,
     ),
-    Case(
+    LLaDA(
         "merge unknown",
         tokenizer_json(lambda t: t["model"].update(merges=[["zz", "y"]])),
         "is not a tokenizer",
-        llada_text,
     ),
-    Case("vocabulary a list", content("vocab.json", b"[]"), "one JSON object", dream_text),
-    Case("id text", content("vocab.json", b'{"a": "1"}'), 'id of "a" must not be "1"', dream_text),
-    Case("id negative", content("vocab.json", b'{"a": -1}'), "must not be -1", dream_text),
-    Case(
-        "id twice", content("vocab.json", b'{"a": 1, "b": 1}'), "one id to two tokens", dream_text
-    ),
-    Case("merge of one", content("merges.txt", b"ab\n"), "merges.txt, line 1", dream_text),
-    Case("merge of three", content("merges.txt", b"#version\na b c\n"), "line 2", dream_text),
-    Case("merge of none", content("merges.txt", b"a zz\n"), "do not fit", dream_text),
-    Case(
-        "ids with a gap", content("added_tokens.json", b'{"<x>": 280}'), "cannot have", dream_text
-    ),
-    Case("ids disagree", content("added_tokens.json", b'{"<x>": 256}'), "disagree", dream_text),
-    Case(
+    Dream("vocabulary a list", content("vocab.json", b"[]"), "one JSON object"),
+    Dream("id text", content("vocab.json", b'{"a": "1"}'), 'id of "a" must not be "1"'),
+    Dream("id negative", content("vocab.json", b'{"a": -1}'), "must not be -1"),
+    Dream("id twice", content("vocab.json", b'{"a": 1, "b": 1}'), "one id to two tokens"),
+    Dream("merge of one", content("merges.txt", b"ab\n"), "merges.txt, line 1"),
+    Dream("merge of three", content("merges.txt", b"#version\na b c\n"), "line 2"),
+    Dream("merge of none", content("merges.txt", b"a zz\n"), "do not fit"),
+    Dream("ids with a gap", content("added_tokens.json", b'{"<x>": 280}'), "cannot have"),
+    Dream("ids disagree", content("added_tokens.json", b'{"<x>": 256}'), "disagree"),
+    Dream(
         "added a list",
-        content("tokenizer_config.json", b'{"added_tokens_decoder": []}'),
+        described(b'{"added_tokens_decoder": []}'),
         "added_tokens_decoder must be an object",
-        dream_text,
     ),
-    Case(
-        "added by name",
-        content("tokenizer_config.json", b'{"added_tokens_decoder": {"x": {}}}'),
-        'bad entry "x"',
-        dream_text,
-    ),
-    Case(
+    Dream("added by name", described(b'{"added_tokens_decoder": {"x": {}}}'), 'bad entry "x"'),
+    Dream(
         "added nameless",
-        content("tokenizer_config.json", b'{"added_tokens_decoder": {"256": {}}}'),
+        described(b'{"added_tokens_decoder": {"256": {}}}'),
         "describes null wrongly",
-        dream_text,
     ),
-    Case(
-        "template a number",
-        content("tokenizer_config.json", b'{"chat_template": 3}'),
-        "not 3",
-        llada_text,
-    ),
-    Case(
+    LLaDA("template a number", described(b'{"chat_template": 3}'), "not 3"),
+    LLaDA(
         "template nameless",
-        content("tokenizer_config.json", b'{"chat_template": [{"name": "rag", "template": ""}]}'),
+        described(b'{"chat_template": [{"name": "rag", "template": ""}]}'),
         'named "default"',
-        llada_text,
     ),
-    Case(
-        "name a list",
-        content("tokenizer_config.json", b'{"bos_token": [1]}'),
-        "bos_token must",
-        llada_text,
-    ),
+    LLaDA("name a list", described(b'{"bos_token": [1]}'), "bos_token must"),
     Case(
         "other layout",
         both(content("vocab.json", b'{"a": 0}'), content("merges.txt", b"")),

@@ -27,6 +27,10 @@ def part(section: str, value: Any) -> Spoil:
     return tokenizer_json(lambda t: t.update({section: value}))
 
 
+def parts(section: str, values: list[Any]) -> Spoil:
+    return part(section, sequence(section, values))
+
+
 def split(pattern: str) -> Spoil:
     regex = {"Regex": pattern}
     value = {"type": "Split", "pattern": regex, "behavior": "Isolated", "invert": False}
@@ -120,8 +124,8 @@ BYTES = {
 BOMB = [replacing("a", "a" * 8) for _ in range(8)]
 
 CASES = [
-    case("chain of replacements", part("normalizer", sequence("normalizer", BOMB)), LONGER),
-    case("chain in the decoder", part("decoder", sequence("decoder", BOMB)), LONGER),
+    case("chain of replacements", parts("normalizer", BOMB), LONGER),
+    case("chain in the decoder", parts("decoder", BOMB), LONGER),
     case(
         "half a chain in each",
         tokenizer_json(
@@ -133,10 +137,7 @@ CASES = [
     ),
     case(
         "a chain over several letters",
-        part(
-            "normalizer",
-            sequence("normalizer", [replacing(a, 4 * b) for a, b in ("ab", "bc", "cd", "da")]),
-        ),
+        parts("normalizer", [replacing(a, 4 * b) for a, b in ("ab", "bc", "cd", "da")]),
         LONGER,
     ),
     case("one long replacement", part("normalizer", replacing("a", "b" * 5000)), "few characters"),
@@ -182,11 +183,7 @@ CASES = [
         "a normaliser in a list", part("normalizer", [{"type": "NFC"}]), "not an object with a type"
     ),
     case("no model", tokenizer_json(lambda t: t.pop("model")), "not an object with a type"),
-    case(
-        "a hundred parts",
-        part("normalizer", sequence("normalizer", [{"type": "NFC"}] * 100)),
-        "more than 16 parts",
-    ),
+    case("a hundred parts", parts("normalizer", [{"type": "NFC"}] * 100), "more than 16 parts"),
     case("parts in parts", part("normalizer", nested(40)), "4 deep"),
     case("a sequence of nothing", part("normalizer", {"type": "Sequence"}), "not a sequence"),
     case(
@@ -197,27 +194,23 @@ CASES = [
     case("sequences of sequences", part("normalizer", bushy(16, 3)), "more than 16 parts"),
     case(
         "a few prefixes",
-        part("normalizer", sequence("normalizer", [{"type": "Prepend", "prepend": "xyz"}] * 4)),
+        parts("normalizer", [{"type": "Prepend", "prepend": "xyz"}] * 4),
         LONGER,
     ),
-    case(
-        "letters for bytes, again and again",
-        part("pre_tokenizer", sequence("pre_tokenizer", [BYTES] * 10)),
-        LONGER,
-    ),
+    case("letters for bytes, again and again", parts("pre_tokenizer", [BYTES] * 10), LONGER),
     case(
         "letters for bytes in the normaliser",
-        part("normalizer", sequence("normalizer", [{"type": "ByteLevel"}] * 10)),
+        parts("normalizer", [{"type": "ByteLevel"}] * 10),
         LONGER,
     ),
     case(
         "marks before every piece",
-        part("pre_tokenizer", sequence("pre_tokenizer", [metaspace(c) for c in "▁▂▃▄"])),
+        parts("pre_tokenizer", [metaspace(c) for c in "▁▂▃▄"]),
         LONGER,
     ),
     case(
         "spaces for nothing",
-        part("decoder", sequence("decoder", [{"type": "BPEDecoder", "suffix": ""}] * 8)),
+        parts("decoder", [{"type": "BPEDecoder", "suffix": ""}] * 8),
         LONGER,
     ),
     case("an end stripped", part("decoder", stripping("q", 0, 5)), "off the end"),

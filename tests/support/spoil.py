@@ -33,21 +33,31 @@ def open_model(folder: Path) -> None:
     load_network(read, device=torch.device("cpu"), dtype=torch.float32)
 
 
-def config(**changes: Any) -> Spoil:
+def edited(name: str, change: Callable[[dict[str, Any]], object]) -> Spoil:
+    """A file of JSON in which something has changed."""
+
     def spoil(folder: Path) -> None:
-        path = folder / "config.json"
-        write_json(path, json.loads(path.read_text()) | changes)
+        value = json.loads((folder / name).read_text())
+        change(value)
+        write_json(folder / name, value)
 
     return spoil
+
+
+def config(**changes: Any) -> Spoil:
+    return edited("config.json", lambda held: held.update(changes))
 
 
 def without(key: str) -> Spoil:
-    def spoil(folder: Path) -> None:
-        path = folder / "config.json"
-        kept = {name: v for name, v in json.loads(path.read_text()).items() if name != key}
-        write_json(path, kept)
+    return edited("config.json", lambda held: held.pop(key, None))
 
-    return spoil
+
+def index(change: Callable[[dict[str, Any]], object]) -> Spoil:
+    return edited("model.safetensors.index.json", lambda held: change(held["weight_map"]))
+
+
+def tokenizer_json(change: Callable[[dict[str, Any]], object]) -> Spoil:
+    return edited("tokenizer.json", change)
 
 
 def content(name: str, data: bytes) -> Spoil:
@@ -91,19 +101,6 @@ def tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Spoil:
     return spoil
 
 
-def header(change: Callable[[bytes], bytes]) -> Spoil:
-    """Rewrite the header as bytes, with the right length in front."""
-
-    def spoil(folder: Path) -> None:
-        path = folder / "model.safetensors"
-        data = path.read_bytes()
-        length = int.from_bytes(data[:8], "little")
-        new = change(data[8 : 8 + length])
-        path.write_bytes(len(new).to_bytes(8, "little") + new + data[8 + length :])
-
-    return spoil
-
-
 def whole_file(change: Callable[[bytes], bytes]) -> Spoil:
     def spoil(folder: Path) -> None:
         path = folder / "model.safetensors"
@@ -112,14 +109,15 @@ def whole_file(change: Callable[[bytes], bytes]) -> Spoil:
     return spoil
 
 
-def index(change: Callable[[dict[str, Any]], object]) -> Spoil:
-    def spoil(folder: Path) -> None:
-        path = folder / "model.safetensors.index.json"
-        value = json.loads(path.read_text())
-        change(value["weight_map"])
-        write_json(path, value)
+def header(change: Callable[[bytes], bytes]) -> Spoil:
+    """Rewrite the header as bytes, with the right length in front."""
 
-    return spoil
+    def changed(data: bytes) -> bytes:
+        length = int.from_bytes(data[:8], "little")
+        new = change(data[8 : 8 + length])
+        return len(new).to_bytes(8, "little") + new + data[8 + length :]
+
+    return whole_file(changed)
 
 
 def all_shards_at(place: str) -> Spoil:
@@ -147,16 +145,6 @@ def swapped_names(folder: Path) -> None:
     first.rename(spare)
     second.rename(first)
     spare.rename(second)
-
-
-def tokenizer_json(change: Callable[[dict[str, Any]], object]) -> Spoil:
-    def spoil(folder: Path) -> None:
-        path = folder / "tokenizer.json"
-        value = json.loads(path.read_text())
-        change(value)
-        write_json(path, value)
-
-    return spoil
 
 
 def pickled(folder: Path) -> None:
