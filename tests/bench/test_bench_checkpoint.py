@@ -10,7 +10,7 @@ import torch
 
 from archer.bench.checkpoint import config_of, write_checkpoint
 from archer.bench.load import measure_load
-from archer.bench.subject import SequenceSize, open_subject
+from archer.bench.subject import open_subject
 from archer.bench.weights import BLOCK, drawn
 from archer.costs.shapes import Published, shapes
 from archer.errors import ArcherError, BadRequest
@@ -110,9 +110,8 @@ def test_what_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_model_is_opened_whole_or_in_part(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, config_of(small_of("dream-7b")))
-    room = SequenceSize(prompt=8, response=8)
-    whole, part = (open_subject(str(tmp_path), layers, room) for layers in (None, 2))
+    whole, part = (open_subject(str(tmp_path), layers, 8, 8) for layers in (None, 2))
     assert (whole.network.shape.layers, whole.depth, whole.network.shape.shift) == (3, 3, True)
     assert (part.network.shape.layers, part.depth) == (2, 3)
     with pytest.raises(BadRequest, match="has 3 layers; 4 were asked for"):
-        open_subject(str(tmp_path), 4, room)
+        open_subject(str(tmp_path), 4, 8, 8)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.bench.subject import SequenceSize, open_subject
+from archer.bench.subject import open_subject
 from archer.engine.walk import Walk
 from archer.methods.build import Method, build
 from archer.network.network import Transformer
@@ -87,9 +87,7 @@ def first_pass(
 
 def main(shape: str, prompt: int, response: int, rounds: int) -> None:
     torch.set_num_threads(1)
-    subject = open_subject(
-        shape, None, SequenceSize(prompt, response), device="cpu", dtype="float32"
-    )
+    subject = open_subject(shape, None, prompt, response, device="cpu", dtype="float32")
     make = partial(first_pass, subject.network, subject.mask)
     eager = build("confidence+eager", {"length": response}).policy
     ways = {

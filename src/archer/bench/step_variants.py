@@ -9,24 +9,73 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from archer.bench.layer_timing import Parts, TimedNetwork
 from archer.bench.naive_pass import Past, naive_layers, naive_pass
 from archer.bench.subject import Subject, half_placed
 from archer.bench.transformers_pass import library_pass
 from archer.decoders.saber import Saber, SaberState
 from archer.engine.walk import steps_of
 from archer.methods.build import Method
+from archer.network.network import Layer, Transformer
 from archer.network.shape import Blocks
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
 from archer.passes.timing import Clock
 from archer.passes.work import Work
 from archer.policies.prompt_cache import Age
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Seconds of one pass, by part; what is not here was spent outside the network."""
+
+    entry: float
+    """Embedding and rotary factors."""
+    layers: tuple[float, ...]
+    head: float
+
+    @property
+    def total(self) -> float:
+        return self.entry + sum(self.layers) + self.head
+
+
+class TimedNetwork(Transformer):
+    """The same weights and the same results as `network`; `take` tells the times of the latest pass.
+
+    It notes when its embedding, each of its layers and its head begin.
+    """
+
+    def __init__(self, network: Transformer) -> None:
+        super().__init__(network.shape, device=torch.device("meta"))
+        self.embedding, self.norm, self.head = network.embedding, network.norm, network.head
+        self.layers = network.layers
+        self._clock = Clock(network.device)
+        self._marks: list[float | torch.Event] = []
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        self._marks.append(self._clock.mark())
+        return super().embed(tokens)
+
+    def layer(self, index: int) -> Layer:
+        self._marks.append(self._clock.mark())
+        return super().layer(index)
+
+    def score(self, hidden: Tensor) -> Tensor:
+        self._marks.append(self._clock.mark())
+        scores = super().score(hidden)
+        self._marks.append(self._clock.mark())
+        return scores
+
+    def take(self) -> Parts:
+        """Call after the host has waited for the pass; the next pass starts from nothing."""
+        marks, self._marks = self._marks, []
+        spans = [self._clock.seconds(a, b) for a, b in pairwise(marks)]
+        return Parts(spans[0], tuple(spans[1:-1]), spans[-1])
 
 
 @dataclass(frozen=True)

@@ -35,31 +35,22 @@ class Subject:
     """Layers of the whole model, of which `network` may hold the first few."""
 
 
-@dataclass(frozen=True)
-class SequenceSize:
-    """Columns that will be needed."""
-
-    prompt: int
-    response: int
-
-    def check(self, shape: Shape) -> None:
-        Window(shape.max_positions, trained=None).check(self.prompt, self.response)
-
-
 def open_subject(
     name: str,
     layers: int | None,
-    room: SequenceSize,
+    prompt: int,
+    response: int,
     *,
     device: str | None = None,
     dtype: str | None = None,
 ) -> Subject:
     """A named shape with random weights, or a model from a folder or the hub.
 
-    `layers` keeps the first ones; without it a large shape gets two and a model all it has.
+    `layers` keeps the first ones; without it a large shape gets two and a model all it has.  Columns for
+    `prompt` and `response` must be there.
     """
     if name in shapes():
-        room.check(published(name).shape)
+        _check_room(published(name).shape, prompt, response)
         return _drawn(name, layers or published(name).layers, device, dtype)
     if "/" not in name and name not in BUNDLED and not Path(name).exists():
         raise BadRequest(
@@ -67,7 +58,7 @@ def open_subject(
             f"hub id of a model, or {', '.join(BUNDLED)}."
         )
     subject = _loaded(name, layers, device, dtype)
-    room.check(subject.network.shape)
+    _check_room(subject.network.shape, prompt, response)
     return subject
 
 
@@ -114,6 +105,10 @@ def _loaded(name: str, layers: int | None, device: str | None, dtype: str | None
     kept = depth if layers is None else layers
     _check_depth(name, kept, depth)
     return Subject(name, first_layers(model.network, kept), model.folder.mask, depth)
+
+
+def _check_room(shape: Shape, prompt: int, response: int) -> None:
+    Window(shape.max_positions, trained=None).check(prompt, response)
 
 
 def _check_depth(name: str, layers: int, depth: int) -> None:

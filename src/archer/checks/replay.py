@@ -39,8 +39,8 @@ METHODS = {
 }
 """Recorded method -> ours."""
 
-RULES = {"threshold": "threshold", "factor": "factor"}
-"""A recorded setting that means another selection rule than the schedule -> our decoder."""
+RULES = ("threshold", "factor")
+"""Recorded settings that mean the decoder of this name instead of the schedule."""
 
 SETTINGS = {
     "gen_length": "length",
@@ -170,7 +170,7 @@ def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
         settings["order"] = case.order
     decoder, policy = METHODS[case.method].split("+")
     if decoder == "confidence":
-        decoder = next((ours for name, ours in RULES.items() if name in case.settings), decoder)
+        decoder = next((rule for rule in RULES if rule in case.settings), decoder)
     method = f"{decoder}+{policy}"
     try:
         build(method, settings)

@@ -194,19 +194,18 @@ def cached_equals_full(model: Model) -> Finding:
 def steps(plan: SelftestPlan) -> Finding:
     """A full and a cached step at the shape of a large layer, beside what counting allows."""
     from archer.bench.step import measure
-    from archer.bench.subject import SequenceSize, open_subject
+    from archer.bench.subject import open_subject
     from archer.costs.roofline import GPUS, floors, named
     from archer.machine.description import device_name
 
-    room = SequenceSize(STEP_PROMPT, STEP_RESPONSE)
-    subject = open_subject(plan.shape, None, room, device=plan.device, dtype=plan.dtype)
+    room = (STEP_PROMPT, STEP_RESPONSE)
+    subject = open_subject(plan.shape, None, *room, device=plan.device, dtype=plan.dtype)
     device = subject.network.device
     seconds = 0.0 if device.type == "cpu" else STEP_SECONDS
-    (row,) = measure(subject, [room.prompt], room.response, STEP_ROUNDS, seconds=seconds)
+    (row,) = measure(subject, [STEP_PROMPT], STEP_RESPONSE, STEP_ROUNDS, seconds=seconds)
     shape = subject.network.shape
     least = {
-        each.name: [1e3 * floor.seconds for floor in floors(each, shape, *asdict(room).values())]
-        for each in GPUS
+        each.name: [1e3 * floor.seconds for floor in floors(each, shape, *room)] for each in GPUS
     }
     gpu = named(device_name(device))
     rounds = f"{row.rounds} round{'s' * (row.rounds != 1)}"

@@ -42,11 +42,9 @@ def methods(name: str | None = None, *, matrix: bool = False, json: Json = False
             write_line("")
             _write_matrix(causal)
 
-        emit({"full": full, "block_causal": causal}, show_matrix, json=json)
-        return 0
+        return emit({"full": full, "block_causal": causal}, show_matrix, json=json)
     listed = method_list(rules, caches)
-    emit(listed, partial(_show_methods, listed), json=json)
-    return 0
+    return emit(listed, partial(_show_methods, listed), json=json)
 
 
 def _show_methods(listed: Mapping[str, Any]) -> None:
@@ -85,8 +83,7 @@ def tasks(*, json: Json = False) -> int:
             "archer eval TASK scores a model; archer grade TASK judges completions you have."
         )
 
-    emit(rows, show, json=json)
-    return 0
+    return emit(rows, show, json=json)
 
 
 def capital(line: str) -> str:
@@ -107,8 +104,7 @@ def models(*, json: Json = False) -> int:
         }
         for name, row in ARCHITECTURES.items()
     }
-    emit({"architectures": rows, "bundled": list(BUNDLED)}, _show_models, json=json)
-    return 0
+    return emit({"architectures": rows, "bundled": list(BUNDLED)}, _show_models, json=json)
 
 
 def _show_models() -> None:
@@ -139,8 +135,7 @@ def _settings_of(name: str, *, json: bool) -> int:
             ],
         )
 
-    emit({each.name: asdict(each) for each in found.values()}, show, json=json)
-    return 0
+    return emit({each.name: asdict(each) for each in found.values()}, show, json=json)
 
 
 def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:

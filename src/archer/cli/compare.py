@@ -30,8 +30,7 @@ def compare(*runs: Path, json: Json = False) -> int:
         for each in found:
             _show(each)
 
-    emit({"comparisons": found}, show, json=json)
-    return 0
+    return emit({"comparisons": found}, show, json=json)
 
 
 def _show(found: Mapping[str, Any]) -> None:

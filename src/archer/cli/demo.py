@@ -131,10 +131,11 @@ class Side:
 
 
 def _solve(model: Model) -> list[Side]:
+    from archer.cli.live_run import console_to_draw_on
+
     sides = [Side(model, method) for method in SIDE_BY_SIDE]
-    console = Console(highlight=False) if sys.stdout.isatty() else None
-    drawn = console is not None and not console.is_dumb_terminal
-    for _ in _watched(sides, console) if drawn and console is not None else _race(sides):
+    console = console_to_draw_on()
+    for _ in _race(sides) if console is None else _watched(sides, console):
         pass
     for side in sides:
         write_line(f"{side.method} wrote")

@@ -60,8 +60,7 @@ def doctor(
             write_line("")
             write_line(report.bf16.refusal)
 
-    emit(report.as_dict(), show, json=json)
-    return 0
+    return emit(report.as_dict(), show, json=json)
 
 
 def _selftest(plan: object, output: Path, *, json: bool) -> int:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from archer.cli.messages import complain
 from archer.cli.numbers import MaybeWhole, Whole
-from archer.cli.options import DataFolder, MethodOptions, ModelOptions, Unconfined
+from archer.cli.options import DEFAULT_MODEL, DataFolder, MethodOptions, ModelOptions, Unconfined
 from archer.cli.output import Json, emit, write_line
 from archer.cli.workers import WorkerOptions
 from archer.errors import BadRequest
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from archer.tasks.base import Task
 
 UNJUDGED = 1
-DEFAULT_MODEL = ModelOptions()
 DEFAULT_METHOD = MethodOptions()
 DEFAULT_WORKERS = WorkerOptions()
 NAMED = 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from archer.cli.messages import complain, silence
-from archer.cli.options import MethodOptions, ModelOptions, OutputOptions, PromptOptions
+from archer.cli.options import (
+    DEFAULT_MODEL,
+    MethodOptions,
+    ModelOptions,
+    OutputOptions,
+    PromptOptions,
+)
 from archer.cli.output import emit, write_text
 from archer.cli.prompts import Entry, gather
 from archer.errors import printable
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
 
 FAILED = 1
 DEFAULT_PROMPT = PromptOptions()
-DEFAULT_MODEL = ModelOptions()
 DEFAULT_METHOD = MethodOptions()
 DEFAULT_OUTPUT = OutputOptions()
 
@@ -47,7 +51,7 @@ def generate(
     entries = gather(prompts, prompt)
     chosen = method.chosen()
     chosen.build()
-    from archer.cli.live_run import run
+    from archer.cli.live_run import console_to_draw_on, run
     from archer.results.trace import Writer
 
     with ExitStack() as stack:
@@ -66,7 +70,8 @@ def generate(
         )
         if not output.quiet and loaded.name in BUNDLED:
             _hint(loaded.name, entries)
-        console = _console(output)
+        plain = output.json or output.plain or output.quiet
+        console = None if plain else console_to_draw_on()
         done = run(loaded, request, writer=writer, console=console)
     result = _as_dict(loaded.name, request, done)
     emit(result, lambda: _show(done, console), json=output.json)
@@ -83,14 +88,6 @@ def _hint(model: str, entries: Sequence[Entry]) -> None:
             "sentence, a few asserts and a header such as `def solve(nums):`, a line each; `archer demo` "
             "shows one. Anything else gets nonsense. For a model that can chat, use --model."
         )
-
-
-def _console(output: OutputOptions) -> Console | None:
-    """Where the live view goes; None where there is to be none."""
-    if output.json or output.plain or output.quiet or not sys.stdout.isatty():
-        return None
-    console = Console(highlight=False)
-    return None if console.is_dumb_terminal else console
 
 
 def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[str, Any]:

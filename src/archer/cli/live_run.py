@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -18,8 +17,6 @@ from archer.results.trace import Writer, recorded, updates
 from archer.terminal.glyphs import Look
 from archer.terminal.live import LiveView, Screen
 
-Listener = Callable[[Step[Any]], None]
-
 
 def run(
     model: Model,
@@ -27,21 +24,12 @@ def run(
     *,
     writer: Writer | None = None,
     console: Console | None = None,
-    pause: float = 0.0,
 ) -> list[Completion]:
-    """Decode to the end; `pause` seconds after each drawn update give the eye time."""
+    """Decode to the end."""
     stream = Stream(model, request)
     steps = iter(stream) if writer is None else recorded(request, stream, writer)
-    listeners: list[Listener] = []
-    with ExitStack() as stack:
-        if console is not None:
-            view = view_of(model, request)
-            screen = stack.enter_context(Screen(view, console))
-            screen.draw()
-            listeners.append(_drawer(view, screen, pause))
-        for step in steps:
-            for listen in listeners:
-                listen(step)
+    for _ in steps if console is None else _drawn(steps, view_of(model, request), console):
+        pass
     done = stream.finish()
     if writer is not None:
         for row, completion in enumerate(done):
@@ -49,16 +37,22 @@ def run(
     return done
 
 
-def _drawer(view: LiveView, screen: Screen, pause: float) -> Listener:
-    def draw(step: Step[Any]) -> None:
-        for event in updates(step.record):
-            view.follow(event)
-        for row, error in step.errors.items():
-            view.fail(row, str(error))
+def _drawn(steps: Iterator[Step[Any]], view: LiveView, console: Console) -> Iterator[Step[Any]]:
+    with Screen(view, console) as screen:
         screen.draw()
-        time.sleep(pause)
+        for step in steps:
+            for event in updates(step.record):
+                view.follow(event)
+            for row, error in step.errors.items():
+                view.fail(row, str(error))
+            screen.draw()
+            yield step
 
-    return draw
+
+def console_to_draw_on() -> Console | None:
+    """Stdout, where it is a terminal that can be drawn on."""
+    console = Console(highlight=False) if sys.stdout.isatty() else None
+    return None if console is None or console.is_dumb_terminal else console
 
 
 def view_of(model: Model, request: Request) -> LiveView:

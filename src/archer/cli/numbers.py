@@ -48,23 +48,21 @@ def amount(type_: Any, tokens: Sequence[Token]) -> float:
 def positives(type_: Any, tokens: Sequence[Token]) -> tuple[int, ...]:
     """ "128,512" -> (128, 512)"""
     text = _joined(tokens)
-    parts = [part.strip() for part in text.split(",")]
-    if not all(NUMBER.fullmatch(part) and int(part) > 0 for part in parts):
+    numbers = _wholes(text)
+    if not numbers:
         raise ValueError(
             f"give whole numbers above 0 with commas between them, as in 128,512, not {text!r}."
         )
-    return tuple(map(int, parts))
+    return numbers
 
 
 def bounds(type_: Any, tokens: Sequence[Token]) -> tuple[int, int]:
     """ "40,400" -> (40, 400)"""
     text = _joined(tokens)
-    if not re.fullmatch(r"[0-9]{1,9},[0-9]{1,9}", text.replace(" ", "")):
-        raise ValueError(f"give the shortest and the longest, as in 40,400, not {text!r}.")
-    low, high = map(int, text.split(","))
-    if not 1 <= low <= high:
-        raise ValueError(f"give the shortest and the longest, as in 40,400, not {text!r}.")
-    return low, high
+    match _wholes(text):
+        case (low, high) if low <= high:
+            return low, high
+    raise ValueError(f"give the shortest and the longest, as in 40,400, not {text!r}.")
 
 
 def amounts(type_: Any, tokens: Sequence[Token]) -> tuple[float, ...]:
@@ -86,6 +84,13 @@ def _joined(tokens: Sequence[Token]) -> str:
     return ",".join(token.value for token in tokens)
 
 
+def _wholes(text: str) -> tuple[int, ...]:
+    """Whole numbers above 0; nothing where one of them is not."""
+    parts = [part.strip() for part in text.split(",")]
+    good = all(NUMBER.fullmatch(part) and int(part) > 0 for part in parts)
+    return tuple(map(int, parts)) if good else ()
+
+
 def _floats(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
@@ -104,6 +109,5 @@ MaybeProcesses = Annotated[int | None, Parameter(converter=processes)]
 Positives = Annotated[tuple[int, ...], Parameter(converter=positives, n_tokens=1)]
 Bounds = Annotated[tuple[int, int], Parameter(converter=bounds, n_tokens=1)]
 Amount = Annotated[float, Parameter(converter=amount)]
-MaybeAmount = Annotated[float | None, Parameter(converter=amount)]
 Amounts = Annotated[tuple[float, ...], Parameter(converter=amounts, n_tokens=1)]
 Names = Annotated[tuple[str, ...], Parameter(converter=names, n_tokens=1)]

@@ -6,7 +6,8 @@ it does not use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from archer.methods.build import Choice
     from archer.model import Model
 
-
+SERVE = ("fastapi", "uvicorn", "prometheus_client")
+"""What the extra `serve` brings."""
 DataFolder = Annotated[
     Path | None,
     Parameter(
@@ -49,6 +51,9 @@ class ModelOptions(Source):
         if self.threads is not None:
             check_threads(self.threads)
         return load_here(self)
+
+
+DEFAULT_MODEL = ModelOptions()
 
 
 @Parameter(name="*", group="Method")
@@ -144,6 +149,13 @@ class OutputOptions:
     """Like --plain, and without warnings."""
     trace: Path | None = None
     """Write every update to this file, one JSON object per line."""
+
+
+def require(what: str, modules: Sequence[str], extra: str) -> None:
+    """Refuse what needs modules of an extra that are not installed; nothing is imported."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise BadRequest(f"{what} needs {', '.join(missing)}: pip install 'archer-dlm[{extra}]'.")
 
 
 def use_threads(count: int) -> None:

@@ -58,9 +58,10 @@ def write_json(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
 
-def emit(value: Mapping[str, Any], show: Callable[[], None], *, json: bool) -> None:
-    """A result: as one JSON object for programs, or as `show` writes it for people."""
+def emit(value: Mapping[str, Any], show: Callable[[], None], *, json: bool) -> int:
+    """A result: as one JSON object for programs, or as `show` writes it for people; exit code 0."""
     write_json(value) if json else show()
+    return 0
 
 
 def write_table(table: Table) -> None:

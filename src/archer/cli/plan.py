@@ -81,5 +81,4 @@ def plan(
         for table in tables(result):
             write_table(table)
 
-    emit(result, show, json=json)
-    return 0
+    return emit(result, show, json=json)

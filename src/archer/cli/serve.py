@@ -11,13 +11,11 @@ from typing import Any, NoReturn
 from cyclopts import Parameter
 from pydantic import ValidationError
 
-from archer.cli.extras import SERVE, require
 from archer.cli.numbers import MaybeWhole, Whole
-from archer.cli.options import ModelOptions
+from archer.cli.options import DEFAULT_MODEL, SERVE, ModelOptions, require
 from archer.errors import BadRequest
 from archer.server.settings import ServerSettings
 
-DEFAULT_MODEL = ModelOptions()
 DEFAULT = ServerSettings()
 
 

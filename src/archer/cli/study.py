@@ -14,7 +14,7 @@ from rich.console import Console
 
 from archer.cli.messages import complain
 from archer.cli.numbers import MaybePositive, Processes
-from archer.cli.options import DataFolder, ModelOptions, Unconfined, as_typed
+from archer.cli.options import DEFAULT_MODEL, DataFolder, ModelOptions, Unconfined, as_typed
 from archer.cli.output import Json, emit, write_grid, write_line, write_table
 from archer.cli.workers import check_whole, processes
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from archer.terminal.meters import RunProgress
 
 FAILED = 1
-DEFAULT_MODEL = ModelOptions()
 
 
 @Parameter(name="*", group="Study")
@@ -126,8 +125,7 @@ def study(
         if not can_draw():
             complain(REMEDY)
 
-    emit(result, show, json=json)
-    return 0
+    return emit(result, show, json=json)
 
 
 def _list(*, json: bool) -> int:
@@ -143,8 +141,7 @@ def _list(*, json: bool) -> int:
             f"archer reproduce measures all but the last {len(BEYOND)}, which go beyond the paper."
         )
 
-    emit(about, show, json=json)
-    return 0
+    return emit(about, show, json=json)
 
 
 def _listener() -> RunProgress:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from archer.cli.messages import complain
 from archer.cli.numbers import Amount, MaybePositive
-from archer.cli.options import DataFolder, ModelOptions, Unconfined
+from archer.cli.options import DEFAULT_MODEL, DataFolder, ModelOptions, Unconfined
 from archer.cli.output import Json, emit, write_line, write_table, write_text
 from archer.cli.workers import WorkerOptions
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 NO_METHOD = 1
 PRESET = "preset.json"
-DEFAULT_MODEL = ModelOptions()
 DEFAULT_WORKERS = WorkerOptions()
 
 

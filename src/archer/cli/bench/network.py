@@ -14,12 +14,11 @@ from archer.cli.bench.options import (
     emit_tables,
 )
 from archer.cli.numbers import MaybePositive, Names, Positive, Positives, Whole
-from archer.cli.options import ModelOptions, use_threads
+from archer.cli.options import DEFAULT_MODEL, ModelOptions, use_threads
 from archer.cli.output import Json, write_line
 from archer.errors import BadRequest, reason_of
 
 DEFAULT_SUBJECT = SubjectOptions()
-DEFAULT_MODEL = ModelOptions()
 QUIET = "6"
 """From this level on torch's profiler does not announce on stderr that it starts and stops."""
 

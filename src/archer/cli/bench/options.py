@@ -42,14 +42,12 @@ class SubjectOptions:
     """CPU threads [default: one per core]."""
 
     def open(self, default: str, prompt: int, response: int) -> Subject:
-        from archer.bench.subject import SequenceSize, open_subject
+        from archer.bench.subject import open_subject
 
         if self.threads is not None:
             use_threads(self.threads)
-        room = SequenceSize(prompt, response)
-        return open_subject(
-            self.shape or default, self.layers, room, device=self.device, dtype=self.dtype
-        )
+        where = {"device": self.device, "dtype": self.dtype}
+        return open_subject(self.shape or default, self.layers, prompt, response, **where)
 
 
 def emit_tables(
@@ -66,5 +64,4 @@ def emit_tables(
         for table in [shown] if isinstance(shown, Table) else shown:
             write_table(table)
 
-    emit(result, show, json=json)
-    return 0
+    return emit(result, show, json=json)

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from archer.cli.bench.options import Repeats, emit_tables
-from archer.cli.extras import SERVE, require
 from archer.cli.numbers import (
     Amount,
     Amounts,
@@ -17,11 +16,10 @@ from archer.cli.numbers import (
     Positives,
     Whole,
 )
-from archer.cli.options import ModelOptions, use_threads
+from archer.cli.options import DEFAULT_MODEL, SERVE, ModelOptions, require, use_threads
 from archer.cli.output import Json, check_figure
 from archer.errors import BadRequest
 
-DEFAULT_MODEL = ModelOptions()
 LONGEST = 3600
 
 
