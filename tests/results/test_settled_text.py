@@ -18,8 +18,7 @@ from tokenizers.models import BPE, WordLevel
 from archer.engine.job import as_stops
 from archer.engine.walk import steps_of
 from archer.errors import BadRequest, Stuck
-from archer.loading.text.text import Text
-from archer.loading.text.unsure_end import UnsureEnd, unsure_end
+from archer.loading.text.text import Text, UnsureEnd, unsure_end
 from archer.methods.build import build
 from archer.methods.catalogue import DECODERS
 from archer.passes.canvas import Prompt

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.errors import BadRequest
-from archer.tasks import Data, Sample, algebra
-from archer.tasks.algebra import Algebra
-from archer.tasks.math500 import Math500
+from archer.tasks import Data, Sample, math500
+from archer.tasks.math500 import Algebra, Math500
 from archer.tasks.reading.lineage import lineage_answer, normalised, same_in_lineage
 
 
@@ -113,7 +112,7 @@ def test_an_answer_that_ends_the_process_is_told_apart() -> None:
 
 
 def test_without_math_verify_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algebra, "find_spec", lambda name: None)
+    monkeypatch.setattr(math500, "find_spec", lambda name: None)
     with pytest.raises(BadRequest, match=r"archer-dlm\[eval\]"), Algebra():
         pass
 

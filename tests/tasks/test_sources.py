@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from archer.tasks import download, sources
-from archer.tasks.download import Git, Hub
-from archer.tasks.sources import BadData, Data, DataFile
+from archer.tasks import sources
+from archer.tasks.sources import BadData, Data, DataFile, Git, Hub
 from conftest import shared
 
 CONTENT = b'{"a": 1}\n\n{"a": 2}\n'
@@ -89,7 +88,7 @@ def publish(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> Pa
     published = folder / "host" / "someone/data/raw/abc/rows.jsonl"
     published.parent.mkdir(parents=True)
     published.write_bytes(content)
-    monkeypatch.setattr(download, "CODE_HOST", (folder / "host").as_uri())
+    monkeypatch.setattr(sources, "CODE_HOST", (folder / "host").as_uri())
     return published
 
 
@@ -114,7 +113,7 @@ def test_a_fetched_file_is_checked_too(
 
 
 def test_an_origin_out_of_reach_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "CODE_HOST", (cache / "nowhere").as_uri())
+    monkeypatch.setattr(sources, "CODE_HOST", (cache / "nowhere").as_uri())
     with pytest.raises(
         BadData, match=r"could not be fetched \(No such file or directory\)"
     ) as told:

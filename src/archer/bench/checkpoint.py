@@ -17,9 +17,8 @@ from safetensors.torch import save_file
 from archer.bench.weights import drawn
 from archer.costs.shapes import Published
 from archer.errors import BadRequest
-from archer.loading.checkpoint import CONFIG, slots_of
+from archer.loading.checkpoint import CONFIG, Slot, slots_of
 from archer.loading.model_config import config_for, parse_config
-from archer.loading.slices import Slot
 from archer.loading.weight_files import INDEX, SINGLE
 
 SHARD = 1 << 30

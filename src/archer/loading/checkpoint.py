@@ -7,8 +7,9 @@ of files, and the name, shape and dtype of every tensor against what the config 
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -18,7 +19,6 @@ from archer.errors import BadModel
 from archer.loading.architecture import Architecture, In, MatrixPart, Placement
 from archer.loading.model_config import parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
-from archer.loading.slices import Slice, Slot, slices_of
 from archer.loading.weight_files import Stored, read_tensors
 from archer.loading.weights import Copy, nothing, stream
 from archer.network.network import Transformer
@@ -30,6 +30,33 @@ GENERATION = "generation_config.json"
 LONGEST_CONFIG = MEGABYTE
 TOLERATED = ".rotary_emb.inv_freq"
 """Tensors that some exports carry and nobody needs: rotary frequencies follow from the config."""
+
+
+WIDE = frozenset(("out", "down"))
+"""Parameters that are cut by columns: each shard has the inputs that it makes itself."""
+BY_EXPERT = frozenset(("expert_gate_up", "expert_down"))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one tensor of the checkpoint goes: rows [row, row + shape[0]) of a parameter or of one expert."""
+
+    parameter: str
+    row: int
+    shape: tuple[int, ...]
+    expert: int | None = None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some rows and columns of a stored tensor, and where they go."""
+
+    rows: slice
+    columns: slice | None
+    """None means all; a vector has none."""
+    row: int
+    """First row of the target."""
+    expert: int | None
 
 
 @dataclass(frozen=True)
@@ -159,6 +186,49 @@ def slots_of(architecture: Architecture, shape: Shape) -> dict[str, Slot]:
                 name = place.tensor.format(i=i, e=expert)
                 slots[name] = Slot(parameter, row, (rows, *size[1:]), expert)
     return slots
+
+
+def slices_of(slot: Slot, shape: Shape, shard: Shard | None) -> Iterator[Slice]:
+    """What a shard reads of the tensor in this slot of the whole network's `shape`; it may be nothing.
+
+    A fused parameter is cut part by part: a plain cut of [queries | keys | values] would give one shard
+    nothing but queries.
+    """
+    if shard is None:
+        yield Slice(slice(0, slot.shape[0]), None, slot.row, slot.expert)
+        return
+    name = slot.parameter.rpartition(".")[2]
+    if name in BY_EXPERT:
+        assert shape.experts is not None
+        own = shard.span(shape.experts.count)
+        if slot.expert is not None and own.start <= slot.expert < own.stop:
+            yield Slice(slice(0, slot.shape[0]), None, slot.row, slot.expert - own.start)
+        return
+    columns = shard.span(slot.shape[1]) if name in WIDE else None
+    parts = _parts(name, slot, shape)
+    if parts is None:
+        yield Slice(slice(0, slot.shape[0]), columns, slot.row, None)
+        return
+    target = 0
+    for begin, size in zip(accumulate(parts, initial=0), parts, strict=False):
+        own = shard.span(size)
+        if slot.row <= begin < slot.row + slot.shape[0]:
+            first = begin - slot.row
+            yield Slice(slice(first + own.start, first + own.stop), columns, target, None)
+        target += own.stop - own.start
+
+
+def _parts(name: str, slot: Slot, shape: Shape) -> tuple[int, ...] | None:
+    """Rows of the parts that a parameter of the whole network consists of; None where it is not cut."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    match name:
+        case "qkv" | "qkv_bias":
+            return queries, keys, keys
+        case "gate_up":
+            return slot.shape[0], slot.shape[0]
+        case "embedding" | "head":
+            return (shape.vocabulary,)
+    return None
 
 
 def named_tensors(network: Transformer, architecture: Architecture) -> dict[str, Tensor]:

@@ -1,9 +1,12 @@
 """Text <-> token ids for one model: prompts in, responses out, single tokens for display."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cache, cached_property
+from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
@@ -19,12 +22,27 @@ from archer.loading.text.tokenizer_files import (
     read_tokenizer_config,
     token_names,
 )
-from archer.loading.text.unsure_end import UnsureEnd, is_byte, unsure_end
 
 Chat = str | Sequence[Mapping[str, object]]
 """One prompt of a chat model: the user's text, or messages with `role` and `content`."""
 LONGEST_WORD = 256
 """Characters of a word that WordPiece may take apart; the time for that grows with their third power."""
+
+
+class UnsureEnd(Enum):
+    """What further tokens may change of the text so far.
+
+    A decoder turns all tokens into one text at once.  Most only append when a token is added; some rewrite
+    the end: bytes become a character only when it is complete, and a run of byte tokens becomes text only if
+    all of it is valid.  What is not known to append is taken to rewrite everything.
+    """
+
+    NOTHING = auto()
+    CHARACTER = auto()
+    """The last character, where it stands for bytes that are no whole one yet."""
+    BYTES = auto()
+    """What the byte tokens at the end make."""
+    EVERYTHING = auto()
 
 
 @dataclass(frozen=True)
@@ -197,6 +215,39 @@ def read_text(folder: Folder) -> Text | None:
         end_ids=frozenset(folder.eos) | {id for id in ends if id is not None},
         mask=folder.mask,
     )
+
+
+def unsure_end(tokenizer: Tokenizer) -> UnsureEnd:
+    """Told from the declaration of the tokenizer's decoder."""
+    if tokenizer.decoder is None:
+        return UnsureEnd.NOTHING
+    declared = json.loads(tokenizer.decoder.__getstate__())
+    parts = declared["decoders"] if declared["type"] == "Sequence" else [declared]
+    unsure, joined = UnsureEnd.NOTHING, False
+    for part in parts:
+        match part["type"], joined:
+            case ("Fuse", _) | ("Replace" | "Metaspace" | "WordPiece", False):
+                pass
+            case ("Strip", _) if not (joined and part["stop"]):
+                pass
+            case "ByteLevel", False if unsure is UnsureEnd.NOTHING:
+                unsure = UnsureEnd.CHARACTER
+            case "ByteFallback", False if unsure is UnsureEnd.NOTHING:
+                unsure = UnsureEnd.BYTES
+            case _:
+                return UnsureEnd.EVERYTHING
+        joined = joined or _joins(part)
+    return unsure
+
+
+def is_byte(token: str) -> bool:
+    """A token that stands for one byte, such as <0x0A>."""
+    return len(token) == 6 and token.startswith("<0x") and token.endswith(">")
+
+
+def _joins(part: Mapping[str, Any]) -> bool:
+    """Makes one piece of all tokens; what comes after it sees the whole text."""
+    return part["type"] in {"Fuse", "ByteLevel"}
 
 
 def _messages(chat: Chat) -> list[Message]:
