@@ -145,10 +145,6 @@ def test_a_folder_that_cannot_be_looked_into_counts_as_too_full(
     assert overfull(tmp_path)
 
 
-def test_a_folder_that_goes_away_while_it_is_looked_at_is_no_fault(tmp_path: Path) -> None:
-    assert not overfull(tmp_path / "gone")
-
-
 def test_a_path_beyond_the_longest_counts_as_too_full(tmp_path: Path) -> None:
     home = Path.cwd()
     base = tmp_path / "base"

@@ -27,18 +27,9 @@ ONCE = (
 """Metrics that grow by one with every answered request."""
 KINDS = ("full", "cached", "reused")
 METHODS = (
-    "archer:4",
-    "saber",
-    "no-rollback",
-    "llada-confidence",
-    "fast-dllm-cache",
-    "fast-dllm-parallel",
-    "dkv-decode",
-    "dllm-cache",
-    "wino+archer:11",
-    "threshold+prefix",
+    *("archer:4", "saber", "no-rollback", "llada-confidence", "fast-dllm-cache", "remdm"),
+    *("fast-dllm-parallel", "dkv-decode", "dllm-cache", "wino+archer:11", "threshold+prefix"),
     "entropy-bound+age:4",
-    "remdm",
 )
 
 

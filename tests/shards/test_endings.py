@@ -224,13 +224,18 @@ def test_a_killed_first_shard_ends_the_others_with_one_sentence(tmp_path: Path) 
     assert said == "archer: shard 2 of 2: the first shard ended, so this one ends.\n"
 
 
+def ran(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+def alone(folder: Path) -> subprocess.CompletedProcess[str]:
+    """What one process makes of the same command."""
+    return ran([each for each in command(folder, *SHORT) if each not in ("--shards", "2")])
+
+
 def test_the_command_prints_what_one_process_prints(tmp_path: Path) -> None:
     folder = FOLDERS["llada"](tmp_path / "model")
-    whole = [each for each in command(folder, *SHORT) if each not in ("--shards", "2")]
-    shared = command(folder, *SHORT)
-    first, second = (
-        subprocess.run(each, capture_output=True, text=True, check=True) for each in (whole, shared)
-    )
+    first, second = alone(folder), ran(command(folder, *SHORT))
     assert second.stdout == first.stdout
     assert second.stderr == first.stderr == ""
 
@@ -241,15 +246,8 @@ def test_torchrun_starts_the_shards_just_as_well(tmp_path: Path) -> None:
     shared = command(folder, *SHORT, "--trace", str(tmp_path / "trace.jsonl"))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     address = ["--master-addr", "127.0.0.1", "--master-port", "0", "--rdzv-backend", "c10d"]
-    found = subprocess.run(
-        [*launcher, *address, "--rdzv-endpoint", "127.0.0.1:0", *shared[1:]],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    whole = [each for each in command(folder, *SHORT) if each not in ("--shards", "2")]
-    alone = subprocess.run(whole, capture_output=True, text=True, check=True)
-    assert found.stdout == alone.stdout
+    found = ran([*launcher, *address, "--rdzv-endpoint", "127.0.0.1:0", *shared[1:]])
+    assert found.stdout == alone(folder).stdout
     assert (tmp_path / "trace.jsonl").read_text(encoding="utf-8").count('"end"') == 1
 
 

@@ -30,18 +30,8 @@ DRAWN = 10_000
 PROMPT = 'import math\n\n\ndef f(x: int) -> int:\n    """ Double x. """\n'
 PIECES = (
     *("def ", "def\t", "def\n", "f", "f(", "f (", "(x)", "):", "):\n", ":\n", ":", "\n", " ", "\t"),
-    *(
-        "```",
-        "```python",
-        "\n```",
-        "``",
-        "    return x",
-        "<answer>",
-        "</answer>",
-        "<answer",
-        "7",
-        "-",
-    ),
+    *("```", "```python", "\n```", "``", "    return x", "<answer>", "</answer>", "<answer", "7"),
+    "-",
     *("/", "03", "\\boxed{", "{", "}", "\\frac", "\u2028", "\x0b", "\u00a0", "deff", "main", "g"),
 )
 

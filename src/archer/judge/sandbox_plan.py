@@ -31,14 +31,8 @@ OWN_PROCESSES: Final = 8  # zygote, its waiting parent, warm children
 FIRST_UID: Final = 0x60000000
 NUMBER_OF_UIDS: Final = 0x10000000
 
-NEW_MOUNT, NEW_HOST, NEW_IPC, NEW_USER, NEW_PID, NEW_NETWORK = (
-    0x00020000,
-    0x04000000,
-    0x08000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+NEW_MOUNT, NEW_HOST, NEW_IPC, NEW_USER = (1 << bit for bit in (17, 26, 27, 28))
+NEW_PID, NEW_NETWORK = 1 << 29, 1 << 30
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/usr/share/zoneinfo", "/usr/lib/locale")
 MOUNT_POINTS: Final = ("/mnt", "/srv", "/media", "/opt", "/tmp")

@@ -20,16 +20,8 @@ from archer.judge.sandbox_plan import Plan
 from archer.judge.watch import wait_readable
 
 MODULES: Final = (
-    "kernel",
-    "limits",
-    "confine",
-    "wire",
-    "folders",
-    "remote",
-    "program_side",
-    "checker_side",
-    "reader",
-    "zygote",
+    *("kernel", "limits", "confine", "wire", "folders", "remote", "program_side", "checker_side"),
+    *("reader", "zygote"),
 )
 START_SECONDS: Final = 30.0
 END_SECONDS: Final = 10.0
