@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from archer.costs.counting import count_passes
 from archer.engine.stream import Stream
@@ -28,6 +29,13 @@ SHIFTED, BLIND = "pocket-dream", "pocket-blind"
 SCORES = (Field("base", "Pass@1 (%)", 1), Field("extended", "extended (%)", 1))
 WON = (Field("base_only", "won"), Field("base_only_other", "lost"))
 """Problems that only the arm, and that only its rival solves."""
+RADIUS = 8
+ADAPTIVE: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
+    ("no-rollback", "No rollback", {}),
+    ("saber", "Saber", {}),
+    ("archer", f"Archer K={RADIUS}", {"radius": RADIUS}),
+)
+"""Method, label and settings of the decoders that choose the number of tokens from their confidence."""
 WARM_UP = 8
 """Updates before a timed decoding: enough for passes of both kinds."""
 

@@ -92,30 +92,15 @@ def test_the_blind_prompt_is_cached_exactly() -> None:
     assert all(each.full_passes > 1 for each in eager)
 
 
-def answers(model: Model, number: int) -> tuple[dict[str, str | None], dict[str, str]]:
-    """What the model writes now, and what was recorded, for the first problems."""
+@pytest.mark.parametrize("number", [12, pytest.param(50, marks=pytest.mark.slow)])
+def test_recorded_completions_come_back(model: Model, number: int) -> None:
     recorded = json.loads(RECORDED.read_text())
     assert len(recorded["completions"]) == 50
     tasks = {task.name: task for task in frozen.load("test")}
-    wanted = dict(list(recorded["completions"].items())[:number])
-    found = {
-        name: model.generate(prompts.message(tasks[name]), **recorded["settings"])[0].text
-        for name in wanted
-    }
-    return found, wanted
-
-
-def test_recorded_completions_come_back(model: Model) -> None:
-    found, wanted = answers(model, 12)
-    assert len(found) == 12
-    assert found == wanted
-
-
-@pytest.mark.slow
-def test_all_recorded_completions_come_back(model: Model) -> None:
-    found, wanted = answers(model, 50)
-    assert len(found) == 50
-    assert found == wanted
+    expected = dict(list(recorded["completions"].items())[:number])
+    for name, text in expected.items():
+        (done,) = model.generate(prompts.message(tasks[name]), **recorded["settings"])
+        assert done.text == text
 
 
 def test_the_example_of_the_first_page_is_answered(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, Lock
 from archer.runs.journal import Journal
 from archer.runs.selection import Selection, parse_shard, parse_subset
 from archer.tasks import Data, grading
-from runs.toy import Quiet, Toy, results, toy_model, toy_request
+from runs.toy import Disturbed, Quiet, Stop, Toy, results, toy_model, toy_request
 
 pytestmark = pytest.mark.usefixtures("one_judge")
 
@@ -31,23 +31,6 @@ pytestmark = pytest.mark.usefixtures("one_judge")
 @pytest.fixture
 def copied(unbroken: Path, tmp_path: Path) -> Path:
     return shutil.copytree(unbroken, tmp_path / "run")
-
-
-class Stop(Exception):
-    pass
-
-
-class Stopping(Quiet):
-    """Interrupts the run once so many completions are recorded."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__()
-        self.after = after
-
-    def sampled(self, record: Any, worker: int) -> None:
-        super().sampled(record, worker)
-        if len(self.samples) == self.after:
-            raise Stop
 
 
 def test_a_run_completes_and_grades_every_problem_once(model: Model, tmp_path: Path) -> None:
@@ -115,7 +98,7 @@ def test_an_interrupted_run_goes_on(
     model: Model, unbroken: Path, tmp_path: Path, after: int
 ) -> None:
     with pytest.raises(Stop):
-        evaluate(toy_request(model), tmp_path / "run", Stopping(after))
+        evaluate(toy_request(model), tmp_path / "run", Disturbed(after))
     heard = Quiet()
     evaluate(toy_request(model), tmp_path / "run", heard)
     assert len(heard.samples) == Toy.size - after
@@ -338,19 +321,18 @@ def test_a_benchmark_needs_a_tokenizer(model: Model, tmp_path: Path) -> None:
         evaluate(toy_request(bare), tmp_path / "run", Quiet())
 
 
-def test_prompts_without_a_template_are_the_texts_themselves(model: Model) -> None:
-    request = toy_request(model, chat=False)
+@pytest.mark.parametrize(
+    ("chat", "text"), [(False, "Say something about 0.\n\nWell,"), (True, "assistant\n\nWell,")]
+)
+def test_a_prefix_follows_the_template_or_the_text_itself(
+    model: Model, chat: bool, text: str
+) -> None:
+    request = toy_request(model, chat=chat)
     prompts = decoding.encode(request, request.task.samples()[:1])
     assert request.model.text is not None
-    assert request.model.text.decode(prompts["0"]) == "Say something about 0.\n\nWell,"
-
-
-def test_a_prefix_follows_the_template(model: Model) -> None:
-    request = toy_request(model)
-    prompts = decoding.encode(request, request.task.samples()[:1])
-    assert request.model.text is not None
-    shown = request.model.text.decode(prompts["0"])
-    assert shown.endswith("assistant\n\nWell,")
+    prompt = request.model.text.decode(prompts["0"])
+    assert prompt.endswith(text)
+    assert chat or prompt == text
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from archer.runs.manifest import model_identity
 from archer.runs.records import SampleLine
 from archer.tasks.base import Sample, user
 from archer.terminal.meters import RunProgress
-from runs.toy import Quiet, Toy, derived, order_of, results, toy_request, untimed
+from runs.toy import Disturbed, Quiet, Stop, Toy, derived, order_of, results, toy_request, untimed
 from support.run_folders import sample
 
 pytestmark = pytest.mark.usefixtures("one_judge")
@@ -77,18 +77,9 @@ def test_processes_make_the_same_run(
 def test_a_run_goes_on_with_another_executor(
     model: Model, two: Dispatcher, unbroken: Path, tmp_path: Path
 ) -> None:
-    class Enough(Exception):
-        pass
-
-    class Stopping(Quiet):
-        def sampled(self, record: SampleLine, worker: int) -> None:
-            super().sampled(record, worker)
-            if len(self.samples) == 5:
-                raise Enough
-
     out = tmp_path / "run"
-    with pytest.raises(Enough):
-        evaluate(toy_request(model), out, Stopping())
+    with pytest.raises(Stop):
+        evaluate(toy_request(model), out, Disturbed(5))
     manifest = (out / MANIFEST).read_bytes()
     assert json.loads(manifest)["circumstances"]["executor"] == {"kind": "inline"}
     heard = Quiet()
@@ -111,13 +102,10 @@ def test_a_killed_process_is_told_and_its_problem_done_again(
 ) -> None:
     pool = ProcessPool()
 
-    class Killing(Quiet):
-        def sampled(self, record: SampleLine, worker: int) -> None:
-            super().sampled(record, worker)
-            if len(self.samples) == 2:
-                os.kill(pool._running[worker].handle.pid, signal.SIGKILL)
+    def kill(worker: int) -> None:
+        os.kill(pool._running[worker].handle.pid, signal.SIGKILL)
 
-    heard = Killing()
+    heard = Disturbed(2, kill)
     with Dispatcher(pool, order_of(model), 1) as executor:
         evaluate(toy_request(model), tmp_path / "run", heard, executor=executor)
     assert results(tmp_path / "run") == results(unbroken)
@@ -393,19 +381,11 @@ def test_a_second_run_in_the_folder_is_refused_before_a_worker_is_hired(
     lock.release()
 
 
-class Once(Exception):
-    pass
-
-
 def test_a_run_that_is_broken_off_leaves_no_worker(model: Model, tmp_path: Path) -> None:
-    class Breaking(Quiet):
-        def sampled(self, record: SampleLine, worker: int) -> None:
-            raise Once
-
     pool = Scripted(Random(5))
     with Dispatcher(pool, order_of(model), 2) as executor:
-        with pytest.raises(Once):
-            evaluate(toy_request(model), tmp_path / "run", Breaking(), executor=executor)
+        with pytest.raises(Stop):
+            evaluate(toy_request(model), tmp_path / "run", Disturbed(1), executor=executor)
         assert pool.held == {}
 
 

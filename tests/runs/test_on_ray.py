@@ -23,9 +23,8 @@ from archer.runs.executors.on_ray import Actor, RayPool
 from archer.runs.executors.worker import Item, Order
 from archer.runs.folder import MANIFEST
 from archer.runs.manifest import model_identity
-from archer.runs.records import SampleLine
 from runs.clusters import CORES, cluster, pids
-from runs.toy import Quiet, Toy, derived, order_of, results, toy_request, untimed
+from runs.toy import Disturbed, Toy, derived, order_of, results, toy_request, untimed
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +33,17 @@ def pool() -> Iterator[RayPool]:
         yield opened
 
 
-class Killing(Quiet):
-    """Kills whoever works, once, after the first completion."""
-
-    def sampled(self, record: SampleLine, worker: int) -> None:
-        super().sampled(record, worker)
-        if len(self.samples) == 2:
-            for pid in pids("ray::Actor", below=os.getpid()):
-                os.kill(pid, signal.SIGKILL)
+def kill_all(worker: int) -> None:
+    """Whoever works."""
+    for pid in pids("ray::Actor", below=os.getpid()):
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_a_cluster_makes_the_same_run_although_its_workers_are_killed(
     pool: RayPool, model: Model, unbroken: Path, tmp_path: Path
 ) -> None:
     bare = Model.outline(Source(model.folder.path, device="cpu", dtype="float32"))
-    heard = Killing()
+    heard = Disturbed(2, kill_all)
     with Dispatcher(pool, order_of(model), CORES) as executor:
         request = toy_request(bare, device="cpu")
         evaluate(request, tmp_path / "run", heard, executor=executor)

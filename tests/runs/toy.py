@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -76,6 +76,27 @@ class Quiet:
 
     def told(self, line: str) -> None:
         self.lines.append(line)
+
+
+class Stop(Exception):
+    """Ends a run from inside."""
+
+
+def stop(worker: int) -> None:
+    raise Stop
+
+
+class Disturbed(Quiet):
+    """Does something to the worker who records completion number `after`."""
+
+    def __init__(self, after: int, action: Callable[[int], None] = stop) -> None:
+        super().__init__()
+        self.after, self.action = after, action
+
+    def sampled(self, record: SampleLine, worker: int) -> None:
+        super().sampled(record, worker)
+        if len(self.samples) == self.after:
+            self.action(worker)
 
 
 def toy_model(folder: Path) -> Model:

@@ -19,7 +19,7 @@ from archer.tasks import Data
 from archer_studies.arms import BLIND, SHIFTED, companion
 from archer_studies.beyond import confirm, models
 from archer_studies.beyond.confirm import TASKS
-from archer_studies.paper import backbones, equal_training
+from archer_studies.paper import backbones, feedback
 from archer_studies.registry import find_study
 from archer_studies.study import result_of
 from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
@@ -100,21 +100,21 @@ def test_the_second_plan_tests_one_model_and_tells_of_the_other(workspace: Works
 
 
 def test_the_blind_model_is_compared_with_the_seeing_one(workspace: Workspace) -> None:
-    rows = equal_training.rows(workspace)
-    assert len(rows) == 2 * len(equal_training.WAYS)
+    rows = feedback.trained_rows(workspace)
+    assert len(rows) == 2 * len(feedback.WAYS)
     short = [row for row in rows if row["task"] == "tiny"]
-    assert [row["n"] for row in short] == [PROBLEMS] * len(equal_training.WAYS)
+    assert [row["n"] for row in short] == [PROBLEMS] * len(feedback.WAYS)
     assert [short[0][name] for name in ("cost", "base_only", "base_only_other")] == [1.0, 0, 0]
     for row in short:
         assert (row["full_passes"] == 1) == (row["model"] == BLIND)
-    made = equal_training.table(json.loads(json.dumps(rows)))
-    assert made is not None
-    assert len(made.rows) == len(rows)
-    assert equal_training.table([{"part": "pair"}]) is None
+    table = feedback.trained_table(json.loads(json.dumps(rows)))
+    assert table is not None
+    assert len(table.rows) == len(rows)
+    assert feedback.trained_table([{"part": "pair"}]) is None
 
 
 def test_a_model_without_a_companion_has_no_such_rows(tmp_path: Path) -> None:
-    assert equal_training.rows(tiny_workspace(tmp_path)) == []
+    assert feedback.trained_rows(tiny_workspace(tmp_path)) == []
 
 
 def test_every_bundled_model_is_scored_on_dev(workspace: Workspace) -> None:

@@ -22,6 +22,7 @@ from archer_studies.registry import STUDIES
 from archer_studies.study import Row, Study, result_of
 from studies.probing import make_workspace
 
+Results = dict[str, dict[str, Any]]
 PROBING = tuple(STUDIES[name] for name in ("feedback", "validity", "theory"))
 
 """One process runs them all: what they share takes half a minute to make."""
@@ -38,11 +39,11 @@ def arm(workspace: Workspace) -> Arm:
 
 
 @pytest.fixture(scope="module")
-def results(workspace: Workspace) -> dict[str, dict[str, Any]]:
+def results(workspace: Workspace) -> Results:
     """Every probing study, as it is kept."""
-    made = {study.name: result_of(study, workspace) for study in PROBING}
-    kept: dict[str, dict[str, Any]] = json.loads(json.dumps(made, allow_nan=False))
-    assert kept == made
+    measured = {study.name: result_of(study, workspace) for study in PROBING}
+    kept: Results = json.loads(json.dumps(measured, allow_nan=False))
+    assert kept == measured
     return kept
 
 
@@ -60,9 +61,7 @@ def an_event(workspace: Workspace) -> tuple[Event, Any, int]:
 
 
 @pytest.mark.parametrize("study", PROBING, ids=lambda study: study.name)
-def test_a_result_is_presented_from_what_is_kept(
-    results: dict[str, dict[str, Any]], study: Study
-) -> None:
+def test_a_result_is_presented_from_what_is_kept(results: Results, study: Study) -> None:
     assert STUDIES[study.name] is study
     result = results[study.name]
     presented = study.present(result)
@@ -117,7 +116,7 @@ def test_a_revision_is_the_first_other_token(workspace: Workspace) -> None:
     assert len(made.tokens) == 5
 
 
-def test_the_feedback_study_counts_every_problem(results: dict[str, dict[str, Any]]) -> None:
+def test_the_feedback_study_counts_every_problem(results: Results) -> None:
     result = results["feedback"]
     pairs = parts(result, "pair")
     assert len(pairs) == 3
@@ -150,14 +149,14 @@ def test_a_watched_run_must_be_the_run(workspace: Workspace, arm: Arm) -> None:
         require_unchanged(arm, "1", replace(done, updates=done.updates + 1, tokens=done.tokens[1:]))
 
 
-def test_at_the_anchor_nothing_differs(results: dict[str, dict[str, Any]]) -> None:
+def test_at_the_anchor_nothing_differs(results: Results) -> None:
     controls = parts(results["validity"], "control")
     assert len(controls) >= 3
     assert not any(row["disagreement"] or row["moved"] for row in controls)
     assert all(row["drift"] < 1e-3 for row in controls)
 
 
-def test_probes_see_distance_and_age(results: dict[str, dict[str, Any]]) -> None:
+def test_probes_see_distance_and_age(results: Results) -> None:
     probes = parts(results["validity"], "probe")
     assert results["validity"]["n"] == len(probes) > 0
     assert all(1 <= row["distance"] < validity.RADIUS and row["age"] >= 1 for row in probes)
@@ -165,20 +164,20 @@ def test_probes_see_distance_and_age(results: dict[str, dict[str, Any]]) -> None
     assert sum(row["n"] for row in parts(results["validity"], "bin")[1:]) == len(probes)
 
 
-def test_the_first_layer_of_a_prompt_never_goes_stale(results: dict[str, dict[str, Any]]) -> None:
+def test_the_first_layer_of_a_prompt_never_goes_stale(results: Results) -> None:
     first, *later = parts(results["theory"], "layer")
     assert first["stale"] < 1e-3
     assert all(row["stale"] > 1e-2 for row in later)
 
 
-def test_no_action_changes_within_the_margin(results: dict[str, dict[str, Any]]) -> None:
+def test_no_action_changes_within_the_margin(results: Results) -> None:
     measured, bounded = parts(results["theory"], "condition")
     assert measured["broken"] == bounded["broken"] == 0
     assert measured["held"] >= bounded["held"]
     assert measured["n"] == results["theory"]["n"] > 0
 
 
-def test_the_feedback_term_is_there(results: dict[str, dict[str, Any]]) -> None:
+def test_the_feedback_term_is_there(results: Results) -> None:
     events = parts(results["theory"], "event")
     assert len(events) > 0
     assert all(0 < row["feedback"] < 2 * row["fresh"] for row in events)
@@ -200,9 +199,7 @@ def test_runs_part_where_their_states_do(workspace: Workspace) -> None:
     assert states[0][parted - 1 : parted] != states[1][parted - 1 : parted]
 
 
-def test_probing_needs_no_folder_of_its_own(
-    workspace: Workspace, results: dict[str, dict[str, Any]]
-) -> None:
+def test_probing_needs_no_folder_of_its_own(workspace: Workspace, results: Results) -> None:
     """Radii 11 and 15: each arm was run once."""
     arms = sorted(path.name for path in Path(workspace.out / "arms").iterdir())
     assert len(arms) == 2

@@ -10,7 +10,7 @@ from archer.pages.fields import Field
 from archer.pages.tables import Value
 from archer.pages.trajectory import Trajectory
 from archer.results.completion import Completion, Seconds
-from archer.results.trace import Placed, Start, Update, first_difference
+from archer.results.trace import Placed, Update, first_difference
 from archer.tasks import Sample
 from archer_studies.paper.age import nearest_age, parted, versus
 from archer_studies.paper.cache_use import use
@@ -24,40 +24,25 @@ from archer_studies.paper.rollback import activity, revisions
 from archer_studies.probes.trajectories import DecodedProblem, revised_between, taken_back
 from archer_studies.study import published
 from studies.tiny_workspace import made_arm
-
-MASK = 9
-
-
-def update(number: int, accepted: dict[int, int], remasked: tuple[int, ...] = ()) -> Update:
-    return Update(
-        row=0,
-        update=number,
-        call="full",
-        fed=1,
-        distance=0,
-        accepted=[Placed(at=at, token=token, confidence=None) for at, token in accepted.items()],
-        replaced=[],
-        remasked=list(remasked),
-        threshold=None,
-        seconds=0.0,
-    )
+from support.recorded import MASK, start, update
 
 
-def told(*updates: Update, length: int = 4) -> DecodedProblem:
-    start = Start(
-        model="m", method="saber", settings={}, seed=0, mask=MASK, length=length, prompts=[[1]]
-    )
-    completion = Completion(
-        None, (), "length", len(updates), len(updates), 0, 0, 0, 0, 1, Seconds(full=1.0)
-    )
-    return DecodedProblem(Trajectory(start, 0, list(updates)), completion, 10)
+def change(number: int, accepted: dict[int, int], remasked: tuple[int, ...] = ()) -> Update:
+    placed = [Placed(at=at, token=token, confidence=None) for at, token in accepted.items()]
+    return update(number, accepted=placed, remasked=remasked)
 
 
-REVISING = told(
-    update(1, {0: 5, 1: 6}, (1,)),
-    update(2, {1: 7, 2: 5}, (0,)),
-    update(3, {0: 5, 3: 8}, (2,)),
-    update(4, {2: 6}),
+def problem(*updates: Update, length: int = 4) -> DecodedProblem:
+    done = len(updates)
+    completion = Completion(None, (), "length", done, done, 0, 0, 0, 0, 1, Seconds(full=1.0))
+    return DecodedProblem(Trajectory(start(length), 0, list(updates)), completion, 10)
+
+
+REVISING = problem(
+    change(1, {0: 5, 1: 6}, (1,)),
+    change(2, {1: 7, 2: 5}, (0,)),
+    change(3, {0: 5, 3: 8}, (2,)),
+    change(4, {2: 6}),
 )
 """1 is placed and taken back in one update; 0 comes back as it was, 2 as another token."""
 
@@ -80,7 +65,7 @@ def test_a_re_mask_takes_back_the_token_that_was_there() -> None:
 
 
 def test_activity_averages_over_problems_and_pools_re_masks() -> None:
-    still = told(update(1, {0: 1, 1: 1, 2: 1, 3: 1}))
+    still = problem(change(1, {0: 1, 1: 1, 2: 1, 3: 1}))
     row = activity([REVISING, still])
     assert (row["n"], row["revised"], row["revised_ever"], row["updates"]) == (2, 25.0, 37.5, 2.5)
     assert row["remasks"] == 3
@@ -91,7 +76,7 @@ def test_activity_averages_over_problems_and_pools_re_masks() -> None:
     assert Field("changed").cell(alone, ()) == Value(None)
 
 
-@given(st.lists(st.lists(st.integers(7, 9), min_size=3, max_size=3), max_size=6))
+@given(st.lists(st.lists(st.sampled_from([7, 8, MASK]), min_size=3, max_size=3), max_size=6))
 def test_revised_is_what_the_definition_over_all_pairs_of_states_says(
     states: list[list[int]],
 ) -> None:

@@ -19,6 +19,7 @@ from archer_studies.registry import STUDIES, find_study
 from archer_studies.study import result_of
 from studies.tiny_workspace import PROBLEMS, Hopeless, tiny_workspace
 
+Results = dict[str, dict[str, Any]]
 OURS = (
     "main",
     "backbones",
@@ -43,7 +44,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 @pytest.fixture(scope="module")
-def results(workspace: Workspace) -> dict[str, dict[str, Any]]:
+def results(workspace: Workspace) -> Results:
     return {name: result_of(find_study(name), workspace) for name in OURS}
 
 
@@ -67,7 +68,7 @@ def test_an_unknown_study_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_result_is_plain_finite_and_presented_from_json_alone(
-    name: str, results: dict[str, dict[str, Any]]
+    name: str, results: Results
 ) -> None:
     study, result = STUDIES[name], results[name]
     assert {"study", "n", "settings", "rows", "paper", "seconds"} <= result.keys()
@@ -84,9 +85,7 @@ def _has_n(columns: Any) -> bool:
     return "n" in [column.name for column in columns]
 
 
-def test_arms_are_shared_between_studies(
-    workspace: Workspace, results: dict[str, dict[str, Any]]
-) -> None:
+def test_arms_are_shared_between_studies(workspace: Workspace, results: Results) -> None:
     """Saber ran once on each task, whatever asked for it."""
     assert results
     folders = [path.name for path in (workspace.out / "arms").iterdir()]
@@ -98,9 +97,7 @@ def test_arms_are_shared_between_studies(
     assert sum(name.startswith("tiny-long-saber-") for name in folders) == 1
 
 
-def test_main_has_every_method_on_every_task_and_overall(
-    results: dict[str, dict[str, Any]],
-) -> None:
+def test_main_has_every_method_on_every_task_and_overall(results: Results) -> None:
     rows = results["main"]["rows"]
     tasks = [row["task"] for row in rows]
     assert tasks == [name for name in ("tiny", "tiny-long", "overall") for _ in main.METHODS]
@@ -114,9 +111,7 @@ def test_main_has_every_method_on_every_task_and_overall(
     assert all(by_method[name]["speedup_predicted"] >= 1.0 for name in ("dkv-decode", "dllm-cache"))
 
 
-def test_nothing_is_revised_without_rollback(
-    workspace: Workspace, results: dict[str, dict[str, Any]]
-) -> None:
+def test_nothing_is_revised_without_rollback(workspace: Workspace, results: Results) -> None:
     """And with it as much as the runs themselves have counted."""
     none, *others = results["rollback"]["rows"]
     assert (none["revised"], none["revised_ever"], none["remasks"]) == (0.0, 0.0, 0)
@@ -129,18 +124,18 @@ def test_nothing_is_revised_without_rollback(
         assert row["revised"] <= row["revised_ever"] <= 100.0
 
 
-def test_a_radius_of_one_is_as_eager_as_saber(results: dict[str, dict[str, Any]]) -> None:
+def test_a_radius_of_one_is_as_eager_as_saber(results: Results) -> None:
     first = next(row for row in results["radius"]["rows"] if row["radius"] == "1")
     assert first["same_completions"] == PROBLEMS
 
 
-def test_passes_of_every_kind_add_up(results: dict[str, dict[str, Any]]) -> None:
+def test_passes_of_every_kind_add_up(results: Results) -> None:
     for row in results["cache-use"]["rows"]:
         assert row["full"] + row["cached"] + row["reused"] == pytest.approx(100.0)
         assert row["full"] == pytest.approx(100.0 * row["refresh_fraction"])
 
 
-def test_random_backbones_have_costs_and_no_scores(results: dict[str, dict[str, Any]]) -> None:
+def test_random_backbones_have_costs_and_no_scores(results: Results) -> None:
     rows = results["backbones"]["rows"]
     assert ["base" in row for row in rows] == [True, True, False, False, False, False]
     assert [row["backbone"].partition(",")[0] for row in rows[2:]] == [
@@ -152,7 +147,7 @@ def test_random_backbones_have_costs_and_no_scores(results: dict[str, dict[str, 
     assert all(row["speedup_predicted"] > 1.0 for row in rows if row["method"] == "archer")
 
 
-def test_ages_cost_about_what_their_radius_costs(results: dict[str, dict[str, Any]]) -> None:
+def test_ages_cost_about_what_their_radius_costs(results: Results) -> None:
     rows = results["age"]["rows"]
     assert {row["decoder"] for row in rows} == {"saber", "wino"}
     for distance, age in pairwise(rows):
@@ -161,16 +156,14 @@ def test_ages_cost_about_what_their_radius_costs(results: dict[str, dict[str, An
             assert abs(distance["refresh_fraction"] - age["refresh_fraction"]) < 0.25
 
 
-def test_lengths_are_multiples_of_the_usual_one(results: dict[str, dict[str, Any]]) -> None:
+def test_lengths_are_multiples_of_the_usual_one(results: Results) -> None:
     prompts = [row["prompt"] for row in results["prompt-length"]["rows"]]
     assert prompts == [8, 16, 32, 64, 128, None]
     lengths = [row["length"] for row in results["response-length"]["rows"]]
     assert lengths == [4, 4, 8, 8, 16, 16, 32, 32]
 
 
-def test_the_limit_of_a_cached_update_grows_with_the_prompt(
-    results: dict[str, dict[str, Any]],
-) -> None:
+def test_the_limit_of_a_cached_update_grows_with_the_prompt(results: Results) -> None:
     limits = [row["limit"] for row in results["prompt-length"]["rows"][:-1]]
     assert limits == sorted(limits)
     assert limits[0] > 1.0
@@ -210,7 +203,7 @@ def test_a_trajectory_that_differs_from_its_run_is_refused(workspace: Workspace)
         next(decoded_again(workspace, replace(arm, run=other)))
 
 
-def test_fewer_updates_for_more_tokens_at_once(results: dict[str, dict[str, Any]]) -> None:
+def test_fewer_updates_for_more_tokens_at_once(results: Results) -> None:
     rows = results["parallel"]["rows"]
     assert [row["updates"] for row in rows[:5]] == [16, 8, 4, 2, 1]
     assert all(row["revised"] == 0 for row in rows[:6])

@@ -79,18 +79,6 @@ def test_no_processes_are_refused(tmp_path: Path) -> None:
         train(tmp_path, 1, recipe=Recipe(workers=0))
 
 
-def test_no_threads_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRequest, match="0 threads"):
-        train(tmp_path, 1, threads=0)
-
-
-@pytest.mark.usefixtures("small")
-def test_a_finished_run_is_not_continued_by_accident(tmp_path: Path) -> None:
-    train(tmp_path, 1, recipe=QUICK)
-    with pytest.raises(BadRequest, match=r"already had 1\.0 minutes"):
-        train(tmp_path, 1, recipe=QUICK)
-
-
 @pytest.mark.usefixtures("small")
 def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     def killed(line: dict[str, Any]) -> None:

@@ -74,17 +74,13 @@ def test_references_pass_their_own_tests(split: frozen.Held) -> None:
         check(task, task.body)
 
 
-def test_training_references_pass_their_own_tests() -> None:
-    for index in range(500):
+@pytest.mark.parametrize(
+    "indices", [range(500), pytest.param(range(500, 10_500), marks=pytest.mark.slow)], ids=str
+)
+def test_training_references_pass_their_own_tests(indices: range) -> None:
+    for index in indices:
         task = problem("train", index)
         assert split_of(task.structure) == "train"
-        check(task, task.body)
-
-
-@pytest.mark.slow
-def test_ten_thousand_training_references_pass_their_own_tests() -> None:
-    for index in range(500, 10_500):
-        task = problem("train", index)
         check(task, task.body)
 
 

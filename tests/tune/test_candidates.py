@@ -14,7 +14,7 @@ from archer.methods.build import in_full
 from archer.model import Model, load
 from archer.network.shape import Blocks
 from archer.tune.candidates import REFERENCE, Candidate, given, parsed, usual
-from archer_studies.beyond.rules import RULES
+from archer_studies.beyond.refresh import RULES
 from archer_studies.paper import main
 from tune.tiny import tiny_model
 

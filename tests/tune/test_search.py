@@ -37,6 +37,8 @@ from tune.tiny import (
     tiny_search,
 )
 
+Whole = tuple[Search, SearchHistory, Heard]
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
@@ -44,9 +46,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 @pytest.fixture(scope="module")
-def whole(
-    model: Model, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Search, SearchHistory, Heard]:
+def whole(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     heard = Heard()
     search = tiny_search(model, tmp_path_factory.mktemp("whole"), heard)
     return search, search.run(heard), heard
@@ -75,9 +75,7 @@ def tiny_costs(search: Search) -> dict[str, float]:
     return {label: seen.cost / CALIBRATED for label, seen in first.items()}
 
 
-def test_rounds_share_their_problems_and_nobody_decodes_one_twice(
-    whole: tuple[Search, SearchHistory, Heard],
-) -> None:
+def test_rounds_share_their_problems_and_nobody_decodes_one_twice(whole: Whole) -> None:
     search, found, heard = whole
     plan = rounds(len(METHODS) + 1, FINALISTS)
     assert [each[:3] for each in heard.rounds][:2] == [(0, len(plan), 6), (1, len(plan), 6)]
@@ -93,7 +91,7 @@ def test_rounds_share_their_problems_and_nobody_decodes_one_twice(
 
 
 def test_counted_operations_are_those_of_the_passes_that_were_made(
-    whole: tuple[Search, SearchHistory, Heard], model: Model
+    whole: Whole, model: Model
 ) -> None:
     search, found, _ = whole
     task = search.workspace.open()
@@ -106,9 +104,7 @@ def test_counted_operations_are_those_of_the_passes_that_were_made(
         assert found.rounds[0].shown[label].operations[0] == told.operations
 
 
-def test_a_finished_search_is_read_and_tells_the_same(
-    whole: tuple[Search, SearchHistory, Heard],
-) -> None:
+def test_a_finished_search_is_read_and_tells_the_same(whole: Whole) -> None:
     search, found, _ = whole
     heard = Heard()
     again = replace(search, workspace=replace(search.workspace, listener=heard, _arms={})).run(
@@ -120,7 +116,7 @@ def test_a_finished_search_is_read_and_tells_the_same(
 
 
 def test_the_course_follows_from_the_records_alone(
-    whole: tuple[Search, SearchHistory, Heard], model: Model, tmp_path: Path
+    whole: Whole, model: Model, tmp_path: Path
 ) -> None:
     """With a recorded calibration, who goes on and how many problems come next is what the pure part says."""
     search, _, _ = whole
@@ -149,7 +145,7 @@ class Several(Inline):
 
 
 def test_the_workers_of_the_calibration_decide_the_sizes_of_rounds(
-    whole: tuple[Search, SearchHistory, Heard], model: Model, tmp_path: Path
+    whole: Whole, model: Model, tmp_path: Path
 ) -> None:
     """Four solve in two turns what one solves in eight; how many go on with it later plays no part."""
     folder, heard = tmp_path / "first", Heard()
@@ -177,9 +173,7 @@ def test_too_few_minutes_are_refused_with_a_number_that_is_enough(
         tiny_search(model, tmp_path, heard, minutes=1e-6).run(heard)
 
 
-def test_the_result_is_plain_and_presented_from_json_alone(
-    whole: tuple[Search, SearchHistory, Heard], tmp_path: Path
-) -> None:
+def test_the_result_is_plain_and_presented_from_json_alone(whole: Whole, tmp_path: Path) -> None:
     search, found, _ = whole
     result = json.loads(json.dumps(result_of(search, found, Goal()), allow_nan=False))
     rows = {row["arm"]: row for row in result["rows"]}
@@ -204,7 +198,7 @@ def test_the_result_is_plain_and_presented_from_json_alone(
     assert held.about["task"] == "tiny-dozen"
 
 
-def test_a_goal_out_of_reach_leaves_no_preset(whole: tuple[Search, SearchHistory, Heard]) -> None:
+def test_a_goal_out_of_reach_leaves_no_preset(whole: Whole) -> None:
     search, found, _ = whole
     result = result_of(search, found, Goal(at_most=1e-9))
     assert result["choice"]["method"] is None
@@ -220,7 +214,7 @@ def test_a_goal_out_of_reach_leaves_no_preset(whole: tuple[Search, SearchHistory
     ],
 )
 def test_another_search_in_the_same_folder_is_refused(
-    whole: tuple[Search, SearchHistory, Heard], changes: dict[str, Any], message: str
+    whole: Whole, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadRun, match=message):
         replace(whole[0], **changes).run(Heard())
@@ -249,7 +243,7 @@ def test_foreign_folders_and_second_writers_are_refused(model: Model, tmp_path: 
     ],
 )
 def test_searches_that_cannot_be_are_refused(
-    whole: tuple[Search, SearchHistory, Heard], changes: dict[str, Any], message: str
+    whole: Whole, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadRequest, match=message):
         replace(whole[0], **changes)

@@ -18,7 +18,7 @@ from archer.runs.statistics import Pairs, bootstrap, holm, mean
 from archer.runs.workspace import FULL, Arm, Workspace
 from archer_studies import arms
 from archer_studies.arms import PERCENT, SCORES, SHIFTED, WON, companion, counted, in_turn
-from archer_studies.beyond.rules import DOUBTS
+from archer_studies.beyond.refresh import DOUBTS
 from archer_studies.study import Measured, Row, Study
 
 TASKS = ("pocket-confirm", "pocket-confirm-long")

@@ -7,6 +7,7 @@ eager Saber: the same completion, the same answers, and what it costs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from archer.pages.fields import Field, p_value, series, table_of
@@ -16,7 +17,6 @@ from archer.pages.tables import Table
 from archer.runs.statistics import mean, wilson
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, SCORES, WON, compared, in_turn
-from archer_studies.beyond.rules import DIALS, RULES, SABER, RuleArm
 from archer_studies.probes.trajectories import decoded_again
 from archer_studies.study import Measured, Row
 
@@ -30,7 +30,6 @@ WATCHED = 12
 FIFTHS = 5
 COST = "cost, eager Saber = 1"
 LONG = {"pocket-dev": "pocket-dev-long"}
-ARMS = (*RULES, *DIALS)
 FIELDS = (
     Field("arm", "rule"),
     Field("cost", digits=3),
@@ -43,15 +42,74 @@ FIELDS = (
 )
 
 
+@dataclass(frozen=True)
+class RuleArm:
+    """One arm; the `key` ones are timed and watched.  Those that share a `line` differ in doubt alone."""
+
+    name: str
+    label: str
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    key: bool = False
+    line: str = ""
+
+
+SABER = RuleArm("saber", "Saber", "saber", key=True)
+LATE = RuleArm("late2", "late, 1/2", "saber+late", {"share": 0.5}, key=True)
+SURPRISE = RuleArm("surprise3", "surprise, 0.3", "saber+surprise", {"nats": 0.3}, key=True)
+RULES = (
+    SABER,
+    RuleArm("k4", "Archer K=4", "archer", {"radius": 4}),
+    RuleArm("k8", "Archer K=8", "archer", {"radius": 8}, key=True),
+    RuleArm("late4", "late, 1/4", "saber+late", {"share": 0.25}),
+    LATE,
+    RuleArm("surprise1", "surprise, 0.1", "saber+surprise", {"nats": 0.1}),
+    SURPRISE,
+    *(
+        RuleArm(
+            f"doubt-{by}",
+            f"late, 1/2; doubt by {by} below {doubt:g}",
+            LATE.method,
+            {**LATE.settings, "doubt": doubt, **({} if by == "confidence" else {"doubt_by": by})},
+        )
+        for by, doubt in (("confidence", 0.99), ("kept", 1.0), ("lead", 0.99))
+    ),
+)
+"""When to refresh, and by which sign to doubt."""
+
+DOUBTS: Mapping[str, Mapping[str, Any]] = {
+    "none": {},
+    "kept": {"doubt": 1.0, "doubt_by": "kept"},
+    "0.99": {"doubt": 0.99},
+    "0.9": {"doubt": 0.9},
+}
+FEWEST: Mapping[int, Mapping[str, Any]] = {2: {}, 4: {"n": 4}}
+"""Tokens that every update places at least; two are Saber's default."""
+DIALS = tuple(
+    RuleArm(
+        f"{n}-{rule.name}-{doubt}",
+        f"n = {n}; {rule.label}; doubt: {doubt}",
+        rule.method,
+        {**rule.settings, **FEWEST[n], **DOUBTS[doubt]},
+        line=f"n = {n}, {rule.label}",
+    )
+    for n in FEWEST
+    for rule in (LATE, SURPRISE)
+    for doubt in DOUBTS
+)
+"""Tokens per update, refresh rule and doubt together: how little an answer can cost, and what that loses."""
+ARMS = (*RULES, *DIALS)
+
+
 def sizes(workspace: Workspace) -> dict[str, int]:
     """Problems of the dev task and of its long form; of the task itself where there is no dev task."""
     few = min(workspace.scale.problems, MOST)
     if workspace.dev_task is None:
         return {workspace.task: few}
-    found = {workspace.dev_task: few}
+    problems = {workspace.dev_task: few}
     if workspace.dev_task in LONG:
-        found[LONG[workspace.dev_task]] = max(1, int(LONG_SHARE * few))
-    return found
+        problems[LONG[workspace.dev_task]] = max(1, int(LONG_SHARE * few))
+    return problems
 
 
 def measure(workspace: Workspace) -> Measured:
@@ -99,11 +157,8 @@ def by_fifth(calls: Sequence[Sequence[bool]]) -> list[float]:
 def present(result: Mapping[str, Any]) -> Presented:
     tables, figures = [], {}
     for task in result["settings"]["tasks"]:
-        found = [row for row in result["rows"] if row["task"] == task]
-        rows, dials = (
-            [row for row in found if not row["line"]],
-            [row for row in found if row["line"]],
-        )
+        arms = [row for row in result["rows"] if row["task"] == task]
+        rows, dials = ([row for row in arms if bool(row["line"]) == dial] for dial in (False, True))
         tables += [
             _table(f"Refresh rules on {task}", rows),
             _table(f"Tokens per update, refresh rule and doubt on {task}", dials),

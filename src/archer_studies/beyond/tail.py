@@ -15,8 +15,7 @@ from archer.pages.output import Presented
 from archer.pages.tables import Table
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, SCORES, WON, compared, counted, in_turn
-from archer_studies.beyond.refresh import TIMED, sizes
-from archer_studies.beyond.rules import SABER, RuleArm
+from archer_studies.beyond.refresh import SABER, TIMED, RuleArm, sizes
 from archer_studies.probes.shadow_passes import require_unchanged, walk
 from archer_studies.study import Measured, Row
 

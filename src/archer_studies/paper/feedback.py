@@ -4,17 +4,19 @@ A run of Archer is cloned after the first update that accepted a token with conf
 kept it. Fresh makes its next pass a full one; Cached goes on as it would have. An event in the last update
 counts as none: there is no next update to intervene in.
 
-That delays feedback in a model that was trained with it.  Beside the bundled model stands one that was
-trained without any (`equal_training`).
+That delays feedback in a model that was trained with it.  Beside the bundled model stands one of the same
+training in which no column of the prompt sees the response: its prompt is computed once and its cache is
+exact, whatever the radius.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from archer.errors import ArcherError
-from archer.pages.fields import Field, table_of
+from archer.pages.fields import Field, p_value, table_of
 from archer.pages.output import Presented
 from archer.pages.tables import Table
 from archer.runs.evaluation import Grader, open_grader
@@ -23,7 +25,7 @@ from archer.runs.records import GradeLine
 from archer.runs.statistics import Pairs, mcnemar, wilson
 from archer.runs.workspace import Arm, Workspace
 from archer.tasks.base import Sample
-from archer_studies.paper import equal_training
+from archer_studies.arms import BLIND, SCORES, WON, companion, compared
 from archer_studies.probes.branches import HORIZON, Branch, Event, branch, find_event
 from archer_studies.probes.intervals import average, clustered_interval
 from archer_studies.probes.shadow_passes import require_unchanged, walk
@@ -34,6 +36,8 @@ ABOUT = "What a prompt that sees the response at once, later or never is worth"
 RADIUS = 11
 CONFIDENCE = 0.9
 BRANCHES = ("fresh", "cached")
+TRAINING = "training"
+"""The part of the rows that are about models of one training."""
 
 
 def measure(workspace: Workspace) -> Measured:
@@ -54,7 +58,7 @@ def measure(workspace: Workspace) -> Measured:
         "refreshed_anyway": sum(row["refreshed_anyway"] for row in pairs),
         "same_completions": sum(row["same_completion"] for row in pairs),
     }
-    trained = equal_training.rows(workspace)
+    trained = trained_rows(workspace)
     return Measured(len(pairs), [*summaries(pairs, _suites(arm)), *trained, *rows], settings)
 
 
@@ -164,7 +168,7 @@ def present(result: Mapping[str, Any]) -> Presented:
         _notes(settings),
         lambda row: result["paper"][row["branch"]],
     )
-    trained = equal_training.table(rows)
+    trained = trained_table(rows)
     tables = [branches, _tests_table(result, tests)]
     return Presented(tables if trained is None else [*tables, trained])
 
@@ -196,4 +200,76 @@ def _tests_table(result: Mapping[str, Any], tests: Sequence[Row]) -> Table:
         tests,
         ["p: exact McNemar. The paper's is computed from its exclusive passes: not significant."],
         lambda row: theirs if row["suite"] == "base" else {},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedArm:
+    """Saber with a cache on one of the two models."""
+
+    cache: str
+    blind: bool
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+EAGER = TrainedArm("none", blind=False, method="saber")
+WAYS = (
+    EAGER,
+    TrainedArm("K=8", blind=False, method="archer", settings={"radius": 8}),
+    TrainedArm("exact", blind=True, method="archer"),
+)
+
+
+def trained_rows(workspace: Workspace) -> list[Row]:
+    """Every way on every task; nothing where the model has no such companion."""
+    blind = companion(workspace, BLIND)
+    if blind is None:
+        return []
+    rows: list[Row] = []
+    for task, few in workspace.sizes().items():
+        arms = {
+            way: (blind if way.blind else workspace).arm(way.method, task, few, **way.settings)
+            for way in WAYS
+        }
+        rows += [_trained_row(way, arms[way], arms[EAGER], task, workspace) for way in WAYS]
+    return rows
+
+
+def _trained_row(way: TrainedArm, arm: Arm, eager: Arm, task: str, workspace: Workspace) -> Row:
+    model = workspace.model
+    row: Row = {
+        "part": TRAINING,
+        "task": task,
+        "model": BLIND if way.blind else model.name,
+        "cache": way.cache,
+        **compared(arm, f"Saber, {way.cache}", eager, model),
+    }
+    return row | {"cost": 1.0 / row["speedup_predicted"]}
+
+
+def trained_table(rows: Sequence[Row]) -> Table | None:
+    """Of all rows of the study; None where none of them is about this."""
+    own = [row for row in rows if row["part"] == TRAINING]
+    if not own:
+        return None
+    return table_of(
+        "Saber with a prompt that sees the response, and with one that does not",
+        (
+            Field("task"),
+            Field("n"),
+            Field("model"),
+            Field("cache"),
+            *SCORES,
+            Field("cost", digits=3),
+            *WON,
+            p_value("base_p"),
+        ),
+        own,
+        [
+            f"Two models of one size and one recipe. In {BLIND} the prompt does not see the response: its "
+            "prompt is computed once and its cache is exact.",
+            "Cost: counted operations over those of the first row of the task. Won, lost: problems that only "
+            "this row or only that one solves; p: exact McNemar.",
+        ],
     )

@@ -9,19 +9,13 @@ from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, frontier
 from archer.pages.output import Presented
 from archer.runs.workspace import Workspace
-from archer_studies.arms import SCORES, compared
+from archer_studies.arms import ADAPTIVE, RADIUS, SCORES, compared
 from archer_studies.study import Measured, Row
 
 TITLE = "Tokens per update"
 ABOUT = "What placing several tokens per update costs, and what rollback gives back"
 ONE_BY_ONE = "llada-confidence"
 TOGETHER = (2, 4, 8)
-RADIUS = 8
-ADAPTIVE: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
-    ("no-rollback", "No rollback", {}),
-    ("saber", "Saber", {}),
-    ("archer", f"Archer K={RADIUS}", {"radius": RADIUS}),
-)
 FIELDS = (
     Field("arm", "rule"),
     *SCORES,

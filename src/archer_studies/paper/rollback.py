@@ -10,7 +10,7 @@ from archer.pages.figures import Labels, bars
 from archer.pages.output import Presented
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums
 from archer.runs.workspace import Workspace
-from archer_studies.arms import PERCENT
+from archer_studies.arms import ADAPTIVE, PERCENT, RADIUS
 from archer_studies.probes.trajectories import (
     DecodedProblem,
     decoded_again,
@@ -22,12 +22,6 @@ from archer_studies.study import Measured, Row, published
 
 TITLE = "Rollback activity"
 ABOUT = "What rollback revises, with and without the cache"
-RADIUS = 8
-ARMS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
-    ("no-rollback", "No rollback", {}),
-    ("saber", "Saber", {}),
-    ("archer", f"Archer K={RADIUS}", {"radius": RADIUS}),
-)
 FIELDS = (
     Field("arm", "decoder"),
     Field("revised", "revised positions (%)", paper=0),
@@ -40,12 +34,10 @@ FIELDS = (
 
 def measure(workspace: Workspace) -> Measured:
     rows = []
-    for method, label, settings in ARMS:
+    for method, label, settings in ADAPTIVE:
         arm = workspace.arm(method, **settings)
-        problems = [
-            found for _, found in decoded_again(workspace, arm, arm.keys[: workspace.scale.probed])
-        ]
-        rows.append({"method": method, "arm": label, **activity(problems)})
+        problems = dict(decoded_again(workspace, arm, arm.keys[: workspace.scale.probed])).values()
+        rows.append({"method": method, "arm": label, **activity(list(problems))})
     return Measured(rows[0]["n"], rows, {"radius": RADIUS})
 
 

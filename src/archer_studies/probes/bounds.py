@@ -16,7 +16,7 @@ from archer.decoders.saber import Saber
 from archer.results.step import Kind, Step
 from archer.runs.manifest import RunRequest
 from archer.runs.workspace import Arm
-from archer_studies.probes.intervals import average, by_problem, clustered_interval
+from archer_studies.probes.intervals import average, by_problem, clustered_interval, means
 from archer_studies.probes.margin import saber_margin
 from archer_studies.probes.shadow_passes import (
     logit_error,
@@ -86,14 +86,13 @@ def error_bins(rows: Rows, bins: Sequence[tuple[int, int]]) -> list[Row]:
     summaries = []
     for low, high in bins:
         inside = [row for row in rows if low <= row["distance"] <= high]
-        errors = [row["error"] for row in inside]
         summaries.append(
             {
                 "part": "error",
                 "bin": f"{low}-{high}",
                 "n": len(inside),
-                **_with_interval("error", inside, lambda some: average([r["error"] for r in some])),
-                "largest": max(errors, default=None),
+                **means(inside, {"error": 1.0}),
+                "largest": max((row["error"] for row in inside), default=None),
                 **_with_interval("ratio", inside, lambda some: average(_ratios(some))),
             }
         )
@@ -152,10 +151,7 @@ def layers(rows: Rows) -> list[Row]:
                 "part": "layer",
                 "layer": layer,
                 "n": len(each),
-                **_with_interval("stale", each, lambda some: average([r["stale"] for r in some])),
-                **_with_interval(
-                    "relative", each, lambda some: average([r["relative"] for r in some])
-                ),
+                **means(each, {"stale": 1.0, "relative": 1.0}),
                 **_with_interval("slope", each, lambda some: slope(some, "stale")),
             }
         )
@@ -168,27 +164,22 @@ def condition(name: str, rows: Rows, bound: Callable[[Mapping[str, Any]], float]
         {"problem": row["problem"], "kept": row["kept"], "held": bound(row) < row["margin"]}
         for row in rows
     ]
-    without = [row for row in judged if not row["held"]]
+    without = [{**row, "kept_without": row["kept"]} for row in judged if not row["held"]]
     return {
         "part": "condition",
         "condition": name,
         "n": len(judged),
         "bound": median(map(bound, rows)) if rows else None,
         "margin": median(row["margin"] for row in rows) if rows else None,
-        **_with_interval("held", judged, lambda some: _percent([r["held"] for r in some])),
-        **_with_interval("kept", judged, lambda some: _percent([r["kept"] for r in some])),
+        **means(judged, {"held": 100.0, "kept": 100.0}),
         "without": len(without),
-        **_with_interval("kept_without", without, lambda some: _percent([r["kept"] for r in some])),
+        **means(without, {"kept_without": 100.0}),
         "broken": sum(row["held"] and not row["kept"] for row in judged),
     }
 
 
 def _ratios(rows: Rows) -> list[float]:
     return [row["error"] / math.sqrt(row["distance"]) for row in rows if row["distance"] > 0]
-
-
-def _percent(hits: Sequence[bool]) -> float | None:
-    return average([100.0 * hit for hit in hits])
 
 
 def _with_interval(name: str, rows: Rows, statistic: Callable[[Rows], float | None]) -> Row:

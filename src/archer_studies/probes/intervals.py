@@ -57,7 +57,7 @@ def average(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def means(probes: Sequence[Row], measures: Mapping[str, float]) -> Row:
+def means(probes: Sequence[Mapping[str, Any]], measures: Mapping[str, float]) -> Row:
     """Of each measure, times its factor; None of nothing."""
     groups, row = by_problem(probes), Row()
     for name, factor in measures.items():
