@@ -4,7 +4,7 @@ Every number the network needs is read by name and checked for type and range. A
 refused; the defaults that other libraries would fill in are those of a different model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from archer.errors import BadModel
@@ -175,22 +175,16 @@ def _special_ids(
     """Mask id and end ids: the config's own, else the family's constants where the vocabulary is its own."""
     known = architecture.special_ids
     absent = [key for key in ("mask_token_id", "eos_token_id") if key not in values.config]
-    if known is None or not absent:
-        mask = values.token("mask_token_id", vocabulary)
-        return mask, values.tokens("eos_token_id", vocabulary)
-    if vocabulary != known.vocabulary:
-        raise BadModel(
-            f"{values.where}: the key {kind_of(absent[0])} is missing, and the ids of "
-            f"{architecture.name} are known for a vocabulary of {known.vocabulary} only, not of "
-            f"{vocabulary}; add the key."
-        )
-    mask = known.mask
-    if "mask_token_id" in values.config:
-        mask = values.token("mask_token_id", vocabulary)
-    eos: tuple[int, ...] = (known.eos,)
-    if "eos_token_id" in values.config:
-        eos = values.tokens("eos_token_id", vocabulary)
-    return mask, eos
+    if known is not None and absent:
+        if vocabulary != known.vocabulary:
+            raise BadModel(
+                f"{values.where}: the key {kind_of(absent[0])} is missing, and the ids of "
+                f"{architecture.name} are known for a vocabulary of {known.vocabulary} only, not of "
+                f"{vocabulary}; add the key."
+            )
+        family: Json = {"mask_token_id": known.mask, "eos_token_id": known.eos}
+        values = replace(values, config=family | values.config)
+    return values.token("mask_token_id", vocabulary), values.tokens("eos_token_id", vocabulary)
 
 
 def _shape(values: _Values, architecture: Architecture) -> Shape:
