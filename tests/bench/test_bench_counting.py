@@ -16,7 +16,7 @@ from archer.costs.roofline import GPUS, Gpu, floor, floors, kv_numbers, weights_
 from archer.costs.shapes import Published, shapes
 from archer.network.network import Shape, Transformer
 from archer.network.shape import DENSE, Blocks
-from archer.passes.work import Work, operations
+from archer.passes.work import operations
 from support.networks import MIXTURES, mixture
 from support.subjects import tiny
 
@@ -148,15 +148,6 @@ def test_against_the_naive_pass_a_cached_one_saves_exactly_the_rows() -> None:
         counts = count_passes(shape, prompt, 256)
         assert counts.naive / counts.cached == limit == 1 / eta(prompt, 256)
         assert counts.full / counts.cached < limit
-
-
-def test_nothing_counted_costs_nothing() -> None:
-    assert operations(Work(), shapes()["small"].shape) == 0
-
-
-@given(p=st.integers(0, 4096), g=st.integers(1, 1024))
-def test_a_cached_pass_is_cheaper_exactly_where_there_is_a_prompt(p: int, g: int) -> None:
-    assert (eta(p, g) < 1) == (p > 0)
 
 
 @given(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from archer.bench.batch import batch
 from archer.bench.decode import REFERENCES, decode
@@ -102,13 +99,8 @@ def test_rounds_are_interleaved_and_the_first_is_not_counted() -> None:
     assert found == {"a": [2, 4], "b": [3, 5]}
 
 
-@given(st.lists(st.floats(0.1, 10), min_size=2, max_size=9), st.floats(0.1, 10))
-def test_the_spread_is_a_part_of_the_median(values: list[float], scale: float) -> None:
-    assert spread(values) >= 0
-    assert spread([scale * each for each in values]) == pytest.approx(spread(values))
-    assert spread([statistics.median(values)] * 3) == 0
-    assert spread(values[:1]) == 0
-
-
 def test_the_spread_is_the_width_of_the_middle_half() -> None:
-    assert spread([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(2 / 3)
+    """As a part of the median, so that no unit matters."""
+    for scale in (1.0, 7.0):
+        assert spread([scale * each for each in (1, 2, 3, 4, 5)]) == pytest.approx(2 / 3)
+    assert spread([3.0] * 3) == spread([3.0]) == 0

@@ -48,24 +48,6 @@ def test_a_small_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [len(table.rows) for table in serve.tables(found)] == [2, 5]
 
 
-@pytest.mark.parametrize(
-    ("options", "phrase"),
-    [
-        (["--requests", "0"], "for --requests: give a whole number"),
-        (["--clients", "0"], "for --clients: give whole numbers"),
-        (["--loads", "much"], "for --loads: give numbers above 0"),
-        (["--seconds", "0"], "for --seconds: give a number above 0, not 0"),
-        (["--seconds", "9999"], "--seconds takes at most 3600"),
-        (["--mixes", "2"], "--mixes takes at least 5"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    options: list[str], phrase: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bench", "serve", *options]) == 2
-    assert phrase in capsys.readouterr().err
-
-
 def test_a_server_that_does_not_start_is_an_error() -> None:
     with pytest.raises(ArcherError, match="The server did not start"), _server("/nowhere", ()):
         raise AssertionError("it started")

@@ -1,6 +1,5 @@
 """The doctor: what it says about a machine."""
 
-import json
 import sys
 
 import pytest
@@ -51,15 +50,6 @@ def test_the_report_as_text() -> None:
         "bf16 capped": f"ok ({ISA_SETTING})",
     }
     assert "bf16 capped" not in make_report(Bf16(OK)).facts()
-
-
-def test_the_report_survives_json() -> None:
-    report = make_report(Bf16(SIGILL, OK))
-    as_read = json.loads(json.dumps(report.as_dict()))
-    assert as_read == report.as_dict()
-    assert as_read["devices"] == ["cpu"]
-    assert as_read["bf16"]["as_is"] == {"outcome": "killed", "detail": "by SIGILL"}
-    assert as_read["bf16"]["refusal"] == report.bf16.refusal
 
 
 def test_accelerators_are_listed_and_preferred(monkeypatch: pytest.MonkeyPatch) -> None:

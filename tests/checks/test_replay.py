@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from archer.checks import replay
-from archer.checks.replay import Case, Mismatch
+from archer.checks.replay import Case
 from archer.errors import BadModel, BadTrace
 from archer.model import load
 from archer.results.step import Kind
@@ -135,24 +135,6 @@ def test_another_radius_gives_another_trajectory(case: Case, root: Path) -> None
     assert "full" in dict(mismatches(endless, root))
 
 
-def test_methods_that_are_not_built_are_counted_or_skipped(case: Case, root: Path) -> None:
-    strange = case.model_copy(update={"method": "clairvoyance", "checkpoint": "nowhere"})
-    outcome = replay.summarise(replay.replay([strange, case], root))
-    assert (outcome.total, outcome.identical, outcome.unsupported) == (2, 1, 1)
-    skipped = replay.summarise(replay.replay([strange, case], root, skip_unsupported=True))
-    assert (skipped.total, skipped.identical, skipped.unsupported) == (1, 1, 0)
-
-
-def test_mismatches_are_summed_over_cases(case: Case, root: Path) -> None:
-    wrong = case.model_copy(update={"nfe": 0, "updates": 0})
-    outcome = replay.summarise(replay.replay([wrong, case], root))
-    assert (outcome.total, outcome.identical) == (2, 1)
-    assert outcome.mismatches == [
-        Mismatch(case.id, "updates", None),
-        Mismatch(case.id, "nfe", None),
-    ]
-
-
 def test_cases_are_read_from_files_and_folders_in_order(case: Case, tmp_path: Path) -> None:
     for name in ("b", "a"):
         renamed = case.model_copy(update={"id": name})
@@ -175,6 +157,7 @@ def test_a_line_ends_where_json_lines_end(case: Case, tmp_path: Path) -> None:
     [
         ("{", "JSON"),
         ("[1]", "object"),
+        ("[" * 100_000, "JSON"),
         ('{"id": "x"}', "Field required"),
         ("with a surplus field", "surplus"),
         ("with text for a number", "fed.0"),

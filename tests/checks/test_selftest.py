@@ -25,6 +25,7 @@ from archer.model import Model, load
 from archer.passes.memory import Memory
 from archer.results.completion import Completion
 
+Capture = pytest.CaptureFixture[str]
 CHECKS = ["recorded answers", "cached equals full", "batch equals singles", "steps"]
 
 
@@ -53,9 +54,7 @@ def damaged() -> Model:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_sound_machine_passes(
-    dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sound_machine_passes(dtype: str, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "attached.json"
     options = ["--dtype", dtype, "--device", "cpu", "--shape", "small", "--output", str(file)]
     assert main(["doctor", "--selftest", *options]) == 0
@@ -110,7 +109,7 @@ def test_compiled_passes_are_checked_if_asked(
     sound: Model,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
 ) -> None:
     """The passes of the quick suite are plain; the slow one compiles them."""
     only(monkeypatch, "compiled_equals_plain")
@@ -119,9 +118,7 @@ def test_compiled_passes_are_checked_if_asked(
 
 
 @pytest.mark.slow
-def test_compiled_passes_of_a_sound_model_pass(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compiled_passes_of_a_sound_model_pass(tmp_path: Path, capsys: Capture) -> None:
     assert "compiled equals plain" in passed(tmp_path, "--compile", capsys=capsys)
 
 
@@ -141,7 +138,7 @@ def only(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
             monkeypatch.setattr(selftest, other, lambda *_, fine=fine: fine)
 
 
-def passed(folder: Path, *options: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def passed(folder: Path, *options: str, capsys: Capture) -> list[str]:
     """Names of the checks of a self-test that must pass."""
     file = folder / "attached.json"
     small = ["--device", "cpu", "--shape", "small", "--output", str(file), "--json", *options]
@@ -190,14 +187,14 @@ def test_rounds_go_on_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     "option", ["--device=nonsense", "--dtype=float64", "--compile", "--shape=small", "--output=x"]
 )
-def test_options_of_the_selftest_need_it(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_selftest_need_it(option: str, capsys: Capture) -> None:
     assert main(["doctor", option, "--json"]) == 2
     name = option.partition("=")[0]
     assert f"{name} is an option of the self-test: add --selftest" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_written_is_refused_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(selftest, "selftest", None)
     for target in (tmp_path, tmp_path / "nowhere" / "x.json"):
@@ -208,7 +205,7 @@ def test_a_file_that_cannot_be_written_is_refused_first(
 
 
 def test_findings_are_not_lost_with_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     def vanish(plan: SelftestPlan) -> Iterator[Finding]:
         (tmp_path / "there").rmdir()
@@ -269,7 +266,7 @@ def test_cached_steps_that_are_no_faster_are_found(
 
 
 def test_a_check_that_raises_fails_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
 ) -> None:
     def broken(model: Model) -> Finding:
         raise RuntimeError("no kernel image")
@@ -286,6 +283,6 @@ def test_a_check_that_raises_fails_alone(
     assert json.loads(file.read_text()) == found
 
 
-def test_an_unknown_shape_is_refused_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_shape_is_refused_first(capsys: Capture) -> None:
     assert main(["doctor", "--selftest", "--shape", "gpt-9"]) == 2
     assert "no shape 'gpt-9'" in capsys.readouterr().err

@@ -18,7 +18,8 @@ from archer.loading.hub import BUNDLED
 from archer.machine.devices import Attempt, Bf16
 from archer.methods.catalogue import DECODERS, DEFAULT_METHOD, METHODS, POLICIES
 from archer.pocket.results import published
-from archer.results.trace import Update
+from archer.results.trace import Placed, Update
+from support.recorded import update
 from support.terminals import in_terminal, plain
 
 Capture = pytest.CaptureFixture[str]
@@ -62,11 +63,14 @@ def test_models_as_json(capsys: Capture) -> None:
     assert "GSAI-ML/LLaDA-8B-Instruct" in ids
 
 
-def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    bf16 = Bf16(Attempt("killed", "by SIGILL"))
-    report = MachineReport(
-        "3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, "B: x"
+def machine(bf16: Bf16, judge: str) -> MachineReport:
+    return MachineReport(
+        "3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, judge
     )
+
+
+def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    report = machine(Bf16(Attempt("killed", "by SIGILL")), "B: x")
     monkeypatch.setattr(archer.checks.doctor, "examine", lambda: report)
     assert main(["doctor"]) == 0
     *facts, blank, remedy = capsys.readouterr().out.splitlines()
@@ -76,18 +80,16 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     assert remedy.endswith("Use float32.")
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["bf16"]["as_is"]["outcome"] == "killed"
-    assert found["device"] == "cpu"
+    assert found["bf16"]["as_is"] == {"outcome": "killed", "detail": "by SIGILL"}
+    assert found["bf16"]["refusal"] == remedy
+    assert (found["device"], found["devices"]) == ("cpu", ["cpu"])
     assert found["judge"] == "B: x"
 
 
 def test_what_doctor_says_of_the_judge_stays_in_its_column(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    walls, bf16 = "A: " + "wall " * 20, Bf16(Attempt("ok"))
-    report = MachineReport(
-        "3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, walls
-    )
+    report = machine(Bf16(Attempt("ok")), "A: " + "wall " * 20)
     monkeypatch.setattr(archer.checks.doctor, "examine", lambda: report)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
@@ -144,21 +146,8 @@ def test_the_demo_draws_two_methods_side_by_side() -> None:
 
 
 def placing(number: int, placed: dict[int, int], taken: tuple[int, ...] = ()) -> Update:
-    changes = [{"at": at, "token": token, "confidence": 0.5} for at, token in placed.items()]
-    return Update.model_validate(
-        {
-            "row": 0,
-            "update": number,
-            "call": "full",
-            "fed": 1,
-            "distance": 0,
-            "accepted": changes,
-            "replaced": [],
-            "remasked": list(taken),
-            "threshold": None,
-            "seconds": 0.0,
-        }
-    )
+    changes = [Placed(at=at, token=token, confidence=0.5) for at, token in placed.items()]
+    return update(number, accepted=changes, remasked=taken)
 
 
 def test_the_correction_that_is_told_is_the_last_one_of_text() -> None:
@@ -174,22 +163,10 @@ def test_the_correction_that_is_told_is_the_last_one_of_text() -> None:
     assert demo.last_correction(walk[:1], frozenset({0})) is None
 
 
-@pytest.mark.parametrize(
-    ("visible", "hidden", "sentence"),
-    [
-        ("assert f(1)", None, "which fails what the model was shown: assert f(1)."),
-        (
-            None,
-            "assert f(2)",
-            "which passes what the model was shown, and fails a hidden test: assert f(2).",
-        ),
-        (None, None, "which passes all tests as well: here they see no difference."),
-    ],
-)
-def test_what_the_tests_say_without_the_correction(
-    visible: str | None, hidden: str | None, sentence: str
-) -> None:
-    assert demo._why(visible, hidden) == sentence
+def test_what_the_tests_say_without_the_correction() -> None:
+    assert "fails what the model was shown: assert f(1)." in demo._why("assert f(1)", None)
+    assert "and fails a hidden test: assert f(2)." in demo._why(None, "assert f(2)")
+    assert "here they see no difference." in demo._why(None, None)
 
 
 def test_where_nothing_confines_programs_the_demo_runs_none(

@@ -160,16 +160,3 @@ def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> Non
 def test_what_makes_no_sense_is_refused(words: list[str], phrase: str, capsys: Capture) -> None:
     assert main(["plan", *words]) == 2
     assert phrase in " ".join(capsys.readouterr().err.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "phrase"),
-    [
-        (["--mixes", "2"], "--mixes takes at least 5"),
-        (["--prompts", "9,3"], "for --prompts: give the shortest and the longest"),
-        (["--rows", "0"], "for --rows: give whole numbers above 0"),
-    ],
-)
-def test_measurements_that_make_no_sense(words: list[str], phrase: str, capsys: Capture) -> None:
-    assert main(["bench", "passes", *words]) == 2
-    assert phrase in capsys.readouterr().err

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +11,7 @@ import pytest
 
 from support.folders import make_llada
 from support.processes import running
-from support.terminals import in_terminal
+from support.terminals import environment, in_terminal
 
 SCRIPT = "import sys; from archer.cli import main; sys.exit(main())"
 COMMAND = [sys.executable, "-c", SCRIPT]
@@ -23,43 +21,6 @@ SECONDS = 120
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(make_llada(tmp_path_factory.mktemp("model"), tokenizer=True))
-
-
-def environment(**changes: str) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
-    return kept | {"OMP_NUM_THREADS": "1", "TERM": "xterm-256color"} | changes
-
-
-def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        input=stdin,
-        capture_output=True,
-        env=environment(),
-        timeout=SECONDS,
-        check=False,
-    )
-
-
-def test_stdin_to_plain_text(model: str) -> None:
-    done = run(
-        "generate", "--model", model, "--prompt-file", "-", "--length", "8", stdin=b"Hello\n"
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.endswith(b"\n")
-    assert b"masked" not in done.stdout
-
-
-def test_stdin_that_is_not_utf8(model: str) -> None:
-    done = run("generate", "--model", model, "--prompt-file", "-", stdin=b"caf\xe9")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"archer: The prompt in stdin is not UTF-8: byte 3")
-
-
-def test_json_in_a_pipe(model: str) -> None:
-    done = run("generate", "--model", model, "--prompt-ids", "5,7", "--length", "8", "--json")
-    assert done.returncode == 0
-    assert len(json.loads(done.stdout)["completions"][0]["tokens"]) == 8
 
 
 def test_a_reader_that_leaves_is_no_error(model: str) -> None:

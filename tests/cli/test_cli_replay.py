@@ -73,33 +73,6 @@ def test_methods_that_are_not_built_count_unless_skipped(tmp_path: Path, capsys:
     assert capsys.readouterr().out == "1 of 1 identical\n"
 
 
-BAD: dict[str, tuple[Case, str]] = {
-    "unknown checkpoint": ({"checkpoint": "nowhere"}, "There is no checkpoint 'nowhere'"),
-    "no settings": ({"settings": None}, "settings: Input should be an object"),
-    "mask in the prompt": ({"prompt": [5, 199]}, "the mask id 199"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_traces_exit_2(name: str, tmp_path: Path, capsys: Capture) -> None:
-    change, sentence = BAD[name]
-    (case,) = golden("llada-tiny-a.archer_saber")
-    file = write(tmp_path / "a.jsonl", [case | change])
-    assert main(["replay", file, "--checkpoints", checkpoints()]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("archer: ")
-    assert sentence in err
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]\n", b"\xff\n", b"[" * 100_000])
-def test_files_that_are_no_traces_exit_2(content: bytes, tmp_path: Path, capsys: Capture) -> None:
-    file = tmp_path / "a.jsonl"
-    file.write_bytes(content)
-    assert main(["replay", str(file), "--checkpoints", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 def test_missing_arguments_exit_2(tmp_path: Path, capsys: Capture) -> None:
     assert main(["replay", str(tmp_path / "none.jsonl"), "--checkpoints", str(tmp_path)]) == 2
     assert "cannot be read" in capsys.readouterr().err

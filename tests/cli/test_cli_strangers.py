@@ -27,17 +27,14 @@ from archer.tasks import grading
 from archer.tasks.report import GradedCompletion, GradingReport
 from support.run_folders import SUMMARY_TEXT, rewrite_journal, write_run
 
+Capture = pytest.CaptureFixture[str]
 NUMBERS = ("2.7", "1e3", "0x10", "1_000", "", " 3", "nan", "inf", "-", "2,0", "٣", "9" * 30)
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize(
-    "option", ["--limit", "--batch", "--seed", "--traces", "--threads", "--length"]
-)
-def test_numbers_are_taken_as_written_or_not_at_all(
-    capsys: pytest.CaptureFixture[str], option: str, number: str
-) -> None:
-    assert main(["eval", "pocket", f"{option}={number}"]) == 2
+def test_numbers_are_taken_as_written_or_not_at_all(capsys: Capture, number: str) -> None:
+    """That every option of a whole number has such a converter, a test below says."""
+    assert main(["eval", "pocket", f"--limit={number}"]) == 2
     assert "whole number" in capsys.readouterr().err
 
 
@@ -46,28 +43,19 @@ def test_numbers_are_taken_as_written_or_not_at_all(
     [
         (["generate", "hi", "--threads", "100000"], "at most 512"),
         (["generate", "hi", "--threads", "0"], "at least 1"),
-        (["eval", "pocket", "--threads", "513"], "at most 512"),
-        (["tune", "pocket", "--threads", "99999"], "at most 512"),
         (["grade", "pocket", "--reference", "--workers", "100000"], "at most 512"),
         (["eval", "pocket", "--workers", "100000"], "at most 512"),
         (["eval", "pocket", "--workers", "0"], "above 0"),
         (["study", "main", "--workers", "513"], "at most 512"),
-        (["serve", "--queue", "2.7"], "whole number"),
-        (["serve", "--port", "8e3"], "whole number"),
-        (["bench", "step", "--threads", "1.5"], "whole number"),
         (["eval", "pocket", "--subset", ","], "A subset is ids"),
         (["eval", "pocket", "--subset", ""], "A subset is ids"),
         (["eval", "pocket", "--subset", " , ,"], "A subset is ids"),
         (["generate", "hi", "--revision", "abc"], "pocket is bundled and has no revisions"),
         (["eval", "pocket", "--revision", "main"], "pocket is bundled and has no revisions"),
-        (["grade", "pocket", "--reference", "--limit", "1.5"], "whole number"),
-        (["bench", "judge", "--samples", "2.5"], "whole number"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str], said: str
-) -> None:
-    assert main([str(tmp_path / each) if each == "x" else each for each in command]) == 2
+def test_what_cannot_be_meant_is_refused(capsys: Capture, command: list[str], said: str) -> None:
+    assert main(command) == 2
     shown = capsys.readouterr()
     assert said in shown.err
     assert shown.out == ""
@@ -98,7 +86,7 @@ def test_no_command_takes_a_whole_number_but_as_written() -> None:
 
 @pytest.mark.parametrize("denied", ["run", "run/manifest.json"])
 def test_a_file_that_the_system_denies_is_a_sentence(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, denied: str
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, denied: str
 ) -> None:
     """Whichever command meets it, also where nobody thought of it."""
 
@@ -123,7 +111,7 @@ FOREIGN = (
 
 
 @pytest.mark.parametrize("text", FOREIGN)
-def test_a_line_is_one_line_without_steering(capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_a_line_is_one_line_without_steering(capsys: Capture, text: str) -> None:
     output.write_line(f"1  fail  {text}")
     (line, rest) = capsys.readouterr().out.split("\n")
     assert rest == ""
@@ -134,7 +122,7 @@ def test_a_line_is_one_line_without_steering(capsys: pytest.CaptureFixture[str],
 
 @pytest.mark.parametrize("text", FOREIGN)
 def test_a_reason_cannot_look_like_another_row(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     failed = Verdict("fail", text)
 
@@ -151,7 +139,7 @@ def test_a_reason_cannot_look_like_another_row(
 
 @pytest.mark.parametrize("blank", [" ", "\u00a0"])
 def test_a_reason_that_is_broken_does_not_look_like_another_row(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, blank: str
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, blank: str
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(output, "columns_of", lambda stream: 40)
@@ -166,7 +154,7 @@ def test_a_reason_that_is_broken_does_not_look_like_another_row(
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.parametrize("text", FOREIGN)
 def test_a_cell_of_a_grid_cannot_look_like_another_row(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, terminal: bool
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, text: str, terminal: bool
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     monkeypatch.setenv("COLUMNS", "200")
@@ -180,7 +168,7 @@ def test_a_cell_of_a_grid_cannot_look_like_another_row(
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.parametrize("text", FOREIGN)
 def test_a_cell_of_a_table_cannot_look_like_another_row(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, terminal: bool
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, text: str, terminal: bool
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     monkeypatch.setenv("TERM", "dumb")  # no bold heads
@@ -192,7 +180,7 @@ def test_a_cell_of_a_table_cannot_look_like_another_row(
 
 @pytest.mark.parametrize("text", FOREIGN)
 def test_an_error_that_nobody_foresaw_is_shown_without_steering(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """Its words may be a stranger's, and those of the error before it."""
 
@@ -244,7 +232,7 @@ def strange_run(folder: Path) -> Path:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_no_text_of_a_strangers_run_steers_a_terminal(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
     monkeypatch: pytest.MonkeyPatch,
     terminal: bool,
 ) -> None:
@@ -261,9 +249,7 @@ def test_no_text_of_a_strangers_run_steers_a_terminal(
         assert not line.lstrip("| ").startswith("43")
 
 
-def test_no_text_of_a_strangers_run_steers_a_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_text_of_a_strangers_run_steers_a_page(tmp_path: Path, capsys: Capture) -> None:
     pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
     page = tmp_path / "page.html"
     assert main(["report", str(strange_run(tmp_path / "a")), "-o", str(page)]) == 0
@@ -280,9 +266,7 @@ def test_ordinary_text_is_shown_as_it_is() -> None:
     assert one_line("a\nb\tc\r\n") == "a\\nb\\tc\\r\\n"
 
 
-def test_sigterm_ends_a_command_in_order(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sigterm_ends_a_command_in_order(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = []
 
     def slow(*_: object) -> GradingReport:

@@ -63,8 +63,6 @@ def test_an_update_that_reuses_its_logits_costs_its_decision_alone() -> None:
 
 def test_weights_are_those_that_the_model_is_named_for() -> None:
     billions = {name: weights_held(known.shape) / 1e9 for name, known in shapes().items()}
-    assert 7.9 < billions["llada-8b"] < 8.1
-    assert 7.5 < billions["dream-7b"] < 7.7
     assert 7.2 < billions["llada-moe-7b"] < 7.5
     assert 16 < billions["llada2-mini"] < 16.5
     dense = shapes()["llada-8b"].shape

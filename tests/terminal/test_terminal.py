@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from archer.results.trace import Placed, Update
 from archer.terminal.glyphs import BRACKETS, TAKEN_SIGN, Look, Mark, fill
 from archer.terminal.live import LiveView, Screen, summary
 from archer.terminal.progress import bar
+from support import recorded
 
 LEFT, RIGHT = BRACKETS
 LEGEND = f"· masked  {LEFT}fresh{RIGHT}  settled  {TAKEN_SIGN} taken back"
@@ -30,29 +32,15 @@ def update(
     accepted: dict[int, int],
     remasked: Sequence[int] = (),
     *,
-    row: int = 0,
-    call: str = "cached",
-    distance: int = 0,
     replaced: dict[int, int] | None = None,
     confidence: float | None = 0.5,
+    **changes: Any,
 ) -> Update:
-    def placed(changes: dict[int, int]) -> list[Placed]:
-        return [Placed(at=at, token=token, confidence=confidence) for at, token in changes.items()]
-
-    return Update.model_validate(
-        {
-            "row": row,
-            "update": number,
-            "call": call,
-            "fed": 1,
-            "distance": distance,
-            "accepted": placed(accepted),
-            "replaced": placed(replaced or {}),
-            "remasked": list(remasked),
-            "threshold": None,
-            "seconds": 0.0,
-        }
+    placed, other = (
+        [Placed(at=at, token=token, confidence=confidence) for at, token in each.items()]
+        for each in (accepted, replaced or {})
     )
+    return recorded.update(number, accepted=placed, replaced=other, remasked=remasked, **changes)
 
 
 def words(id: int) -> str:
@@ -125,27 +113,26 @@ def test_code_looks_like_code() -> None:
     assert drawn(view)[-3:] == ["def f(x):↵", "    return x↵", ""]
 
 
-def test_styles_mark_fresh_tokens_where_there_is_colour() -> None:
+def coloured() -> str:
+    """A fresh token on a console with colours, unless the environment forbids them."""
     view = text_view(length=2)
     view.follow(update(1, {0: 0}))
     file = io.StringIO()
     Console(file=file, width=80, height=25, force_terminal=True, color_system="standard").print(
         view
     )
-    assert "\x1b[1;7;32mdef\x1b[0m" in file.getvalue()
-    assert LEFT not in file.getvalue()
+    return file.getvalue()
+
+
+def test_styles_mark_fresh_tokens_where_there_is_colour() -> None:
+    assert "\x1b[1;7;32mdef\x1b[0m" in coloured()
+    assert LEFT not in coloured()
 
 
 def test_no_color_keeps_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    view = text_view(length=2)
-    view.follow(update(1, {0: 0}))
-    file = io.StringIO()
-    Console(file=file, width=80, height=25, force_terminal=True, color_system="standard").print(
-        view
-    )
-    assert f"{LEFT}def{RIGHT}" in file.getvalue()
-    assert re.search(r"\x1b\[[\d;]*3\dm", file.getvalue()) is None
+    assert f"{LEFT}def{RIGHT}" in coloured()
+    assert re.search(r"\x1b\[[\d;]*3\dm", coloured()) is None
 
 
 @pytest.mark.parametrize(
