@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from archer.engine import batch as batching
 from archer.engine.handle import Observer, PassRecord
 from archer.engine.job import MOST_UNREAD, Job
 from archer.errors import Cancelled, OutOfMemory, PassFailed
 from archer.model import Model
-from archer.passes.forward import Answer, Question, run
+from archer.passes.forward import Question
 from archer.passes.memory import Store
 from archer.results.step import Step
-from engine.breaking import failing
+from engine.breaking import failing_at, watching
 from support.pairs import alone, ids, same
 
 METHOD = "confidence+archer:3"
@@ -69,15 +68,14 @@ def test_a_pass_that_failed_holds_nothing_while_it_is_made_again(
     computed: list[weakref.ref[torch.Tensor]] = []
     left: list[bool] = []
 
-    def short(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
+    def short(parts: Sequence[Question]) -> None:
         left.extend(each() is not None for each in computed)
         if len(parts) > 1 and len(computed) < 2:
             hidden = torch.zeros(8)
             computed.append(weakref.ref(hidden))
             raise torch.OutOfMemoryError("no memory")
-        return run(network, parts, *rest)
 
-    monkeypatch.setattr(batching, "run", short)
+    watching(monkeypatch, short)
     engine = model.engine()
     handles = [engine.submit(ids(at, 4), METHOD, length=8) for at in range(4)]
     assert all(handle.result().tokens for handle in handles)
@@ -126,13 +124,7 @@ def test_nobody_goes_on_from_a_pass_that_was_interrupted(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody pressed Ctrl-C in a notebook: the engine is still there; what it had not touched runs on."""
-    calls = [0]
-
-    def third(parts: Sequence[Question]) -> bool:
-        calls[0] += 1
-        return calls[0] == 3
-
-    failing(monkeypatch, third, KeyboardInterrupt())
+    failing_at(monkeypatch, 3, KeyboardInterrupt())
     engine = model.engine(budget=1)
     touched = engine.submit(ids(1, 3), "llada-confidence", length=8, priority="interactive")
     waiting = engine.submit(ids(2, 3), "llada-confidence", length=8, priority="batch")

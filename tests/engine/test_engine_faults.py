@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from archer.engine import batch as batching
 from archer.engine import engine as engines
 from archer.engine.batch import Batch
 from archer.engine.engine import Engine
@@ -18,8 +17,8 @@ from archer.engine.turns import RECOVERY
 from archer.errors import BadRequest, OutOfMemory, PassFailed
 from archer.methods.build import build
 from archer.model import Model
-from archer.passes.forward import Answer, Question, run
-from engine.breaking import failing, failing_halfway
+from archer.passes.forward import Question
+from engine.breaking import failing, failing_halfway, watching
 from engine.mixes import Drawn, backbone, record
 from engine.mixes import alone as walked_alone
 from support.pairs import alone, by_the_loop, ids, same
@@ -52,14 +51,13 @@ def test_a_request_that_was_swapped_out_is_filled_again_however_often_that_fails
         batch.add(tag, request.walk(net))
     rebuilt = []
 
-    def first_fails(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
+    def first_fails(parts: Sequence[Question]) -> None:
         if not any(part.canvas.reads.any() for part in parts):
             rebuilt.append(len(parts))
             if len(rebuilt) == 1:
                 raise RuntimeError("a kernel failed")
-        return run(network, parts, *rest)
 
-    monkeypatch.setattr(batching, "run", first_fails)
+    watching(monkeypatch, first_fails)
     found: list[Any] = [[], []]
     for turn in range(8):
         if turn == 2:
@@ -182,15 +180,14 @@ def test_memory_may_run_out_in_the_turn_in_which_a_request_ends(
     fell_short: list[int] = []
     turns = [0]
 
-    def fails(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
+    def fails(parts: Sequence[Question]) -> None:
         if len(parts) > 1:
             raise RuntimeError("both")
         if guilty(parts) and turns[0] not in fell_short:
             fell_short.append(turns[0])
             raise torch.OutOfMemoryError("one")
-        return run(network, parts, *rest)
 
-    monkeypatch.setattr(batching, "run", fails)
+    watching(monkeypatch, fails)
     now = [0.0]
     engine = Engine(model, clock=lambda: now[0])
     older = engine.submit(prompts[0], length=24, **options)
@@ -204,7 +201,7 @@ def test_memory_may_run_out_in_the_turn_in_which_a_request_ends(
     assert fell_short[-1] == turns[0]
     found = younger.result()
     assert found.finish_reason == "stop" if stops else same(found, short)
-    monkeypatch.setattr(batching, "run", run)
+    watching(monkeypatch, lambda parts: None)
     assert same(older.result(), long)
     assert engine.status().waiting == engine.status().running == 0
 
@@ -267,12 +264,7 @@ def test_a_budget_is_measured_with_the_threads_of_the_model(
 @pytest.fixture
 def rows_of_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
-
-    def watched(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
-        seen.append(sum(part.canvas.rows for part in parts))
-        return run(network, parts, *rest)
-
-    monkeypatch.setattr(batching, "run", watched)
+    watching(monkeypatch, lambda parts: seen.append(sum(part.canvas.rows for part in parts)))
     return seen
 
 

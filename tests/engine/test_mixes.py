@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +12,8 @@ from torch import Tensor
 
 from archer.engine.batch import Batch
 from archer.methods.build import build
-from archer.passes.forward import Answer, Question, run
 from archer.passes.reduction import packed
+from engine.breaking import watching
 from engine.mixes import (
     REBUILT,
     Drawn,
@@ -71,12 +71,10 @@ def draw_rebuilt(draw: random.Random, shift: bool) -> Drawn:
 def rebuilds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The columns of every pass that filled again what a request had given back."""
     made: list[int] = []
-
-    def watched(network: Any, parts: Sequence[Question], *rest: Any) -> list[Answer]:
-        made.extend(part.columns for part in parts if not part.canvas.reads.any())
-        return run(network, parts, *rest)
-
-    monkeypatch.setattr("archer.engine.batch.run", watched)
+    watching(
+        monkeypatch,
+        lambda parts: made.extend(p.columns for p in parts if not p.canvas.reads.any()),
+    )
     return made
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from archer.decoders.base import Attention
-from archer.errors import ArcherError, BadModel, BadRequest, Incompatible, TooLong
+from archer.errors import ArcherError, BadRequest, Incompatible, PassFailed, TooLong
 from archer.methods.build import build
 from archer.methods.settings import DECODERS
 from archer.model import Model, load
@@ -153,17 +153,6 @@ def test_a_method_may_be_given_ready_made(llada: Model) -> None:
 def bytes_of(model: Model, ids: tuple[int, ...]) -> str:
     assert model.text is not None
     return "".join(map(model.text.piece, ids))
-
-
-@pytest.mark.parametrize("method", ["archer", "saber", "llada-confidence", "no-rollback"])
-def test_no_mask_is_left_and_passes_add_up(llada: Model, dream: Model, method: str) -> None:
-    for model in (llada, dream):
-        for done in model.generate([[1, 2, 3], [4]], method, length=LENGTH):
-            assert model.folder.mask not in done.tokens
-            assert len(done.tokens) == LENGTH
-            assert done.finish_reason in ("length", "stop")
-            passes = done.full_passes + done.cached_passes + done.reused_passes
-            assert passes == done.updates
 
 
 def test_a_model_that_loves_its_mask_still_writes_none(tmp_path: Path) -> None:
@@ -323,9 +312,12 @@ def test_completions_run_what_is_left(llada: Model) -> None:
 def test_nothing_runs_before_the_first_step_is_asked_for(
     llada: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archer.engine.batch.run", lambda *_, **__: pytest.fail("started"))
+    def started(*_: Any, **__: Any) -> None:
+        raise RuntimeError("started")
+
+    monkeypatch.setattr("archer.engine.batch.run", started)
     stream = llada.stream([1, 2, 3], length=LENGTH)
-    with pytest.raises(pytest.fail.Exception, match="started"):
+    with pytest.raises(PassFailed, match="RuntimeError: started"):
         next(stream)
 
 
@@ -335,11 +327,6 @@ def test_a_seed_repeats_a_drawn_text_and_another_changes_it(llada: Model) -> Non
         return done.tokens
 
     assert drawn(3) == drawn(3) != drawn(4)
-
-
-def test_names_of_transformers_are_accepted(llada: Model) -> None:
-    (done,) = llada.generate([1, 2, 3], max_new_tokens=8, block_length=4)
-    assert len(done.tokens) == 8
 
 
 @pytest.mark.parametrize("dtype", ["float8", "int8", "", 3, torch.int64])
@@ -387,11 +374,6 @@ def test_bfloat16_is_refused_where_it_is_not_safe(
 def test_a_device_that_is_not_there_is_refused_before_the_folder_is_read(device: str) -> None:
     with pytest.raises(BadRequest, match=rf"device '{device}' cannot be used here"):
         load("/no/such/folder", device=device)
-
-
-def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(BadModel, match="There is no folder"):
-        load("no-such-model", device="cpu")
 
 
 def test_experts_are_not_compiled(tmp_path: Path) -> None:

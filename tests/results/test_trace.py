@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +44,14 @@ def record(model: Model, path: Path, prompts: Any, **options: Any) -> list[list[
     return seen
 
 
-def split(
-    events: Sequence[Start | Update | End],
-) -> tuple[Start, list[Update], list[End]]:
-    start, *rest = events
+def of_saber(model: Model, folder: Path) -> tuple[Start, list[Update], list[End]]:
+    """The events of one prompt, decoded by Saber."""
+    record(model, folder / "run.jsonl", [[1, 2, 3]], method="saber", length=LENGTH)
+    return split(folder / "run.jsonl")
+
+
+def split(path: Path) -> tuple[Start, list[Update], list[End]]:
+    start, *rest = trace.read(path)
     assert isinstance(start, Start)
     changes = [event for event in rest if isinstance(event, Update)]
     ends = [event for event in rest if isinstance(event, End)]
@@ -62,7 +65,7 @@ def test_a_trace_rebuilds_every_response_of_the_run(
 ) -> None:
     path = tmp_path / "run.jsonl"
     seen = record(model, path, [[1, 2, 3], [4, 5]], method=method, length=LENGTH)
-    start, changes, ends = split(list(trace.read(path)))
+    start, changes, ends = split(path)
     assert start.prompts == [[1, 2, 3], [4, 5]]
     for row, states in enumerate(seen):
         own = [event for event in changes if event.row == row]
@@ -74,9 +77,7 @@ def test_a_trace_rebuilds_every_response_of_the_run(
 
 def test_accept_and_re_mask_in_one_update_leaves_a_mask(model: Model, tmp_path: Path) -> None:
     """Saber's first update always takes back one of the two it accepts."""
-    path = tmp_path / "run.jsonl"
-    record(model, path, [[1, 2, 3]], method="saber", length=LENGTH)
-    start, changes, _ = split(list(trace.read(path)))
+    start, changes, _ = of_saber(model, tmp_path)
     first = changes[0]
     (back,) = first.remasked
     assert back in [change.at for change in first.accepted]
@@ -88,9 +89,7 @@ def test_accept_and_re_mask_in_one_update_leaves_a_mask(model: Model, tmp_path: 
 
 
 def test_a_re_mask_says_how_sure_the_rule_was(model: Model, tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    record(model, path, [[1, 2, 3]], method="saber", length=LENGTH)
-    _, changes, _ = split(list(trace.read(path)))
+    _, changes, _ = of_saber(model, tmp_path)
     for event in changes:
         assert len(event.doubts) == len(event.remasked)
         fresh = {change.at: change.confidence for change in event.accepted}
@@ -104,7 +103,7 @@ def test_a_re_mask_says_how_sure_the_rule_was(model: Model, tmp_path: Path) -> N
 def test_every_id_is_spelled_once_and_before_it_is_needed(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     record(model, path, [[1, 2, 3], [4, 5]], method="saber", length=LENGTH)
-    start, changes, _ = split(list(trace.read(path)))
+    start, changes, _ = split(path)
     assert model.text is not None
     known = dict(start.pieces or {})
     for event in changes:
@@ -124,7 +123,7 @@ def test_a_trace_of_an_earlier_version_is_still_read(tmp_path: Path) -> None:
     }
     path = tmp_path / "old.jsonl"
     path.write_text("\n".join(old.values()), encoding="utf-8")
-    start, (update,), _ = split(list(trace.read(path)))
+    start, (update,), _ = split(path)
     assert start.ends == []
     assert (update.doubts, update.pieces) == ([], None)
 
@@ -147,7 +146,7 @@ def test_a_replacement_is_a_change_too() -> None:
 def test_updates_say_what_the_calls_were(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     record(model, path, [[1, 2, 3]], method="confidence+archer:3", length=8, steps=12)
-    start, changes, (end,) = split(list(trace.read(path)))
+    start, changes, (end,) = split(path)
     calls = [event.call for event in changes]
     done = end.completion
     counts = [calls.count(kind) for kind in ("full", "cached", "reused")]
@@ -182,7 +181,7 @@ def test_a_failed_row_ends_with_its_error(tmp_path: Path) -> None:
     sick = load(make_llada(tmp_path / "model"), device="cpu")
     sick.network.embedding.data[44] = torch.nan
     record(sick, tmp_path / "run.jsonl", [[1, 44], [1, 2]], length=8)
-    _, changes, ends = split(list(trace.read(tmp_path / "run.jsonl")))
+    _, changes, ends = split(tmp_path / "run.jsonl")
     assert {event.row for event in changes} == {1}
     assert [end.completion["finish_reason"] for end in ends] == ["error", "length"]
     assert "update 1" in ends[0].completion["error"]

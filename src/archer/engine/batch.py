@@ -5,7 +5,8 @@ It knows no clock, no queue and no text.  Who takes part in a turn is decided by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from traceback import clear_frames
 from typing import Any, Generic
@@ -72,14 +73,10 @@ class Batch(Generic[Tag]):
 
     def _laid_out(self, tag: Tag, made: Turn[Tag]) -> bool:
         """Whether a walk takes part in the pass; a walk that is stuck or asks the impossible ends here."""
-        try:
-            with contained():
-                return self.walks[tag].wants is not None
-        except ShardLost:
-            raise
-        except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
-            made.failed[tag] = error
-            return False
+        wanted = None
+        with _blamed(tag, made):
+            wanted = self.walks[tag].wants
+        return wanted is not None
 
     def _run(
         self, tags: Sequence[Tag], made: Turn[Tag], make_room: Callable[[], bool] | None
@@ -128,13 +125,8 @@ class Batch(Generic[Tag]):
         return [answers[at] for at in range(len(walks))]
 
     def _advance(self, tag: Tag, answer: Answer | None, made: Turn[Tag]) -> None:
-        try:
-            with contained():
-                made.steps.append((tag, self.walks[tag].advance(answer)))
-        except ShardLost:
-            raise
-        except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
-            made.failed[tag] = error
+        with _blamed(tag, made):
+            made.steps.append((tag, self.walks[tag].advance(answer)))
 
     def _reuse(self, tag: Tag, made: Turn[Tag]) -> None:
         for _ in range(MOST_REUSED):
@@ -144,6 +136,18 @@ class Batch(Generic[Tag]):
             if self._laid_out(tag, made) or tag in made.failed:
                 return
             self._advance(tag, None, made)
+
+
+@contextmanager
+def _blamed(tag: Tag, made: Turn[Tag]) -> Iterator[None]:
+    """What a walk raises here ends that walk alone; a shard that is lost ends them all."""
+    try:
+        with contained():
+            yield
+    except ShardLost:
+        raise
+    except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
+        made.failed[tag] = error
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -122,7 +122,8 @@ class Walk:
         self._network, self._decoder, self._policy = network, method.decoder, method.policy
         self._plans = layout.Plans(network.shape.shift, network.device)
         self._clock = Clock(network.device)
-        self._fresh = memory is None and not any(state.updates)
+        self.fresh = memory is None and not any(state.updates)
+        """Nothing was computed for it yet."""
         canvas = self._question(state, canvas)
         if memory is None:
             memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
@@ -134,9 +135,11 @@ class Walk:
         self._planning = 0.0
         self._computed = 0
         self._columns_left: float | None = None
-        self._swapped_out = False
+        self.swapped_out = False
+        """It has no keys and values at present."""
         self._plan: _Plan | None = None
-        self._pending = self._ask(state, canvas, np.ones_like(state.done))
+        self.pending = self._ask(state, canvas, np.ones_like(state.done))
+        """What it asks next."""
         self._drop_finished()
 
     @property
@@ -144,22 +147,12 @@ class Walk:
         return not self.rows
 
     @property
-    def fresh(self) -> bool:
-        """Nothing was computed for it yet."""
-        return self._fresh
-
-    @property
-    def pending(self) -> Pending:
-        """What it asks next."""
-        return self._pending
-
-    @property
     def wants(self) -> Question | None:
         """Its share of the next pass; None where it needs none, because its answers are at hand."""
         if self._plan is None:
             started = perf_counter()
             names = type(self._decoder).__name__, type(self._policy).__name__
-            refuse_impossible(self._pending, *names, shift=self._network.shape.shift)
+            refuse_impossible(self.pending, *names, shift=self._network.shape.shift)
             refuse_endless(self.state, names[0], self._limit)
             self._plan = self._lay_out()
             self._planning = perf_counter() - started
@@ -182,39 +175,34 @@ class Walk:
         return self._columns_left
 
     @property
-    def swapped_out(self) -> bool:
-        """It has no keys and values at present."""
-        return self._swapped_out
-
-    @property
     def can_swap_out(self) -> bool:
         """Whether its keys and values can be made again from tokens, exactly."""
-        if self.done or self._swapped_out or not self._policy.rebuilds:
+        if self.done or self.swapped_out or not self._policy.rebuilds:
             return False
-        return not (self._pending.rests or any(row is not None for row in self.memory.logits))
+        return not (self.pending.rests or any(row is not None for row in self.memory.logits))
 
     def swap_out(self) -> None:
         """Give back the keys and values; what is left of the walk is a few kilobytes."""
         assert self.can_swap_out
         self.memory = self.memory.without_store()
-        self._plan, self._swapped_out = None, True
+        self._plan, self.swapped_out = None, True
 
     def swap_in(self, run: Callable[[Question], object]) -> None:
         """Have keys and values again, filled by `run` where the next pass will not; if it raises, none.
 
         What a policy that `rebuilds` keeps is a function of tokens that the memory still has.
         """
-        assert self._swapped_out
-        canvas = self._pending.canvas
+        assert self.swapped_out
+        canvas = self.pending.canvas
         store = empty_store(self._network, canvas.rows, canvas.columns)
         memory = self.memory.with_store(store)
         if (lost := self._lost(memory)) is not None:
             run(lost)
-        self.memory, self._plan, self._swapped_out = memory, None, False
+        self.memory, self._plan, self.swapped_out = memory, None, False
 
     def _lost(self, memory: Memory) -> Question | None:
         """The pass that fills an empty store as it was; None where the next one computes everything."""
-        pending = self._pending
+        pending = self.pending
         stale = np.flatnonzero(memory.anchored & ~np.array(pending.whole()))
         if not len(stale):
             return None
@@ -230,7 +218,7 @@ class Walk:
     def advance(self, answer: Answer | None) -> Step[Any]:
         """One update from the answer to what it wanted, or from none where it wanted none."""
         part = self.wants
-        plan, pending, state = self._plan, self._pending, self.state
+        plan, pending, state = self._plan, self.pending, self.state
         assert plan is not None
         assert (part is None) == (answer is None)
         with torch.inference_mode():
@@ -239,11 +227,11 @@ class Walk:
             after, decision = self._decoder.step(state, logits)
             if answer is not None:
                 self._note(plan, logits)
-            self._pending = self._ask(after, self._question(after), logits.sound)
+            self.pending = self._ask(after, self._question(after), logits.sound)
             self._keep_logits(logits)
             decided = self._clock.mark()
         calls = _calls(pending, plan, answer)
-        finite = self._pending.finite
+        finite = self.pending.finite
         errors = {
             self.rows[row]: NonFinite(update=state.updates[row] + 1, kind=calls[row].kind.value)
             for row in np.flatnonzero(~finite).tolist()
@@ -264,21 +252,21 @@ class Walk:
         )
         if errors:
             sound = np.flatnonzero(finite).tolist()
-            step = step.without_errors(sound, self._pending.lanes_of(sound))
-        self.state, self._plan, self._fresh, self._columns_left = after, None, False, None
+            step = step.without_errors(sound, self.pending.lanes_of(sound))
+        self.state, self._plan, self.fresh, self._columns_left = after, None, False, None
         self._index += 1
         self._computed += sum(call.fed for call in calls)
         self._drop_finished()
         return step
 
     def _drop_finished(self) -> None:
-        pending = self._pending
+        pending = self.pending
         going = np.flatnonzero(pending.finite & ~pending.done).tolist()
         if len(going) < len(self.rows):
             self.rows = tuple(self.rows[row] for row in going)
             self.state = self.state.select(going)
             self.memory = self.memory.select(pending.lanes_of(going))
-            self._pending = pending.select(going)
+            self.pending = pending.select(going)
 
     def _question(self, state: Any, canvas: Canvas | None = None) -> Canvas:
         """What the decoder asks in this state, of a backbone that attends in its own way."""
@@ -304,9 +292,9 @@ class Walk:
         )
 
     def _lay_out(self) -> _Plan:
-        pending, memory = self._pending, self.memory
+        pending, memory = self.pending, self.memory
         canvas = pending.canvas
-        twins = pending.twins() if self._fresh else {}
+        twins = pending.twins() if self.fresh else {}
         reused = frozenset(row for row in range(canvas.rows) if self._can_reuse(row))
         running = tuple(row for row in range(canvas.rows) if row not in reused and row not in twins)
         inside = self._policy.inside_layers(memory)
@@ -322,13 +310,13 @@ class Walk:
         kept = self.memory.logits[row]
         if kept is None:
             return False
-        canvas = self._pending.canvas
+        canvas = self.pending.canvas
         read = np.flatnonzero(canvas.reads[row]) - canvas.response.start
         return set(kept.places).issuperset(read.tolist())
 
     def _read(self, plan: _Plan, answer: Answer | None) -> Logits:
         """The logits of every row, new or at hand."""
-        memory, canvas = self.memory, self._pending.canvas
+        memory, canvas = self.memory, self.pending.canvas
         fresh: dict[int, RowLogits] = {}
         if answer is not None:
             memory.copy_rows(plan.twins)
@@ -339,7 +327,7 @@ class Walk:
 
     def _note(self, plan: _Plan, logits: Logits) -> None:
         """Record the pass in the memory, with what the policy makes of it."""
-        memory, canvas = self.memory, self._pending.canvas
+        memory, canvas = self.memory, self.pending.canvas
         ran = [row not in plan.reused for row in range(canvas.rows)]
         full = [plan.layout.full[plan.twins.get(row, row)] for row in range(canvas.rows)]
         notes = self._policy.noted(canvas, memory, np.array(full), logits)
@@ -347,7 +335,7 @@ class Walk:
 
     def _keep_logits(self, logits: Logits) -> None:
         """Keep logits only of rows that ask the same again: they are as wide as the vocabulary."""
-        again = self._pending.same & (not self._policy.counts_passes)
+        again = self.pending.same & (not self._policy.counts_passes)
         kept = zip(logits.rows, again.tolist(), strict=True)
         self.memory.logits = tuple(row if same else None for row, same in kept)
 
