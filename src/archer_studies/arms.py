@@ -12,10 +12,8 @@ from itertools import islice
 from typing import Any
 
 from archer.costs.counting import count_passes
-from archer.engine.stream import Stream
 from archer.model import Model
 from archer.pages.fields import Field
-from archer.results.completion import Completion
 from archer.runs.decoding import encode
 from archer.runs.statistics import Pairs, bootstrap, mean, ratio_of_sums, wilson
 from archer.runs.workspace import Arm, Workspace
@@ -117,36 +115,22 @@ def in_turn(
     Every arm makes a few updates beforehand. Whatever differs from the runs is refused.
     """
     chosen = list(next(iter(arms.values())).keys[: workspace.scale.timed] if keys is None else keys)
-    decoders = {label: _Decoder(workspace, arm, chosen) for label, arm in arms.items()}
-    for decoder in decoders.values():
-        decoder.warm_up(chosen[0])
+    requests = {label: workspace.again(arm) for label, arm in arms.items()}
+    samples = {
+        label: [each for each in request.task.samples() if str(each.id) in chosen]
+        for label, request in requests.items()
+    }
+    prompts = {label: encode(requests[label], each) for label, each in samples.items()}
+    for label, request in requests.items():
+        for _ in islice(walk(request, prompts[label][chosen[0]]), WARM_UP):
+            pass
     times: dict[str, dict[str, float]] = {label: {} for label in arms}
     for key in chosen:
         for label, arm in arms.items():
-            completion = decoders[label].decoded(key)
+            (completion,) = walk(requests[label], prompts[label][key]).finish()
             require_unchanged(arm, key, completion)
             times[label][key] = completion.seconds.total
     return {label: replace(arm, in_turn=times[label]) for label, arm in arms.items()}
-
-
-class _Decoder:
-    """Decodes some problems of an arm by their keys."""
-
-    def __init__(self, workspace: Workspace, arm: Arm, keys: Sequence[str]) -> None:
-        self._request = workspace.again(arm)
-        samples = self._request.task.samples()
-        self._prompts = encode(self._request, [each for each in samples if str(each.id) in keys])
-
-    def warm_up(self, key: str) -> None:
-        for _ in islice(self._steps(key), WARM_UP):
-            pass
-
-    def decoded(self, key: str) -> Completion:
-        (completion,) = self._steps(key).finish()
-        return completion
-
-    def _steps(self, key: str) -> Stream:
-        return walk(self._request, self._prompts[key])
 
 
 def companion(workspace: Workspace, name: str) -> Workspace | None:

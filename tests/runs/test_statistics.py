@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from archer.runs.statistics import (
     Pairs,
     bootstrap,
-    geometric_mean,
     holm,
     mcnemar,
     mean,
@@ -134,10 +133,6 @@ def test_the_bootstrap_covers_and_repeats_itself() -> None:
     assert (high - low) / 2 == pytest.approx(half, rel=0.25)
     assert bootstrap(values, mean) == (low, high)
     assert bootstrap(values, mean, seed=1) != (low, high)
-
-
-def test_the_geometric_mean_of_ratios() -> None:
-    assert geometric_mean([2.0, 0.5, 4.0]) == pytest.approx(4 ** (1 / 3))
 
 
 def likeliest_loss(wins: int, losses: int, n: int, margin: float) -> float:

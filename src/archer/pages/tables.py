@@ -96,22 +96,17 @@ class Table:
         )
 
     def markdown(self) -> str:
-        shown = list(self._shown())
-        grid = markdown_grid(
-            [_markdown(each.name) for each in shown],
-            ([_markdown(each.cells[row]) for each in shown] for row in range(len(self.rows))),
-            [each.numeric for each in shown],
-        )
+        (head, numeric), rows = self.shown()
+        escaped = (list(map(_markdown, row)) for row in rows)
+        grid = markdown_grid(list(map(_markdown, head)), escaped, numeric)
         notes = "".join(f"\n- {_markdown(note)}" for note in self.notes)
         return f"**{_markdown(self.title)}**\n\n{grid}\n" + (f"{notes}\n" if notes else "")
 
     def latex(self) -> str:
         """A table without any package."""
-        shown = list(self._shown())
-        lines = [[each.name for each in shown]]
-        lines += [[each.cells[row] for each in shown] for row in range(len(self.rows))]
-        head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in lines)
-        kinds = "".join("r" if each.numeric else "l" for each in shown)
+        (names, numeric), rows = self.shown()
+        head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in (names, *rows))
+        kinds = "".join("r" if each else "l" for each in numeric)
         notes = [rf"\par\footnotesize {_latex(note)}" for note in self.notes]
         return "\n".join(
             (

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import geometric_mean, median, quantiles
 from typing import Any
 
 from archer.errors import BadRun
@@ -19,7 +19,6 @@ from archer.runs.manifest import differences
 from archer.runs.statistics import (
     Pairs,
     bootstrap,
-    geometric_mean,
     mean,
     ratio_of_sums,
     wilson,
@@ -171,15 +170,15 @@ def compare(first: Run, second: Run) -> dict[str, Any]:
 
 def check_comparable(first: Run, second: Run) -> None:
     """Refuse runs that answered other questions, or were graded or bounded in another way."""
-    found = [
+    differing = [
         each
         for part in COMPARED
         for each in differences(first.identity[part], second.identity[part], f"{part}.")
     ]
     budgets = [run.identity["method"]["settings"]["length"] for run in (first, second)]
     if budgets[0] != budgets[1]:
-        found.append(f"budget (length): {budgets[0]}, now {budgets[1]}")
-    found += [
+        differing.append(f"budget (length): {budgets[0]}, now {budgets[1]}")
+    differing += [
         f"{what}: {_some(a - b)}, now {_some(b - a)}"
         for what, a, b in (
             ("problems of one run only", set(first.keys), set(second.keys)),
@@ -187,17 +186,17 @@ def check_comparable(first: Run, second: Run) -> None:
         )
         if a != b
     ]
-    if not found and _same_model(first, second):
-        found += [
+    if not differing and _same_model(first, second):
+        differing += [
             f"prompt of problem {key}"
             for key in first.keys
             if first.recorded.samples[key].prompt_sha256
             != second.recorded.samples[key].prompt_sha256
         ][:1]
-    if found:
+    if differing:
         raise BadRun(
             f"{first.path} and {second.path} cannot be compared. They differ in "
-            f"{'; '.join(found).replace(', now ', ' against ')}."
+            f"{'; '.join(differing).replace(', now ', ' against ')}."
         )
 
 
@@ -262,22 +261,22 @@ def _same_model(first: Run, second: Run) -> bool:
 
 def _remarks(first: Run, second: Run) -> list[str]:
     """What does not forbid a comparison, but a reader should know."""
-    found = []
+    remarks = []
     if not _same_model(first, second):
-        found.append("The runs are of different models.")
+        remarks.append("The runs are of different models.")
     if first.identity["batch"] != 1 or second.identity["batch"] != 1:
-        found.append("A run decoded several problems at a time; its times are not per problem.")
+        remarks.append("A run decoded several problems at a time; its times are not per problem.")
     for name in CIRCUMSTANCES:
         before, after = first.circumstances[name], second.circumstances[name]
         if before != after:
-            found.append(f"Times are of different machines ({name}: {before} against {after}).")
+            remarks.append(f"Times are of different machines ({name}: {before} against {after}).")
     for name in ("dtype", "device"):
         before, after = first.identity["model"][name], second.identity["model"][name]
         if before != after:
-            found.append(f"The {name} differs: {before} against {after}.")
+            remarks.append(f"The {name} differs: {before} against {after}.")
     if first.identity["archer"] != second.identity["archer"]:
-        found.append("The runs are of different versions of Archer.")
-    return found
+        remarks.append("The runs are of different versions of Archer.")
+    return remarks
 
 
 def about_scores(comparison: Mapping[str, Any], suite: str = "base") -> str:

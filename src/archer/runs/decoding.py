@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -85,12 +86,12 @@ def decode(
     while waiting or running:
         while waiting and sum(not handle.done for _, handle, _ in running) < request.batch:
             sample = waiting.popleft()
-            asked = ask(request.model, request, [prompts[str(sample.id)]])
+            one = ask(request.model, request, [prompts[str(sample.id)]])
             trace = (traces or {}).get(str(sample.id))
             listener = (
-                Counted(request.model) if trace is None else Traced(request.model, asked, trace)
+                Counted(request.model) if trace is None else Traced(request.model, one, trace)
             )
-            running.append((sample, engine.enqueue(asked, listener=listener), listener))
+            running.append((sample, engine.enqueue(one, listener=listener), listener))
         while running and running[0][1].done:
             sample, handle, counted = running.popleft()
             prompt, done = prompts[str(sample.id)], handle.result()
@@ -115,11 +116,11 @@ class Counted(Listener):
 class Traced(Counted):
     """Writes the trace of one request as it goes on, too."""
 
-    def __init__(self, model: Model, asked: Request, path: Path) -> None:
+    def __init__(self, model: Model, request: Request, path: Path) -> None:
         super().__init__(model)
         self._writer = Writer(path)
-        self._speller = Speller(asked)
-        self._writer.write(start(asked))
+        self._speller = Speller(request)
+        self._writer.write(start(request))
 
     def stepped(self, step: Step[Any]) -> None:
         super().stepped(step)
@@ -156,19 +157,18 @@ def record_of(
 
 def warm_up(model: Model, request: Request) -> None:
     """A few updates that nobody times or keeps."""
-    stream = Stream(model, request)
-    for _ in range(WARM_UP):
-        next(stream, None)
+    for _ in islice(Stream(model, request), WARM_UP):
+        pass
 
 
-def ask(model: Model, asked: MethodChoice, prompts: Sequence[Sequence[int]]) -> Request:
+def ask(model: Model, choice: MethodChoice, prompts: Sequence[Sequence[int]]) -> Request:
     """The request for these prompts; refuses what the model cannot take."""
     return model.request(
         [list(prompt) for prompt in prompts],
-        asked.method,
-        seed=asked.seed,
-        preset=asked.preset,
-        settings=asked.settings,
+        choice.method,
+        seed=choice.seed,
+        preset=choice.preset,
+        settings=choice.settings,
     )
 
 

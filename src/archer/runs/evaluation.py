@@ -119,9 +119,9 @@ def evaluate(
     read_all_data(task, samples[0])
     prompts = encode(request, samples)
     with open_grader(task, unsafe_no_sandbox=unsafe_no_sandbox) as grader:
-        asked = identity(request, samples)
+        wanted = identity(request, samples)
         with RunFolder(
-            out, asked, circumstances(request, grader.judge, executor.description)
+            out, wanted, circumstances(request, grader.judge, executor.description)
         ) as folder:
             recorded = folder.recorded(planned=[str(sample.id) for sample in samples])
             listener.begun(len(samples), recorded)
@@ -140,7 +140,7 @@ def evaluate(
                         listener.sampled(done.record, done.worker)
                         grading.submit(done.sample, done.record.completion)
             recorded = folder.recorded()
-            summary = summarise(grader.task, asked["method"], samples, recorded)
+            summary = summarise(grader.task, wanted["method"], samples, recorded)
             shown = {key: shown_prompt(request, ids) for key, ids in prompts.items()}
             folder.write_samples(harness_lines(grader.task, samples, shown, recorded))
             folder.write_summary(summary)

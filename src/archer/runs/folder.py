@@ -85,43 +85,40 @@ class RunFolder:
 
     def recorded(self, planned: Iterable[str] | None = None) -> Recorded:
         """What the journal holds; BadRun where it knows problems that are not planned."""
-        found = read_recorded(self.path)
-        strange = set() if planned is None else set(found.samples) - set(planned)
+        recorded = read_recorded(self.path)
+        strange = set() if planned is None else set(recorded.samples) - set(planned)
         if strange:
             raise BadRun.beyond_repair(
                 f"{self.path / JOURNAL} holds the problem {min(strange)!r}, which is not part of the run"
             )
-        return found
+        return recorded
 
     def write_summary(self, summary: Summary) -> None:
         replace_json(self.path / SUMMARY, summary.plain())
 
     def traces(self, keys: Iterable[str]) -> dict[str, Path]:
         """Where the traces of problems go, named by their place in the run."""
-        found = {key: self.path / TRACES / f"{place:05}.jsonl" for place, key in enumerate(keys)}
-        if found:
+        paths = {key: self.path / TRACES / f"{place:05}.jsonl" for place, key in enumerate(keys)}
+        if paths:
             try:
                 (self.path / TRACES).mkdir(exist_ok=True)
-                for path in (self.path / TRACES, *found.values()):
+                for path in (self.path / TRACES, *paths.values()):
                     if path.is_symlink():
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             except OSError as error:
                 raise DiskFault.of(self.path / TRACES, error) from error
-        return found
+        return paths
 
     def write_samples(self, lines: Iterable[str]) -> None:
         """The graded problems in the format of the lm-evaluation-harness."""
         replace_file(self.path / SAMPLES, "".join(lines).encode())
 
-    def close(self) -> None:
-        self.journal.close()
-        self._lock.release()
-
     def __enter__(self) -> RunFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.journal.close()
+        self._lock.release()
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -154,18 +151,14 @@ def read_recorded(path: Path) -> Recorded:
             raise BadRun(f"{journal} holds the {line.event} of problem {key} twice.")
         if isinstance(line, SampleLine):
             samples[key] = line
-        else:
-            grades[key] = line
-        first = next(iter(grades.values()), None)
-        if (
-            first is not None
-            and isinstance(line, GradeLine)
-            and line.suites.keys() != first.suites.keys()
-        ):
+            continue
+        first = next(iter(grades.values()), line)
+        if line.suites.keys() != first.suites.keys():
             raise BadRun.beyond_repair(
                 f"{journal} holds grades of different suites: {_named(first)} first, and "
                 f"{_named(line)} of problem {key}"
             )
+        grades[key] = line
     ungiven = grades.keys() - samples.keys()
     if ungiven:
         raise BadRun(f"{journal} holds a grade of problem {min(ungiven)}, but no completion of it.")

@@ -28,7 +28,6 @@ from archer.tasks.base import CodeTask, Sample, Task
 VERSION = 1
 PACKAGES = ("torch", "tokenizers", "safetensors", "math-verify")
 MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.jinja")
-CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -122,15 +121,15 @@ def circumstances(
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:
     """Every value that is not the same, as `name: old, now new`."""
-    found: list[str] = []
+    changes: list[str] = []
     for key in sorted(old.keys() | new.keys()):
         name = f"{where}{key}"
         before, after = old.get(key), new.get(key)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
-            found += differences(before, after, f"{name}.")
+            changes += differences(before, after, f"{name}.")
         elif before != after:
-            found.append(f"{name}: {_short(before)}, now {_short(after)}")
-    return found
+            changes.append(f"{name}: {_short(before)}, now {_short(after)}")
+    return changes
 
 
 def digest(value: Any) -> str:
@@ -159,11 +158,8 @@ def _file_digests(folder: Path) -> Iterator[tuple[str, str]]:
 @cache
 def _file_digest(path: Path, size: int, changed: int) -> str:
     """Read once as long as the file does not change: many runs of one model ask for it."""
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -155,11 +155,6 @@ def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
     return math.fsum(a for a, _ in pairs) / math.fsum(b for _, b in pairs)
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of ratios above 0."""
-    return math.exp(mean([math.log(value) for value in values]))
-
-
 def holm(chances: Sequence[float]) -> list[float]:
     """The same p values, adjusted for their number: which of them hold together at a level."""
     order = sorted(range(len(chances)), key=chances.__getitem__)

@@ -68,14 +68,10 @@ class Arm:
         """Of every problem whether it passed."""
         return [self.passed(key, suite) for key in self.keys]
 
-    def counted(self, key: str) -> int:
-        """Operations of all passes of a problem, as they were made."""
-        return self.run.recorded.samples[key].operations
-
     @property
     def operations(self) -> int:
-        """Total over all problems."""
-        return sum(self.counted(key) for key in self.keys)
+        """Of all passes of all problems, as they were made."""
+        return sum(sample.operations for sample in self.run.recorded.samples.values())
 
     @property
     def keys(self) -> list[str]:
@@ -126,10 +122,10 @@ class Workspace:
 
     def sizes(self) -> dict[str, int]:
         """Problems of the main task, and of the long one if it is another."""
-        found = {self.task: self.scale.problems}
+        sizes = {self.task: self.scale.problems}
         if self.long_task is not None and self.long_task != self.task:
-            found[self.long_task] = self.scale.long_problems
-        return found
+            sizes[self.long_task] = self.scale.long_problems
+        return sizes
 
     def request(
         self, method: str, task: str | None = None, problems: int | None = None, **settings: Any
@@ -182,27 +178,23 @@ class Workspace:
         return self._arms[folder]
 
     def is_finished(self, request: RunRequest) -> bool:
-        """Whether `finished` has nothing to run."""
-        return _finished(self._folder(request), request)
+        """Whether the very run that is asked for is there and complete: then no judge has to be started."""
+        folder = self._folder(request)
+        if not (folder / SUMMARY).exists() or not read_summary(folder).complete:
+            return False
+        wanted = identity(request, request.selection.of(request.task.samples()))
+        return not differences(read_manifest(folder)["identity"], wanted)
 
     def _folder(self, request: RunRequest) -> Path:
         return self.out / "arms" / _name(request)
 
 
-def _finished(folder: Path, request: RunRequest) -> bool:
-    """Whether the very run that is asked for is there and complete: then no judge has to be started."""
-    if not (folder / SUMMARY).exists() or not read_summary(folder).complete:
-        return False
-    asked = identity(request, request.selection.of(request.task.samples()))
-    return not differences(read_manifest(folder)["identity"], asked)
-
-
 def _name(request: RunRequest) -> str:
     """A folder name that tells arms apart and can be read."""
     chosen = request.selection
-    asked: dict[str, Any] = {"settings": plain(request.settings), "limit": chosen.limit}
+    choices: dict[str, Any] = {"settings": plain(request.settings), "limit": chosen.limit}
     if chosen.subset:
-        asked["subset"] = list(chosen.subset)
-    short = digest(asked)[:8]
+        choices["subset"] = list(chosen.subset)
+    short = digest(choices)[:8]
     method = request.method.replace("+", "-").replace(":", "-")
     return f"{request.task.name}-{method}-{short}"

@@ -259,7 +259,7 @@ def _round(arms: Mapping[str, Arm], keys: Sequence[str]) -> Round:
     shown, seconds = {}, {}
     for label, arm in arms.items():
         records = [arm.run.recorded.samples[key] for key in keys]
-        counted = tuple(arm.counted(key) for key in keys)
-        shown[label] = Seen(tuple(arm.passed(key) for key in keys), counted)
+        operations = tuple(record.operations for record in records)
+        shown[label] = Seen(tuple(arm.passed(key) for key in keys), operations)
         seconds[label] = math.fsum(record.seconds.total for record in records)
     return Round(shown, seconds)

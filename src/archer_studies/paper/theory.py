@@ -38,7 +38,6 @@ CONFIDENCE = 0.9
 EVENTS = 16
 """Problems whose feedback term is computed at most."""
 
-INTERVALS = "Intervals: bootstrap over problems."
 TERMS = {
     "fresh": "norm of J_fresh v",
     "anchored": "norm of J_anchor v",
@@ -169,20 +168,28 @@ def _tables(result: Mapping[str, Any]) -> list[Table]:
     parts: dict[str, list[Row]] = {}
     for row in result["rows"]:
         parts.setdefault(row["part"], []).append(row)
-    calls = f"n = {result['n']} cached calls of {result['settings']['problems']} problems"
+    settings = result["settings"]
+    said = {
+        **settings,
+        "calls": f"n = {result['n']} cached calls of {settings['problems']} problems",
+        "events": parts["term"][0]["n"],
+    }
     return [
-        _errors(f"{calls}, K = {result['settings']['radius']}", parts["error"]),
-        _gamma(parts["gamma"]),
-        _layers(calls, parts.get("layer", [])),
-        _conditions(calls, parts["condition"]),
-        _runs(parts["runs"]),
-        _terms(result["settings"], parts["term"]),
+        table_of(
+            title.format(**said),
+            fields,
+            parts.get(part, []),
+            [note.format(**said) for note in notes],
+        )
+        for part, title, fields, notes in TABLES
     ]
 
 
-def _errors(calls: str, rows: Sequence[Row]) -> Table:
-    return table_of(
-        f"Logit error of cached against fresh at the same state: {calls}",
+INTERVALS = "Intervals: bootstrap over problems."
+TABLES: tuple[tuple[str, str, tuple[Field, ...], tuple[str, ...]], ...] = (
+    (
+        "error",
+        "Logit error of cached against fresh at the same state: {calls}, K = {radius}",
         (
             Field("bin", "distance D"),
             Field("n", "calls"),
@@ -190,13 +197,10 @@ def _errors(calls: str, rows: Sequence[Row]) -> Table:
             Field("largest", digits=3),
             Field("ratio", "mean error / sqrt(D)", 3),
         ),
-        rows,
-        [f"Paper: theory-radius-bound. Error: the largest difference of any logit. {INTERVALS}"],
-    )
-
-
-def _gamma(rows: Sequence[Row]) -> Table:
-    return table_of(
+        (f"Paper: theory-radius-bound. Error: the largest difference of any logit. {INTERVALS}",),
+    ),
+    (
+        "gamma",
         "Local estimates of Gamma",
         (
             Field("n", "calls"),
@@ -204,18 +208,15 @@ def _gamma(rows: Sequence[Row]) -> Table:
             Field("bounding", "largest error / sqrt(D)", 3),
             Field("exponent", "growth exponent", 3),
         ),
-        rows,
-        [
+        (
             "Estimates at visited states, not bounds: the largest ratio is the least Gamma that no call "
             "contradicts. Exponent: slope of log error over log D; 0.5 is the shape of the bound, more "
-            f"means that error / sqrt(D) grows with D. {INTERVALS}"
-        ],
-    )
-
-
-def _layers(calls: str, rows: Sequence[Row]) -> Table:
-    return table_of(
-        f"Staleness of the prompt by layer: {calls}",
+            f"means that error / sqrt(D) grows with D. {INTERVALS}",
+        ),
+    ),
+    (
+        "layer",
+        "Staleness of the prompt by layer: {calls}",
         (
             Field("layer"),
             Field("n", "calls"),
@@ -223,18 +224,15 @@ def _layers(calls: str, rows: Sequence[Row]) -> Table:
             Field("relative", "of the norm (%)"),
             Field("slope", "over sqrt(D)", 3),
         ),
-        rows,
-        [
+        (
             "Paper: app-staleness, norm of the change of keys plus that of values since the anchor. The "
             "first layer's depend on no response. Over sqrt(D): least squares, a local estimate of "
-            f"kappa B. {INTERVALS}"
-        ],
-    )
-
-
-def _conditions(calls: str, rows: Sequence[Row]) -> Table:
-    return table_of(
-        f"Saber's decision margin: {calls}",
+            f"kappa B. {INTERVALS}",
+        ),
+    ),
+    (
+        "condition",
+        "Saber's decision margin: {calls}",
         (
             Field("condition", "bound on the error"),
             Field("n", "calls"),
@@ -246,18 +244,15 @@ def _conditions(calls: str, rows: Sequence[Row]) -> Table:
             Field("kept_without", "kept without it (%)", 1),
             Field("broken", "changed with it"),
         ),
-        rows,
-        [
+        (
             "Paper: theory-margin, theory-decision. The margin is of the fresh logits in the largest norm; "
             "in log-odds, which move twice as far, it is twice as wide. Gamma: the largest ratio above.",
             "The condition, a bound below the margin, is sufficient: no action may change with it. "
             f"{INTERVALS}",
-        ],
-    )
-
-
-def _runs(rows: Sequence[Row]) -> Table:
-    return table_of(
+        ),
+    ),
+    (
+        "runs",
         "Runs beside the eager ones",
         (
             Field("runs"),
@@ -268,32 +263,29 @@ def _runs(rows: Sequence[Row]) -> Table:
             Field("identical_until", "runs part at update", 1),
             Field("early", "parted before it failed"),
         ),
-        rows,
-        [
+        (
             "Identical: the same response as eager Saber's after every update. Updates: means over the runs "
             "in which it happened. Condition: measured error below the margin.",
             "The paper's corollary passes over what Saber remembers: confidences differ by the error even "
             "where actions do not, so that one step's condition does not carry to the next by itself. The "
             "last column counts the runs in which that mattered.",
-        ],
-    )
-
-
-def _terms(settings: Mapping[str, Any], rows: Sequence[Row]) -> Table:
-    return table_of(
-        f"The withheld feedback, n = {rows[0]['n']} events",
+        ),
+    ),
+    (
+        "term",
+        "The withheld feedback, n = {events} events",
         (
             Field("", "measure", of=lambda row: TERMS[row["measure"]]),
             Field("n", "events"),
             Field("mean", digits=4),
             Field("positive", "above 0"),
         ),
-        rows,
-        [
+        (
             "Paper: app-jacobians. v: from the mask's embedding to that of the first token accepted with "
-            f"confidence of at least {settings['confidence']} and kept; derivatives at the state after it, "
-            f"by forward mode, prompt held at that state. Problems looked at: "
-            f"{settings['asked_for_events']}.",
+            "confidence of at least {confidence} and kept; derivatives at the state after it, "
+            "by forward mode, prompt held at that state. Problems looked at: {asked_for_events}.",
             f"Linear in a direction that decoding jumps along: local. {INTERVALS}",
-        ],
-    )
+        ),
+    ),
+)
+"""Part of the rows, title, columns and notes; what stands in braces comes from the result."""

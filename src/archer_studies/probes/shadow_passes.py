@@ -19,6 +19,7 @@ from archer.policies.prompt_cache import Archer, Eager
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import first_difference
+from archer.runs.decoding import ask
 from archer.runs.manifest import RunRequest
 from archer.runs.workspace import Arm
 
@@ -27,13 +28,7 @@ COUNTED = ("updates", "full_passes", "cached_passes", "reused_passes")
 
 def walk(request: RunRequest, prompt: Sequence[int]) -> Stream:
     """The steps of an arm on one problem, made again."""
-    return request.model.stream(
-        [list(prompt)],
-        request.method,
-        seed=request.seed,
-        preset=request.preset,
-        settings=request.settings,
-    )
+    return Stream(request.model, ask(request.model, request, [prompt]))
 
 
 def divergence(first: Stream, second: Stream) -> int | None:

@@ -74,6 +74,15 @@ class Lost:
 News = Ready | Done | Declined | Lost
 
 
+def answered(worker: int, key: str | None, message: Mapping[str, Any]) -> News:
+    """What a worker sent: about a problem, or about its model where there is no key."""
+    if "refused" in message:
+        return Declined(worker, message["refused"])
+    if key is None:
+        return Ready(worker)
+    return Done(worker, key, message["record"], message["trace"])
+
+
 class WorkerPool(Protocol):
     """Workers of one kind: how they are started, given work, and heard."""
 

@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from archer.errors import ArcherError, BadRequest
-from archer.runs.executors.dispatch import Declined, Done, Lost, News, Ready
+from archer.runs.executors.dispatch import Lost, News, answered
 from archer.runs.executors.worker import Item, Order, Worker
 
 if TYPE_CHECKING:
@@ -87,11 +87,7 @@ class RayPool:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             ray.shutdown()  # a node that was started and did not answer in time
-            reason = (
-                str(error).strip().splitlines()[0].rstrip(".")
-                if str(error).strip()
-                else "no reason"
-            )
+            reason = (str(error).strip() or "no reason").splitlines()[0].rstrip(".")
             raise BadRequest(
                 f"There is no Ray cluster to use at {address!r} ({reason}). `ray start` "
                 "starts one; the address local starts one for this run alone."
@@ -161,12 +157,7 @@ class RayPool:
         except ray.exceptions.RayError as error:
             self._heard.append(self._lost(worker, _reason(error)))
         else:
-            if "refused" in message:
-                self._heard.append(Declined(worker, message["refused"]))
-            elif key is None:
-                self._heard.append(Ready(worker))
-            else:
-                self._heard.append(Done(worker, key, message["record"], message["trace"]))
+            self._heard.append(answered(worker, key, message))
 
     def _lost(self, worker: int, reason: str) -> Lost:
         """Whatever else it was asked is no longer waited for."""
@@ -179,8 +170,8 @@ class RayPool:
     def _resources(self) -> dict[str, float]:
         import ray
 
-        found: dict[str, float] = ray.cluster_resources()
-        return found
+        resources: dict[str, float] = ray.cluster_resources()
+        return resources
 
 
 def _reason(error: Exception) -> str:

@@ -20,7 +20,7 @@ from typing import IO, Any
 import torch
 
 from archer.machine.signals import signal_name
-from archer.runs.executors.dispatch import Declined, Done, Lost, News, Ready
+from archer.runs.executors.dispatch import Lost, News, answered
 from archer.runs.executors.worker import Item, Order
 
 COMMAND = (sys.executable, "-P", "-m", "archer.runs.executors.process")
@@ -97,7 +97,8 @@ class ProcessPool:
         chunk = os.read(process.output, CHUNK)
         *lines, process.unfinished = (process.unfinished + chunk).split(b"\n")
         for line in lines:
-            self._heard.append(_news(worker, json.loads(line)))
+            message = json.loads(line)
+            self._heard.append(answered(worker, message.get("key"), message))
         if not chunk:
             self._heard.append(Lost(worker, self._ended(worker)))
 
@@ -114,14 +115,6 @@ class ProcessPool:
                 pipe.close()
         with process.said:
             return _reason(code, process.said)
-
-
-def _news(worker: int, message: dict[str, Any]) -> News:
-    if "refused" in message:
-        return Declined(worker, message["refused"])
-    if "key" in message:
-        return Done(worker, message["key"], message["record"], message["trace"])
-    return Ready(worker)
 
 
 def _reason(code: int, said: IO[bytes]) -> str:
