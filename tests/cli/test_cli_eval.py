@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -108,17 +107,7 @@ def test_an_unjudged_completion_makes_the_exit_code_1(
     model: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Grader, "record", lambda *_: None)
-    asked = (
-        "mbpp",
-        "--model",
-        model,
-        "--limit",
-        "1",
-        "--length",
-        "8",
-        "--out",
-        str(tmp_path / "a"),
-    )
+    asked = f"mbpp --model {model} --limit 1 --length 8 --out {tmp_path / 'a'}".split()
     assert main(["eval", *asked]) == 1
     shown = capsys.readouterr()
     assert "no score yet" in shown.out
@@ -129,17 +118,7 @@ def test_progress_is_told_where_there_is_no_terminal(
     model: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archer.terminal.meters.BETWEEN_LINES", 0.0)
-    asked = (
-        "mbpp",
-        "--model",
-        model,
-        "--length",
-        "8",
-        "--out",
-        str(tmp_path / "a"),
-        "--limit",
-        "2",
-    )
+    asked = f"mbpp --model {model} --limit 2 --length 8 --out {tmp_path / 'a'}".split()
     assert main(["eval", *asked]) == 0
     assert "mbpp: 2 of 2" in capsys.readouterr().err
     assert main(["eval", *asked]) == 0
@@ -163,6 +142,10 @@ def test_unknown_tasks_are_listed(capsys: Capture) -> None:
         (("mbpp", "--subset", "nine"), "no problem 'nine'"),
         (("mbpp", "--method", "magic"), "magic"),
         (("mbpp", "--radius", "-1"), "radius"),
+        (("mbpp", "--workers", "0"), "for --workers: give a whole number above 0 and at most 512"),
+        (("mbpp", "--workers", "2", "--shards", "2"), "works with neither --workers nor --ray"),
+        (("mbpp", "--workers", "2", "--threads", "0"), "--threads must be a whole number"),
+        (("mbpp", "--workers", "2", "--device", "abacus"), "'abacus'"),
     ],
 )
 def test_bad_requests_are_refused_before_a_model_is_loaded(
@@ -176,17 +159,6 @@ def test_bad_requests_are_refused_before_a_model_is_loaded(
 
 def test_missing_data_are_named(capsys: Capture, tmp_path: Path) -> None:
     assert "is missing" in refused(capsys, "mbpp", "--model", "x", "--data", str(tmp_path))
-
-
-def test_damaged_data_are_refused_with_their_digest(
-    capsys: Capture, tmp_path: Path, data: Path
-) -> None:
-    for name in ("mbpp", "mbpp_et"):
-        shutil.copytree(data / name, tmp_path / name)
-    path = tmp_path / "mbpp" / "mbpp_sanitized.jsonl"
-    path.write_bytes(path.read_bytes() + b"\n")
-    said = refused(capsys, "mbpp", "--model", "x", "--data", str(tmp_path))
-    assert "502db01bcc1e911d691d5212bd3d9c60ee52bbc2bd29457a520ace424bb2709d" in said
 
 
 def test_a_run_folder_in_use_is_exit_code_3(model: str, tmp_path: Path, capsys: Capture) -> None:
@@ -204,14 +176,3 @@ def test_processes_give_the_same_scores(model: str, tmp_path: Path, capsys: Capt
     there = evaluated(capsys, *asked, "--out", str(tmp_path / "there"), "--workers", "2")
     assert untimed(there) == untimed(here)
     assert results(tmp_path / "there") == results(tmp_path / "here")
-
-
-def test_workers_are_counted_from_one(model: str, capsys: Capture) -> None:
-    said = refused(capsys, "humaneval", "--model", model, "--workers", "0")
-    assert "for --workers: give a whole number above 0 and at most 512, not 0" in said
-    said = refused(capsys, "humaneval", "--model", model, "--workers", "2", "--shards", "2")
-    assert "--shards works with neither --workers nor --ray" in said
-    said = refused(capsys, "humaneval", "--model", model, "--workers", "2", "--threads", "0")
-    assert "--threads must be a whole number" in said
-    said = refused(capsys, "humaneval", "--model", model, "--workers", "2", "--device", "abacus")
-    assert "'abacus'" in said

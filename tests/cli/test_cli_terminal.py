@@ -19,14 +19,9 @@ from archer.cli.output import allotted
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.tasks import TASKS, registry
 from archer_studies.registry import BEYOND, STUDIES
-from support.terminals import environment, in_terminal, plain, several_in_terminal
+from support.terminals import PROBLEM, environment, in_terminal, plain, several_in_terminal
 
 Capture = pytest.CaptureFixture[str]
-PROBLEM = """\
-Write a function to count the numbers in nums that are greater than 5.
-assert solve([1, 7, 9]) == 2
-assert solve([2]) == 0
-def solve(nums):"""
 
 
 def said(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 from archer.cli import COMMANDS
 from conftest import REPOSITORY
 from support.processes import running
+from support.terminals import PROBLEM
 
 Archer = Callable[..., subprocess.CompletedProcess[str]]
 EXTRAS = (
@@ -45,11 +46,6 @@ for line in sys.stdin:
     print(json.dumps([code, open("out").read(), open("err").read()]), flush=True)
 """
 """Runs a command for every line; torch is imported once, and no command sees what another did."""
-PROBLEM = """\
-Write a function to count the numbers in nums that are greater than 5.
-assert solve([1, 7, 9]) == 2
-assert solve([2]) == 0
-def solve(nums):"""
 
 
 def needed(name: str, seen: dict[str, Distribution], extras: frozenset[str]) -> None:

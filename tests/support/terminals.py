@@ -27,6 +27,12 @@ for each in json.loads(sys.argv[1]):
 """The same for several commands, a mark behind what each of them wrote."""
 STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SECONDS = 120
+PROBLEM = """\
+Write a function to count the numbers in nums that are greater than 5.
+assert solve([1, 7, 9]) == 2
+assert solve([2]) == 0
+def solve(nums):"""
+"""Something that the bundled model can answer."""
 
 
 def environment(**changes: str) -> dict[str, str]:

@@ -5,7 +5,6 @@ At the full size of LLaDA-8B it is as large as the real one; no more than one sh
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from safetensors.torch import save_file
 from archer.bench.weights import drawn
 from archer.costs.shapes import Published
 from archer.errors import BadRequest
+from archer.files import replace_json
 from archer.loading.checkpoint import CONFIG, Slot, slots_of
 from archer.loading.model_config import config_for, parse_config
 from archer.loading.weight_files import INDEX, SINGLE
@@ -55,8 +55,8 @@ def write_checkpoint(
         save_file(weights, folder / file)
     if len(files) > 1:
         where = {name: file for file, names in zip(files, shards, strict=True) for name in names}
-        _write_json(folder / INDEX, {"weight_map": where})
-    _write_json(folder / CONFIG, config)
+        replace_json(folder / INDEX, {"weight_map": where})
+    replace_json(folder / CONFIG, config)
     return folder
 
 
@@ -78,7 +78,3 @@ def _file_names(count: int) -> list[str]:
     if count == 1:
         return [SINGLE]
     return [f"model-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value), encoding="utf-8")
