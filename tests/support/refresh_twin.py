@@ -1,7 +1,7 @@
 """A slow twin of dLLM-Cache's pass that refreshes everything: rows by index tensors, nothing skipped.
 
-`python tests/refresh_twin.py small 512 256 7` (shape, prompt, response, rounds) times it beside the rule of
-the package and beside a plain full pass, in turn, on one thread, in CPU time.
+`python tests/support/refresh_twin.py small 512 256 7` (shape, prompt, response, rounds) times it beside
+the rule of the package and beside a plain full pass, in turn, on one thread, in CPU time.
 """
 
 from __future__ import annotations

@@ -73,9 +73,7 @@ class Handle:
                 )
                 if unread:
                     yield unread.popleft()
-                elif self._job.unread is not unread:
-                    return
-                elif self._job.error is not None:
+                elif self._job.unread is unread and self._job.error is not None:
                     raise self._job.error
                 else:
                     return

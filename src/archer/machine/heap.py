@@ -2,7 +2,7 @@
 
 A pass frees temporaries of a few megabytes many times.  glibc returns what is free at the end of its heap to
 the system once it is more than twice the largest block freed so far, and the next temporary is then mapped
-and cleared anew, page by page.  `tests/test_heap.py` counts the pages.
+and cleared anew, page by page.  `tests/machine/test_heap.py` counts the pages.
 """
 
 from __future__ import annotations

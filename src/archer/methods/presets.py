@@ -8,7 +8,7 @@ JSON and nothing else: it is read as data and checked like settings that were ty
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,7 @@ class Preset:
         return Choice(self.method, over(settings, self.settings))
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "method": self.method,
-            "settings": dict(self.settings),
-            "about": dict(self.about),
-        }
+        return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
 
 def is_file(preset: str) -> bool:
