@@ -83,29 +83,24 @@ def write_report(folder: Path, studies: Sequence[Study], command: str = "") -> P
         if study.name in results
     ]
     report = folder / "report.html"
-    lead = _lead(list(results.values()), command)
-    made = page(_title(list(results.values())), sections, lead=lead, message=conclusions(results))
-    replace_file(report, made.encode())
+    title, lead = _heading(list(results.values()), command)
+    text = page(title, sections, lead=lead, message=conclusions(results))
+    replace_file(report, text.encode())
     return report
 
 
-def _title(results: Sequence[Mapping[str, Any]]) -> str:
+def _heading(results: Sequence[Mapping[str, Any]], command: str) -> tuple[str, str]:
+    """Title and lead."""
     if not results:
-        return "The paper's studies"
-    settings = results[0]["settings"]
-    return f"The paper's studies, measured with {settings['model']} on {settings['task']}"
-
-
-def _lead(results: Sequence[Mapping[str, Any]], command: str) -> str:
-    if not results:
-        return "No study has a result yet."
+        return "The paper's studies", "No study has a result yet."
     settings = results[0]["settings"]
     days = sorted({str(result["measured"]) for result in results if "measured" in result})
     when = "" if not days else f", measured {' to '.join(dict.fromkeys((days[0], days[-1])))}"
-    made = f" Made by: {command}." if command else ""
+    source = f" Made by: {command}." if command else ""
     return (
-        f"Model {settings['model']}, task {settings['task']}{when}.{made} The paper's values stand beside "
-        "ours. They were measured with LLaDA-8B on larger benchmarks, so compare directions, not levels."
+        f"The paper's studies, measured with {settings['model']} on {settings['task']}",
+        f"Model {settings['model']}, task {settings['task']}{when}.{source} The paper's values stand beside "
+        "ours. They were measured with LLaDA-8B on larger benchmarks, so compare directions, not levels.",
     )
 
 

@@ -72,11 +72,11 @@ def _message(runs: Sequence[Run], named: bool) -> Iterator[str]:
 def _lead(runs: Sequence[Run], command: str) -> str:
     models = sorted({str(run.circumstances.get("model", "unknown")) for run in runs})
     days = sorted({str(run.circumstances.get("started", ""))[:10] for run in runs} - {""})
-    told = [f"Model {', '.join(models)}"]
+    parts = [f"Model {', '.join(models)}"]
     if days:
-        told.append(f"run on {days[0]}" if len(days) == 1 else f"run {days[0]} to {days[-1]}")
-    made = f" Made by: {command}." if command else ""
-    return f"{', '.join(told)}.{made} Times are of the machines that the runs ran on."
+        parts.append(f"run on {days[0]}" if len(days) == 1 else f"run {days[0]} to {days[-1]}")
+    source = f" Made by: {command}." if command else ""
+    return f"{', '.join(parts)}.{source} Times are of the machines that the runs ran on."
 
 
 def _task(run: Run) -> str:
@@ -106,13 +106,13 @@ def _parts(task: str, runs: list[Run], published: Published) -> Iterator[Part]:
 
 def _summary(run: Run) -> Summary:
     """With the score that the run was made for."""
-    found, metric = read_summary(run.path), run.identity["evaluator"]["metric"]
-    if metric not in found.scores:
+    summary, metric = read_summary(run.path), run.identity["evaluator"]["metric"]
+    if metric not in summary.scores:
         raise BadRun(
             f"{run.path / SUMMARY} is damaged: it has no score {metric!r}. Give the command that made "
             "the run again, which writes the file anew."
         )
-    return found
+    return summary
 
 
 def _point(run: Run, summary: Summary, metric: str) -> Series:
@@ -173,11 +173,11 @@ def _comparisons(runs: list[Run]) -> Iterator[Part]:
     rows, refused = [], []
     for other in runs[1:]:
         try:
-            found = compare(runs[0], other)
+            comparison = compare(runs[0], other)
         except BadRun as error:
             refused.append(str(error))
             continue
-        base, time = found["suites"]["base"], found["time"]
+        base, time = comparison["suites"]["base"], comparison["time"]
         rows.append(
             {
                 **base,
@@ -185,7 +185,7 @@ def _comparisons(runs: list[Run]) -> Iterator[Part]:
                 "speedup": time["speedup"],
                 "speedup_interval": time["speedup_interval"],
                 "median": time["per_problem"]["median"],
-                "same": found["identical_completions"],
+                "same": comparison["identical_completions"],
             }
         )
     if rows:
@@ -198,13 +198,13 @@ def _players(runs: list[Run]) -> Iterator[Part]:
     """Trajectories by problem; those of two runs side by side."""
     names = sorted({path.name for run in runs for path in (run.path / TRACES).glob(TRACE_NAMES)})
     for name in names[:MOST_PLAYERS]:
-        found = [
+        watched = [
             (run, trajectories(run.path / TRACES / name)[0])
             for run in runs
             if (run.path / TRACES / name).is_file()
         ][:2]
-        if len(found) == 2:
-            check_pair(found[0][1], found[1][1])
-        title = " and ".join(run.label for run, _ in found)
+        if len(watched) == 2:
+            check_pair(watched[0][1], watched[1][1])
+        title = " and ".join(run.label for run, _ in watched)
         place = int(name.partition(".")[0]) + 1
-        yield Player(f"Problem {place}: {title}", [player_data(each) for _, each in found])
+        yield Player(f"Problem {place}: {title}", [player_data(each) for _, each in watched])

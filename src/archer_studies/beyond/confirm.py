@@ -173,12 +173,12 @@ def _digits(facts: Sequence[bool]) -> str:
 def judged(plan: ConfirmationPlan, rows: Sequence[Row], tested: str | None = None) -> list[Row]:
     """The rules' rows of the tested model, adjusted for all tests of the plan, with what holds of each."""
     mine = [row for row in rows if row["method"] in plan.rules and row.get("model") == tested]
-    found = [
+    verdicts = [
         {**row, "not_worse_adjusted": p, "answers_hold": p < LEVEL}
         for row, p in zip(mine, _adjusted(plan, mine, "not_worse_p"), strict=True)
     ]
     if FIXED not in plan.arms:
-        return found
+        return verdicts
     return [
         {
             **row,
@@ -186,7 +186,7 @@ def judged(plan: ConfirmationPlan, rows: Sequence[Row], tested: str | None = Non
             "identity_holds": row["identical_gain"] >= MORE_IDENTICAL and p < LEVEL,
             "cost_holds": row["cost"] <= row["cost_fixed"],
         }
-        for row, p in zip(found, _adjusted(plan, mine, "identical_p"), strict=True)
+        for row, p in zip(verdicts, _adjusted(plan, mine, "identical_p"), strict=True)
     ]
 
 
@@ -203,9 +203,9 @@ def succeeded(
     plan: ConfirmationPlan, rows: Sequence[Row], tested: str | None = None
 ) -> dict[str, bool]:
     """Of each rule whether everything that the plan asks holds on both tasks."""
-    found = judged(plan, rows, tested)
+    verdicts = judged(plan, rows, tested)
     return {
-        method: len(mine := [row for row in found if row["method"] == method]) == len(TASKS)
+        method: len(mine := [row for row in verdicts if row["method"] == method]) == len(TASKS)
         and all(row.get(name, True) for row in mine for name in HOLDS)
         for method in plan.rules
     }

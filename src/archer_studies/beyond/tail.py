@@ -76,7 +76,7 @@ def watch(workspace: Workspace, arm: Arm) -> list[TailRest]:
     if not isinstance(decoder, SaberTail):
         return [TailRest() for _ in arm.keys]
     prompts = workspace.prompts(request)
-    found = []
+    rests = []
     for key in arm.keys:
         stream = walk(request, prompts[key])
         asleep = np.zeros(stream.request.method.length, dtype=np.int64)
@@ -87,8 +87,8 @@ def watch(workspace: Workspace, arm: Arm) -> list[TailRest]:
             left_out, longest = left_out + int(resting.sum()), max(longest, int(asleep.max()))
         (completion,) = stream.finish()
         require_unchanged(arm, key, completion)
-        found.append(TailRest(left_out, longest))
-    return found
+        rests.append(TailRest(left_out, longest))
+    return rests
 
 
 def _rested(watched: Sequence[TailRest], row: Row) -> Row:

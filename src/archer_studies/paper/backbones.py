@@ -128,8 +128,8 @@ def _published(paper: Mapping[str, Any]) -> Table:
     rows = [
         [benchmark, backbone, method, *figures]
         for benchmark in ("mbpp", "humaneval")
-        for backbone, found in paper[benchmark].items()
-        for method, figures in found.items()
+        for backbone, methods in paper[benchmark].items()
+        for method, figures in methods.items()
     ]
     names = ("benchmark", "backbone", "method", "Pass@1 (%)", "extended (%)", "seconds", "speedup")
     return Table(

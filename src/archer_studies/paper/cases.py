@@ -29,7 +29,7 @@ LINE_END = " ¶ "
 def measure(workspace: Workspace) -> Measured:
     arms = {"saber": workspace.arm("saber"), "archer": workspace.arm("archer", radius=RADIUS)}
     only = {method: exclusive(arms, method) for method in METHODS}
-    counts = {f"only_{method}": len(found) for method, found in only.items()}
+    counts = {f"only_{method}": len(keys) for method, keys in only.items()}
     chosen = alternating(only["saber"], only["archer"], MOST)
     watched = {method: dict(decoded_again(workspace, arms[method], chosen)) for method in METHODS}
     task, samples = workspace.open(), {str(each.id): each for each in workspace.samples()}

@@ -93,8 +93,8 @@ def pair(
     }
 
 
-def _graded(grader: Grader, sample: Sample, made: Branch) -> GradeLine:
-    record = grader.record(sample, made.completion.text or "")
+def _graded(grader: Grader, sample: Sample, future: Branch) -> GradeLine:
+    record = grader.record(sample, future.completion.text or "")
     if record is None:
         raise ArcherError(
             f"Problem {sample.id}: the judge failed on the fresh branch. Run the study again."
@@ -102,10 +102,10 @@ def _graded(grader: Grader, sample: Sample, made: Branch) -> GradeLine:
     return record
 
 
-def _described(made: Branch, event: Event, grades: GradeLine) -> Row:
-    done = made.completion
+def _described(future: Branch, event: Event, grades: GradeLine) -> Row:
+    done = future.completion
     return {
-        "revised_at": made.revised_at(event),
+        "revised_at": future.revised_at(event),
         "passed": {suite: grades.passed(suite) for suite in grades.suites},
         "updates": done.updates,
         "full_passes": done.full_passes,

@@ -94,11 +94,13 @@ def measure(workspace: Workspace) -> Measured:
         for method, arm in arms[task].items()
     ]
     for method, label in METHODS.items():
-        pairs = {task: (found[method], found[REFERENCE]) for task, found in arms.items()}
+        pairs = {
+            task: (by_method[method], by_method[REFERENCE]) for task, by_method in arms.items()
+        }
         rows.append({"task": "overall", "method": method, "arm": label, **overall(pairs)})
     used = {
-        task: {method: arm.run.identity["method"]["settings"] for method, arm in found.items()}
-        for task, found in arms.items()
+        task: {method: arm.run.identity["method"]["settings"] for method, arm in by_method.items()}
+        for task, by_method in arms.items()
     }
     n = len(arms[workspace.task][REFERENCE].keys)
     return Measured(n, rows, {"tasks": list(sizes), "methods": used})
@@ -115,9 +117,9 @@ def _row(workspace: Workspace, method: str, arm: Arm, arms: Mapping[str, Arm]) -
     rollback = against(arm, arms[ROLLBACK], workspace.model)
     row |= {f"saber_{name}": rollback[name] for name in rollback if name.startswith("base_")}
     if method not in PROMPT_CACHES:
-        watched = [found for _, found in decoded_again(workspace, arm, arm.keys[:COUNTED])]
-        updates = sum(found.completion.updates for found in watched)
-        each = sum(found.operations for found in watched) / updates
+        watched = [problem for _, problem in decoded_again(workspace, arm, arm.keys[:COUNTED])]
+        updates = sum(problem.completion.updates for problem in watched)
+        each = sum(problem.operations for problem in watched) / updates
         row["operations"] = each * row["updates"]
         reference = operations_of(arms[REFERENCE], workspace.model) / row["n"]
         row["speedup_predicted"] = reference / row["operations"]
@@ -155,15 +157,15 @@ def overall(arms: Mapping[str, tuple[Arm, Arm]]) -> Row:
 
 def problems_of(arms: Mapping[str, tuple[Arm, Arm]]) -> list[Problem]:
     """Problems with their outcomes on each benchmark that has them."""
-    found: dict[str, dict[str, ProblemOutcome]] = defaultdict(dict)
+    outcomes: dict[str, dict[str, ProblemOutcome]] = defaultdict(dict)
     for task, (arm, reference) in arms.items():
         for key in arm.keys:
             suites = arm.run.recorded.grades[key].suites
             scores = {suite: PERCENT * arm.passed(key, suite) for suite in suites}
             timed = key in arm.in_turn
             seconds = (reference.in_turn[key], arm.in_turn[key]) if timed else None
-            found[key][task] = ProblemOutcome(scores, seconds)
-    return list(found.values())
+            outcomes[key][task] = ProblemOutcome(scores, seconds)
+    return list(outcomes.values())
 
 
 def performance(problems: Sequence[Problem]) -> float:

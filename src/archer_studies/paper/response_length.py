@@ -39,8 +39,8 @@ FIELDS = (
 def measure(workspace: Workspace) -> Measured:
     usual, room = workspace.open().length, workspace.model.folder.shape.max_positions
     prompt = PROMPT * usual
-    found = workspace.prompts(workspace.request("saber")).values()
-    prompts = [tiled(each, prompt) for each in list(found)[:MOST_PROMPTS]]
+    usual_prompts = workspace.prompts(workspace.request("saber")).values()
+    prompts = [tiled(each, prompt) for each in list(usual_prompts)[:MOST_PROMPTS]]
     rows: list[Row] = []
     for length in (max(1, round(each * usual)) for each in LENGTHS):
         if prompt + length <= room:

@@ -28,22 +28,24 @@ SIGNALS = (("distance", "age"), ("age", "distance"))
 def measure(workspace: Workspace) -> Measured:
     arm = workspace.arm("archer", problems=workspace.scale.probed, radius=RADIUS)
     request = workspace.again(arm)
-    found = [
+    observed = [
         row
         for key, prompt in workspace.prompts(request).items()
         for row in probe(request, arm, key, prompt, workspace.scale.stride)
     ]
-    probes = [row for row in found if row["part"] == "probe"]
-    rows = [*binned(found), *correlations(probes, SIGNALS, list(OUTCOMES)), *found]
+    probes = [row for row in observed if row["part"] == "probe"]
+    rows = [*binned(observed), *correlations(probes, SIGNALS, list(OUTCOMES)), *observed]
     settings = {"radius": RADIUS, "stride": workspace.scale.stride, "problems": len(arm.keys)}
     return Measured(len(probes), rows, settings)
 
 
-def binned(found: Sequence[Row]) -> list[Row]:
+def binned(observed: Sequence[Row]) -> list[Row]:
     """The control and each bin of distances: means with intervals, per cent for disagreement."""
-    rows = [_summary("control", [row for row in found if row["part"] == "control"])]
+    rows = [_summary("control", [row for row in observed if row["part"] == "control"])]
     for low, high in BINS:
-        inside = [row for row in found if row["part"] == "probe" and low <= row["distance"] <= high]
+        inside = [
+            row for row in observed if row["part"] == "probe" and low <= row["distance"] <= high
+        ]
         rows.append(_summary(f"{low}-{high}", inside))
     return rows
 

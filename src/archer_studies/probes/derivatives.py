@@ -83,20 +83,20 @@ def feedback_term(
         return None
     state = event.state
     tokens = torch.from_numpy(state.tokens[0]).to(request.model.network.device)
-    found = along(request.model, tokens, len(prompt), event.position, event.token)
-    fresh, anchored = float(found.fresh.norm()), float(found.anchored.norm())
+    derivatives = along(request.model, tokens, len(prompt), event.position, event.token)
+    fresh, anchored = float(derivatives.fresh.norm()), float(derivatives.anchored.norm())
     return {
         "part": "event",
         "problem": key,
         "fresh": fresh,
         "anchored": anchored,
-        "feedback": float(found.feedback.norm()),
-        "share": float(found.feedback.norm()) / fresh if fresh > 0 else None,
-        "own": _own(found, event.position, event.token),
+        "feedback": float(derivatives.feedback.norm()),
+        "share": float(derivatives.feedback.norm()) / fresh if fresh > 0 else None,
+        "own": _own(derivatives, event.position, event.token),
     }
 
 
-def _own(found: Derivatives, position: int, token: int) -> float:
+def _own(derivatives: Derivatives, position: int, token: int) -> float:
     """What the term adds to the log-probability of the token itself: above 0 it confirms itself."""
-    term, odds = found.feedback[position].double(), found.logits[position].double()
+    term, odds = derivatives.feedback[position].double(), derivatives.logits[position].double()
     return float(term[token] - (odds.softmax(dim=0) * term).sum())

@@ -66,9 +66,9 @@ def decoded_again(
     request = workspace.again(arm)
     prompts = workspace.prompts(request)
     for key in arm.keys if keys is None else keys:
-        found = decoded(workspace.model, prompts[key], request.method, request.settings)
-        require_unchanged(arm, key, found.completion)
-        yield key, found
+        problem = decoded(workspace.model, prompts[key], request.method, request.settings)
+        require_unchanged(arm, key, problem.completion)
+        yield key, problem
 
 
 def revised_between(states: Sequence[Sequence[int]], mask: int) -> set[int]:
@@ -90,14 +90,14 @@ def revised_ever(updates: Sequence[trace.Update]) -> set[int]:
 def taken_back(start: trace.Start, updates: Sequence[trace.Update]) -> list[tuple[int, int]]:
     """Position and token of every re-mask, in order."""
     response = [start.mask] * start.length
-    found = []
+    taken = []
     for event in updates:
         for change in (*event.accepted, *event.replaced):
             response[change.at] = change.token
         for at in event.remasked:
-            found.append((at, response[at]))
+            taken.append((at, response[at]))
             response[at] = start.mask
-    return found
+    return taken
 
 
 def timed_in_turn(
@@ -106,11 +106,11 @@ def timed_in_turn(
     """Every prompt by every method in turn, after one round that is thrown away."""
     for method, settings in methods.items():
         decoded(model, prompts[0], method, settings)
-    found: dict[str, list[DecodedProblem]] = {method: [] for method in methods}
+    decodings: dict[str, list[DecodedProblem]] = {method: [] for method in methods}
     for prompt in prompts:
         for method, settings in methods.items():
-            found[method].append(decoded(model, prompt, method, settings))
-    return found
+            decodings[method].append(decoded(model, prompt, method, settings))
+    return decodings
 
 
 def saber_and_archer(
