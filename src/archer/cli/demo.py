@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -208,10 +209,6 @@ class Tests:
         return None
 
 
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1].strip()
-
-
 def _tell(side: Side, tests: Tests) -> None:
     """The correction that decided, and what the tests say of the response without it."""
     language, done = side.request.language, side.finished
@@ -229,7 +226,8 @@ def _tell(side: Side, tests: Tests) -> None:
         f"{side.method} wrote {old!r} at update {changed.written}, took it back, and wrote {new!r} there at "
         f"update {changed.update} of {done.updates}. With {old!r} it would end in"
     )
-    write_line(f"  {_last_line(text)}")
+    *_, last = text.strip().split("\n")
+    write_line(f"  {last.strip()}")
     write_line(_why(tests.failed(text, "visible"), tests.failed(text, "hidden")))
     write_line("")
 
@@ -270,19 +268,15 @@ def _timed(model: Model, prompts: Sequence[str]) -> dict[str, float]:
     for method in METHODS:
         next(model.stream(prompts[0], method))
     seconds: dict[str, list[float]] = {method: [] for method in METHODS}
-    for prompt, method in _counted([(prompt, method) for prompt in prompts for method in METHODS]):
+    runs: Iterable[tuple[str, str]] = list(product(prompts, METHODS))
+    if sys.stdout.isatty():
+        from rich.progress import track
+
+        runs = track(runs, description="decoding", transient=True)
+    for prompt, method in runs:
         (done,) = model.generate(prompt, method)
         seconds[method].append(done.seconds.total)
     return {method: fmean(each) for method, each in seconds.items()}
-
-
-def _counted(items: Sequence[tuple[str, str]]) -> Iterable[tuple[str, str]]:
-    """The same, with a bar in a terminal that is gone at the end."""
-    if not sys.stdout.isatty():
-        return items
-    from rich.progress import track
-
-    return track(items, description="decoding", transient=True)
 
 
 def _show(seconds: Mapping[str, float], problems: int) -> None:
