@@ -35,8 +35,8 @@ from archer.policies.prompt_cache import Archer, Eager
 from archer.policies.surprise import Surprise
 from archer_studies.beyond import confirm
 from archer_studies.beyond.confirm import DOUBT, FIXED, REFRESH, SABER
-from archer_studies.beyond.rules import DIALS
-from archer_studies.paper import equal_training
+from archer_studies.beyond.refresh import DIALS
+from archer_studies.paper import feedback
 from archer_studies.registry import BEYOND, STUDIES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -506,7 +506,7 @@ def curves() -> str:
 
 def _blind() -> str:
     """Saber on the seeing and on the blind model."""
-    rows = [row for row in _result("feedback.json")["rows"] if row["part"] == equal_training.PART]
+    rows = [row for row in _result("feedback.json")["rows"] if row["part"] == feedback.TRAINING]
     return _table(
         ("task", "model", "cache", "Pass@1 (%)", "won/lost", "p", "cost"),
         (
