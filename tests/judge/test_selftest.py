@@ -24,7 +24,7 @@ from archer.judge import (
 from archer.judge.filters import ALLOW, DELETING, IF_EQUAL, MOVING, RETURN
 from archer.judge.sandbox_plan import TEMPORARY_BYTES, make_plan
 from archer.judge.selftest import ABOVE, TRIALS, Trial, self_test
-from archer.judge.syscalls import ALLOWED, CONDITIONAL, numbers
+from archer.judge.syscalls import CallGroup, numbers
 from archer.judge.tiers import LAYERS
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
@@ -44,7 +44,7 @@ def unlimited(name: str) -> Change:
 def answering(calls: Sequence[str], answer: int = ALLOW) -> Change:
     """With a filter that lets some calls through."""
     machine = platform.machine()
-    known = numbers(ALLOWED, machine) | numbers(CONDITIONAL, machine)
+    known = numbers(CallGroup.ALLOWED, machine) | numbers(CallGroup.CONDITIONAL, machine)
     chosen = [number for call, number in known.items() if call in calls]
 
     def change(plan: dict[str, Any]) -> dict[str, Any]:

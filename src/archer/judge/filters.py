@@ -15,7 +15,7 @@ be taken without writing to it.
 from typing import Final
 
 from archer.judge.inside.kernel import OWN_PID
-from archer.judge.syscalls import ALLOWED, CONDITIONAL, numbers
+from archer.judge.syscalls import CallGroup, numbers
 
 Instruction = tuple[int, int, int, int]
 
@@ -63,7 +63,10 @@ def seccomp_filter(machine: str, keep_names: bool = False) -> list[Instruction]:
 
     With `keep_names` no file can lose its name.
     """
-    allowed, conditional = numbers(ALLOWED, machine), numbers(CONDITIONAL, machine)
+    allowed, conditional = (
+        numbers(CallGroup.ALLOWED, machine),
+        numbers(CallGroup.CONDITIONAL, machine),
+    )
     program: list[Instruction] = [
         (LOAD, 0, 0, OFFSET_ARCHITECTURE),
         (IF_EQUAL, 1, 0, AUDIT_ARCHITECTURE[machine]),

@@ -17,7 +17,7 @@ from archer.judge.checks import MIB, NoSandbox, Tier
 from archer.judge.filters import seccomp_filter
 from archer.judge.inside.confine import TEMPORARY
 from archer.judge.inside.kernel import Kernel
-from archer.judge.syscalls import ARCHITECTURES, SETUP, numbers
+from archer.judge.syscalls import ARCHITECTURES, CallGroup, numbers
 
 Role = Literal["program", "test", "reader"]
 Plan = dict[str, Any]
@@ -67,7 +67,7 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
     hidden = root and tier != "A" and not all(map(_others_can_read, needed))
     return {
         "role": role,
-        "numbers": numbers(SETUP, machine) if linux else {},
+        "numbers": numbers(CallGroup.SETUP, machine) if linux else {},
         "namespaces": namespaces,
         "root": _root() if tier == "A" else None,
         "tmpfs": f"mode=777,size={TEMPORARY_BYTES},nr_inodes={TEMPORARY_FILES}",
@@ -157,7 +157,7 @@ def _landlock(tier: Tier) -> dict[str, int] | None:
 
 def landlock_version() -> int:
     """The Landlock version of this kernel; OSError without Landlock."""
-    return Kernel(numbers(SETUP, platform.machine())).landlock_abi()
+    return Kernel(numbers(CallGroup.SETUP, platform.machine())).landlock_abi()
 
 
 def _rlimits(own_user: bool) -> dict[str, int]:

@@ -1,203 +1,48 @@
-"""System calls by name, with their numbers on x86_64 and aarch64 (None where there is none).
+"""System calls by name, with their numbers on x86_64 and aarch64, read from a table beside this file."""
 
-ALLOWED is everything that a program may ask of the kernel without further questions; the calls of
-CONDITIONAL depend on an argument (see `filters.py`); all others are refused. SETUP is what the
-zygote needs to build a sandbox and the C library does not offer everywhere.
-"""
-
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 Numbers = dict[str, tuple[int | None, int | None]]
 
 ARCHITECTURES: Final = ("x86_64", "aarch64")
 
-ALLOWED: Final[Numbers] = {
-    # files, through descriptors
-    "read": (0, 63),
-    "write": (1, 64),
-    "readv": (19, 65),
-    "writev": (20, 66),
-    "pread64": (17, 67),
-    "pwrite64": (18, 68),
-    "preadv": (295, 69),
-    "pwritev": (296, 70),
-    "preadv2": (327, 286),
-    "pwritev2": (328, 287),
-    "lseek": (8, 62),
-    "close": (3, 57),
-    "close_range": (436, 436),
-    "dup": (32, 23),
-    "dup2": (33, None),
-    "dup3": (292, 24),
-    "flock": (73, 32),
-    "fsync": (74, 82),
-    "fdatasync": (75, 83),
-    "ftruncate": (77, 46),
-    "fallocate": (285, 47),
-    "fadvise64": (221, 223),
-    "fstat": (5, 80),
-    "getdents64": (217, 61),
-    "getdents": (78, None),
-    "copy_file_range": (326, 285),
-    "sendfile": (40, 71),
-    "splice": (275, 76),
-    "pipe": (22, None),
-    "pipe2": (293, 59),
-    # files, by name
-    "open": (2, None),
-    "openat": (257, 56),
-    "openat2": (437, 437),
-    "creat": (85, None),
-    "stat": (4, None),
-    "lstat": (6, None),
-    "newfstatat": (262, 79),
-    "statx": (332, 291),
-    "access": (21, None),
-    "faccessat": (269, 48),
-    "faccessat2": (439, 439),
-    "readlink": (89, None),
-    "readlinkat": (267, 78),
-    "mkdir": (83, None),
-    "mkdirat": (258, 34),
-    "rmdir": (84, None),
-    "unlink": (87, None),
-    "unlinkat": (263, 35),
-    "rename": (82, None),
-    "renameat": (264, 38),
-    "renameat2": (316, 276),
-    "link": (86, None),
-    "linkat": (265, 37),
-    "symlink": (88, None),
-    "symlinkat": (266, 36),
-    "truncate": (76, 45),
-    "getcwd": (79, 17),
-    "chdir": (80, 49),
-    "fchdir": (81, 50),
-    "umask": (95, 166),
-    "statfs": (137, 43),
-    "fstatfs": (138, 44),
-    # memory
-    "mmap": (9, 222),
-    "munmap": (11, 215),
-    "mprotect": (10, 226),
-    "mremap": (25, 216),
-    "madvise": (28, 233),
-    "brk": (12, 214),
-    "msync": (26, 227),
-    "mincore": (27, 232),
-    "membarrier": (324, 283),
-    # waiting
-    "poll": (7, None),
-    "ppoll": (271, 73),
-    "select": (23, None),
-    "pselect6": (270, 72),
-    "epoll_create": (213, None),
-    "epoll_create1": (291, 20),
-    "epoll_ctl": (233, 21),
-    "epoll_wait": (232, None),
-    "epoll_pwait": (281, 22),
-    "epoll_pwait2": (441, 441),
-    "eventfd": (284, None),
-    "eventfd2": (290, 19),
-    "futex": (202, 98),
-    "futex_waitv": (449, 449),
-    "nanosleep": (35, 101),
-    "clock_nanosleep": (230, 115),
-    "pause": (34, None),
-    "wait4": (61, 260),
-    "waitid": (247, 95),
-    "restart_syscall": (219, 128),
-    # time
-    "time": (201, None),
-    "gettimeofday": (96, 169),
-    "clock_gettime": (228, 113),
-    "clock_getres": (229, 114),
-    "times": (100, 153),
-    "getitimer": (36, 102),
-    "setitimer": (38, 103),
-    "alarm": (37, None),
-    "timerfd_create": (283, 85),
-    "timerfd_settime": (286, 86),
-    "timerfd_gettime": (287, 87),
-    # its own signal handlers
-    "rt_sigaction": (13, 134),
-    "rt_sigprocmask": (14, 135),
-    "rt_sigreturn": (15, 139),
-    "rt_sigpending": (127, 136),
-    "rt_sigsuspend": (130, 133),
-    "rt_sigtimedwait": (128, 137),
-    "sigaltstack": (131, 132),
-    # threads and the end
-    "set_robust_list": (273, 99),
-    "rseq": (334, 293),
-    "set_tid_address": (218, 96),
-    "gettid": (186, 178),
-    "sched_yield": (24, 124),
-    "sched_get_priority_max": (146, 125),
-    "sched_get_priority_min": (147, 126),
-    "exit": (60, 93),
-    "exit_group": (231, 94),
-    # who and where
-    "getpid": (39, 172),
-    "getppid": (110, 173),
-    "getuid": (102, 174),
-    "geteuid": (107, 175),
-    "getgid": (104, 176),
-    "getegid": (108, 177),
-    "getresuid": (118, 148),
-    "getresgid": (120, 150),
-    "getgroups": (115, 158),
-    "getpgrp": (111, None),
-    "uname": (63, 160),
-    "sysinfo": (99, 179),
-    "getrandom": (318, 278),
-    "getrusage": (98, 165),
-    "getrlimit": (97, 163),
-    "getcpu": (309, 168),
-    # the two ends of a socket pair
-    "recvfrom": (45, 207),
-    "recvmsg": (47, 212),
-    "recvmmsg": (299, 243),
-    "sendto": (44, 206),
-    "sendmsg": (46, 211),
-    "sendmmsg": (307, 269),
-    "shutdown": (48, 210),
-    "getsockname": (51, 204),
-    "getpeername": (52, 205),
-    "getsockopt": (55, 209),
-    "setsockopt": (54, 208),
-}
 
-CONDITIONAL: Final[Numbers] = {
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    "kill": (62, 129),
-    "tgkill": (234, 131),
-    "prlimit64": (302, 261),
-    "prctl": (157, 167),
-    "ioctl": (16, 29),
-    "fcntl": (72, 25),
-    "socketpair": (53, 199),
-    "sched_getaffinity": (204, 123),
-    "sched_getparam": (143, 121),
-    "sched_getscheduler": (145, 120),
-    "getpgid": (121, 155),
-    "getsid": (124, 156),
-    "getpriority": (140, 141),
-}
+class CallGroup(StrEnum):
+    """A group of calls; whatever is in none of them is refused."""
 
-SETUP: Final[Numbers] = {
-    "pivot_root": (155, 41),
-    "mount_setattr": (442, 442),
-    "capset": (126, 91),
-    "landlock_create_ruleset": (444, 444),
-    "landlock_add_rule": (445, 445),
-    "landlock_restrict_self": (446, 446),
-}
+    ALLOWED = "allowed"
+    """What a program may ask of the kernel without further questions."""
+    CONDITIONAL = "conditional"
+    """Depends on an argument, see `filters.py`."""
+    SETUP = "setup"
+    """What the zygote needs to build a sandbox and the C library does not offer everywhere."""
 
 
-def numbers(table: Numbers, machine: str) -> dict[str, int]:
-    """The rows of a table that exist on a machine ("x86_64" or "aarch64")."""
+@cache
+def tables() -> Mapping[CallGroup, Numbers]:
+    """Groups in brackets; a name and two numbers a line, `-` where a machine has no such call."""
+    text = files("archer.judge").joinpath("syscalls.txt").read_text(encoding="utf-8")
+    tables: dict[CallGroup, Numbers] = {}
+    for line in text.splitlines():
+        words = line.partition("#")[0].split()
+        if len(words) == 1:
+            current = tables[CallGroup(words[0].strip("[]"))] = {}
+        elif words:
+            name, x86, arm = words
+            current[name] = (_number(x86), _number(arm))
+    return tables
+
+
+def _number(word: str) -> int | None:
+    return None if word == "-" else int(word)
+
+
+def numbers(group: CallGroup, machine: str) -> dict[str, int]:
+    """The calls of a group that exist on a machine ("x86_64" or "aarch64")."""
     column = ARCHITECTURES.index(machine)
-    present = ((name, row[column]) for name, row in table.items())
+    present = ((name, row[column]) for name, row in tables()[group].items())
     return {name: number for name, number in present if number is not None}
