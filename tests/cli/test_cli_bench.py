@@ -223,7 +223,7 @@ SHAPE_NAMES = ", ".join(shapes())
         ("passes --rows 0", "for --rows: give whole numbers above 0"),
         ("serve --requests 0", "for --requests: give a whole number"),
         ("serve --clients 0", "for --clients: give whole numbers"),
-        ("serve --seconds 0", "for --seconds: give a number above 0, not 0"),
+        ("serve --seconds 0", "for --seconds: give one number above 0 and below infinity, not 0"),
         ("serve --seconds 9999", "--seconds takes at most 3600"),
         ("serve --mixes 2", "--mixes takes at least 5"),
         ("checkpoint /dev/null/x --shape small", "/dev/null/x cannot be written: Not a directory."),

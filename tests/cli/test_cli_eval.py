@@ -114,6 +114,18 @@ def test_an_unjudged_completion_makes_the_exit_code_1(
     assert "1 completions could not be judged (2)" in shown.err
 
 
+@pytest.mark.parametrize("name", ["length", "max_new_tokens"])
+def test_a_length_by_any_name_replaces_the_benchmark_s(
+    name: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Grader, "record", lambda *_: None)
+    out = tmp_path / "a"
+    asked = f"mbpp --model {model} --limit 1 --set {name}=8 --out {out}".split()
+    assert main(["eval", *asked]) == 1
+    identity = json.loads((out / "manifest.json").read_text())["identity"]
+    assert identity["method"]["settings"]["length"] == 8
+
+
 def test_progress_is_told_where_there_is_no_terminal(
     model: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

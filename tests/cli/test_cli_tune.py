@@ -108,8 +108,16 @@ def test_a_share_of_a_task_without_a_dev_split_may_be_set_aside(
         (("tiny-sealed",), "kept for confirmations"),
         (("pocket-confirm-long",), "kept for confirmations"),
         (("tiny-tset",), "Did you mean 'tiny-test'?"),
-        (("tiny-test", "--budget", "0"), "for --budget: give a number above 0, not 0."),
-        (("tiny-test", "--budget", "nan"), "for --budget: give a number above 0, not nan."),
+        (
+            ("tiny-test", "--budget", "0"),
+            "for --budget: give one number above 0 and below infinity, not 0.",
+        ),
+        (("tiny-test", "--budget", "1,2"), "give one number above 0 and below infinity, not 1,2."),
+        (("tiny-test", "--budget", "inf"), "give one number above 0 and below infinity, not inf."),
+        (
+            ("tiny-test", "--budget", "nan"),
+            "for --budget: give one number above 0 and below infinity, not nan.",
+        ),
         (("tiny-test", "--problems", "0"), "for --problems: give a whole number of at least 1"),
         (("tiny-test", "--problems", "2"), "more than 2 are needed"),
         (

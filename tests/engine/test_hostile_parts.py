@@ -165,3 +165,31 @@ def test_arguments_are_checked_in_the_caller_s_thread(
             engine.submit(SOUND, "saber", length=8, **options)
         assert len(str(caught.value)) < 300
         assert engine.submit(SOUND, "saber", length=8).results()[0].tokens
+
+
+class Ended(BaseException):
+    """What a signal's handler raises, as the command line does at SIGTERM."""
+
+
+def test_a_signal_ends_the_program_and_not_a_request(model: Model) -> None:
+    for prompts in ([SOUND], [SOUND, [5, 6]]):
+        with pytest.raises(Ended):
+            model.generate(prompts, with_decoder("step")(Ended))
+
+
+def test_whoever_finds_a_thread_gone_second_finds_everything_ended(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = model.engine()
+    heard: list[ArcherError] = []
+    engine.when_lost(heard.append)
+    gone = threading.Thread(target=lambda: None)
+    gone.start()
+    gone.join()
+    handles = [engine.submit(SOUND, "saber", length=8) for _ in range(3)]
+    monkeypatch.setattr(engine, "_thread", gone)
+    for handle in handles:
+        with pytest.raises(PassFailed, match="thread has ended"):
+            handle.results()
+    engine.close()
+    assert len(heard) == 1

@@ -10,9 +10,14 @@ import pytest
 from numpy.typing import NDArray
 from torch import Tensor
 
+from archer.decoders.saber import Saber
 from archer.engine.batch import Batch
+from archer.engine.footprint import kept_bytes
 from archer.methods.build import build
+from archer.passes.canvas import Prompt
 from archer.passes.reduction import packed
+from archer.policies.prompt_cache import Archer
+from archer.policies.surprise import Surprise
 from engine.breaking import watching
 from engine.mixes import (
     REBUILT,
@@ -120,6 +125,29 @@ def test_block_causal_requests_come_out_as_if_alone(swaps: float) -> None:
         requests = [draw_block_causal(draw) for _ in range(REQUESTS)]
         expected = [alone(request, net) for request in requests]
         assert together(requests, net, draw, swaps=swaps) == expected, seed
+
+
+def test_blocks_of_other_sizes_are_other_questions() -> None:
+    """The same tokens, read in the same columns, under two rules of who sees whom."""
+    net = block_causal()
+    prompt = (3, 1, 4, 1, 5)
+    requests = [
+        Drawn(build("llada2+archer", {"length": 11, "block": block}), prompt, 1, 0)
+        for block in (4, 8)
+    ]
+    expected = [alone(request, net) for request in requests]
+    assert together(requests, net, random.Random(0)) == expected
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_what_a_policy_notes_is_counted(rows: int) -> None:
+    net = backbone(False)
+    prompt = Prompt.of([3, 1, 4], net.mask, samples=rows)
+    canvas = Saber().canvas(Saber().start(prompt, 9))
+    noted = sum(array.nbytes for array in Surprise(6.0).start(canvas).values())
+    assert noted > 0
+    without = kept_bytes(net.network, Archer(), canvas)
+    assert kept_bytes(net.network, Surprise(6.0), canvas) == without + noted
 
 
 def test_walks_that_share_a_pass_share_one_transfer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,3 +73,9 @@ def test_what_no_checkpoint_can_be_loaded_with_is_refused_first(
     for refused in (wrong.check, wrong.folder):
         with pytest.raises(BadRequest, match=sentence):
             refused()
+
+
+@pytest.mark.parametrize("shards", [0, -1, "2", 10**9, 1.5])
+def test_a_number_of_shards_that_is_none_is_refused(shards: object) -> None:
+    with pytest.raises(BadRequest, match="shards must be a whole number from 1 to 4096, not"):
+        load("pocket", shards=shards)  # type: ignore[arg-type]

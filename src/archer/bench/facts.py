@@ -55,5 +55,7 @@ def setting(result: Result) -> str:
         where += [f"{machine['threads']} of {cores}", machine["device"], machine["dtype"]]
         where.append(f"torch {machine['torch']}")
     else:
-        where += [cores, f"load {machine['load']}", f"Python {machine['python']}"]
+        where += [cores, f"Python {machine['python']}"]
+    if "load" in machine:
+        where.append(f"load {machine['load']}")
     return f"{', '.join(what)}. {', '.join(where)}."

@@ -111,7 +111,7 @@ def measure(
     library: bool = False,
     seconds: float = 0.0,
 ) -> Iterator[StepRow]:
-    """One row per prompt length, as soon as it is measured: `repeats` rounds, and more for `seconds`."""
+    """One row per prompt length: `repeats` rounds, and more for `seconds`."""
     for prompt in prompts:
         alternatives = StepVariants.at(subject, prompt, response)
         subjects: dict[str, Callable[[], StepSample]] = {

@@ -119,6 +119,7 @@ def _run(
     request: dict[str, Any],
     unsafe_no_sandbox: bool,
 ) -> dict[str, Evaluation]:
+    from archer.methods.build import over
     from archer.runs.evaluation import evaluate as run
     from archer.runs.manifest import RunRequest
     from archer.terminal.meters import RunProgress
@@ -128,7 +129,7 @@ def _run(
     for name, task in opened.items():
         settings = chosen.settings
         if chosen.preset is None:
-            settings = {"length": task.length, **settings}
+            settings = over(settings, {"length": task.length})
         asked = RunRequest(
             computing.model,
             task,

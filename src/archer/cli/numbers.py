@@ -39,10 +39,10 @@ def processes(type_: Any, tokens: Sequence[Token]) -> int:
 def amount(type_: Any, tokens: Sequence[Token]) -> float:
     """A number above 0 and below infinity."""
     (token,) = tokens
-    (number,) = _floats(token.value) or (0.0,)
-    if not 0 < number < math.inf:
-        raise ValueError(f"give a number above 0, not {token.value}.")
-    return number
+    numbers = _floats(token.value)
+    if len(numbers) != 1 or not 0 < numbers[0] < math.inf:
+        raise ValueError(f"give one number above 0 and below infinity, not {token.value}.")
+    return numbers[0]
 
 
 def positives(type_: Any, tokens: Sequence[Token]) -> tuple[int, ...]:

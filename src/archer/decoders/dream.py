@@ -33,7 +33,7 @@ class Dream(Rule[DecodeState]):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Only tokens within this share of probability are drawn; all of them when left out."""
     top_k: Count | None = None
-    """Only so many of the likeliest tokens are drawn; all of them when left out."""
+    """Only this many of the likeliest tokens are drawn; all of them when left out."""
     eps: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     """Where time ends."""
 

@@ -126,7 +126,7 @@ class _Sampler(Rule[AbsoluteState]):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """Only tokens within this share of probability are drawn; all of them when left out."""
     top_k: Count | None = None
-    """Only so many of the likeliest tokens are drawn; all of them when left out."""
+    """Only this many of the likeliest tokens are drawn; all of them when left out."""
 
     attention = Attention.BLOCK_CAUSAL
 

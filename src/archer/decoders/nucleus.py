@@ -67,7 +67,7 @@ def _nucleus(weights: Tensor, share: float | None) -> Tensor:
 
 
 def _likeliest(weights: Tensor, count: int | None) -> Tensor:
-    """[n, V] -> [n, V]: so many of the likeliest tokens, and whatever ties with the last of them."""
+    """[n, V] -> [n, V]: the `count` likeliest tokens, and whatever ties with the last of them."""
     if count is None or count >= weights.shape[1]:
         return weights
     least = weights.topk(count, dim=1).values[:, -1:]

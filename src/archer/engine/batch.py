@@ -176,6 +176,7 @@ def _asks(walk: Walk, at: int) -> Hashable:
     if not walk.fresh or part.rule is not None or canvas.visible is not None:
         return at
     return (
+        canvas.attention,
         canvas.tokens.shape,
         canvas.tokens.tobytes(),
         canvas.response.start,

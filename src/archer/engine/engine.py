@@ -232,8 +232,14 @@ class Engine:
                     self._changed.wait(IDLE if left is None else min(IDLE, left))
         return True
 
+    @property
+    def _goes_on(self) -> bool:
+        """Once this is false nothing is taken any more: `take` looks at the same lock."""
+        with self._changed:
+            return self._busy or not self._closing
+
     def _run(self) -> None:
-        while self._busy or not self._closing:
+        while self._goes_on:
             try:
                 turned = self.turn()
             except BaseException as error:  # noqa: BLE001 - whatever it is, clients wait for an answer
@@ -244,14 +250,20 @@ class Engine:
                     self._changed.wait_for(lambda: self._inbox or self._closing, IDLE)
 
     def _end_all(self, error: ArcherError) -> None:
-        """Nothing can be computed any more: nothing is taken on, and everything that runs has failed."""
+        """Nothing can be computed any more: nothing is taken on, and everything that runs has failed.
+
+        Whoever comes second finds it done.
+        """
         with self._changed:
+            if self._lost is not None:
+                return
             self._closing = True
             self._lost = error
             tell = self._when_lost
-        for job in (*self._inbox, *self._turns.waiting, *self._turns.running):
+            jobs = (*self._inbox, *self._turns.waiting, *self._turns.running)
+            self._inbox.clear()
+        for job in jobs:
             self._turns.end(job, error)
-        self._inbox.clear()
         with self._changed:
             self._changed.notify_all()
         if tell is not None:

@@ -130,4 +130,4 @@ class Observer:
         """A turn with its passes has been made."""
 
     def skipped(self, rows: int) -> None:
-        """So many running rows did not take part in a turn."""
+        """N running rows did not take part in a turn."""

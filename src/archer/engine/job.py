@@ -93,15 +93,15 @@ def check_samples(n: object) -> None:
 def contained() -> Iterator[None]:
     """Whatever a decoder, a cache or a listener raises ends its own request, even what would end a program.
 
-    Only a user's Ctrl-C passes: it comes to the main thread.
+    On the main thread what a signal may have raised passes: Ctrl-C, and whatever SIGTERM is turned into.
     """
     try:
         yield
     except Exception:
         raise
     except BaseException as error:
-        pressed = isinstance(error, KeyboardInterrupt)
-        if pressed and threading.current_thread() is threading.main_thread():
+        on_main = threading.current_thread() is threading.main_thread()
+        if on_main and not isinstance(error, SystemExit | GeneratorExit):
             raise
         raise PassFailed(
             f"The request failed: its decoder, cache or listener raised {type(error).__name__}."

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from archer.engine.batch import Batch, Turn, out_of_memory
 from archer.engine.handle import Observer, PassRecord
 from archer.engine.job import Job, contained
-from archer.engine.schedule import Offer, Room, admit, choose
+from archer.engine.schedule import Application, Offer, Room, admit, choose
 from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed
 from archer.machine.threads import computing
 from archer.results.step import Step
@@ -138,7 +138,7 @@ class Turns:
         owners: Counter[Hashable] = Counter()
         for job in running:
             owners[job.options.owner] += job.rows
-        applications = [job.application(now) for job in self.waiting]
+        applications = self._applications(now)
         admitted = admit(applications, Room(self._limit - used, dict(owners), self._per_owner))
         for job in self.waiting:
             job.passed_over += bool(admitted)
@@ -149,6 +149,16 @@ class Turns:
             job.passed_over = 0
             if job in self.waiting:
                 self.waiting.remove(job)
+
+    def _applications(self, now: float) -> list[Application[Job]]:
+        applications = []
+        for job in list(self.waiting):
+            try:
+                with contained():
+                    applications.append(job.application(now))
+            except Exception as error:  # noqa: BLE001 - one that was swapped out asks its decoder
+                self.end(job, _as_archer_error(error))
+        return applications
 
     def _begin(self, job: Job) -> bool:
         """Give it memory; False where there is none and others run that will give theirs back."""

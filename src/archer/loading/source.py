@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, quoted
 from archer.network.shape import Scheme
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from archer.loading.checkpoint import Folder
     from archer.network.network import Transformer
     from archer.network.shard import Shard
+
+MOST_SHARDS = 4096
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,10 @@ class Source:
             )
         if self.threads is not None:
             check_threads(self.threads)
+        if self.shards not in range(1, MOST_SHARDS + 1):
+            raise BadRequest(
+                f"shards must be a whole number from 1 to {MOST_SHARDS}, not {quoted(self.shards)}."
+            )
         if self.compiled and self.shards != 1:
             raise BadRequest(
                 "Compiled passes cannot be divided over shards. Leave out one of the two."

@@ -46,7 +46,7 @@ def fitting(parameters: int, shards: int = 1, environment: Mapping[str, str] = o
 
 @contextmanager
 def computing(threads: int | None) -> Iterator[None]:
-    """So many threads inside, as many as before behind; None changes nothing.
+    """N threads inside, as many as before afterwards; None changes nothing.
 
     torch's number belongs to each thread, which takes it over when it first computes: a thread that does so
     while another one is in here keeps this number.  Have it call `torch.set_num_threads` if that matters.

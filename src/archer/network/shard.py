@@ -50,8 +50,6 @@ def possible(shape: Shape) -> list[int]:
 
 def check(shape: Shape, shards: int) -> None:
     """Refuse a number of shards that does not divide the network."""
-    if shards < 1:
-        raise BadRequest(f"shards must be a whole number, at least 1, not {shards}.")
     uneven = [f"{size} {name}" for name, size in divided(shape).items() if size % shards]
     if not uneven:
         return

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from archer.methods.build import over
 from archer.methods.settings import plain
 from archer.model import Model
 from archer.runs.comparison import Run, open_run
@@ -136,7 +137,7 @@ class Workspace:
             self.model,
             opened,
             method,
-            {"length": opened.length} | settings,
+            over(settings, {"length": opened.length}),
             selection=Selection(limit=problems or self.scale.problems),
             device=self.device,
         )

@@ -43,8 +43,9 @@ ERRORS = {
     408: "The request did not arrive in time.",
     413: "The request is too large.",
     415: "The request is not announced as JSON.",
+    422: "The logits of this request were not finite.",
     429: "Too many requests wait.",
-    500: "The model failed on this request.",
+    500: "There was not enough memory, or the server made a mistake.",
     503: "The server is loading or stopping, or the request waited too long.",
     504: "The request took too long.",
 }
