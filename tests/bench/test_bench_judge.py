@@ -98,7 +98,7 @@ def test_the_table(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "measure", made)
     assert main(["bench", "judge"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == ("tier A, samples 100, programs 300. Fast, 2 cores, load 0.5, Python 3.11.")
+    assert lines[0] == ("tier A, samples 100, programs 300. Fast, 2 cores, Python 3.11, load 0.5.")
     rows = [line for line in lines if re.match(r"\| (first|warm)", line)]
     assert rows[0] == "| first answer | 5.00 | 5.25 | 5.50 |"
     assert [row.split(" | ")[1] for row in rows] == ["5.00", "6.00", "0.50", "0.75", "1.00"]

@@ -78,7 +78,7 @@ def test_a_shortage_of_memory_passes(model: Model, monkeypatch: pytest.MonkeyPat
         return now
 
     failing(monkeypatch, once, torch.OutOfMemoryError("no memory"))
-    each = model.engine().submit(ids(1, 4), length=12)._job.bytes
+    each = model.engine().submit(ids(1, 4), "confidence+archer:3", length=12)._job.bytes
     engine = model.engine(memory=4 * each)
     asked = [engine.submit(ids(at, 4), "confidence+archer:3", length=12) for at in range(3)]
     engine.turn()
@@ -87,7 +87,7 @@ def test_a_shortage_of_memory_passes(model: Model, monkeypatch: pytest.MonkeyPat
     assert engine.status().bytes_limit == 2 * each
     engine.turn()
     assert engine.status().bytes_limit == 2 * each + 4 * each // RECOVERY
-    large = engine.submit(ids(4, 30), length=12)
+    large = engine.submit(ids(4, 30), "archer", length=12)
     assert 2 * each < large._job.bytes < 4 * each
     assert all(handle.result().tokens for handle in (*asked, large))
     engine.submit(ids(5, 4), length=12)
