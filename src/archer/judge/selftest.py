@@ -202,7 +202,7 @@ TRIALS: Final[tuple[Trial, ...]] = (
 
 
 def crowd(most: int) -> tuple[Trial, ...]:
-    """The trial of starting one thread more than so many; none where they would be too many."""
+    """The trial of starting one thread more than N; none where those would be too many."""
     if most > MOST_TRIED:
         return ()
     start = (

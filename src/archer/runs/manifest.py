@@ -44,7 +44,7 @@ class RunRequest:
     chat: bool = True
     selection: Selection = field(default_factory=Selection)
     traces: int = 0
-    """Of so many problems every update is kept as well; no part of the run's identity."""
+    """Every update is kept for the first N problems. Not part of the run's identity."""
     device: str | None = None
     """The kind of device others compute on, where the model at hand is an outline without weights."""
 

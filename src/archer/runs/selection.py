@@ -16,7 +16,7 @@ NAMED = 5
 
 @dataclass(frozen=True)
 class Selection:
-    """Ids first, then the first so many of them, then one share of that."""
+    """Ids first, then the first N of them, then one share of that."""
 
     subset: tuple[str, ...] = ()
     limit: int | None = None

@@ -38,10 +38,10 @@ class Scale:
     repeats: int
     """Repetitions of a timed call."""
     stride: int
-    """Of the cached calls every so many is probed."""
+    """Every Nth cached call is probed."""
 
     def limited(self, problems: int) -> Scale:
-        """At most so many problems anywhere."""
+        """At most N problems anywhere."""
         few = {
             name: min(problems, getattr(self, name))
             for name in ("long_problems", "probed", "timed")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FRAME_SECONDS = 1 / 30
 FEWEST_LINES = 3
-"""A response gets at least so many lines, if need be at the cost of what stands around it."""
+"""The fewest lines a response gets, if need be at the cost of what stands around it."""
 AROUND_RESPONSE = 5
 """Lines that usually stand around it: status, history and blank ones."""
 

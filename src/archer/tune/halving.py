@@ -56,7 +56,7 @@ class Calibration:
     """Problems that are solved side by side."""
 
     def seconds(self, label: str, seen: Seen, problems: int) -> float:
-        """What so many problems take, if they are like those seen so far."""
+        """What N problems take, if they are like those seen so far."""
         each = seen.cost / len(seen.operations) * self.seconds_per_operation[label]
         return math.ceil(problems / self.workers) * each + self.seconds_per_run
 

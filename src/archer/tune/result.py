@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 NAME = "tune"
 MOST_DRAWN = 11
-"""Points in the figure, which has so many signs; those off the frontier are left out first."""
+"""The most points in the figure, one per sign; those off the frontier are left out first."""
 
 
 def result_of(search: Search, found: SearchHistory, goal: Goal) -> dict[str, Any]:

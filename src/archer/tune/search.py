@@ -117,7 +117,7 @@ def drawn_order(task: Task, shard: tuple[int, int] | None, limit: int | None = N
 
 @dataclass(frozen=True)
 class Search:
-    """Candidates on the problems `keys` of a task, within so many minutes."""
+    """Candidates on the problems `keys` of a task, within a number of minutes."""
 
     workspace: Workspace
     task: str

@@ -50,7 +50,7 @@ def measure(workspace: Workspace) -> Measured:
 
 
 def tiled(prompt: Sequence[int], length: int) -> list[int]:
-    """A prompt cut, or repeated from its beginning, to so many ids."""
+    """A prompt cut, or repeated from its beginning, to N ids."""
     return list(islice(cycle(prompt), length))
 
 

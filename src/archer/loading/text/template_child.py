@@ -23,7 +23,7 @@ MEMORY = 512 << 20
 LONGEST_OUTPUT = 8 << 20
 LONGEST_REASON = 300
 MOST_REQUESTS = 500
-"""A process is renewed after so many, whatever they may have left behind in it."""
+"""A process is renewed after this many requests, whatever they may have left behind in it."""
 
 Conversation = list[dict[str, str]]
 Render = Callable[[Conversation], str]

@@ -27,9 +27,9 @@ from archer.tasks.base import Sample
 AHEAD = 1
 """Problems that wait at a worker, so that it never waits for the driver."""
 LOSSES = 5
-"""So many workers in turn may be lost over one problem, then the problem is to blame."""
+"""Workers that may be lost over one problem in turn; then the problem is to blame."""
 FALSE_STARTS = 5
-"""A worker that ends so many times in a row before it is ready is given up."""
+"""A worker that ends this many times in a row before it is ready is given up."""
 PATIENCE = 60.0
 """Seconds without a single worker after which the user is told that none has started."""
 
@@ -91,13 +91,13 @@ class WorkerPool(Protocol):
     """Whether workers read the checkpoint's digests anew, because their machine may have another one."""
 
     def hire(self, worker: int, order: Order, threads: int) -> None:
-        """Start a worker, which completes so many problems at a time. A lost one's number is used again."""
+        """Start a worker, which completes N problems at a time. A lost one's number is used again."""
         ...
 
     def give(self, worker: int, item: Item) -> None: ...
 
     def news(self, seconds: float) -> News | None:
-        """The next that is heard of any worker; None after so many seconds of silence."""
+        """The next that is heard of any worker; None after N seconds of silence."""
         ...
 
     def close(self) -> None:

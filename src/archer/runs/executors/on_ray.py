@@ -63,7 +63,7 @@ class RayPool:
     checks_files = True
 
     def __init__(self, address: str, *, cores: int) -> None:
-        """Connect to a cluster, or start one on this machine with so many cores."""
+        """Connect to a cluster, or start one on this machine with N cores."""
         require_ray()
         self._actors: dict[int, ActorHandle[Any]] = {}
         self._asked: dict[ObjectRef[Any], tuple[int, str | None]] = {}
