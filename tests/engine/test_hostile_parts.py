@@ -193,3 +193,15 @@ def test_whoever_finds_a_thread_gone_second_finds_everything_ended(
             handle.results()
     engine.close()
     assert len(heard) == 1
+
+
+class Forgetful(Archer):
+    """A policy that notes what it did not announce."""
+
+    def noted(self, canvas: Any, memory: Any, full: Any, logits: Any) -> Any:
+        return {"visits": full}
+
+
+def test_a_note_that_was_not_announced_is_named(model: Model) -> None:
+    with pytest.raises(PassFailed, match=r"noted 'visits' after a pass.*Name every note there"):
+        model.generate([SOUND], Method(Saber(), Forgetful(2), 8))

@@ -35,7 +35,7 @@ class RaySettings(ServerSettings):
     model_config = ConfigDict(protected_namespaces=())
 
     source: Source = Source("pocket")
-    """Of every replica; its fields stand beside the others.  `cuda` makes Ray give each a card of its own."""
+    """Of every replica; its fields stand beside the others.  `cuda` makes Ray give each a GPU of its own."""
     replicas: Count = 1
     """How many, or the least where `max_replicas` says that it may be more."""
     max_replicas: Count | None = None
@@ -62,12 +62,12 @@ class RaySettings(ServerSettings):
         kind, numbered, _ = (source.device or "").partition(":")
         if numbered and kind != "cpu":
             raise ValueError(
-                "Ray gives each replica a card of its own, which the replica sees as the only one: write "
+                "Ray gives each replica a GPU of its own, which the replica sees as the only one: write "
                 f"{kind}, not {source.device}."
             )
         if source.shards != 1:
             raise ValueError(
-                "Ray gives each replica one card, so a replica's model cannot be divided over shards."
+                "Ray gives each replica one GPU, so a replica's model cannot be divided over shards."
             )
         return source
 

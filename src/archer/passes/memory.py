@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from archer.errors import PassFailed, quoted
 from archer.network.shape import Blocks
 from archer.passes.canvas import Canvas, Flags, Ints
 from archer.passes.logits import RowLogits
@@ -166,6 +167,11 @@ class Memory:
         `notes` is what the policy makes of it; rows that did not run keep the ones they have.
         """
         for name, array in (notes or {}).items():
+            if name not in self.notes:
+                raise PassFailed(
+                    f"The cache noted {quoted(name)} after a pass, and its `start` names "
+                    f"{quoted(list(self.notes))}. Name every note there."
+                )
             self.notes = {**self.notes, name: _where(ran, array, self.notes[name])}
         self.seen = _where(ran, canvas.tokens, self.seen)
         self.reached = _where(ran, canvas.horizon(), self.reached)
