@@ -1,7 +1,5 @@
 """Random checkpoints in shards, and loading measured in a process of its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

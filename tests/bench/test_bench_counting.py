@@ -1,7 +1,5 @@
 """Counted operations against closed forms, and what the cost model makes of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The measurements on tiny networks: what they tell belongs together; no time is ever judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

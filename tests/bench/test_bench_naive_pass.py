@@ -1,7 +1,5 @@
 """The naive twin, the library twin and the marked network compute what the engine computes."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

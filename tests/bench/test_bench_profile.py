@@ -1,7 +1,5 @@
 """Where the time goes: kinds of work that add up, from the engine's own steps."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """`archer bench serve`: small, on a server of its own."""
 
-from __future__ import annotations
-
 import io
 import json
 import queue

@@ -1,7 +1,5 @@
 """Measured objects become tables; what is counted is told as it was counted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Replaying recorded trajectories: every doctored field is found, every bad input refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

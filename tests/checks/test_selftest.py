@@ -1,7 +1,5 @@
 """`archer doctor --selftest`: it passes on a sound machine, and one fault injected per check is found."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

@@ -1,7 +1,5 @@
 """`archer bench`: every measurement runs on something tiny, and refuses what cannot be measured."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The smaller commands: methods, models, doctor, demo, help and version."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """`archer eval`, in process: a run over real problems, its resume, and everything that is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`archer generate`, in process: results, refusals, traces, and what a terminal is shown."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """`archer grade`, in process: verdicts, scores, exit codes, and everything that is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

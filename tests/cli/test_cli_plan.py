@@ -1,7 +1,5 @@
 """`archer plan` as it is typed: tables, JSON, a figure, checks, and refusals before any work."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

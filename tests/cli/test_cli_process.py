@@ -1,7 +1,5 @@
 """The console script as a process of its own: pipes, signals, a real terminal."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

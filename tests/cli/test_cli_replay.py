@@ -1,7 +1,5 @@
 """`archer replay`: exit codes, the last line, and what is said about a trace that was tampered with."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

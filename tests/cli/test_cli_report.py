@@ -1,7 +1,5 @@
 """`archer report`: runs of several methods and tasks as one page."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

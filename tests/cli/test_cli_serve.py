@@ -1,7 +1,5 @@
 """`archer serve`: what it refuses before anything listens."""
 
-from __future__ import annotations
-
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

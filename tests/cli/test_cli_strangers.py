@@ -1,7 +1,5 @@
 """What the command line refuses, and what it shows of texts by strangers."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

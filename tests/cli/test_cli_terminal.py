@@ -1,7 +1,5 @@
 """Commands that new users try first, in a terminal of 80 columns: nothing is cut, broken or left behind."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

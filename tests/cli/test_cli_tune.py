@@ -1,7 +1,5 @@
 """`archer tune`, in process: a search on a tiny task, what it leaves behind, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

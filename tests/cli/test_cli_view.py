@@ -1,7 +1,5 @@
 """`archer view`: from a recorded run to a page, and what is refused."""
 
-from __future__ import annotations
-
 import re
 import webbrowser
 from pathlib import Path

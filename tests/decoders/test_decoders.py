@@ -1,7 +1,5 @@
 """Decoders as pure rules on hand-made logits: against slow oracles, and the invariants of the rules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The setting eos = confidence for every decoder: an end id may be chosen, and is chosen last."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

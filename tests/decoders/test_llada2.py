@@ -1,7 +1,5 @@
 """LLaDA2's samplers against slow versions, and their settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Truncated distributions in both released orders, against lists sorted by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

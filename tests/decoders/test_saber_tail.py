@@ -1,7 +1,5 @@
 """The tail of end marks that rests: a plain count of who rests when, and what a pass then computes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

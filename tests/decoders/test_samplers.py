@@ -1,7 +1,5 @@
 """The other decoders as pure rules: what each accepts, replaces and takes back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settled positions: what a decoder declares final never changes, and it declares no less than it could."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass

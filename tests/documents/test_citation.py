@@ -1,7 +1,5 @@
 """How to cite it: the software under its own title, and the paper that it implements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

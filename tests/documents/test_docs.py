@@ -1,7 +1,5 @@
 """The pages keep their promises: code runs, commands parse, links lead somewhere, tables are current."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import re

@@ -1,7 +1,5 @@
 """The scripts in `examples` run as they are and print what their first line promises."""
 
-from __future__ import annotations
-
 import re
 import runpy
 

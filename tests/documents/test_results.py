@@ -1,7 +1,5 @@
 """The committed results: every study is there at full size, and its tables and figures come from its JSON."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Passes that are watched, and passes that fail: before anything is computed, or in the middle of a layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any

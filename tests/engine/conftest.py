@@ -1,7 +1,5 @@
 """A model that the tests of this room share."""
 
-from __future__ import annotations
-
 import pytest
 
 from archer.model import Model, load

@@ -1,7 +1,5 @@
 """Drawn requests of all methods, decoded alone and in drawn company; what happened to each of them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What another thread, an interrupt or a shortage of memory may do in the middle of a turn, and what not."""
 
-from __future__ import annotations
-
 import weakref
 from collections import deque
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The engine as its users meet it: requests in any company, cancelled, late, faulty or refused."""
 
-from __future__ import annotations
-
 import gc
 import random
 import threading

@@ -1,7 +1,5 @@
 """What a fault, a shortage of memory or a reader that stops may do to a request, and what not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Any number of prompts in bounded memory, measured in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The law through the engine: drawn requests, cancels, budgets and shortages change nobody else's updates."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

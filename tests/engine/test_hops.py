@@ -1,7 +1,5 @@
 """The walk of one call of `generate` that docs/concepts.md describes is the one that is made."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter

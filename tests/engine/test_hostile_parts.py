@@ -1,7 +1,5 @@
 """Decoders, caches, listeners and callers that mean no good end their own requests and nobody else's."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The law of the engine: an update of a request never depends on its company."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Whose turn it is, as a pure function: budgets hold, memory holds, nobody waits for ever."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

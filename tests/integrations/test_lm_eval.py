@@ -1,7 +1,5 @@
 """The lm-evaluation-harness really driving a tiny checkpoint on a task of its own, offline."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

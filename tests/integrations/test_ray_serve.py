@@ -1,7 +1,5 @@
 """Replicas under Ray Serve: settings and manifests as they stand, then a cluster of this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Members of a pool: started when needed, replaced after a fault, kept after what is no fault of theirs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,7 +1,5 @@
 """Loading in eight bits: what is quantised, what it weighs, and what it does to a small model."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

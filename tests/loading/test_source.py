@@ -1,7 +1,5 @@
 """How to load a model, declared once: what holds a source holds all of it."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from dataclasses import asdict, fields

@@ -1,7 +1,5 @@
 """What the kernel's files say is left, with files made up."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

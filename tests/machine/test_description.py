@@ -1,7 +1,5 @@
 """What is said of the machine beside a time."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ready for a device that is not here: passes without data, one read per update, shapes that stay."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace

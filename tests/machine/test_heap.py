@@ -1,7 +1,5 @@
 """Temporaries of a pass are not mapped anew each time."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Threads by the size of the network, unless the user said otherwise; nothing is left behind."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

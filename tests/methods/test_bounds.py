@@ -1,7 +1,5 @@
 """A small request never costs a large one: extreme values are refused at once or decoded soon."""
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from typing import Any

@@ -1,7 +1,5 @@
 """Decoders, policies and tasks from elsewhere: as objects in Python, by entry point on the command line."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Names and settings: every name builds, everything else is refused with a sentence that helps."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Preset files: written, read, taken by Python and by the command line, and refused when they are none."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

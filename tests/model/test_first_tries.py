@@ -4,8 +4,6 @@
 without matplotlib is in tests/repository/test_clean_install.py.
 """
 
-from __future__ import annotations
-
 import html
 import os
 import resource

@@ -1,7 +1,5 @@
 """The loop with a real network: what Archer promises, step by step."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import islice

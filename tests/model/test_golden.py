@@ -1,7 +1,5 @@
 """Recorded trajectories of published code and reference logits, on tiny checkpoints of all families."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

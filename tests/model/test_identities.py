@@ -1,7 +1,5 @@
 """Methods that must be one and the same: the cheapest strong tests there are."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

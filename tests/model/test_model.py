@@ -1,7 +1,5 @@
 """A loaded model as its users see it: prompts in, completions out, bad requests refused at once."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from pathlib import Path

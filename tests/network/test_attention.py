@@ -1,7 +1,5 @@
 """Attention of many groups in one call equals a call for each."""
 
-from __future__ import annotations
-
 import sys
 from itertools import accumulate, pairwise
 from types import SimpleNamespace

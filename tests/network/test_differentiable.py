@@ -1,7 +1,5 @@
 """The pass that can be differentiated: equal to the slow pass, whole or with a prompt that is held."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

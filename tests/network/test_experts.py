@@ -1,7 +1,5 @@
 """The mixture of experts against a twin that sends one row at a time, and weights of eight bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Figures: the same bytes every time, and told apart without colour."""
 
-from __future__ import annotations
-
 import re
 import sys
 import xml.etree.ElementTree as ElementTree

@@ -1,7 +1,5 @@
 """Whole reports on a narrow screen, by day and by night: nothing sticks out, and it can be read."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

@@ -1,7 +1,5 @@
 """Two trajectories, many players, hostile text, small screens: the player where it must fit in."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The data of the player: small, complete, and harmless inside a page."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

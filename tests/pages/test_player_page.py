@@ -1,7 +1,5 @@
 """The player in a browser: what it shows is what a plain replay of the trace gives."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The page around tables, figures and players."""
 
-from __future__ import annotations
-
 from archer.pages.figures import Figure
 from archer.pages.page import POLICY, Player, Section, page
 from archer.pages.tables import Column, Table

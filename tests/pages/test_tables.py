@@ -1,7 +1,5 @@
 """Tables in five formats: the same content, each format's own dangers escaped."""
 
-from __future__ import annotations
-
 import csv
 import io
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """A trace must tell one story per row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A prompt's samples and the question laid out on them: columns, keys, selection."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samples of one prompt share their first pass: nothing is placed yet, so the model would see the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One pass against slow twins and against the transformers library."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

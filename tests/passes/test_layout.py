@@ -1,7 +1,5 @@
 """The plan of a pass against a brute-force listing of its columns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import pairwise
 

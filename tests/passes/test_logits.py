@@ -1,7 +1,5 @@
 """Confidence, candidates and noise on hand-made logits."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is remembered between passes, on hand-made canvases: anchor, distance, questions, notes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A model whose prompt does not see the response: its prompt cache is exact, whatever the cache's rule."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

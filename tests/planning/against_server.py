@@ -6,8 +6,6 @@ factor, the drift, so that all simulated turns together take the CPU time that t
 whom, and for how long, is left to the simulation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Drawn requests and costs for tests of the simulation, and schedulers to hold the engine's against."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

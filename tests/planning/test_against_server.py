@@ -1,7 +1,5 @@
 """The simulation against measured servers: of a recording, and of the one that is committed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The simulation makes the very turns that the engine makes, on the same clock."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Times of passes: counted as the engine counts, and fitted so that nothing costs less than nothing."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import pytest

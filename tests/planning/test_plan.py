@@ -1,7 +1,5 @@
 """Plans: as few gpus as are enough, in the directions that theory and the engine's measurements have."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -1,7 +1,5 @@
 """The simulation loses nothing, invents nothing, and its time never runs back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The models that come with the package: ordinary folders, and what was recorded from the first of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

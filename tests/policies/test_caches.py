@@ -1,7 +1,5 @@
 """What each cache recomputes, column by column, and what that costs in rows x layers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cache policies as pure functions of a hand-made canvas and memory."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields, replace
 from typing import Any

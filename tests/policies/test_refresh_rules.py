@@ -1,7 +1,5 @@
 """Refresh rules beyond a radius: each against a naive twin that keeps whole logits and counts by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 Distributions are linked from the environment of the tests, so that nothing is fetched.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Completions: what the tally adds up, and the figures derived from it."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What a completion keeps of its updates is what the steps said, and makes the player of a notebook."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """Settled text: its pieces add up to the final text, for every decoder, tokenizer and stop string."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The event format: what is written can be read back, and the responses rebuilt from it."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Ray cluster on this machine for tests, and the processes of its workers."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """A small model, one judge for all tests of a file, and a run that nothing disturbed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

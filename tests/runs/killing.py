@@ -6,8 +6,6 @@ Every run is forked off a process that has everything loaded. The process adopts
 a killed run leaves behind shows up among its children. Prints one JSON object.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

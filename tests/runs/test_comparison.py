@@ -1,7 +1,5 @@
 """Two runs side by side: the paired counts, their statistics, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

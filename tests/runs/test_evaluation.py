@@ -1,7 +1,5 @@
 """A run: complete, resumed, refused, disturbed; always the same results or a clear error."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Executors: whoever completes the problems, the run is the same, each problem once, and losses are told."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

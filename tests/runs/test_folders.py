@@ -1,7 +1,5 @@
 """Run folders that are damaged, strange, denied or hostile: refused with a sentence that names the place."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The journal: what was acknowledged is never lost, whatever the disk or a kill does."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """kill -9 at random moments: resumed runs have byte-identical results, and nothing is left behind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

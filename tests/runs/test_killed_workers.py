@@ -3,8 +3,6 @@
 Every command is one that a user would give, on the bundled model.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

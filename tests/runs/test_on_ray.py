@@ -1,7 +1,5 @@
 """Runs on a Ray cluster of this machine: the same results, losses told, other models refused."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """`--ray auto`: a cluster that runs already is found and used."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

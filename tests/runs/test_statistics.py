@@ -1,7 +1,5 @@
 """Intervals and tests, against scipy where it has them."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

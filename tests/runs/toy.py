@@ -1,7 +1,5 @@
 """A benchmark of many tiny problems whose verdicts depend on what the model wrote, and nobody's data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

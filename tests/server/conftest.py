@@ -1,7 +1,5 @@
 """The bundled model, and one server of it for all tests that need no special one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What any major of the `openai` client must see; also run as a program, in an environment without Archer."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A server of the bundled model in this process, and plain ways to talk to it."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import http.client

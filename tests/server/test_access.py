@@ -1,7 +1,5 @@
 """Who may ask: keys, names of the machine, and what an error tells."""
 
-from __future__ import annotations
-
 import hmac
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The application in somebody else's host: the same answers, loaded and closed by the host's lifespan."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The body of a request: strict JSON, bounded."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """No body of the allowed size holds up the event loop, however it is made to be wrong."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

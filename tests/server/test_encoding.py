@@ -1,7 +1,5 @@
 """The encoder's thread: chats that arrive together are rendered together, and who left is not encoded."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence

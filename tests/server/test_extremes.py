@@ -1,7 +1,5 @@
 """Every setting at values that nobody means, over HTTP: a sentence or an answer, never a server's error."""
 
-from __future__ import annotations
-
 import json
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """The two local models of the lm-evaluation-harness against the server."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The real `openai` client against the real server: nothing about it may have to be known to Archer."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

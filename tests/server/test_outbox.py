@@ -1,7 +1,5 @@
 """What a slow reader has not taken is merged, and nothing of its text is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

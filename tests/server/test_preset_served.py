@@ -1,7 +1,5 @@
 """A server that was given a preset decodes by it whoever names no method."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

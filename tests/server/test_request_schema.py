@@ -1,7 +1,5 @@
 """Every field of a request: what it means, and that what is not supported is refused by its name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

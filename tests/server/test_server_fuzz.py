@@ -1,7 +1,5 @@
 """Whatever is sent, the server refuses it in its own words, stays small and goes on answering."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,7 +1,5 @@
 """How requests end: clients that leave or do not read, deadlines, full queues, NaN, drains."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`archer serve` as a process: its start, its signals, what it writes, and curl."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Many clients at once, sound and unsound, patient and not: nothing is lost and nothing stays behind."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter

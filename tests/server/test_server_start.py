@@ -1,7 +1,5 @@
 """How a server comes up and what is left when it does not, or when its engine ends by itself."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

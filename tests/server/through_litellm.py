@@ -1,7 +1,5 @@
 """What litellm must see; a program, run in an environment without Archer: `through_litellm.py URL TEXT`."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import version
 from typing import Any

@@ -1,7 +1,5 @@
 """Eight-bit weights over shards: a row's scale is that of the whole row, so the numbers are the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

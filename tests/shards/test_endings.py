@@ -1,7 +1,5 @@
 """How shards end: told to, killed, or at odds with each other."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

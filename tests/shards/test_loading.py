@@ -1,7 +1,5 @@
 """What one shard reads of a checkpoint, and what it takes to do so."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server whose model is divided: it answers as a whole one would, and ends with its shards."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reductions over a vocabulary that is spread over shards, against the same over the whole of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Two gloo ranks on loopback against one process, in float64: every update of every method."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace

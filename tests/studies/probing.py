@@ -1,7 +1,5 @@
 """A workspace with a tiny model that is sure of what it says, and a benchmark of three problems."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Arms: their times when they decode the same problems in turn, and the same records by processes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The studies beyond the paper: what is measured, and that the plan's verdict is the plan's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

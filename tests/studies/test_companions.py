@@ -1,7 +1,5 @@
 """Studies that compare the bundled model with the two that were trained alike."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

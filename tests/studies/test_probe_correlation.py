@@ -1,7 +1,5 @@
 """Partial rank correlation (invariant 33) and intervals over whole problems."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

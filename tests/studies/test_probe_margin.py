@@ -1,7 +1,5 @@
 """Saber's margin: nothing within it changes the action, something at its edge does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The differentiable pass against the loop: its logits, and its derivatives by finite differences."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

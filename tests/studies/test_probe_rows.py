@@ -1,7 +1,5 @@
 """Rows made by hand: bins, paired tests, conditions and runs as they are summarised."""
 
-from __future__ import annotations
-
 import pytest
 
 from archer_studies.paper import feedback, theory, validity

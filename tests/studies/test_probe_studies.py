@@ -1,7 +1,5 @@
 """Branches, shadow passes and bounds on a tiny model: what they must not change, and what they say."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the studies compute, on trajectories and arms written by hand."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """`archer study` and `archer reproduce`, as users call them, on the bundled model."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every study on a tiny workspace: it measures, its result survives JSON, its tables follow from that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A workspace in which every arm takes a moment: a random network, three problems, no judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

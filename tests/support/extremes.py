@@ -1,7 +1,5 @@
 """Every setting of every decoder and cache, at values that nobody means."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Packages of other people, as pip leaves them: a module and its metadata in a folder on the path."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Slow, obvious versions of what the library does fast: the other side of every equality test."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Small random networks for tests, in both logit alignments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

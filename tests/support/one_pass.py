@@ -1,7 +1,5 @@
 """One pass by itself over a hand-made canvas, without decoder, policy or engine."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

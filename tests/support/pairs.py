@@ -1,7 +1,5 @@
 """Running any named method on a test network, and what happened to each row."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """By how much loading a checkpoint raises the peak memory of a process that does nothing else."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

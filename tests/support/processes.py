@@ -1,7 +1,5 @@
 """Processes that tests start, each over when its block is, and what the system says of processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Logits as a decoder reads them."""
 
-from __future__ import annotations
-
 from archer.passes.logits import Candidates, Logits
 
 

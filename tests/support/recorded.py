@@ -1,7 +1,5 @@
 """Traces made without a model: random, but such as a decoder could have written them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Literal

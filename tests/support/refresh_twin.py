@@ -4,8 +4,6 @@
 the rule of the package and beside a plain full pass, in turn, on one thread, in CPU time.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Run folders made by hand, as `archer eval` would leave them: records, manifests, journals, a summary."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path

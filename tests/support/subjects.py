@@ -1,7 +1,5 @@
 """Tiny networks on the bench."""
 
-from __future__ import annotations
-
 from archer.bench.subject import Subject
 from support.networks import backbone
 

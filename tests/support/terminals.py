@@ -1,7 +1,5 @@
 """A command in a real terminal of a given size, and what was written to it."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

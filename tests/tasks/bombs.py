@@ -1,7 +1,5 @@
 """Texts made to hurt whoever reads them: small to send, without end or measure to look at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 READ = "read"

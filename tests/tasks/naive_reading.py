@@ -1,7 +1,5 @@
 """The published extraction as it was published: regular expressions, quadratic on hostile texts."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 

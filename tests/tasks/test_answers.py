@@ -1,7 +1,5 @@
 """FinQA and PubMedQA: what counts as an answer, and what counts as right."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of completions: read line by line, and no more of them than grading can hold."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

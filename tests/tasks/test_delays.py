@@ -1,7 +1,5 @@
 """A completion that finds no end costs its own time, once, and nobody else's again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Which answers LiveCodeBench's rule takes for right: those that `==` of plain data does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

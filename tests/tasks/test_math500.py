@@ -1,7 +1,5 @@
 r"""MATH-500: the lineage's normal forms, math-verify in its own process, and where they differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

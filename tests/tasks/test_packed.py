@@ -1,7 +1,5 @@
 """The restricted reader: it reads what pickle writes for one text, and nothing else."""
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The tasks of the bundled model: references, prompts, extraction."""
 
-from __future__ import annotations
-
 import pytest
 
 from archer.judge import Judge

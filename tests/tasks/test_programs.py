@@ -1,7 +1,5 @@
 """Extraction of programs: each variant on what models really write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Samples, prompts and checks against the data: sizes, order, exact texts, known faults."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import hashlib

@@ -1,8 +1,6 @@
 """Reading what models wrote: as the published expressions read it, in time that grows with the text,
 and in a process whose end is the verdict on one text and nobody else's."""
 
-from __future__ import annotations
-
 import re
 import resource
 import subprocess

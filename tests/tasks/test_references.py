@@ -4,8 +4,6 @@ A sample of all suites here; the whole under the mark `slow`, which `make test-d
 whose tests take about as long as the limit may time out, and are told apart.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """No program gains a pass by defining names that the tests use: a sweep over every problem."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import json

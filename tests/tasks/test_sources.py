@@ -1,7 +1,5 @@
 """Data files: found, fetched, and refused when they are not what the table says."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

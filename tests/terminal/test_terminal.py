@@ -1,7 +1,5 @@
 """The live view, drawn on a console of fixed size without colour and compared line by line."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`python -m pocket_training`, in process: a short run, its export, and what is refused."""
 
-from __future__ import annotations
-
 from functools import partialmethod
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Processes that train side by side: the average of what each would have learned alone."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -5,8 +5,6 @@
 Prints one JSON object.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

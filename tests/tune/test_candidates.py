@@ -1,7 +1,5 @@
 """What is tried by default and what a user may name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

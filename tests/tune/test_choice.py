@@ -1,7 +1,5 @@
 """Which point of the frontier is chosen for which goal, and what is said about its certainty."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The halving as a pure function: who goes on, and how many problems a round has."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from random import Random

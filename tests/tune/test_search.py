@@ -1,7 +1,5 @@
 """The search in its folder: rounds, what is read instead of run, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

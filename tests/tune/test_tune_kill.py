@@ -1,7 +1,5 @@
 """kill -9 at random moments: a search that goes on makes the same choice from the same records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

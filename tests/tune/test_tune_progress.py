@@ -1,7 +1,5 @@
 """What a user sees of a search while it runs."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

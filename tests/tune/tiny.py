@@ -1,7 +1,5 @@
 """A search that takes a moment: a random network, a dozen problems, no judge, few methods."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """LLaDA2's samplers for one row, on lists, one update after the other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 MASK = -1

@@ -1,7 +1,5 @@
 """Saber and LLaDA-Confidence for one row, on lists of numbers, one update after the other."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 
