@@ -1,6 +1,5 @@
 """Measuring the judge: what is timed is what it says, and nothing is left. No time is asserted."""
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -103,11 +102,3 @@ def test_the_table(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[0] == "| first answer | 5.00 | 5.25 | 5.50 |"
     assert [row.split(" | ")[1] for row in rows] == ["5.00", "6.00", "0.50", "0.75", "1.00"]
     assert "All cores together judge 99.5 programs a second." in lines[-2]
-
-
-def test_the_object(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "measure", made)
-    assert main(["bench", "judge", "--samples", "7", "--programs", "8", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["warm"] == {"best": 0.5, "median": 0.75, "ninth_decile": 1.0}
-    assert (found["samples"], found["programs"], found["machine"]) == (7, 8, MACHINE)

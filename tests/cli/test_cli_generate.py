@@ -11,7 +11,6 @@ import pytest
 
 import archer.model
 from archer.cli import main
-from archer.cli.options import MethodOptions
 from archer.model import Model
 from archer.results.trace import End, Start, Update, read, states
 from support.folders import VOCABULARY, make_dream, make_llada
@@ -131,15 +130,6 @@ def test_aliases_and_other_settings(ids_model: str, capsys: Capture) -> None:
     settings = json.loads(capsys.readouterr().out)["settings"]
     wanted = {"length": 8, "block": 4, "watch": "placed", "mu": 4, "every": 3}
     assert wanted.items() <= settings.items()
-
-
-def test_only_given_settings_reach_the_method() -> None:
-    assert MethodOptions().settings() == {}
-    assert MethodOptions(radius=math.inf, set=("watch = placed", "n=3")).settings() == {
-        "radius": math.inf,
-        "watch": "placed",
-        "n": 3,
-    }
 
 
 IDS = ["--prompt-ids", "5,7,9"]

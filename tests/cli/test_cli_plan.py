@@ -41,18 +41,6 @@ def test_a_plan_is_a_table_or_an_object(capsys: Capture, tmp_path: Path) -> None
     assert asked(capsys, *QUICK, "--cards", "a100,b200")["gpus"] == ["a100", "b200"]
 
 
-def test_requests_come_from_a_file(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "requests.jsonl"
-    lines = [
-        {"at": 0.1 * n, "prompt": 100, "length": 32, "updates": 6, "full": 2} for n in range(9)
-    ]
-    path.write_text("\n".join(map(json.dumps, lines)))
-    found = asked(capsys, "--file", str(path), "--gpus", "H100")
-    (best,) = found["plan"]
-    assert best["requests"] == 9
-    assert best["gpus"] == 1
-
-
 def test_sizes_of_a_file_come_at_a_rate(capsys: Capture, tmp_path: Path) -> None:
     """A stream that repeats the file: GPUs that could not serve it for ever are not named."""
     path = tmp_path / "requests.jsonl"
@@ -61,13 +49,6 @@ def test_sizes_of_a_file_come_at_a_rate(capsys: Capture, tmp_path: Path) -> None
     (best,) = asked(capsys, "--file", str(path), "--gpus", "A100", "--rate", "200")["plan"]
     assert best["requests"] == 3
     assert best["gpus"] * best["most"] >= 200
-
-
-def test_one_request_is_a_demand(capsys: Capture, tmp_path: Path) -> None:
-    path = tmp_path / "requests.jsonl"
-    path.write_text('{"at": 1, "prompt": 100, "length": 32}')
-    (best,) = asked(capsys, "--file", str(path), "--gpus", "H100")["plan"]
-    assert best["gpus"] == 1
 
 
 def test_what_cannot_be_drawn_is_said_before_the_simulation(

@@ -273,11 +273,6 @@ def test_the_update_rates_in_the_package_are_those_of_the_results() -> None:
     assert set(update_rates.published()["methods"]) >= {"archer", "saber", "llada-confidence"}
 
 
-def test_the_matrix_is_on_its_page() -> None:
-    page = (REPOSITORY / "docs" / "compatibility.md").read_text(encoding="utf-8")
-    assert generator()["parts"]()["matrix"] in page
-
-
 def test_an_outdated_part_is_noticed() -> None:
     old = "a\n<!-- generated: matrix -->\noutdated\n<!-- end of matrix -->\nb\n"
     new = generator()["refreshed"](old)

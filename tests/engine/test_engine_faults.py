@@ -93,18 +93,6 @@ def test_a_shortage_of_memory_passes(model: Model, monkeypatch: pytest.MonkeyPat
     assert engine.status().bytes_limit == 4 * each
 
 
-def test_a_limit_grows_back_while_requests_run(model: Model) -> None:
-    engine = model.engine(memory=1_000_000)
-    engine.submit(ids(1, 4), "llada-confidence", length=12)
-    engine.turn()
-    engine._turns._limit = 0
-    limits = []
-    for _ in range(3):
-        engine.turn()
-        limits.append(engine.status().bytes_limit)
-    assert limits == [1_000_000 // RECOVERY * turns for turns in (1, 2, 3)]
-
-
 def test_bytes_are_told_as_people_say_them(model: Model) -> None:
     assert [readable(n) for n in (999, 16_384, 467_000_000, 9_470_000_000)] == [
         "999 bytes",
@@ -281,11 +269,3 @@ def test_no_more_rows_than_were_asked_for_run_at_once(
     assert max(rows_of_passes) == batch
     wanted = by_the_loop(model, [ids(1, 3)] * 8, "saber", **hot)
     assert [each.tokens for each in found] == [each.tokens for each in wanted]
-
-
-def test_samples_that_are_all_the_same_count_as_one_row(
-    model: Model, rows_of_passes: list[int]
-) -> None:
-    found = model.generate([ids(1, 3), ids(2, 3)], "saber", n=64, batch=2, length=4)
-    assert len(found) == 128
-    assert rows_of_passes[0] == 2

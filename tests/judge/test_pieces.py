@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from archer.errors import BadRequest
-from archer.judge import FunctionCheck, Limits, StdinCheck, Verdict
+from archer.judge import FunctionCheck, Limits, StdinCheck
 from archer.judge import folders as folders_module
 from archer.judge.channel import Channel, Drain, Feed
 from archer.judge.folders import PREFIX, new_base, overfull
@@ -40,11 +40,6 @@ def test_checks_refuse_what_proves_nothing() -> None:
         FunctionCheck("", "a", "", expose=("1",))
     with pytest.raises(BadRequest, match="at least one case"):
         StdinCheck("", ())
-
-
-def test_verdicts_and_limits_are_plain_data() -> None:
-    assert Verdict("pass").as_dict()["integrity"] == "isolated"
-    assert Limits().as_dict()["wall_seconds"] == 20.0
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGXCPU])

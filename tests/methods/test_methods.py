@@ -263,14 +263,6 @@ def test_defaults_are_the_documented_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "value"),
-    [("archer:11", "radius", 11), ("saber:3", "n", 3), ("dkv-decode:4", "reload", 4)],
-)
-def test_a_method_by_name_takes_its_value(name: str, setting: str, value: int) -> None:
-    assert build(name, {"length": 16}).settings[setting] == value
-
-
-@pytest.mark.parametrize(
     ("name", "sentence"),
     [
         ("saber+eager:3", "'eager:3' means nothing: 'eager' takes no value."),
@@ -311,12 +303,6 @@ def test_the_settings_of_a_method_can_be_listed(name: str) -> None:
     assert {key: each.default for key, each in found.items()} == dict(built.settings)
     assert [line.partition("=")[0] for line in repr(found).splitlines()] == list(found)
     assert all(each.allowed for each in found.values())
-
-
-def test_settings_say_what_they_do() -> None:
-    assert settings("saber")["mu"].meaning.startswith("Re-mask divisor")
-    assert "nats=0.3" in repr(settings())
-    assert "radius=8" in repr(settings("archer"))
 
 
 @pytest.mark.parametrize("part", [*DECODERS.values(), *POLICIES.values(), COMMON])

@@ -296,12 +296,3 @@ def test_a_row_that_failed_at_once_says_why(show: Show) -> None:
     assert now(at) == 0
     (nameless,) = rows([start(LENGTH, pieces=None), ended(reason="error", error="NaN")])
     assert show(html_of(nameless)).locator("[data-final='·']").count() == LENGTH
-
-
-def test_ids_are_shown_where_there_is_no_tokenizer(show: Show) -> None:
-    events = simulate(1)
-    at = show(html_of(trajectory(events, pieces=None)))
-    at.keyboard.press("End")
-    texts = at.locator(".response .slot").all_inner_texts()
-    final = replay(events)[-1]
-    assert texts == ["∎" if token == END else str(token) for token in final]

@@ -25,8 +25,7 @@ from archer.planning.demand import (
     repeated,
     size_range,
 )
-from archer.planning.plan import plan
-from archer.planning.request import ExpectedTraffic, Hardware, ModelWork, Target
+from archer.planning.request import Target
 from archer.planning.schedulers import UNBOUNDED, EngineScheduler
 from archer.planning.search import (
     LEADS,
@@ -344,19 +343,3 @@ def test_sizes_of_a_file_come_again_and_again() -> None:
     assert [each.prompt for each in found.sizes] == [3, 1, 2, 3, 1, 2, 3, 1]
     assert found.times[-1] == pytest.approx(4.0)
     assert found.rate == 2.0
-
-
-def test_a_plan_from_python() -> None:
-    """What the command line prints, without it."""
-    hardware = Hardware(gpus=("h100",), budget=(256, 1024))
-    made = plan(
-        ExpectedTraffic(20.0, "64", "32", requests=40), ModelWork(radius=(8, math.inf)), hardware
-    )
-    assert [(each.gpu, each.radius, each.budget) for each in made.settings] == [
-        (H100.name, radius, budget) for radius in (8, math.inf) for budget in (256, 1024)
-    ]
-    (chosen,) = made.best
-    assert chosen.best.gpus == min(each.best.gpus for each in made.settings)
-    told = json.loads(json.dumps(made.as_dict(), allow_nan=False))
-    assert (told["rate"], told["radius"], told["gpus"]) == (20.0, [8, "inf"], ["h100"])
-    assert [each["gpu"] for each in told["plan"]] == [H100.name]

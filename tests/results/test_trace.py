@@ -11,7 +11,6 @@ import torch
 from archer.engine.stream import Stream
 from archer.errors import ArcherError, BadRequest, BadTrace
 from archer.methods.build import build
-from archer.methods.settings import plain
 from archer.model import Model, load
 from archer.results import trace
 from archer.results.trace import End, Start, Update
@@ -73,31 +72,6 @@ def test_a_trace_rebuilds_every_response_of_the_run(
     assert [end.row for end in ends] == [0, 1]
 
 
-def test_accept_and_re_mask_in_one_update_leaves_a_mask(model: Model, tmp_path: Path) -> None:
-    """Saber's first update always takes back one of the two it accepts."""
-    start, changes, _ = of_saber(model, tmp_path)
-    first = changes[0]
-    (back,) = first.remasked
-    assert back in [change.at for change in first.accepted]
-    assert next(trace.states(start, changes))[back] == start.mask
-    assert first.threshold == 1.0
-    assert all(
-        change.confidence is not None and 0 < change.confidence <= 1 for change in first.accepted
-    )
-
-
-def test_a_re_mask_says_how_sure_the_rule_was(model: Model, tmp_path: Path) -> None:
-    _, changes, _ = of_saber(model, tmp_path)
-    for event in changes:
-        assert len(event.doubts) == len(event.remasked)
-        fresh = {change.at: change.confidence for change in event.accepted}
-        for at, sure in zip(event.remasked, event.doubts, strict=True):
-            assert sure is not None
-            assert 0 < sure <= 1
-            assert fresh.get(at, sure) == sure
-    assert any(event.doubts for event in changes)
-
-
 def test_every_id_is_spelled_once_and_before_it_is_needed(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     record(model, path, [[1, 2, 3], [4, 5]], method="saber", length=LENGTH)
@@ -139,22 +113,6 @@ def test_a_replacement_is_a_change_too() -> None:
         )
     ]
     assert list(trace.states(start, events)) == [[5, 9, 9], [6, 9, 9], [9, 9, 9]]
-
-
-def test_updates_say_what_the_calls_were(model: Model, tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    record(model, path, [[1, 2, 3]], method="confidence+archer:3", length=8, steps=12)
-    start, changes, (end,) = split(path)
-    calls = [event.call for event in changes]
-    done = end.completion
-    counts = [calls.count(kind) for kind in ("full", "cached", "reused")]
-    assert counts == [done["full_passes"], done["cached_passes"], done["reused_passes"]]
-    assert all(counts)
-    fed = {"full": 3 + 8, "cached": 8, "reused": 0}
-    assert [event.fed for event in changes] == [fed[call] for call in calls]
-    assert all(event.distance >= 3 for event in changes[1:] if event.call == "full")
-    assert all(event.threshold is None for event in changes), "a schedule has no bar"
-    assert start.method == "confidence+archer:3"
 
 
 def test_the_start_event_tells_everything_about_the_request(model: Model) -> None:
@@ -242,14 +200,6 @@ def test_an_unwritable_path_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "no" / "such" / "folder.jsonl"):
         with pytest.raises(BadRequest, match=r"cannot be written: .+Choose another path"):
             trace.Writer(path)
-
-
-def test_what_json_cannot_hold_is_left_out() -> None:
-    assert plain({"radius": math.inf, "n": 2, "block": None}) == {
-        "radius": "inf",
-        "n": 2,
-        "block": None,
-    }
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

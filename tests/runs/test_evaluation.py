@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from archer.errors import ArcherError, BadRequest, BadRun, DiskFault, RunBusy
+from archer.errors import ArcherError, BadRequest, BadRun, DiskFault
 from archer.judge import Verdict
 from archer.model import Model
 from archer.pages.trajectory import trajectories
 from archer.runs import decoding, evaluation
-from archer.runs.evaluation import evaluate, run_folders
-from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, Lock, read_recorded
+from archer.runs.evaluation import evaluate
+from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, read_recorded
 from archer.runs.journal import Journal
 from archer.runs.selection import Selection, parse_shard, parse_subset
 from archer.tasks import Data, grading
@@ -128,13 +128,6 @@ def test_traces_are_kept_of_the_first_problems(
         assert len(trajectory.updates) == samples[key].updates
 
 
-def test_a_torn_line_is_done_again(model: Model, unbroken: Path, copied: Path) -> None:
-    journal = copied / JOURNAL
-    journal.write_bytes(journal.read_bytes()[:-7])
-    evaluate(toy_request(model), copied, Quiet())
-    assert results(copied) == results(unbroken)
-
-
 @pytest.mark.parametrize("batch", [3, 8])
 def test_batches_give_the_same_completions(
     model: Model, unbroken: Path, tmp_path: Path, batch: int
@@ -200,15 +193,6 @@ def test_another_model_does_not_continue_a_run(copied: Path, tmp_path: Path) -> 
         evaluate(toy_request(other), copied, Quiet())
 
 
-def test_two_writers_are_refused(model: Model, copied: Path) -> None:
-    lock = Lock(copied)
-    with pytest.raises(RunBusy, match="being written by another run") as caught:
-        evaluate(toy_request(model), copied, Quiet())
-    assert caught.value.exit_code == 3
-    lock.release()
-    assert evaluate(toy_request(model), copied, Quiet()).summary.complete
-
-
 def test_a_folder_of_other_things_is_left_alone(model: Model, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(BadRun, match="holds other files and no run"):
@@ -216,16 +200,6 @@ def test_a_folder_of_other_things_is_left_alone(model: Model, tmp_path: Path) ->
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(BadRun, match="is a file, not a folder"):
         evaluate(toy_request(model), tmp_path / "thesis.tex", Quiet())
-
-
-@pytest.mark.parametrize("damage", ["unknown", "twice"])
-def test_records_nobody_wrote_are_refused(model: Model, copied: Path, damage: str) -> None:
-    journal = copied / JOURNAL
-    lines = journal.read_bytes().split(b"\n")
-    extra = {"unknown": b'{"event":"dance","id":1}', "twice": lines[0]}[damage]
-    journal.write_bytes(b"\n".join([*lines[:-1], extra, b""]))
-    with pytest.raises(BadRun, match=r"has no checksum|is not what was written"):
-        evaluate(toy_request(model), copied, Quiet())
 
 
 @pytest.mark.parametrize("name", [MANIFEST, JOURNAL, SUMMARY, "lock"])
@@ -355,8 +329,3 @@ def test_selections_are_read_from_the_command_line() -> None:
     assert parse_subset(None) == ()
     assert parse_shard("2/4") == (2, 4)
     assert parse_shard(None) is None
-
-
-def test_one_task_has_the_folder_to_itself(tmp_path: Path) -> None:
-    assert run_folders(["a"], tmp_path) == {"a": tmp_path}
-    assert run_folders(["a", "b"], tmp_path) == {"a": tmp_path / "a", "b": tmp_path / "b"}

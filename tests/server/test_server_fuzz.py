@@ -20,7 +20,7 @@ from archer.model import Model
 from archer.server import limits
 from archer.server.app import State, create_app
 from conftest import REPOSITORY
-from server.running import CHAT, PATIENCE, PROBLEM, Client, chat, serving, until
+from server.running import PATIENCE, PROBLEM, Client, chat, serving, until
 
 CHECKS = [
     not_a_server_error,
@@ -243,12 +243,3 @@ def test_a_connection_that_asks_again_and_again_is_kept(
                 assert part
             assert got.startswith(b"HTTP/1.1 200 ")
             time.sleep(0.3)
-
-
-def test_the_description_of_the_api_is_there(client: Client) -> None:
-    described = client.get("/openapi.json").json
-    assert CHAT in described["paths"]
-    fields = described["paths"][CHAT]["post"]["requestBody"]["content"]["application/json"][
-        "schema"
-    ]
-    assert {"model", "messages", "archer", "top_p"} <= set(fields["properties"])

@@ -123,22 +123,6 @@ def test_a_client_that_leaves_the_queue_is_gone_within_two_updates_and_never_run
     check_two_updates(found)
 
 
-def test_a_full_queue_refuses_at_once_and_says_when_to_come_again(pocket: Model) -> None:
-    with serving(pocket, queue=2, memory=memory_for(pocket, 512)) as client:
-        connections = [begin(client, slow()), *(client.raw(CHAT, slow()) for _ in range(2))]
-        until(lambda: client.metric("num_requests_waiting") == 2)
-        began = time.monotonic()
-        reply = client.post(CHAT, slow())
-        assert time.monotonic() - began < 5
-        assert reply.status == 429
-        assert reply.json["error"]["type"] == "rate_limit_error"
-        assert int(reply.headers["retry-after"]) >= 1
-        assert client.metric("requests_rejected_total", reason="queue_full") == 1
-        for connection in connections:
-            connection.close()
-        until(client.idle)
-
-
 def test_several_prompts_wait_together_or_not_at_all(pocket: Model) -> None:
     def several(count: int) -> dict[str, Any]:
         return {"model": "pocket", "prompt": [[5, 6]] * count, "max_tokens": 4}

@@ -315,13 +315,6 @@ def test_stop_strings_cut_the_text_and_the_count(pocket: Model, client: Client) 
         assert texts(client, CHAT, body, stream=True) == [cut], "a stream says no more"
 
 
-def test_isolated_and_batch_requests_say_the_same(pocket: Model, client: Client) -> None:
-    (done,) = pocket.generate(PROBLEM, length=8)
-    for extension in ({"isolated": True}, {"priority": "batch"}):
-        reply = client.ask(max_tokens=8, archer=extension).json
-        assert reply["choices"][0]["message"]["content"] == done.text
-
-
 def test_models_methods_and_signs_of_life(client: Client) -> None:
     listed = client.get("/v1/models").json
     assert listed["object"] == "list"

@@ -13,7 +13,7 @@ import pytest
 
 from archer.errors import BadRequest
 from archer.judge import FunctionCheck, Judge, StdinCheck
-from archer.tasks import TASKS, CodeTask, Data, Task, livecodebench, open_task
+from archer.tasks import TASKS, CodeTask, Data, Task, open_task
 from archer.tasks.grading import OneCompletion, verdict_on
 from archer.tasks.livecodebench import LiveCodeBench
 from archer.tasks.mbpp import entry_point, published_entry_point
@@ -231,7 +231,3 @@ def test_livecodebench_says_which_test_failed(made: LiveCodeBench) -> None:
     with Judge(made.limits, workers=1) as judge:
         assert verdict_on(OneCompletion(judge), checks).reason.startswith("Test 2 of 2: ")
         assert verdict_on(OneCompletion(judge), ()).outcome == "fail"
-
-
-def test_the_prelude_is_python() -> None:
-    assert len(ast.parse(livecodebench.PRELUDE).body) == 2 * len(livecodebench.MODULES) + 1

@@ -11,7 +11,7 @@ from functools import cache
 
 import pytest
 
-from archer.tasks import CodeTask, Data, Sample, Task, open_task
+from archer.tasks import Data, Sample, Task, open_task
 from archer.tasks.grading import GradingOptions, grade
 from archer.tasks.reading.programs import parsed
 from archer.tasks.report import GradingReport
@@ -247,10 +247,3 @@ def test_all_of_math500(form: str) -> None:
     report = graded("math500", given, raw=form == "answer")
     assert len(report.rows) == 500
     assert report.score == report.score_as_published == 1.0
-
-
-def test_code_tasks_state_their_limits() -> None:
-    names = ("humaneval", "humaneval-et", "mbpp", "mbpp-et", "livecodebench-samples")
-    tasks = [task(name) for name in names]
-    found = [each.limits.cpu_seconds for each in tasks if isinstance(each, CodeTask)]
-    assert found == [10, 10, 10, 10, 6]
