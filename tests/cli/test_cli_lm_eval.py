@@ -33,14 +33,6 @@ metric_list:
 START = "import sys; from archer.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def test_without_the_harness_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setitem(sys.modules, "lm_eval", None)
-    assert main(["lm-eval", "run", "--model", "archer"]) == 2
-    assert "pip install 'archer-dlm[lm-eval]'" in capsys.readouterr().err
-
-
 def test_everything_is_passed_on_and_errors_come_back(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

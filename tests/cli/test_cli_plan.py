@@ -51,15 +51,6 @@ def test_sizes_of_a_file_come_at_a_rate(capsys: Capture, tmp_path: Path) -> None
     assert best["gpus"] * best["most"] >= 200
 
 
-def test_what_cannot_be_drawn_is_said_before_the_simulation(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("archer.pages.figures.can_draw", lambda: False)
-    monkeypatch.setattr("archer.planning.search.simulate", None)
-    assert main(["plan", "--figure", str(tmp_path / "plan.svg")]) == 2
-    assert "matplotlib" in capsys.readouterr().err
-
-
 def test_a_measured_machine_is_planned_for(capsys: Capture, tmp_path: Path) -> None:
     """The costs of a tiny model's turns, then a plan with them."""
     model = make_llada(tmp_path / "model", tokenizer=False)

@@ -71,15 +71,6 @@ def test_methods_that_are_not_built_count_unless_skipped(tmp_path: Path, capsys:
     assert capsys.readouterr().out == "1 of 1 identical\n"
 
 
-def test_missing_arguments_exit_2(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["replay", str(tmp_path / "none.jsonl"), "--checkpoints", str(tmp_path)]) == 2
-    assert "cannot be read" in capsys.readouterr().err
-    assert main(["replay", "--checkpoints", str(tmp_path)]) == 2
-    assert "no recorded trajectory" in capsys.readouterr().err
-    assert main(["replay", str(tmp_path)]) == 2
-    assert "--checkpoints" in capsys.readouterr().err
-
-
 def test_nan_logits_exit_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -1,9 +1,7 @@
 """`archer serve`: what it refuses before anything listens."""
 
-import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -51,16 +49,3 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(
     said = capsys.readouterr().err
     assert str(tmp_path) in said
     assert "Traceback" not in said
-
-
-def test_without_the_extra_the_remedy_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    real = importlib.util.find_spec
-
-    def find(name: str, *more: Any) -> Any:
-        return None if name == "uvicorn" else real(name, *more)
-
-    monkeypatch.setattr(importlib.util, "find_spec", find)
-    assert run(["serve"]) == 2
-    assert "pip install 'archer-dlm[serve]'" in capsys.readouterr().err

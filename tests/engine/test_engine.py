@@ -6,7 +6,6 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +46,6 @@ METHODS = (
     "dkv-decode",
 )
 LENGTHS = (4, 8, 12)
-
-
-def test_the_steps_of_a_request_can_be_watched_while_others_run(model: Model) -> None:
-    engine = model.engine()
-    other = engine.submit(ids(1, 3), "saber", length=8)
-    handle = engine.submit(ids(2, 4), "archer", length=8)
-    seen = [step.after.response.tolist() for step in handle]
-    wanted = [step.after.response.tolist() for step in model.stream(ids(2, 4), "archer", length=8)]
-    assert seen == wanted
-    assert same(other.result(), alone(model, ids(1, 3), "saber", length=8))
 
 
 def test_a_reader_that_is_behind_stops_its_own_request_alone(model: Model) -> None:
@@ -355,19 +344,6 @@ def test_settled_text_adds_up_to_the_final_text(model: Model, method: str) -> No
     assert [heard.text.get(row, "") for row in range(2)] == [d.text for d in heard.completions]
 
 
-def test_a_listener_that_raises_ends_its_own_request(model: Model) -> None:
-    class Faulty(Listener):
-        def stepped(self, step: Step[Any]) -> None:
-            raise ValueError("no more")
-
-    engine = model.engine()
-    faulty = engine.submit(ids(1, 3), length=8, listener=Faulty())
-    sound = engine.submit(ids(2, 3), length=8)
-    with pytest.raises(PassFailed, match="ValueError: no more"):
-        faulty.result()
-    assert same(sound.result(), alone(model, ids(2, 3), DEFAULT_METHOD, length=8))
-
-
 class Held(Observer):
     """Stops the engine's thread within its first turn until it is let go; then raises, if it is to."""
 
@@ -523,34 +499,6 @@ def test_a_request_for_which_there_is_never_memory_fails(
     failing(monkeypatch, lambda parts: True, error)
     with pytest.raises(OutOfMemory, match="not enough memory"):
         model.engine().submit(ids(1, 3), length=8).result()
-
-
-def test_a_decoder_that_raises_ends_its_own_request(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = model.engine()
-    faulty, sound = engine.submit(ids(1, 3), length=8), engine.submit(ids(2, 3), length=8)
-
-    def broken(*_: Any) -> Any:
-        raise KeyError("lost")
-
-    method = faulty.request.method
-    other = replace(method, decoder=_Broken(method.decoder, broken))
-    monkeypatch.setattr(faulty._job, "request", replace(faulty.request, method=other))
-    with pytest.raises(PassFailed, match="KeyError"):
-        faulty.result()
-    assert sound.result().tokens
-
-
-class _Broken:
-    """A decoder whose step is another one's."""
-
-    def __init__(self, inner: Any, step: Any) -> None:
-        self._inner = inner
-        self.step = step
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
 
 @pytest.mark.parametrize("requests", [60, pytest.param(5000, marks=pytest.mark.slow)])

@@ -1,9 +1,6 @@
 """The lm-evaluation-harness really driving a tiny checkpoint on a task of its own, offline."""
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -246,9 +243,3 @@ def test_the_entry_point_leads_to_the_model() -> None:
     for name, value in declared["lm_eval.models"].items():
         registry.register(name, target=EntryPoint(name, value, "lm_eval.models"))
     assert registry.get("archer") is ArcherLM
-
-
-def test_importing_the_package_does_not_import_the_harness() -> None:
-    code = "import sys, archer, archer.model, archer.cli; sys.exit('lm_eval' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": str(Path(archer.__file__).parents[1])}
-    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0

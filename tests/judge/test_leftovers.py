@@ -90,15 +90,15 @@ def end_at(seconds: float, folder: Path) -> None:
     assert_nothing_stays(folder)
 
 
-def test_a_judge_that_is_ended_at_some_moment_leaves_no_folder(tmp_path: Path) -> None:
-    for moment in range(6):
-        end_at(0.15 + 0.1 * moment, tmp_path)
-
-
-@pytest.mark.slow
-def test_a_judge_that_is_ended_at_any_moment_leaves_no_folder(tmp_path: Path) -> None:
-    for moment in range(60):
-        end_at(0.02 * moment, tmp_path)
+@pytest.mark.parametrize(
+    ("moments", "first", "apart"),
+    [(6, 0.15, 0.1), pytest.param(60, 0.0, 0.02, marks=pytest.mark.slow)],
+)
+def test_a_judge_that_is_ended_at_any_moment_leaves_no_folder(
+    tmp_path: Path, moments: int, first: float, apart: float
+) -> None:
+    for moment in range(moments):
+        end_at(first + apart * moment, tmp_path)
 
 
 def sandboxes(judge: int) -> list[int]:

@@ -12,8 +12,6 @@ from archer.loading.checkpoint import load_network, read_folder
 from archer.network.network import Transformer
 from conftest import shared
 from support.folders import (
-    dream_config,
-    dream_tensors,
     llada_config,
     llada_tensors,
     make_dream,
@@ -32,46 +30,6 @@ def load(folder: Path, dtype: torch.dtype = torch.float32) -> Transformer:
 def same(network: Transformer, other: Transformer) -> bool:
     mine, theirs = network.state_dict(), other.state_dict()
     return mine.keys() == theirs.keys() and all(torch.equal(mine[k], theirs[k]) for k in mine)
-
-
-def test_llada_tensors_land_where_they_belong(tmp_path: Path) -> None:
-    config = llada_config(n_kv_heads=2)
-    tensors = llada_tensors(config)
-    write_folder(tmp_path, config, tensors)
-    got = load(tmp_path).state_dict()
-    block = {k.removeprefix("model.transformer.blocks.1."): v for k, v in tensors.items()}
-    assert torch.equal(got["embedding"], tensors["model.transformer.wte.weight"])
-    assert torch.equal(got["head"], tensors["model.transformer.ff_out.weight"])
-    assert torch.equal(got["norm"], tensors["model.transformer.ln_f.weight"])
-    fused = torch.cat([block[f"{name}_proj.weight"] for name in "qkv"])
-    assert torch.equal(got["layers.1.qkv"], fused)
-    gate_up = torch.cat([block["ff_proj.weight"], block["up_proj.weight"]])
-    assert torch.equal(got["layers.1.gate_up"], gate_up)
-    assert torch.equal(got["layers.1.down"], block["ff_out.weight"])
-    assert torch.equal(got["layers.1.out"], block["attn_out.weight"])
-    assert torch.equal(got["layers.1.attention_norm"], block["attn_norm.weight"])
-    assert torch.equal(got["layers.1.feed_norm"], block["ff_norm.weight"])
-    assert "layers.1.qkv_bias" not in got
-
-
-def test_dream_tensors_land_where_they_belong(tmp_path: Path) -> None:
-    tensors = dream_tensors(dream_config())
-    write_folder(tmp_path, dream_config(), tensors)
-    got = load(tmp_path).state_dict()
-    layer = {k.removeprefix("model.layers.0."): v for k, v in tensors.items()}
-    assert torch.equal(got["embedding"], tensors["model.embed_tokens.weight"])
-    assert torch.equal(got["head"], tensors["lm_head.weight"])
-    assert torch.equal(got["norm"], tensors["model.norm.weight"])
-    fused = torch.cat([layer[f"self_attn.{name}_proj.weight"] for name in "qkv"])
-    assert torch.equal(got["layers.0.qkv"], fused)
-    bias = torch.cat([layer[f"self_attn.{name}_proj.bias"] for name in "qkv"])
-    assert torch.equal(got["layers.0.qkv_bias"], bias)
-    gate_up = torch.cat([layer["mlp.gate_proj.weight"], layer["mlp.up_proj.weight"]])
-    assert torch.equal(got["layers.0.gate_up"], gate_up)
-    assert torch.equal(got["layers.0.down"], layer["mlp.down_proj.weight"])
-    assert torch.equal(got["layers.0.out"], layer["self_attn.o_proj.weight"])
-    assert torch.equal(got["layers.0.attention_norm"], layer["input_layernorm.weight"])
-    assert torch.equal(got["layers.0.feed_norm"], layer["post_attention_layernorm.weight"])
 
 
 @pytest.mark.parametrize("shards", [2, 3])

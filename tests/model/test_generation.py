@@ -383,16 +383,6 @@ def test_the_boundary_column_is_fresh_in_every_cached_pass(shift: bool) -> None:
     assert not torch.allclose(first, other[0].logits.rows[0].values[0])
 
 
-def test_work_adds_up_and_time_is_never_negative() -> None:
-    net = model(False)
-    steps = decode(net, Saber(), Archer(6), [[1, 2, 3, 4], [5, 6]], 12)
-    layers = net.network.shape.layers
-    for step in steps:
-        assert step.work.keys == layers * sum(call.fed for call in step.calls)
-        assert step.control >= 0
-        assert all(call.seconds >= 0 for call in step.calls)
-
-
 @pytest.mark.parametrize("decoder", [Saber(), Scheduled()])
 def test_rows_that_are_done_make_no_step(decoder: Any) -> None:
     """A forked state may hold finished rows; only the others go on, under their own numbers."""

@@ -2,27 +2,7 @@
 
 import pickle
 
-import pytest
-
 from archer import errors
-
-
-@pytest.mark.parametrize(
-    ("error", "exit_code"),
-    [
-        (errors.BadRequest, 2),
-        (errors.Incompatible, 2),
-        (errors.BadModel, 2),
-        (errors.BadTrace, 2),
-        (errors.NonFinite, 1),
-        (errors.Stuck, 1),
-    ],
-)
-def test_every_error_has_the_root_and_an_exit_code(
-    error: type[errors.ArcherError], exit_code: int
-) -> None:
-    assert issubclass(error, errors.ArcherError)
-    assert error.exit_code == exit_code
 
 
 def test_an_impossible_request_is_also_a_value_error() -> None:

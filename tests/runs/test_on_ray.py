@@ -1,6 +1,5 @@
 """Runs on a Ray cluster of this machine: the same results, losses told, other models refused."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -93,11 +92,6 @@ def test_an_actor_sends_sentences_instead_of_errors(model: Model) -> None:
     assert "positions" in actor.complete(long.as_dict())["refused"]
 
 
-def test_the_cluster_knows_its_size(pool: RayPool) -> None:
-    assert pool.cores == CORES
-    assert pool.accelerators == 0
-
-
 def test_no_cluster_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """In tests a cluster is connected already, and a process can have one only."""
 
@@ -108,16 +102,3 @@ def test_no_cluster_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.init", refuse)
     with pytest.raises(BadRequest, match=r"at 'auto' \(Could not find any running Ray instance\)"):
         RayPool("auto", cores=1)
-
-
-def test_without_the_extra_the_remedy_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "ray" else real(name)
-    )
-    assert main(["eval", "pocket", "--limit", "1", "--ray", "local"]) == 2
-    assert capsys.readouterr().err == (
-        "archer: Ray is not installed: pip install 'archer-dlm[ray]'.\n"
-    )

@@ -37,11 +37,8 @@ def sendable() -> list[tuple[str, str, Any]]:
     return [case for case in cases() if not (isinstance(case[2], int) and case[2] > 10**308)]
 
 
-def test_extreme_settings_get_a_sentence_or_an_answer(client: Client) -> None:
+@pytest.mark.parametrize("count", [150, pytest.param(None, marks=pytest.mark.slow)])
+def test_extreme_settings_get_a_sentence_or_an_answer(client: Client, count: int | None) -> None:
     """Drawn ones; all of them in the slow suite."""
-    refused_or_answered(client, Random(34).sample(sendable(), 150))
-
-
-@pytest.mark.slow
-def test_all_extreme_settings_get_a_sentence_or_an_answer(client: Client) -> None:
-    refused_or_answered(client, sendable())
+    every = sendable()
+    refused_or_answered(client, every if count is None else Random(34).sample(every, count))

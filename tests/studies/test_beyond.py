@@ -88,20 +88,6 @@ def test_a_dial_that_is_not_turned_is_the_rule_itself(workspace: Workspace) -> N
     assert len({json.dumps(sorted(rule.settings.items())) for rule in DIALS}) == 16
 
 
-def test_the_dials_are_drawn_along_doubt(workspace: Workspace) -> None:
-    result = json.loads(json.dumps(result_of(BEYOND["refresh"], workspace)))
-    presented = refresh.present(result)
-    rules, dials = presented.tables[:2]
-    assert [len(rules.rows), len(dials.rows)] == [len(RULES), len(DIALS)]
-    assert [len(rules.columns), len(dials.columns)] == [10, 9]
-    assert {rule.line for rule in DIALS} == {
-        "n = 2, late, 1/2",
-        "n = 2, surprise, 0.3",
-        "n = 4, late, 1/2",
-        "n = 4, surprise, 0.3",
-    }
-
-
 def test_cached_calls_are_told_by_distance_and_surprise(workspace: Workspace) -> None:
     """The surprise that is told is the one by which the rule of that name refreshes."""
     found = mechanism.measure(workspace)
@@ -149,13 +135,6 @@ def test_full_passes_are_counted_by_fifths() -> None:
     assert refresh.by_fifth([[True] * 2 + [False] * 8]) == [1.0, 0.0, 0.0, 0.0, 0.0]
     assert refresh.by_fifth([[True], [False] * 5]) == [0.5, 0.0, 0.0, 0.0, 0.0]
     assert refresh.by_fifth([]) == [0.0] * refresh.FIFTHS
-
-
-def test_the_development_looks_at_so_many_problems(workspace: Workspace) -> None:
-    whole = replace(workspace, scale=FULL, dev_task="pocket-dev")
-    assert refresh.sizes(whole) == {"pocket-dev": 200, "pocket-dev-long": 80}
-    other = replace(workspace, dev_task=None)
-    assert refresh.sizes(other) == {"tiny": PROBLEMS}
 
 
 def planned(method: str, task: str, **changes: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from support.folders import make_llada
-from support.spoil import Case, Spoil, config, content, tokenizer_json
+from support.spoil import Case, Spoil, content, tokenizer_json
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -302,7 +302,4 @@ CASES = [
         content("tokenizer.json", b'{"normalizer": ' + b"[" * 100_000),
         "nested too deeply",
     ),
-    Case("model_type unknown", config(model_type="qwen3"), '"model_type" is "qwen3"'),
-    Case("model_type a list", config(model_type=["llada"]), '"model_type" is a list'),
-    Case("model_type null", config(model_type=None), '"model_type" is null'),
 ]

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.errors import BadRequest
-from archer.tasks import Data, Sample, math500
+from archer.tasks import Data, Sample
 from archer.tasks.math500 import Algebra, Math500
 from archer.tasks.reading.lineage import lineage_answer, normalised, same_in_lineage
 
@@ -107,12 +106,6 @@ def test_an_answer_that_ends_the_process_is_told_apart() -> None:
         assert verdict.outcome == "fail"
         assert "over the cap" in verdict.reason
         assert opened.compare("2", "2").outcome == "pass"
-
-
-def test_without_math_verify_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(math500, "find_spec", lambda name: None)
-    with pytest.raises(BadRequest, match=r"archer-dlm\[eval\]"), Algebra():
-        pass
 
 
 def test_the_task_grades_both_ways() -> None:
