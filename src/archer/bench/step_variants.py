@@ -27,7 +27,7 @@ from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
 from archer.passes.timing import Clock
 from archer.passes.work import Work
-from archer.policies.prompt_cache import Age
+from archer.policies.prompt_cache import Age, Eager
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class StepVariants:
     def at(cls, subject: Subject, prompt: int, response: int) -> StepVariants:
         network = TimedNetwork(subject.network)
         state = half_placed(subject, prompt, response)
-        memory = next(steps_of(network, Method(Saber(), Age(1)), state)).memory
+        memory = next(steps_of(network, Method(Saber(), Eager()), state)).memory
         tokens = _tokens(state, subject.network.device)
         _, made = naive_layers(subject.network, tokens, prompt=prompt)
         shape = subject.network.shape
@@ -131,8 +131,11 @@ class StepVariants:
         return _tokens(self.state, self.network.device)
 
     def refreshing(self, every: int) -> Callable[[], StepSample]:
-        """The step of an engine that refreshes the prompt at every `every`-th pass."""
-        return partial(self._step, Method(Saber(), Age(every)))
+        """The step of an engine that refreshes the prompt at every `every`-th pass.
+
+        At every pass even where the prompt's cache is exact, which no age changes.
+        """
+        return partial(self._step, Method(Saber(), Eager() if every == 1 else Age(every)))
 
     def _step(self, method: Method) -> StepSample:
         step = next(steps_of(self.network, method, self.state, self.memory))

@@ -66,7 +66,8 @@ class BlockState(DecodeState):
 
     def canvas(self, reads: Flags) -> Canvas:
         """The plain question about the columns `reads` [B, G]."""
-        bounds = np.stack((self.block * self.size, (self.block + 1) * self.size), axis=1)
+        first = self.block[:, None] * self.size
+        bounds = np.concatenate((first, first + self.size), axis=1)
         return Canvas.plain(self.prompt, self.response, bounds, reads)
 
     def moved(self, response: Ints, may_leave: Flags | None = None) -> Self:

@@ -88,21 +88,21 @@ class Saber(Blockwise[SaberState]):
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
         best, sure, signs = self._look(state, logits)
-        bar = self._bar(state)
-        eligible = state.masked & state.reached
+        bar, reached = self._bar(state), state.reached
+        eligible = state.masked & reached
         accepted = above_or_surest(eligible & (sure > bar[:, None]), sure, eligible, self.n)
         response = np.where(accepted, best.tokens, state.response)
-        going, done = ~state.filled(response, state.reached), state.filled(response)
+        going, done = ~state.filled(response, reached), state.filled(response)
         count = self._remask_count(accepted) * going
         accepted_at = np.where(accepted, sure, state.accepted_at)
         doubted = self._doubted(sure, signs, accepted_at)
-        revisable = state.placed_in(response) & state.reached & doubted
+        revisable = state.placed_in(response) & reached & doubted
         remasked = trailing(_gain(state, sure), revisable, count)
         after = state.advanced(
             np.where(remasked, state.prompt.mask, response),
             done,
             accepted_at=accepted_at,
-            previous=np.where(state.reached, sure, np.nan),
+            previous=np.where(reached, sure, np.nan),
             block=state.block + ~(going | done),
         )
         said = Decision.accepting(accepted, best, remasked=remasked, confidence=sure, threshold=bar)

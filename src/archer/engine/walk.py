@@ -120,7 +120,6 @@ class Walk:
         """Which of the requested rows are still running."""
         self.state = state
         self._network, self._decoder, self._policy = network, method.decoder, method.policy
-        self._plans = layout.Plans(network.shape.shift, network.device)
         self._clock = Clock(network.device)
         self.fresh = memory is None and not any(state.updates)
         """Nothing was computed for it yet."""
@@ -212,7 +211,7 @@ class Walk:
             reads=np.zeros_like(pending.asked),
         )
         frame = layout.Frame.of(canvas, memory.slots, tuple(stale.tolist()))
-        plan = self._plans.plan(canvas.everything(), canvas.reads, frame)
+        plan = self._planned(canvas.everything(), canvas.reads, frame)
         return Question(canvas, plan, memory)
 
     def advance(self, answer: Answer | None) -> Step[Any]:
@@ -279,14 +278,14 @@ class Walk:
         """
         memory = self.memory
         lanes = canvas.rows // len(state.updates)
-        asked = self._policy.recompute(canvas, memory)
+        asked, drift = self._policy.ask(canvas, memory)
         return Pending(
             canvas=canvas,
             lanes=lanes,
             asked=asked if lanes == 1 else asked[::lanes].repeat(lanes, axis=0),
             same=memory.same_question(canvas),
             distance=memory.distance(canvas),
-            drift=self._policy.drift(canvas, memory),
+            drift=drift,
             done=state.done,
             finite=np.asarray(sound.reshape(len(state.updates), -1).all(axis=1)),
         )
@@ -300,10 +299,14 @@ class Walk:
         inside = self._policy.inside_layers(memory)
         full = pending.whole() if inside is None else inside.full
         frame = layout.Frame.of(canvas, memory.slots, running, full)
-        plan = self._plans.plan(pending.asked, canvas.reads, frame)
+        plan = self._planned(pending.asked, canvas.reads, frame)
         rule = None if inside is None else inside.rule
         part = Question(canvas, plan, memory, rule) if running else None
         return _Plan(part, plan, twins, reused)
+
+    def _planned(self, asked: Flags, reads: Flags, frame: layout.Frame) -> layout.Layout:
+        network = self._network
+        return layout.plan(asked, reads, frame, shift=network.shape.shift, device=network.device)
 
     def _can_reuse(self, row: int) -> bool:
         """Same question, same anchor, and the logits at hand cover what is read now."""
@@ -337,7 +340,7 @@ class Walk:
         """Keep logits only of rows that ask the same again: they are as wide as the vocabulary."""
         again = self.pending.same & (not self._policy.counts_passes)
         kept = zip(logits.rows, again.tolist(), strict=True)
-        self.memory.logits = tuple(row if same else None for row, same in kept)
+        self.memory.logits = tuple(row.apart() if same else None for row, same in kept)
 
 
 def _calls(pending: Pending, plan: _Plan, answer: Answer | None) -> tuple[Call, ...]:

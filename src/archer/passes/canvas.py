@@ -90,7 +90,10 @@ class Prompt:
 
     def before(self, response: Ints) -> Ints:
         """[B, G] -> [B, P + G]: the prompt in front of every row."""
-        return np.concatenate((np.tile(self.tokens, (len(response), 1)), response), axis=1)
+        tokens = np.empty((len(response), self.columns + response.shape[1]), dtype=np.int64)
+        tokens[:, : self.columns] = self.tokens
+        tokens[:, self.columns :] = response
+        return tokens
 
     def select(self, rows: Sequence[int]) -> Prompt:
         return replace(self, keys=tuple(self.keys[row] for row in rows))
@@ -134,7 +137,9 @@ class Canvas:
 
     def under(self, attention: AttentionKind) -> Canvas:
         """The same question to a backbone that attends so; blocks that the decoder has named stay."""
-        return self if isinstance(self.attention, Blocks) else replace(self, attention=attention)
+        if isinstance(self.attention, Blocks) or self.attention == attention:
+            return self
+        return replace(self, attention=attention)
 
     @property
     def rows(self) -> int:

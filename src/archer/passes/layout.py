@@ -6,8 +6,9 @@ lowers each row to a span where it can and to an index where it must.  It touche
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -69,6 +70,8 @@ class Layout:
     """Long[N]: the computed columns."""
 
 
+MOST_KEPT = 64
+"""Plans that are remembered, of all requests together."""
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -107,11 +110,21 @@ class Frame:
 
 
 def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
-    """Lay out a pass.
+    """Lay out a pass, or remember how it was laid out: most passes ask for the columns of an earlier one.
 
     asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
     neighbour of every asked response column is computed with it: also the last prompt column, every time.
     """
+    size, together = asked.shape, asked.tobytes() + reads.tobytes()
+    return planned(size, together, frame, shift, device)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def planned(
+    size: tuple[int, ...], flags: bytes, frame: Frame, shift: bool, device: torch.device
+) -> Layout:
+    """The same of `asked` and `reads`, each of this size, one after the other."""
+    asked, reads = np.frombuffer(flags, dtype=np.bool_).reshape(2, *size)
     slots, response = frame.slots, frame.response
     needed = asked.copy()
     if shift:
@@ -137,26 +150,6 @@ def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch
         full=tuple(whole),
         positions=torch.from_numpy(np.concatenate([_NONE, *positions])).to(device),
     )
-
-
-class Plans:
-    """Plans of earlier passes: most passes ask for the columns of the one before."""
-
-    MOST = 8
-
-    def __init__(self, shift: bool, device: torch.device) -> None:
-        self._shift = shift
-        self._device = device
-        self._made: dict[Hashable, Layout] = {}
-
-    def plan(self, asked: Flags, reads: Flags, frame: Frame) -> Layout:
-        """What `plan` makes of it, now or before."""
-        key = asked.shape, asked.tobytes(), reads.tobytes(), frame
-        if key not in self._made:
-            if len(self._made) == self.MOST:
-                self._made.clear()
-            self._made[key] = plan(asked, reads, frame, shift=self._shift, device=self._device)
-        return self._made[key]
 
 
 def unanswered(asked: Flags, reads: Flags) -> Flags:

@@ -101,7 +101,7 @@ class RowLogits:
         whole = self.scores.untyped_storage().nbytes()
         if whole == self.scores.numel() * self.scores.itemsize:
             return self
-        return RowLogits(self.scores.clone(), self.places)
+        return RowLogits(self.scores.clone(), self.places, self.reduced)
 
     @property
     def device(self) -> torch.device:

@@ -55,9 +55,12 @@ class Policy:
         """
         return memory.notes
 
-    def drift(self, canvas: Canvas, memory: Memory) -> Reals | None:
-        """[B]: what it compares with its limit, for whoever watches; None where that is the distance."""
-        return None
+    def ask(self, canvas: Canvas, memory: Memory) -> tuple[Flags, Reals | None]:
+        """What to recompute, and [B] what it compared with its limit to know, for whoever watches.
+
+        None where that is the distance.
+        """
+        return self.recompute(canvas, memory), None
 
     def inside_layers(self, memory: Memory) -> Ruled | None:
         """A rule that chooses rows inside each layer of the next pass; None where columns say it all."""

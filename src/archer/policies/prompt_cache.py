@@ -88,7 +88,10 @@ class Late(Policy):
 
 @dataclass(frozen=True)
 class Age(Policy):
-    """Refresh the prompt at every `every`-th pass, however little the response has moved."""
+    """Refresh the prompt at every `every`-th pass, however little the response has moved.
+
+    Where a prompt cache is exact it never grows old.
+    """
 
     answers = Scope.RESPONSE
     rebuilds = True
@@ -105,5 +108,4 @@ class Age(Policy):
         return {"age": np.where(full, 0, memory.notes["age"] + 1)}
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        refresh = (memory.notes["age"] + 1 >= self.every) | ~memory.anchored
-        return canvas.revisable() | (canvas.everything() & refresh[:, None])
+        return prompt_kept(canvas, memory, memory.notes["age"] + 1 >= self.every)

@@ -75,11 +75,12 @@ class Surprise(Policy):
         return notes
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
-        return prompt_kept(canvas, memory, surprisal(canvas, memory) >= self.nats)
+        return self.ask(canvas, memory)[0]
 
-    def drift(self, canvas: Canvas, memory: Memory) -> Reals:
-        """The nats so far."""
-        return surprisal(canvas, memory)
+    def ask(self, canvas: Canvas, memory: Memory) -> tuple[Flags, Reals]:
+        """With the nats so far."""
+        nats = surprisal(canvas, memory)
+        return prompt_kept(canvas, memory, nats >= self.nats), nats
 
 
 def surprisal(canvas: Canvas, memory: Memory) -> Reals:

@@ -12,7 +12,6 @@ from archer.machine.threads import computing
 from archer.network.group import Group
 from archer.network.network import Transformer
 from archer.passes.forward import Inputs, compute
-from archer.passes.layout import Plans
 from archer.passes.memory import Store
 from archer.shards.message import Message
 from archer.shards.one_shard import OneShard, PassLogits
@@ -25,7 +24,6 @@ class Follower(OneShard):
     def __init__(self, group: Group, vocabulary: int, mask: int, network: Transformer) -> None:
         super().__init__(group, vocabulary, mask)
         self.network = network
-        self._plans = Plans(shift=False, device=network.device)
         self._kept: dict[int, Store] = {}
         self._logits_of_passes: dict[int, PassLogits] = {}
 
@@ -45,7 +43,7 @@ class Follower(OneShard):
     def _do(self, message: Message, raw: bytes) -> None:
         fields = message.fields
         if message.kind == PASS:
-            parts = list(parts_of(message, self._under, self._plans))
+            parts = list(parts_of(message, self._under, self.network.device))
             inputs = Inputs.of(parts, self.network.device)
             made = self.pass_logits(raw, lambda: compute(self.network, inputs))
             self._logits_of_passes[fields["pass"]] = made

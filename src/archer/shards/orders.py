@@ -13,6 +13,7 @@ from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from archer.errors import BadRequest
@@ -21,7 +22,7 @@ from archer.network.shape import AttentionKind, Blocks, Dense, PromptFirst
 from archer.passes.canvas import Canvas, Flags
 from archer.passes.forward import Question
 from archer.passes.layer_rule import RowRule
-from archer.passes.layout import Frame, Plans, RowGroup
+from archer.passes.layout import Frame, RowGroup, plan
 from archer.passes.memory import Memory, Store
 from archer.shards.message import Message
 
@@ -54,14 +55,14 @@ def order(parts: Sequence[Question], logits: int, number: Callable[[Store], list
 
 
 def parts_of(
-    message: Message, kept: Callable[[Sequence[int]], Store], plans: Plans
+    message: Message, kept: Callable[[Sequence[int]], Store], device: torch.device
 ) -> Iterator[Question]:
     """The parts of a pass on this shard; `kept` finds or makes the store of a number."""
     arrays = iter(message.arrays)
     for fields in message.fields["parts"]:
         tokens, computed, scored = next(arrays), next(arrays), next(arrays)
         given = {name: next(arrays) for name in fields["given"]}
-        yield _part(fields, (tokens, computed, scored), given, kept(fields["store"]), plans)
+        yield _part(fields, (tokens, computed, scored), given, kept(fields["store"]), device)
 
 
 def _part(
@@ -69,7 +70,7 @@ def _part(
     arrays: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
     given: dict[str, NDArray[Any]],
     store: Store,
-    plans: Plans,
+    device: torch.device,
 ) -> Question:
     tokens, computed, scored = arrays
     canvas = Canvas(
@@ -82,7 +83,7 @@ def _part(
         **given,
     )
     frame = Frame.of(canvas, tuple(fields["slots"]), tuple(fields["running"]))
-    layout = plans.plan(computed, scored, frame)
+    layout = plan(computed, scored, frame, shift=False, device=device)
     memory = replace(Memory.blank(store, canvas), slots=frame.slots)
     return Question(canvas, layout, memory, _rule(fields["rule"]))
 
