@@ -15,7 +15,7 @@ from operator import add, sub, truediv
 from pathlib import Path
 from typing import Any
 
-from archer.bench import batch, counted, decode, judge, load, profiling, serve, step, traffic
+from archer.bench import batch, decode, judge, load, profiling, serve, step, traffic
 from archer.bench.facts import Result, setting
 from archer.bench.step import PAPER_SETTING
 from archer.costs.counting import count_passes
@@ -25,7 +25,7 @@ from archer.methods.build import build
 from archer.methods.catalogue import DECODERS, METHODS, POLICIES
 from archer.methods.compatibility import matrix
 from archer.pages.figures import Labels, Series, lines, undominated
-from archer.pages.output import files_of
+from archer.pages.page import files_of
 from archer.pages.tables import Table
 from archer.pages.tables import markdown_grid as _table
 from archer.passes.canvas import Scope
@@ -123,8 +123,8 @@ def parts() -> dict[str, str]:
                 for model in row.models
             ),
         ),
-        "growth": _markdown(counted.growth()),
-        "roofline": _markdown(counted.roofline()),
+        "growth": _markdown(step.growth()),
+        "roofline": _markdown(step.roofline()),
         "steps": _measured("step", step.tables),
         "libraries": _measured("library", step.library_table),
         "profiles": _measured("profile", profiling.table),

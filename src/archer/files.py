@@ -7,6 +7,8 @@ import json
 import os
 import stat
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -85,6 +87,13 @@ def read_json(path: Path) -> dict[str, Any]:
         raise BadRun(f"{path} is damaged: it holds no JSON ({error}).") from error
     if not isinstance(value, dict):
         raise BadRun(f"{path} is damaged: it holds no JSON object.")
+    return value
+
+
+@cache
+def bundled_json(package: str, name: str) -> dict[str, Any]:
+    """The object in a file that is shipped with a package; whoever asks must not change it."""
+    value: dict[str, Any] = json.loads(files(package).joinpath(name).read_text(encoding="utf-8"))
     return value
 
 

@@ -4,8 +4,6 @@ Times of arms are taken in turn: each problem is decoded by every arm, so a busy
 arms' own times are of different hours and are not used for ratios.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -13,7 +11,7 @@ from typing import Any
 
 from archer.costs.counting import count_passes
 from archer.model import Model
-from archer.pages.fields import Field
+from archer.pages.tables import Field
 from archer.runs.decoding import encode
 from archer.runs.statistics import Pairs, bootstrap, mean, ratio_of_sums, wilson
 from archer.runs.workspace import Arm, Workspace
@@ -64,10 +62,7 @@ def compared(arm: Arm, label: str, other: Arm, model: Model) -> Row:
 
 
 def against(arm: Arm, other: Arm, model: Model) -> Row:
-    """How an arm stands to another one over the same problems: speed, its prediction, wins and losses.
-
-    The speed is known where both were decoded in turn.
-    """
+    """How an arm stands to another one on the same problems; the speed where both were decoded in turn."""
     keys = arm.keys
     pairs = [(other.in_turn[key], arm.in_turn[key]) for key in arm.in_turn if key in other.in_turn]
     row: Row = {}
@@ -110,10 +105,7 @@ def counted(arm: Arm, other: Arm) -> Row:
 def in_turn(
     workspace: Workspace, arms: Mapping[str, Arm], keys: Sequence[str] | None = None
 ) -> dict[str, Arm]:
-    """The arms, which share their problems, with times of some of these, the first ones by default.
-
-    Every arm makes a few updates beforehand. Whatever differs from the runs is refused.
-    """
+    """The arms with times of some problems, the first by default; refuses what differs from the runs."""
     chosen = list(next(iter(arms.values())).keys[: workspace.scale.timed] if keys is None else keys)
     requests = {label: workspace.again(arm) for label, arm in arms.items()}
     samples = {
@@ -134,10 +126,7 @@ def in_turn(
 
 
 def companion(workspace: Workspace, name: str) -> Workspace | None:
-    """The same tasks with a model of the same training, computed alike, its arms in a folder of their own.
-
-    None where the model of the workspace is another one: no comparison of equal training can be made then.
-    """
+    """The same tasks with a model of the same training, in a folder of its own; None for another model."""
     model = workspace.model
     if model.name != TRAINED:
         return None

@@ -1,7 +1,5 @@
 """The studies by name, in the order in which they are reproduced."""
 
-from __future__ import annotations
-
 from archer.errors import BadRequest, meant
 from archer_studies.beyond import confirm, mechanism, models, refresh, tail
 from archer_studies.paper import (

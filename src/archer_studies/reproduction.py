@@ -2,16 +2,13 @@
 
 The report says about the paper's main claims what the tests of the study `main` allow to say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from archer.errors import ArcherError
 from archer.files import read_json, replace_file, replace_json
-from archer.pages.output import Presented, write_files
-from archer.pages.page import page
+from archer.pages.page import Presented, page, write_files
 from archer.runs.comparison import SURE, chance
 from archer.runs.workspace import Workspace
 from archer_studies.study import Row, Study, result_of
@@ -23,10 +20,7 @@ def reproduce(
     say: Callable[[str], None],
     command: str = "",
 ) -> dict[str, str]:
-    """Run every study; the names of those that failed, with the reason. Then write the report.
-
-    `command` is the one that asked for it, as the report tells it.
-    """
+    """Run every study and write the report, which tells `command`; who failed, and why."""
     failed: dict[str, str] = {}
     for study in studies:
         if result_path(workspace.out, study.name).exists():

@@ -1,17 +1,13 @@
 """What a study is, and how its result is kept."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from importlib.resources import files
 from time import monotonic
 from typing import Any, Protocol
 
-from archer.pages.output import Presented
+from archer.files import bundled_json
+from archer.pages.page import Presented
 from archer.runs.workspace import Workspace
 
 Row = dict[str, Any]
@@ -70,16 +66,10 @@ def result_of(study: Study, workspace: Workspace) -> dict[str, Any]:
     }
 
 
-@cache
-def _papers() -> dict[str, dict[str, Any]]:
-    text = files("archer_studies").joinpath("paper.json").read_text(encoding="utf-8")
-    read: dict[str, dict[str, Any]] = json.loads(text)
-    return read
-
-
 def paper_of(study: str) -> dict[str, Any]:
     """The paper's figures about a study's subject, with where they stand; it may have none."""
-    return _papers().get(study, {})
+    figures: dict[str, Any] = bundled_json("archer_studies", "paper.json").get(study, {})
+    return figures
 
 
 STANDS_FOR = {"pocket": "mbpp", "pocket-long": "livecodebench"}

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from archer.bench.checkpoint import config_of, write_checkpoint
 from archer.bench.load import measure_load
 from archer.bench.subject import open_subject
-from archer.bench.weights import BLOCK, drawn
+from archer.bench.weights import BLOCK, config_of, drawn, write_checkpoint
 from archer.costs.shapes import Published, shapes
 from archer.errors import ArcherError, BadRequest
 from archer.loading.checkpoint import read_folder

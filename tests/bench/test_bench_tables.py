@@ -9,7 +9,6 @@ import pytest
 
 from archer.bench import (
     batch,
-    counted,
     decode,
     judge,
     load,
@@ -128,11 +127,11 @@ def test_the_setting_is_one_line() -> None:
 
 
 def test_counted_tables_need_no_machine() -> None:
-    growth = counted.growth()
+    growth = step.growth()
     assert [row[1] for row in numbers(growth)] == list(PAPER) * 2
     _, shown = growth.shown()
     assert [row[5] for row in shown[:5]] == ["1.45", "1.91", "2.82", "4.64", "8.29"]
-    _, shown = counted.roofline().shown()
+    _, shown = step.roofline().shown()
     gpus = {row[0]: row for row in shown}
     assert gpus["H100 SXM"][1:4] == ["11.2", "4.6", "bandwidth"]
     assert float(gpus["B200"][4]) == pytest.approx(14.0, abs=0.1)

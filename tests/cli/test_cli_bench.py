@@ -52,6 +52,7 @@ def test_step_as_a_table(model: str, capsys: Capture) -> None:
     assert main(["bench", *step_words(model), "--library"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"`{model}`, 2 layers, response 8. ")
+    assert [line.partition(": full ")[0] for line in lines[1:3]] == ["prompt 8", "prompt 16"]
     heads = [line.split(" | ") for line in lines if line.startswith("| prompt")]
     assert [head[-1] for head in heads] == ["spread (%) |", "fraction |", "counted |"]
     assert len([line for line in lines if line.startswith("| 16 ")]) == 3
@@ -189,7 +190,7 @@ SHAPE_NAMES = ", ".join(shapes())
     ("words", "sentence"),
     [
         ("step --shape llada-9b", f"There is no shape 'llada-9b'. Shapes: {SHAPE_NAMES}; or give"),
-        ("step --prompt 128,x", "for --prompt: give whole numbers above 0"),
+        ("step --prompt 128,x", "for --prompt: give whole numbers of at least 1"),
         ("step --repeats 0", "for --repeats: give a whole number of at least 1, not 0"),
         ("step --layers 0", "for --layers: give a whole number of at least 1, not 0"),
         ("step --shape small --layers 7", "small has 6 layers; 7 were asked for"),
@@ -203,7 +204,7 @@ SHAPE_NAMES = ", ".join(shapes())
         ("profile --prompt 0", "for --prompt: give a whole number of at least 1, not 0"),
         ("decode --prompts 0", "for --prompts: give a whole number of at least 1, not 0"),
         ("decode --methods nothing", "There is no method 'nothing'"),
-        ("batch --sizes 1,-2", "for --sizes: give whole numbers above 0"),
+        ("batch --sizes 1,-2", "for --sizes: give whole numbers of at least 1"),
         ("traffic --prompts 40", "for --prompts: give the shortest and the longest"),
         ("traffic --prompts 40,4", "for --prompts: give the shortest and the longest"),
         ("traffic --loads 0.8,-1", "for --loads: give numbers above 0, or inf"),
@@ -218,7 +219,7 @@ SHAPE_NAMES = ", ".join(shapes())
         ("checkpoint x --dtype int8", "There is no dtype 'int8' here"),
         ("checkpoint x --layers 0", "for --layers: give a whole number of at least 1, not 0"),
         ("passes --mixes 2", "--mixes takes at least 5"),
-        ("passes --rows 0", "for --rows: give whole numbers above 0"),
+        ("passes --rows 0", "for --rows: give whole numbers of at least 1"),
         ("serve --requests 0", "for --requests: give a whole number"),
         ("serve --clients 0", "for --clients: give whole numbers"),
         ("serve --seconds 0", "for --seconds: give one number above 0 and below infinity, not 0"),

@@ -1,6 +1,8 @@
 """`archer plan` as it is typed: tables, JSON, a figure, checks, and refusals before any work."""
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -91,29 +93,35 @@ def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> Non
 @pytest.mark.parametrize(
     ("words", "phrase"),
     [
-        (["--rate", "0"], "rate takes requests per second"),
-        (["--rate", "inf"], "rate takes requests per second"),
+        (["--rate", "0"], "--rate takes requests per second"),
+        (["--rate", "inf"], "--rate takes requests per second"),
         (["--prompt", "many"], "prompt takes a number of tokens"),
         (["--length", "9-3"], "length takes a number of tokens"),
-        (["--requests", "0"], "requests takes a whole number, at least 1"),
-        (["--requests", "999999"], "requests takes a whole number, at least 1 and at most 20000"),
+        (
+            ["--requests", "0"],
+            "--requests takes a whole number of at least 1 and at most 20000, not 0.",
+        ),
+        (
+            ["--requests", "999999"],
+            "--requests takes a whole number of at least 1 and at most 20000",
+        ),
         (["--gpus", "Z80"], "There is no GPU 'Z80' here. GPUs: RTX 4090"),
         (["--gpus", "H"], "There is no GPU 'H' here"),
         (["--gpus", "4090"], "There is no GPU '4090' here"),
-        (["--budget", "0"], "for --budget: give whole numbers above 0"),
+        (["--budget", "0"], "for --budget: give whole numbers of at least 1"),
         (["--radius", "0.5"], "A radius is a number, at least 1, or inf, not 0.5"),
         (["--radius", "wide"], "for --radius: give numbers above 0, or inf"),
         (["--method", "wino"], "How many updates 'wino' takes is not known"),
         (["--method", "saber", "--radius", "8"], "saber has no radius"),
-        (["--updates", "0.5"], "Give updates and refreshed together"),
+        (["--updates", "0.5"], "Give --updates and --refreshed together"),
         (["--updates", "0", "--refreshed", "0.1"], "updates takes updates per token"),
         (["--updates", "1", "--refreshed", "0.1", "--radius", "8"], "leave one of them out"),
         (["--shape", "gpt"], "There is no shape 'gpt'"),
         (["--shape", "llada2-mini"], "llada2-mini attends block by block"),
-        (["--efficiency", "0"], "efficiency takes a fraction"),
-        (["--row-ms", "-1"], "pass_ms and row_ms take milliseconds"),
-        (["--in-time", "2"], "in_time takes a fraction"),
-        (["--p99", "-1"], "p99 takes seconds above 0"),
+        (["--efficiency", "0"], "--efficiency takes a fraction"),
+        (["--row-ms", "-1"], "--pass-ms and --row-ms take milliseconds"),
+        (["--in-time", "2"], "--in-time takes a fraction"),
+        (["--p99", "-1"], "--p99 takes seconds above 0"),
         (["--p99", "0.1"], "cannot end within 0.1 s"),
         (["--measured", "/nowhere.json"], "cannot be read"),
         (["--file", "/nowhere.jsonl"], "cannot be read"),
@@ -130,3 +138,20 @@ def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> Non
 def test_what_makes_no_sense_is_refused(words: list[str], phrase: str, capsys: Capture) -> None:
     assert main(["plan", *words]) == 2
     assert phrase in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_file_of_requests_may_be_a_pipe(tmp_path: Path, capsys: Capture) -> None:
+    """Which has nothing to say a second time."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    request = b'{"prompt": 64, "length": 16}'
+    writer = threading.Thread(target=pipe.write_bytes, args=(request,), daemon=True)
+    writer.start()
+    (best,) = asked(capsys, "--file", str(pipe), "--rate", "2", "--gpus", "H100")["plan"]
+    writer.join()
+    assert best["requests"] == 1
+
+
+def test_a_repeated_option_is_named_when_it_is_refused(capsys: Capture) -> None:
+    assert main(["plan", "--radius", "4", "--radius", "x"]) == 2
+    assert "Invalid value for --radius: give numbers above 0" in capsys.readouterr().err

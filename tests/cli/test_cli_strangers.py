@@ -22,7 +22,7 @@ from archer.judge import Verdict
 from archer.pages.tables import Column, Table
 from archer.runs.folder import MANIFEST, SUMMARY
 from archer.tasks import grading
-from archer.tasks.report import GradedCompletion, GradingReport
+from archer.tasks.grading import GradedCompletion, GradingReport
 from support.run_folders import SUMMARY_TEXT, rewrite_journal, write_run
 
 Capture = pytest.CaptureFixture[str]
@@ -43,7 +43,7 @@ def test_numbers_are_taken_as_written_or_not_at_all(capsys: Capture, number: str
         (["generate", "hi", "--threads", "0"], "at least 1"),
         (["grade", "pocket", "--reference", "--workers", "100000"], "at most 512"),
         (["eval", "pocket", "--workers", "100000"], "at most 512"),
-        (["eval", "pocket", "--workers", "0"], "above 0"),
+        (["eval", "pocket", "--workers", "0"], "of at least 1"),
         (["study", "main", "--workers", "513"], "at most 512"),
         (["eval", "pocket", "--subset", ","], "A subset is ids"),
         (["eval", "pocket", "--subset", ""], "A subset is ids"),

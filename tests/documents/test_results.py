@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
 from archer.bench import traffic
-from archer.pages.output import files_of
+from archer.pages.page import files_of
 from archer.runs.workspace import FULL
 from archer_studies.registry import BEYOND, STUDIES
 

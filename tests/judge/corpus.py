@@ -85,7 +85,7 @@ def _case(name: str, sections: dict[str, str]) -> Case:
     first, _, program = sections.pop("program").partition("\n")
     kind, _, words = first.partition(": ")
     said = words.split()
-    outcomes = frozenset(cast(Outcome, word) for word in said if word not in MARKS)
+    outcomes = frozenset(cast("Outcome", word) for word in said if word not in MARKS)
     if kind in FRAMES:
         program = FRAMES[kind].format(body=indent(program.rstrip(), "    "))
     case = _made(name, kind, program.rstrip("\n"), outcomes, sections)

@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def judged(tier: Any, names: set[str]) -> dict[str, Any]:
         return {}
     with Judge(workers=2, tier=tier) as judge:
         graded = judge.grade_many([case.check for case in cases])
-        return {cases[position].name: verdict.as_dict() for position, verdict in graded}
+        return {cases[position].name: asdict(verdict) for position, verdict in graded}
 
 
 def read(tier: Any, names: list[str], modules: dict[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import pytest
 
 from archer.judge.filters import (
     ALLOW,
+    ARCHITECTURES,
     AUDIT_ARCHITECTURE,
     DELETING,
     ENOSYS,
@@ -24,10 +25,13 @@ from archer.judge.filters import (
     OFFSET_ARCHITECTURE,
     OFFSET_ARGUMENTS,
     RETURN,
+    CallGroup,
+    Numbers,
+    numbers,
     seccomp_filter,
+    tables,
 )
 from archer.judge.inside.kernel import OWN_PID, SystemCallFilter
-from archer.judge.syscalls import ARCHITECTURES, CallGroup, Numbers, numbers, tables
 
 JUMPS: dict[int, Callable[[int, int], bool]] = {
     IF_EQUAL: lambda a, k: a == k,

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def verdicts(user: str, tier: Tier, cases: list[Case]) -> dict[str, Mapping[str,
     if (user == "root") == (os.geteuid() == 0):
         with Judge(workers=2, tier=tier) as judge:
             graded = judge.grade_many([case.check for case in cases])
-            return {cases[position].name: verdict.as_dict() for position, verdict in graded}
+            return {cases[position].name: asdict(verdict) for position, verdict in graded}
     found: dict[str, Mapping[str, object]] = report_of_a_process(user, tier, cases)["verdicts"]
     return found
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from archer.judge.folders import overfull
 from archer.judge.inside.folders import Folders
+from archer.judge.program_run import overfull
 from support.processes import PATIENCE, children, running
 
 SCRIPT = """

@@ -10,15 +10,13 @@ import pytest
 
 from archer.errors import BadRequest
 from archer.judge import FunctionCheck, Limits, StdinCheck
-from archer.judge import folders as folders_module
-from archer.judge.channel import Channel, Drain, Feed
-from archer.judge.folders import PREFIX, new_base, overfull
+from archer.judge import program_run as folders_module
+from archer.judge.channel import Channel, Drain, Feed, Watch
+from archer.judge.check_runs import same_output
 from archer.judge.inside import wire
 from archer.judge.inside.folders import Folders, remove
-from archer.judge.program_run import ended_early
+from archer.judge.program_run import PREFIX, ended_early, new_base, overfull
 from archer.judge.sandbox_plan import TEMPORARY_BYTES
-from archer.judge.scripts import same_output
-from archer.judge.watch import Watch
 
 
 @pytest.mark.parametrize("name", ["cpu_seconds", "wall_seconds", "memory_bytes", "output_bytes"])

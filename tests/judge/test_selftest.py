@@ -17,14 +17,13 @@ from archer.judge import (
     Outcome,
     Tier,
     Verdict,
-    folders,
+    program_run,
     selftest,
     tiers,
 )
-from archer.judge.filters import ALLOW, DELETING, IF_EQUAL, MOVING, RETURN
+from archer.judge.filters import ALLOW, DELETING, IF_EQUAL, MOVING, RETURN, CallGroup, numbers
 from archer.judge.sandbox_plan import TEMPORARY_BYTES, make_plan
 from archer.judge.selftest import ABOVE, TRIALS, Trial, self_test
-from archer.judge.syscalls import CallGroup, numbers
 from archer.judge.tiers import LAYERS
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
@@ -111,7 +110,7 @@ def test_a_missing_wall_is_named(wall: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_judge_that_does_not_count_files_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "TEMPORARY_FILES", 1 << 30)
+    monkeypatch.setattr(program_run, "TEMPORARY_FILES", 1 << 30)
     with pytest.raises(NoSandbox, match="makes thousands of files"), Judge(workers=1, tier="B"):
         pass
 
@@ -119,8 +118,8 @@ def test_a_judge_that_does_not_count_files_is_noticed(monkeypatch: pytest.Monkey
 def test_a_judge_that_does_not_look_into_folders_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(folders, "TEMPORARY_BYTES", 1 << 40)
-    monkeypatch.setattr(folders, "_tree", lambda folder: iter(os.scandir(folder)))
+    monkeypatch.setattr(program_run, "TEMPORARY_BYTES", 1 << 40)
+    monkeypatch.setattr(program_run, "_tree", lambda folder: iter(os.scandir(folder)))
     tried = [trial for trial in selftest.TRIALS if trial.layer == "disk"]
     hurried = tuple(replace(trial, check=_hurried(trial.check)) for trial in tried)
     monkeypatch.setattr(selftest, "TRIALS", hurried)

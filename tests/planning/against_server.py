@@ -13,8 +13,13 @@ from functools import partial
 from archer.costs.pass_times import Fitted
 from archer.costs.recording import MeasuredLoad, Recording
 from archer.costs.service import percentile
-from archer.planning.schedulers import EngineScheduler
-from archer.planning.simulation import Following, Simulated, SimulatedRequest, simulate
+from archer.planning.simulation import (
+    EngineScheduler,
+    Following,
+    Simulated,
+    SimulatedRequest,
+    simulate,
+)
 
 STEADY = 0.005
 """A drift that would change by less is found."""

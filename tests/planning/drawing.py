@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 from archer.costs.pass_times import Fitted
 from archer.costs.workload import PassShare, Workload, even
 from archer.engine.schedule import Offer
-from archer.planning.schedulers import ActiveRequest, EngineScheduler, SimulatedTurn
-from archer.planning.simulation import SimulatedRequest
+from archer.planning.simulation import (
+    ActiveRequest,
+    EngineScheduler,
+    SimulatedRequest,
+    SimulatedTurn,
+)
 
 COSTS = Fitted(per_turn=2**-6, per_row=2**-8, per_column=2**-12, per_pair=2**-20, per_scored=2**-14)
 """Powers of two: sums of them are exact in any order."""

@@ -17,8 +17,7 @@ from archer.costs.recording import (
 )
 from archer.costs.workload import even
 from archer.errors import BadRequest
-from archer.planning.schedulers import EngineScheduler
-from archer.planning.simulation import SimulatedRequest, simulate
+from archer.planning.simulation import EngineScheduler, SimulatedRequest, simulate
 from conftest import REPOSITORY
 from planning.against_server import compared
 from planning.drawing import COSTS

@@ -12,8 +12,7 @@ from archer.engine.handle import Listener
 from archer.engine.stream import Stream
 from archer.model import Model, load
 from archer.planning import simulation
-from archer.planning.schedulers import UNBOUNDED, EngineScheduler, SimulatedTurn
-from archer.planning.simulation import simulate
+from archer.planning.simulation import UNBOUNDED, EngineScheduler, SimulatedTurn, simulate
 from archer.request import Request
 from archer.results.step import Step
 from planning.drawing import COSTS

@@ -26,7 +26,6 @@ from archer.planning.demand import (
     size_range,
 )
 from archer.planning.request import Target
-from archer.planning.schedulers import UNBOUNDED, EngineScheduler
 from archer.planning.search import (
     LEADS,
     Coming,
@@ -39,6 +38,8 @@ from archer.planning.search import (
     search,
 )
 from archer.planning.simulation import (
+    UNBOUNDED,
+    EngineScheduler,
     SimulatedRequest,
     each_alone,
     outcome,

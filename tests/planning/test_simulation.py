@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.costs.workload import PassShare, even
-from archer.planning.schedulers import ActiveRequest, EngineScheduler, SimulatedTurn
-from archer.planning.simulation import SimulatedRequest, alone, outcome, simulate
+from archer.planning.simulation import (
+    ActiveRequest,
+    EngineScheduler,
+    SimulatedRequest,
+    SimulatedTurn,
+    alone,
+    outcome,
+    simulate,
+)
 from planning.against_server import clients
 from planning.drawing import COSTS, InBatches, requests, schedulers
 

@@ -20,7 +20,7 @@ from archer.runs.comparison import open_run
 from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY, RunFolder, read_recorded, read_summary
 from archer.runs.records import GradeLine, SampleLine, Score, SuiteVerdict, as_line
 from archer.runs.summary import lines
-from archer.tasks.report import GradedCompletion
+from archer.tasks.grading import GradedCompletion
 from conftest import let_everybody_through
 from support.run_folders import (
     HELD,

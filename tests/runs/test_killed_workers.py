@@ -19,9 +19,9 @@ from runs.clusters import ENVIRONMENT, pids
 from runs.toy import derived
 from support.processes import running
 
-WORKERS = {"processes": "archer.runs.executors.process", "ray": "ray::Actor"}
+WORKERS = {"processes": "archer.runs.executors.worker", "ray": "ray::Actor"}
 OPTIONS = {"processes": ["--workers", "2"], "ray": ["--ray", "local", "--workers", "2"]}
-LEFT = {"processes": ("archer.runs.executors.process",), "ray": ("ray::Actor", "raylet/raylet")}
+LEFT = {"processes": ("archer.runs.executors.worker",), "ray": ("ray::Actor", "raylet/raylet")}
 WORKER_KILLS, DRIVER_KILLS = 20, 5
 PROBLEMS = 60
 RUN_SECONDS = 600.0

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,9 @@ def test_an_actor_sends_sentences_instead_of_errors(model: Model) -> None:
     assert "A worker has another model than the run (files.config.json" in said
     assert actor.open(Order(order_of(model).source, expected).as_dict()) == {}
     item = Item("a", "a", (5, 6), "llada-confidence", {"length": 4}, None, 0)
-    assert actor.complete(item.as_dict())["record"]["id"] == "a"
+    assert actor.complete(asdict(item))["record"]["id"] == "a"
     long = replace(item, settings={"length": 10**5})
-    assert "positions" in actor.complete(long.as_dict())["refused"]
+    assert "positions" in actor.complete(asdict(long))["refused"]
 
 
 def test_no_cluster_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:

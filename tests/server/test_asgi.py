@@ -13,7 +13,7 @@ import uvicorn
 from archer.errors import ArcherError, BadModel
 from archer.model import Model
 from archer.server.access import PUBLIC
-from archer.server.asgi import AsgiApp
+from archer.server.lifecycle import AsgiApp
 from archer.server.settings import ServerSettings
 from server.contract import check, check_async
 from server.running import chat, on_a_thread, settings, until

@@ -15,7 +15,7 @@ from archer.pages.page import Player, Section, page
 from archer.pages.player import player_data
 from archer.pages.trajectory import rows
 from archer.results.trace import End, Speller, start, updates
-from archer.server.page import page as live_page
+from archer.server.app import page as live_page
 from server.running import PROBLEM, SLOW, Client, serving, until
 
 if TYPE_CHECKING:

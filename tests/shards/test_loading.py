@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import archer
-from archer.bench.checkpoint import config_of, write_checkpoint
+from archer.bench.weights import config_of, write_checkpoint
 from archer.costs.shapes import shapes
 from archer.errors import BadRequest
 from archer.loading.checkpoint import load_network, read_folder

@@ -17,7 +17,7 @@ from archer.tasks import Data
 from archer_studies.beyond import confirm, mechanism, refresh, tail
 from archer_studies.beyond.confirm import DOUBT, MARGIN, REFRESH, TASKS
 from archer_studies.beyond.refresh import DIALS, RULES
-from archer_studies.probes import validity
+from archer_studies.paper import validity
 from archer_studies.probes.intervals import correlations
 from archer_studies.probes.shadow_passes import walk
 from archer_studies.registry import BEYOND, STUDIES, find_study

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.pages.fields import Field
-from archer.pages.tables import Value
+from archer.pages.tables import Field, Value
 from archer_studies.probes.intervals import (
     average,
     by_problem,

@@ -13,7 +13,7 @@ from archer.decoders.saber import Saber, SaberState
 from archer.errors import BadRequest
 from archer.passes.canvas import Flags, Prompt
 from archer.passes.logits import Logits
-from archer_studies.probes.margin import log_odds, saber_margin, turning
+from archer_studies.probes.bounds import log_odds, saber_margin, turning
 from support.reading import greedy
 
 LENGTH, VOCABULARY, MASK = 7, 6, 5

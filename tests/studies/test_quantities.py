@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.pages.fields import Field
-from archer.pages.tables import Value
+from archer.pages.tables import Field, Value
 from archer.pages.trajectory import Trajectory
 from archer.results.completion import Completion, Seconds
 from archer.results.trace import Placed, Update, first_difference

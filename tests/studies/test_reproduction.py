@@ -10,7 +10,7 @@ import pytest
 from archer.cli import main
 from archer.errors import ArcherError
 from archer.files import replace_json
-from archer.pages.output import Presented, files_of
+from archer.pages.page import Presented, files_of
 from archer.runs.workspace import Workspace
 from archer_studies import registry, reproduction
 from archer_studies.reproduction import conclusions
@@ -130,7 +130,7 @@ def test_every_study_is_listed_with_what_it_measures(capsys: Capture) -> None:
         ),
         (
             ["study", "radius", "--workers", "0"],
-            "for --workers: give a whole number above 0 and at most 512, not 0",
+            "for --workers: give a whole number of at least 1 and at most 512, not 0",
         ),
         (["reproduce", "--workers", "0"], "for --workers: give a whole number above 0"),
     ],

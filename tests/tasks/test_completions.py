@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from archer.errors import BadRequest
-from archer.tasks import completions
+from archer.tasks import grading as completions
 from archer.tasks.base import Sample, user
-from archer.tasks.completions import read_completions
+from archer.tasks.grading import read_completions
 
 SAMPLES = [Sample(number, user("?"), "", {}) for number in range(3)]
 

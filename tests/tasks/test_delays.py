@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from archer.judge import Check, FunctionCheck, Judge, Limits, Verdict
-from archer.judge.reader import KnownFailure, KnownResult, ReadCache, Readers, Unreadable
+from archer.judge.reader import KnownResult, ReadCache, Readers, Unreadable
 from archer.runs.evaluation import open_grader
 from archer.tasks import CodeTask, Data, Reference, Sample, Suite, Variant, grading
 from archer.tasks.base import user
@@ -143,7 +143,7 @@ def test_what_took_long_is_remembered_and_a_fault_of_the_machine_is_not(
 def test_large_findings_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archer.judge.reader.MOST_KEPT", 10)
     known = ReadCache()
-    known.keep(b"never", KnownFailure(Verdict("timeout")))
+    known.keep(b"never", Verdict("timeout"))
     for key in (b"a", b"b", b"c"):
         known.keep(key, KnownResult("12345"))
     assert known.get(b"a") is None

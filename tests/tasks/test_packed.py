@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.tasks import packed
-from archer.tasks.packed import pickled_text, read_tests
+from archer.tasks import livecodebench as packed
+from archer.tasks.livecodebench import pickled_text, read_tests
 from archer.tasks.sources import BadData
 
 TESTS = [{"input": "1\n2", "output": "3", "testtype": "stdin"}]

@@ -12,9 +12,8 @@ from functools import cache
 import pytest
 
 from archer.tasks import Data, Sample, Task, open_task
-from archer.tasks.grading import GradingOptions, grade
+from archer.tasks.grading import GradingOptions, GradingReport, grade
 from archer.tasks.reading.programs import parsed
-from archer.tasks.report import GradingReport
 from conftest import shared
 
 HUMANEVAL_ET_FAULTY = {f"HumanEval/{n}" for n in (2, 38, 44, 50, 53, 151)}

@@ -15,8 +15,7 @@ from archer.errors import printable
 from archer.results.completion import Completion, Seconds
 from archer.results.trace import Placed, Update
 from archer.terminal.glyphs import BRACKETS, TAKEN_SIGN, Look, Mark, fill
-from archer.terminal.live import LiveView, Screen, summary
-from archer.terminal.progress import bar
+from archer.terminal.live import LiveView, Screen, bar, summary
 from support import recorded
 
 LEFT, RIGHT = BRACKETS

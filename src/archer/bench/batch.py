@@ -6,8 +6,6 @@ Every row holds the same prompt and makes its own first pass, so a batch of B is
 one, and finishes at once.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +17,7 @@ from archer.bench.subject import Subject, some_prompt
 from archer.engine.footprint import empty_store
 from archer.engine.walk import steps_of
 from archer.methods.build import Method
-from archer.pages.fields import Field, percent, table_of
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, percent, table_of
 from archer.passes.memory import Memory
 
 
@@ -59,14 +56,14 @@ def batch(
     return [
         BatchRow(
             batch=size,
-            updates=made[0].updates,
+            updates=samples[0].updates,
             seconds=seconds[size],
-            spread=spread([each.seconds for each in made]),
+            spread=spread([each.seconds for each in samples]),
             tokens_per_second=rates[size],
             gain=rates[size] / rates[sizes[0]],
-            kv_bytes=made[0].kv_bytes,
+            kv_bytes=samples[0].kv_bytes,
         )
-        for size, made in runs.items()
+        for size, samples in runs.items()
     ]
 
 

@@ -8,8 +8,6 @@ Two predictions stand beside each measured speedup.  One divides the operations 
 methods really took; the other knows only how many passes were full and cached, and eta = G / (P + G).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +21,7 @@ from archer.costs.counting import eta, speedup
 from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.methods.build import Method
-from archer.pages.fields import Field, percent, table_of
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, percent, table_of
 from archer.passes.work import Work, operations
 from archer.results.step import Kind, Step
 
@@ -142,11 +139,11 @@ def _versus(
     subject: Subject, reference: list[DecodedPrompts], own: list[DecodedPrompts], eta: float
 ) -> Versus:
     shape = subject.network.shape
-    base, made = reference[0], own[0]
+    base, mine = reference[0], own[0]
     pairs = zip(reference, own, strict=True)
     measured = statistics.median(theirs.seconds / ours.seconds for theirs, ours in pairs)
-    predicted = operations(base.work, shape) / operations(made.work, shape)
-    by_counts = speedup(base.passes, made.passes, made.kinds[Kind.FULL], eta)
+    predicted = operations(base.work, shape) / operations(mine.work, shape)
+    by_counts = speedup(base.passes, mine.passes, mine.kinds[Kind.FULL], eta)
     return Versus(
         speedup=measured,
         predicted=predicted,

@@ -1,7 +1,5 @@
 """What every measurement tells besides its rows: what was measured, and on what."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any

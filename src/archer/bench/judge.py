@@ -7,14 +7,13 @@ from typing import Any, Final, NamedTuple
 
 from archer.bench.facts import Result
 from archer.errors import BadRequest
+from archer.judge.check_runs import FunctionRun
 from archer.judge.checks import FunctionCheck, Limits, Verdict
-from archer.judge.functions import FunctionRun
 from archer.judge.judge import Judge
 from archer.judge.program_run import Bench
 from archer.judge.tiers import open_bench
 from archer.machine.description import describe
-from archer.pages.fields import Field, table_of
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, table_of
 
 TITLES: Final = {
     "first": "first answer",

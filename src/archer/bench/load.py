@@ -1,9 +1,4 @@
-"""Time and memory of loading a checkpoint, measured in a process of its own.
-
-A process keeps its highest memory for ever, so this one would tell about whatever ran in it before.
-"""
-
-from __future__ import annotations
+"""Time and memory of loading a checkpoint, in a process of its own: the highest memory stays for ever."""
 
 import json
 import resource
@@ -19,8 +14,7 @@ from archer.bench.facts import Result
 from archer.errors import ArcherError, BadRequest
 from archer.loading.source import Source
 from archer.machine.description import describe_torch
-from archer.pages.fields import Field, table_of
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, table_of
 
 CHILD = "import sys; from archer.bench.load import child; child(*sys.argv[1:])"
 PROMPT = 32
@@ -81,11 +75,11 @@ def child(request: str, threads: str) -> None:
     """The other side: load, decode, and write what it took to stdout."""
     torch.set_num_threads(int(threads))
     try:
-        found = _load(**json.loads(request))
+        result = _load(**json.loads(request))
     except ArcherError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
-    sys.stdout.write(json.dumps(asdict(found)))
+    sys.stdout.write(json.dumps(asdict(result)))
 
 
 def _load(source: dict[str, Any], updates: int) -> Loaded:

@@ -1,10 +1,4 @@
-"""How long turns of the engine take on this machine, over drawn mixes of rows: what a simulation has to know.
-
-A mix is a few requests of drawn sizes, some of which make full passes and some cached ones.  Whole turns are
-timed: pass, decisions, scheduling.  The requests are never finished.
-"""
-
-from __future__ import annotations
+"""How long whole turns of the engine take here, over drawn mixes of requests with full and cached passes."""
 
 import random
 import statistics
@@ -25,8 +19,7 @@ from archer.engine.engine import Engine
 from archer.engine.handle import Listener
 from archer.methods.build import build
 from archer.model import Model
-from archer.pages.fields import Field, table_of
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, table_of
 from archer.request import Request
 from archer.results.step import Step
 
@@ -72,11 +65,7 @@ class _Shares(Listener):
 
 
 def passes(model: Model, mixes: Mixes) -> list[Timed]:
-    """One for every turn that was seen; the median where several computed the same.
-
-    Every mix runs twice and the second time counts: memory is new to the first, as it is not to a server
-    that has been running.
-    """
+    """One for every turn that was seen, the median of equal ones; every mix runs twice, the second counts."""
     found = []
     for requests in mixes.draw(model):
         _timed(model, requests, 1)

@@ -1,11 +1,4 @@
-"""Where the time of one update goes, by kind of work; the kinds of operation are a table.
-
-Measured on a processor with torch's profiler around the engine's own loop, from one recorded state.  Each
-operation counts with the time it spent itself, so the kinds add up; what no operation accounts for is Python,
-numpy and the gaps between.
-"""
-
-from __future__ import annotations
+"""Where the time of one update goes on a processor, by torch's profiler around the engine's own loop."""
 
 import statistics
 from collections import defaultdict
@@ -20,8 +13,7 @@ from archer.bench.step import NEVER
 from archer.bench.step_variants import StepVariants
 from archer.bench.subject import Subject
 from archer.errors import BadRequest
-from archer.pages.fields import Field, percent, table_of
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, percent, table_of
 
 OUTSIDE = "outside operations"
 OTHER = "other operations"
@@ -70,7 +62,7 @@ def shares(subject: Subject, prompt: int, response: int, repeats: int) -> list[S
             "the last one has ended. Use the device cpu, or `archer bench step`, which times layers and head."
         )
     alternatives = StepVariants.at(subject, prompt, response)
-    found = []
+    measured = []
     for name, every in (("full", 1), ("cached", NEVER)):
         step = alternatives.refreshing(every)
         step()
@@ -82,8 +74,8 @@ def shares(subject: Subject, prompt: int, response: int, repeats: int) -> list[S
         total = 1e3 * statistics.mean(seconds)
         spent[OUTSIDE] = max(0.0, total - sum(spent.values()))
         longest_first = sorted(spent.items(), key=lambda kind: -kind[1])
-        found.append(Shares(name, total, dict(longest_first)))
-    return found
+        measured.append(Shares(name, total, dict(longest_first)))
+    return measured
 
 
 def table(result: Result) -> Table:

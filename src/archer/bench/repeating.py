@@ -1,9 +1,4 @@
-"""Repetitions that can be compared: all subjects in turn, again and again, after a warm-up.
-
-Interleaving spreads whatever else the machine does over all subjects alike.
-"""
-
-from __future__ import annotations
+"""Repetitions that can be compared: all subjects in turn, so that a busy machine meets them all alike."""
 
 import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -5,8 +5,6 @@ are drawn beforehand and bounded in number and time.  CPU seconds are read from 
 machine that does other things as well; the other times want a quiet one.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -36,9 +34,8 @@ from archer.engine.budget import measured_budget
 from archer.engine.stream import Stream
 from archer.errors import ArcherError
 from archer.model import Model
-from archer.pages.fields import Field, table_of
 from archer.pages.figures import Labels, Series, lines
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, table_of
 from archer.request import Request
 
 ROUTE = "/v1/completions"
@@ -239,10 +236,7 @@ Asking = Callable[[MeasuredLoad, _Server, Sequence[Mapping[str, Any]]], Ran]
 def _in_turn(
     model: Model, requests: Sequence[Request], bodies: Sequence[dict[str, Any]], server: _Server
 ) -> tuple[list[Seconds], list[Workload], Seconds, Seconds]:
-    """Each request by the server and by the loop: seconds alone, what it did, CPU of loop and server.
-
-    The server ends a request once its visible text is final; the loop makes as many updates and no more.
-    """
+    """Each request by server and loop, with equal updates: seconds alone, what it did, CPU of both."""
     from archer.server.serving import public_name
 
     for body in bodies:

@@ -6,28 +6,110 @@ Axes: P prompt columns, G response columns.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from archer.bench.naive_pass import Past, naive_layers, naive_pass
 from archer.bench.subject import Subject, half_placed
 from archer.bench.transformers_pass import library_pass
 from archer.decoders.saber import Saber, SaberState
 from archer.engine.walk import steps_of
 from archer.methods.build import Method
-from archer.network.network import Layer, Transformer
+from archer.network.attention import seen
+from archer.network.network import Layer, Transformer, rotate
 from archer.network.shape import Blocks
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
 from archer.passes.timing import Clock
 from archer.passes.work import Work
 from archer.policies.prompt_cache import Age, Eager
+
+
+class Past(NamedTuple):
+    """What one layer keeps of a pass: keys before rotation, and values."""
+
+    keys: Tensor  # [T, KV, D]
+    values: Tensor  # [T, KV, D]
+
+    def first(self, rows: int) -> Past:
+        return Past(self.keys[:rows], self.values[:rows])
+
+
+def naive_pass(
+    network: Transformer,
+    tokens: Tensor,
+    past: Sequence[Past] = (),
+    prompt: int = 0,
+) -> tuple[Tensor, Work]:
+    """Long[n] -> logits [n, V] of the columns after `past` (or all), `prompt` columns before the response.
+
+    As it is usually written: concatenate keys, rotate all of them again, score all rows.  It shares weights
+    and kernels with the engine, so what it costs more is the price of that.
+    """
+    work = Work()
+    hidden, _ = naive_layers(network, tokens, past, work, prompt)
+    scores = network.score(hidden)
+    work.scored += len(scores)
+    return scores, work
+
+
+def naive_layers(
+    network: Transformer,
+    tokens: Tensor,
+    past: Sequence[Past] = (),
+    work: Work | None = None,
+    prompt: int = 0,
+) -> tuple[Tensor, list[Past]]:
+    """The same up to the last layer: [n, d], and what each layer would keep."""
+    hidden, work = network.embed(tokens), Work() if work is None else work
+    made = []
+    for index in range(network.shape.layers):
+        before = past[index] if past else None
+        layer = network.layer(index)
+        hidden, state = _layer(network, layer, hidden, before, work, prompt)
+        work.routed += len(hidden) if index >= network.shape.dense_layers else 0
+        made.append(state)
+    return hidden, made
+
+
+def _layer(
+    network: Transformer,
+    layer: Layer,
+    hidden: Tensor,
+    past: Past | None,
+    work: Work,
+    prompt: int,
+) -> tuple[Tensor, Past]:
+    normed = layer.normed(hidden)
+    queries, keys, values = layer.queries(normed), layer.keys(normed), layer.values(normed)
+    all_keys = keys if past is None else torch.cat((past.keys, keys))
+    all_values = values if past is None else torch.cat((past.values, values))
+    columns = torch.arange(len(all_keys), device=hidden.device)
+    angles = network.angles(columns)
+    own = angles.take(slice(len(all_keys) - len(keys), None))
+    group = queries.shape[1] // keys.shape[1]
+    attended = F.scaled_dot_product_attention(
+        rotate(queries, own).transpose(0, 1)[None],
+        rotate(all_keys, angles).repeat_interleave(group, dim=1).transpose(0, 1)[None],
+        all_values.repeat_interleave(group, dim=1).transpose(0, 1)[None],
+        attn_mask=seen(network.shape.attention, columns[-len(keys) :], columns, prompt),
+    )
+    hidden = hidden + layer.mix(attended[0].transpose(0, 1))
+    _count(work, len(keys), len(all_keys))
+    return hidden + layer.feed_forward(hidden), Past(keys, values)
+
+
+def _count(work: Work, rows: int, columns: int) -> None:
+    work.keys += rows
+    work.values += rows
+    work.mixed += rows
+    work.pairs += rows * columns
 
 
 @dataclass(frozen=True)
@@ -45,10 +127,7 @@ class Parts:
 
 
 class TimedNetwork(Transformer):
-    """The same weights and the same results as `network`; `take` tells the times of the latest pass.
-
-    It notes when its embedding, each of its layers and its head begin.
-    """
+    """The same weights and results as `network`; `take` tells the times of its latest pass by part."""
 
     def __init__(self, network: Transformer) -> None:
         super().__init__(network.shape, device=torch.device("meta"))
@@ -92,10 +171,7 @@ class StepSample:
         return 1.0 - self.parts.total / self.seconds
 
     def at_depth(self, layers: int, dense: int = 0) -> float:
-        """Seconds of the same step in a network of `layers` layers.
-
-        The last one is a case of its own, and so are the first `dense` ones where the others have experts.
-        """
+        """Seconds of the step at `layers` layers; the last and the `dense` ones are no measure."""
         inner = self.parts.layers[dense:-1]
         return self.seconds + (layers - len(self.parts.layers)) * statistics.mean(inner)
 

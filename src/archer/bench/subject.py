@@ -3,8 +3,6 @@
 Axes: P prompt columns, G response columns.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,11 +42,7 @@ def open_subject(
     device: str | None = None,
     dtype: str | None = None,
 ) -> Subject:
-    """A named shape with random weights, or a model from a folder or the hub.
-
-    `layers` keeps the first ones; without it a large shape gets two and a model all it has.  Columns for
-    `prompt` and `response` must be there.
-    """
+    """A shape with random weights, or a model, of its first `layers` layers, with room for the columns."""
     if name in shapes():
         _check_room(published(name).shape, prompt, response)
         return _drawn(name, layers or published(name).layers, device, dtype)

@@ -5,8 +5,6 @@ timed by a clock that runs only while this process computes and jumps to the nex
 nothing to do: what else the machine does is not measured.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable, Sequence
@@ -20,8 +18,7 @@ from archer.engine.handle import Handle
 from archer.engine.stream import Stream
 from archer.methods.build import build
 from archer.model import Model
-from archer.pages.fields import Field, table_of
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, table_of
 from archer.request import Request
 
 TOGETHER = 8
@@ -62,12 +59,12 @@ class Load:
     def draw(self, model: Model) -> list[Request]:
         draw = random.Random(self.seed)
         plain = plain_ids(model)
-        made = []
+        requests = []
         for _ in range(self.requests):
             prompt = tuple(draw.choices(plain, k=draw.randint(*self.prompts)))
             method = build(draw.choice(self.methods), {"length": draw.choice(self.lengths)})
-            made.append(Request(method, (prompt,), 0, model.language))
-        return made
+            requests.append(Request(method, (prompt,), 0, model.language))
+        return requests
 
     def arrivals(self, requests: Sequence[Request], rate: float) -> list[Arrival]:
         """Exponential gaps at `rate` requests per second; all at once at an infinite one."""
@@ -227,12 +224,12 @@ def _row(
 
 def _median(rows: Sequence[TrafficRow]) -> TrafficRow:
     """Of every figure."""
-    told = asdict(rows[0])
-    for name in told:
+    medians = asdict(rows[0])
+    for name in medians:
         values = [getattr(row, name) for row in rows]
         if name not in ("way", "load") and None not in values:
-            told[name] = statistics.median(values)
-    return TrafficRow(**told)
+            medians[name] = statistics.median(values)
+    return TrafficRow(**medians)
 
 
 def tables(result: Result) -> list[Table]:

@@ -1,9 +1,4 @@
-"""The same weights in the transformers library, to time its pass beside ours.
-
-The library is no dependency of Archer: without it this one comparison is refused.
-"""
-
-from __future__ import annotations
+"""The same weights in the transformers library, which is no dependency, to time its pass beside ours."""
 
 import importlib
 from collections.abc import Iterator

@@ -1,10 +1,4 @@
-"""Re-running recorded trajectories and comparing every recorded field.
-
-A recorded case names a checkpoint, a published method with its settings, and what happened at every update.
-The table below maps the recorded names to ours.  Nothing here is tolerant but the acceptance threshold.
-"""
-
-from __future__ import annotations
+"""Recorded trajectories run again, every field compared; a table maps the recorded method names to ours."""
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence

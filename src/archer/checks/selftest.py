@@ -4,12 +4,8 @@ Rounding differs from device to device, so in 16 bits a few answers may differ a
 little; how much is allowed stands in `Tolerance`, and how much was found is part of the result.
 """
 
-from __future__ import annotations
-
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib.resources import files
 from itertools import chain
 from time import perf_counter
 from typing import Any
@@ -19,6 +15,7 @@ import torch
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from archer.engine.walk import steps_of
+from archer.files import bundled_json
 from archer.methods.build import build
 from archer.model import Model, load
 from archer.passes.canvas import Canvas, Flags, Prompt, Scope
@@ -121,7 +118,7 @@ def as_dict(
 
 def recorded_answers(model: Model) -> Finding:
     """The bundled model writes what it wrote when it was made."""
-    recorded = json.loads(files("archer.pocket").joinpath("recorded.json").read_text("utf-8"))
+    recorded = bundled_json("archer.pocket", "recorded.json")
     wanted = dict(list(recorded["completions"].items())[:ANSWERS])
     prompts = _prompts(list(wanted))
     method, radius = recorded["settings"]["method"], recorded["settings"]["radius"]

@@ -4,23 +4,22 @@ Each command lives in a file of its own, which is imported when it is called.  `
 place that turns errors into exit codes.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from archer import __version__
-from archer.cli.messages import complain, crash, told
+from archer.cli.messages import complain, crash, reporting
+from archer.cli.output import write_text
 from archer.errors import ArcherError, reason_of
 
 COMMANDS = {
@@ -42,7 +41,7 @@ COMMANDS = {
     "methods": ("archer.cli.catalogue:methods", "List decoders, caches and their settings."),
     "models": ("archer.cli.catalogue:models", "List the models that can be loaded."),
     "doctor": ("archer.cli.doctor:doctor", "Check what this machine can do."),
-    "completion": ("archer.cli.completion:completion", "Print a completion script for your shell."),
+    "completion": ("archer.cli:completion", "Print a completion script for your shell."),
     "demo": ("archer.cli.demo:demo", "Watch two methods solve a problem, without a download."),
 }
 """Name -> the function that does it, and one line about it."""
@@ -61,28 +60,28 @@ UNUSABLE = 4
 """A file or folder that the operating system denies, as where a run cannot be written."""
 
 
-def main(argv: Sequence[str] | None = None, made: App | None = None) -> int:
-    """Run one command; the exit code. `made` is another command that wants to end as these do."""
+def main(argv: Sequence[str] | None = None, other: App | None = None) -> int:
+    """Run one command; the exit code. `other` is another command that wants to end as these do."""
     tokens = with_stdin(sys.argv[1:] if argv is None else list(argv))
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with told(), _ended_in_order():
+        with reporting(), _ended_in_order():
             if _follows(tokens):
                 follow(tokens)
-            code = (made or app())(
+            code = (other or app())(
                 tokens, exit_on_error=False, print_error=False, result_action="return_value"
             )
             sys.stdout.flush()
     except CycloptsError as error:
-        asked = " ".join((_name(made), *(error.command_chain or ())))
+        asked = " ".join((_name(other), *(error.command_chain or ())))
         complain(f"{error} See `{asked} --help`.")
         return USAGE
     except ArcherError as error:
         complain(str(error))
         return error.exit_code
     except KeyboardInterrupt:
-        going_on = _resuming(tokens, made)
+        going_on = _resuming(tokens, other)
         complain(f"interrupted.{' To resume:' if going_on else ''}", command=going_on)
         return INTERRUPTED
     except Terminated:
@@ -142,15 +141,12 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def app() -> App:
     """The commands as cyclopts knows them; each is imported when it is called."""
-    made = command(NAME, ABOUT)
-    for name, (target, summary) in COMMANDS.items():
-        made.command(target, name=name, help=summary)
-    return made
+    return command(NAME, ABOUT, COMMANDS)
 
 
-def command(name: str, about: str) -> App:
+def command(name: str, about: str = "", commands: Mapping[str, tuple[str, str]] = {}) -> App:
     """A command with Archer's habits: plain help, no negated switches, Ctrl-C left to `main`."""
-    return App(
+    whole = App(
         name=name,
         help=about,
         help_format="plaintext",
@@ -158,6 +154,9 @@ def command(name: str, about: str) -> App:
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative=(), show_default=shown),
     )
+    for each, (target, summary) in commands.items():
+        whole.command(target, name=each, help=summary)
+    return whole
 
 
 def with_stdin(tokens: list[str]) -> list[str]:
@@ -178,14 +177,14 @@ def shown(value: Any) -> str | None:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _name(made: App | None) -> str:
-    return NAME if made is None else made.name[0]
+def _name(other: App | None) -> str:
+    return NAME if other is None else other.name[0]
 
 
-def _resuming(tokens: Sequence[str], made: App | None) -> str:
+def _resuming(tokens: Sequence[str], other: App | None) -> str:
     """The command that goes on after Ctrl-C, where there is one."""
-    if made is not None or (tokens and tokens[0] in RESUMABLE):
-        return f"{_name(made)} {shlex.join(tokens)}"
+    if other is not None or (tokens and tokens[0] in RESUMABLE):
+        return f"{_name(other)} {shlex.join(tokens)}"
     return ""
 
 
@@ -193,3 +192,18 @@ def _unheard() -> int:
     """The reader of stdout has gone: be quiet, also when the interpreter closes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return UNHEARD
+
+
+WHERE = (
+    "Save the script, for bash as ~/.local/share/bash-completion/completions/archer, for zsh as _archer "
+    "in a folder of your fpath, for fish as ~/.config/fish/completions/archer.fish."
+)
+Shell = Annotated[Literal["bash", "zsh", "fish"], Parameter(help=WHERE)]
+
+
+def completion(shell: Shell, /) -> int:
+    """Print a completion script for your shell."""
+    from archer.cli import app
+
+    write_text(app().generate_completion(shell=shell))
+    return 0

@@ -1,7 +1,5 @@
 """`archer methods`, `archer models` and `archer tasks`: what there is to choose from."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Iterable, Mapping
@@ -18,12 +16,9 @@ from archer.loading.hub import BUNDLED
 def methods(name: str | None = None, *, matrix: bool = False, json: Json = False) -> int:
     """List methods, decoders and caches with their settings, including those from other packages.
 
-    Parameters
-    ----------
-    name
-        Show the settings of this method, with their defaults, ranges and meanings.
-    matrix
-        Print which decoder goes with which cache instead.
+    Args:
+        name: Show the settings of this method, with their defaults, ranges and meanings.
+        matrix: Print which decoder goes with which cache instead.
     """
     from archer.methods.compatibility import matrix as pairs
     from archer.methods.settings import DECODERS, POLICIES, method_list
@@ -119,7 +114,7 @@ def _settings_of(name: str, *, json: bool) -> int:
     from archer.methods.build import settings
     from archer.methods.catalogue import METHODS
 
-    found = settings(name)
+    known = settings(name)
 
     def show() -> None:
         if name in METHODS:
@@ -131,11 +126,11 @@ def _settings_of(name: str, *, json: bool) -> int:
             ("setting", "default", "may be", "what it does"),
             [
                 (each.name, each.shown_default, each.allowed, each.meaning)
-                for each in found.values()
+                for each in known.values()
             ],
         )
 
-    return emit({each.name: asdict(each) for each in found.values()}, show, json=json)
+    return emit({each.name: asdict(each) for each in known.values()}, show, json=json)
 
 
 def _write_matrix(table: Mapping[str, Mapping[str, str]]) -> None:

@@ -1,7 +1,5 @@
 """`archer compare`: runs against the first one, problem by problem."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,8 @@ from archer.errors import BadRequest
 def compare(*runs: Path, json: Json = False) -> int:
     """Compare runs with the first one: what each solved, and how fast.
 
-    Parameters
-    ----------
-    runs
-        Two or more run folders of the same problems.
+    Args:
+        runs: Two or more run folders of the same problems.
     """
     from archer.runs.comparison import compare as compared
     from archer.runs.comparison import open_run
@@ -24,33 +20,33 @@ def compare(*runs: Path, json: Json = False) -> int:
     if len(runs) < 2:
         raise BadRequest("Give at least two run folders to compare.")
     first, *others = [open_run(path) for path in runs]
-    found = [compared(first, other) for other in others]
+    comparisons = [compared(first, other) for other in others]
 
     def show() -> None:
-        for each in found:
+        for each in comparisons:
             _show(each)
 
-    return emit({"comparisons": found}, show, json=json)
+    return emit({"comparisons": comparisons}, show, json=json)
 
 
-def _show(found: Mapping[str, Any]) -> None:
+def _show(comparison: Mapping[str, Any]) -> None:
     from archer.runs.comparison import NOT_IN_TURN, conclusion
 
-    write_line(f"A  {found['first']['method']}  ({found['first']['run']})")
-    write_line(f"B  {found['second']['method']}  ({found['second']['run']})")
+    write_line(f"A  {comparison['first']['method']}  ({comparison['first']['run']})")
+    write_line(f"B  {comparison['second']['method']}  ({comparison['second']['run']})")
     write_line("")
-    write_line(conclusion(found))
+    write_line(conclusion(comparison))
     write_line("")
     head = ("tests", "both", "only A", "only B", "neither", "A", "B", "B - A", "95 %", "p")
-    write_grid(head, [_row(*each) for each in found["suites"].items()], [False] + [True] * 9)
+    write_grid(head, [_row(*each) for each in comparison["suites"].items()], [False] + [True] * 9)
     write_line("")
     write_line(
-        f"{found['n']} problems, {found['identical_completions']} with the same completion; "
+        f"{comparison['n']} problems, {comparison['identical_completions']} with the same completion; "
         "p is from McNemar's exact test, the interval is Tango's for pairs"
     )
-    for line in _time_lines(found["time"]):
+    for line in _time_lines(comparison["time"]):
         write_line(line)
-    for remark in (NOT_IN_TURN, *found["remarks"]):
+    for remark in (NOT_IN_TURN, *comparison["remarks"]):
         write_line(f"Note: {remark}")
     write_line("")
 

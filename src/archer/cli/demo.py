@@ -1,7 +1,4 @@
-"""`archer demo`: two methods solve a problem side by side, why that matters, and what is known of four.
-
-The correction that is told is found by a rule, and whether it matters by running the hidden tests.
-"""
+"""`archer demo`: two methods solve a problem side by side, why that matters, and what is known of four."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 
 from archer.cli.numbers import Positive
-from archer.cli.output import write_grid, write_line, write_lines
+from archer.cli.output import announce, write_grid, write_line, write_lines
 
 if TYPE_CHECKING:
     from archer.judge import Judge
@@ -44,34 +41,26 @@ PAUSE = 0.08
 def demo(*, problems: Positive = PROBLEMS) -> int:
     """Watch the bundled model solve a problem, then see how methods compare. Takes less than a minute.
 
-    Parameters
-    ----------
-    problems
-        Number of problems to time.
+    Args:
+        problems: Number of problems to time.
     """
-    _say("Loading the model that comes with Archer ...")
+    announce("Loading the model that comes with Archer ...")
     from archer.model import load
     from archer.tasks import open_task
 
     model = load("pocket", device="cpu", dtype="float32")
-    _say("It is given this problem:")
+    announce("It is given this problem:")
     write_lines("\n".join(("", *(f"  {line}" for line in EXAMPLE.splitlines()), "")))
     sides = _solve(model)
     task = open_task(TASK)
     _judge(model, task, sides)
     samples = task.samples()[:problems]
     counted = f"{len(samples)} problem{'s' if len(samples) > 1 else ''}"
-    _say(f"Timing {len(METHODS)} methods on {counted} ...")
+    announce(f"Timing {len(METHODS)} methods on {counted} ...")
     seconds = _timed(model, [sample.messages[0]["content"] for sample in samples])
     write_line("")
     _show(seconds, len(samples))
     return 0
-
-
-def _say(text: str) -> None:
-    """A line that is seen before what it announces begins."""
-    write_line(text)
-    sys.stdout.flush()
 
 
 @dataclass(frozen=True)
@@ -160,7 +149,7 @@ def _judge(model: Model, task: Task, sides: Sequence[Side]) -> None:
 
     assert isinstance(task, CodeTask)
     written = {side.method: side.finished.text or "" for side in sides}
-    _say(f"The same problem, by {len(JUDGED)} methods, and its hidden tests ...")
+    announce(f"The same problem, by {len(JUDGED)} methods, and its hidden tests ...")
     for method in JUDGED:
         if method not in written:
             written[method] = model.generate(EXAMPLE, method)[0].text or ""

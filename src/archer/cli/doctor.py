@@ -1,7 +1,5 @@
 """`archer doctor`: what this machine offers, and whether decoding is right on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from archer.cli.output import Json, emit, write_json, write_line
@@ -23,20 +21,14 @@ def doctor(
 ) -> int:
     """Say which device, dtype and threads are used, and whether bfloat16 is safe here.
 
-    Parameters
-    ----------
-    selftest
-        Check that decoding is right on this device and in this dtype; takes minutes.
-    device
-        Device of the self-test, such as cuda:0 [default: the accelerator if there is one].
-    dtype
-        Dtype of the self-test [default: bfloat16 on an accelerator, else float32].
-    compile
-        Check torch.compile as well.
-    shape
-        Whose layers the self-test times, such as dream-7b or llada-moe-7b [default: llada-8b].
-    output
-        Where the self-test writes its findings, to attach to an issue [default: archer-selftest.json].
+    Args:
+        selftest: Check that decoding is right on this device and in this dtype; takes minutes.
+        device: Device of the self-test, such as cuda:0 [default: the accelerator if there is one].
+        dtype: Dtype of the self-test [default: bfloat16 on an accelerator, else float32].
+        compile: Check torch.compile as well.
+        shape: Whose layers the self-test times, such as dream-7b or llada-moe-7b [default: llada-8b].
+        output: Where the self-test writes its findings, to attach to an issue [default:
+            archer-selftest.json].
     """
     if selftest:
         from archer.checks.selftest import STEP_SHAPE, SelftestPlan
@@ -77,17 +69,17 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
     published(plan.shape)
     check_target(output)
     findings = []
-    for found in checks(plan):
-        findings.append(found)
+    for finding in checks(plan):
+        findings.append(finding)
         if not json:
-            sign = "ok      " if found.passed else "FAILED  "
-            line = f"{sign}{found.name}: {found.told} ({found.seconds:.1f} s)"
+            sign = "ok      " if finding.passed else "FAILED  "
+            line = f"{sign}{finding.name}: {finding.told} ({finding.seconds:.1f} s)"
             write_line(line, hanging=len(sign))
-    told = as_dict(plan, findings, describe_torch(*where))
+    result = as_dict(plan, findings, describe_torch(*where))
     try:
-        replace_json(output, told)
+        replace_json(output, result)
     except DiskFault:
-        write_json(told)
+        write_json(result)
         raise
-    emit(told, lambda: write_line(f"{verdict(findings)} Details: {output}"), json=json)
-    return 0 if told["passed"] else FAILED
+    emit(result, lambda: write_line(f"{verdict(findings)} Details: {output}"), json=json)
+    return 0 if result["passed"] else FAILED

@@ -48,26 +48,16 @@ def evaluate(
 ) -> int:
     """Score a model on benchmarks. The same command resumes an interrupted run.
 
-    Parameters
-    ----------
-    tasks
-        Names of tasks; `archer tasks` lists them.
-    out
-        Run folder; with several tasks, one folder for each inside it [default: runs/TASK-METHOD].
-    limit
-        Use only the first N problems.
-    subset
-        Ids of problems, comma-separated.
-    shard
-        Such as 2/4: the second of four shares of the problems.
-    batch
-        Problems decoded together; use 1 for scores that you report.
-    seed
-        Seed of the noise at a temperature above 0.
-    raw
-        Send prompts without the chat template.
-    traces
-        Record every update of the first N problems, for archer view and archer report.
+    Args:
+        tasks: Names of tasks; `archer tasks` lists them.
+        out: Run folder; with several tasks, one folder for each inside it [default: runs/TASK-METHOD].
+        limit: Use only the first N problems.
+        subset: Ids of problems, comma-separated.
+        shard: Such as 2/4: the second of four shares of the problems.
+        batch: Problems decoded together; use 1 for scores that you report.
+        seed: Seed of the noise at a temperature above 0.
+        raw: Send prompts without the chat template.
+        traces: Record every update of the first N problems, for archer view and archer report.
     """
     from archer.runs.evaluation import run_folders
     from archer.runs.manifest import check_numbers
@@ -91,8 +81,8 @@ def evaluate(
     summaries = {name: outcome.summary.plain() for name, outcome in done.items()}
     if len(summaries) > 1:
         _write_all(out or _default_folder(list(opened), chosen.method), summaries)
-    told = next(iter(summaries.values())) if len(summaries) == 1 else {"tasks": summaries}
-    emit(told, partial(_show, done, folders), json=json)
+    result = next(iter(summaries.values())) if len(summaries) == 1 else {"tasks": summaries}
+    emit(result, partial(_show, done, folders), json=json)
     return _faults(done)
 
 

@@ -14,7 +14,7 @@ from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.tasks.base import Sample, Task
-    from archer.tasks.report import GradingReport
+    from archer.tasks.grading import GradingReport
 
 UNJUDGED = 1
 HANGING = 4
@@ -36,20 +36,13 @@ def grade(
 ) -> int:
     """Grade completions, without any model.
 
-    Parameters
-    ----------
-    task
-        Name of a task; `archer tasks` lists them.
-    completions
-        File with one {"task_id": ..., "completion": ...} per line.
-    raw
-        Completions are whole programs or bare answers; nothing is extracted.
-    reference
-        Grade the reference solutions instead.
-    limit
-        Grade only the first N rows.
-    workers
-        Programs to run at a time [default: one per core].
+    Args:
+        task: Name of a task; `archer tasks` lists them.
+        completions: File with one {"task_id": ..., "completion": ...} per line.
+        raw: Completions are whole programs or bare answers; nothing is extracted.
+        reference: Grade the reference solutions instead.
+        limit: Grade only the first N rows.
+        workers: Programs to run at a time [default: one per core].
     """
     from archer.tasks import Data, open_task
     from archer.tasks.grading import GradingOptions
@@ -67,7 +60,7 @@ def grade(
 
 
 def _given(task: Task, completions: Path | None) -> list[tuple[Sample, str]]:
-    from archer.tasks.completions import read_completions
+    from archer.tasks.grading import read_completions
 
     for file in task.files:
         task.data.path(file)

@@ -1,7 +1,5 @@
 """A generation with its listeners: the trace file and the live view."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """`archer lm-eval`: the lm-evaluation-harness's own command, with the model `archer` known to it."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 
@@ -18,10 +16,8 @@ def lm_eval(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) ->
 
     Harness releases up to 0.4.13 know their own models only; later ones find this one themselves.
 
-    Parameters
-    ----------
-    arguments
-        Passed to the harness as they are: run --model archer --model_args pretrained=... --tasks ...
+    Args:
+        arguments: Passed on as they are: run --model archer --model_args pretrained=... --tasks ...
     """
     try:
         import lm_eval.models  # noqa: F401  # its models first: the registry fills itself only when empty

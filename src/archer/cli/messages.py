@@ -1,7 +1,5 @@
 """Words to the user besides the result: one line each, on stderr, after `archer:`."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import traceback
@@ -26,16 +24,23 @@ IN_A_SHELL = {
     "raise max_length": "raise --max-length",
     "Give a file of keys": "Give --api-key-file FILE",
     "say that everybody may use it without a key": "say --without-key if everybody may use it",
+    "requests takes": "--requests takes",
+    "rate takes": "--rate takes",
+    "updates takes": "--updates takes",
+    "refreshed a fraction": "--refreshed a fraction",
+    "updates and refreshed together": "--updates and --refreshed together",
+    "refreshed says what radius": "--refreshed says what --radius",
+    "updates 0.58, refreshed 0.18": "--updates 0.58 --refreshed 0.18",
+    "efficiency takes": "--efficiency takes",
+    "pass_ms and row_ms": "--pass-ms and --row-ms",
+    "in_time takes": "--in-time takes",
+    "p99 takes": "--p99 takes",
 }
 """What the library advises in Python, and how the same is asked for on the command line."""
 
 
 def complain(sentence: str, *, command: str = "") -> None:
-    """One line; a terminal gets it broken between words.
-
-    A `command` at its end is there to be copied and is never broken: where a terminal has no room for
-    it beside the rest, it gets a line of its own.
-    """
+    """One line, broken between words in a terminal; a `command` at its end is never broken, for copying."""
     for advice, option in IN_A_SHELL.items():
         sentence = sentence.replace(advice, option)
     line = f"archer: {' '.join(printable(sentence).split())}"
@@ -48,10 +53,7 @@ def complain(sentence: str, *, command: str = "") -> None:
 
 
 def crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """The traceback of an error of Archer's own: where it was, and in one line what it says.
-
-    The words of an error may be a stranger's, so they are shown as all texts of strangers are.
-    """
+    """The traceback of Archer's own error, whose words may be a stranger's and are shown as such."""
     chain = [error]
     while len(chain) < LONGEST_CHAIN and (below := chain[-1].__cause__ or chain[-1].__context__):
         chain.append(below)
@@ -63,7 +65,7 @@ def crash(kind: type[BaseException], error: BaseException, trace: TracebackType 
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def reporting() -> Iterator[None]:
     """Warnings and log records of Archer become lines on stderr while this lasts."""
     handler = _Lines(logging.WARNING)
     log = logging.getLogger("archer")

@@ -1,7 +1,5 @@
 """Numbers on the command line, taken as they are written or not at all, and within their range."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence
@@ -32,7 +30,9 @@ def processes(type_: Any, tokens: Sequence[Token]) -> int:
     """As many as a machine can be for."""
     number = whole(type_, tokens)
     if not 1 <= number <= MOST_PROCESSES:
-        raise ValueError(f"give a whole number above 0 and at most {MOST_PROCESSES}, not {number}.")
+        raise ValueError(
+            f"give a whole number of at least 1 and at most {MOST_PROCESSES}, not {number}."
+        )
     return number
 
 
@@ -50,9 +50,7 @@ def positives(type_: Any, tokens: Sequence[Token]) -> tuple[int, ...]:
     text = _joined(tokens)
     numbers = _wholes(text)
     if not numbers:
-        raise ValueError(
-            f"give whole numbers above 0 with commas between them, as in 128,512, not {text!r}."
-        )
+        raise _refused(tokens, f"give whole numbers of at least 1, as in 128,512, not {text!r}.")
     return numbers
 
 
@@ -62,7 +60,7 @@ def bounds(type_: Any, tokens: Sequence[Token]) -> tuple[int, int]:
     match _wholes(text):
         case (low, high) if low <= high:
             return low, high
-    raise ValueError(f"give the shortest and the longest, as in 40,400, not {text!r}.")
+    raise _refused(tokens, f"give the shortest and the longest, as in 40,400, not {text!r}.")
 
 
 def amounts(type_: Any, tokens: Sequence[Token]) -> tuple[float, ...]:
@@ -70,7 +68,7 @@ def amounts(type_: Any, tokens: Sequence[Token]) -> tuple[float, ...]:
     text = _joined(tokens)
     numbers = _floats(text)
     if not numbers or not all(number > 0 for number in numbers):
-        raise ValueError(f"give numbers above 0, or inf, as in 0.8,inf, not {text!r}.")
+        raise _refused(tokens, f"give numbers above 0, or inf, as in 0.8,inf, not {text!r}.")
     return numbers
 
 
@@ -82,6 +80,12 @@ def names(type_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
 def _joined(tokens: Sequence[Token]) -> str:
     """An option that is repeated adds to what it said before."""
     return ",".join(token.value for token in tokens)
+
+
+def _refused(tokens: Sequence[Token], sentence: str) -> ValueError:
+    """Names the option where it is repeated: cyclopts does so for a single value only."""
+    named = f"Invalid value for {tokens[0].keyword}: " if len(tokens) > 1 else ""
+    return ValueError(f"{named}{sentence}")
 
 
 def _wholes(text: str) -> tuple[int, ...]:
@@ -107,7 +111,7 @@ MaybePositive = Annotated[int | None, Parameter(converter=positive)]
 Processes = Annotated[int, Parameter(converter=processes)]
 MaybeProcesses = Annotated[int | None, Parameter(converter=processes)]
 Positives = Annotated[tuple[int, ...], Parameter(converter=positives, n_tokens=1)]
-Bounds = Annotated[tuple[int, int], Parameter(converter=bounds, n_tokens=1)]
+Bounds = Annotated[tuple[int, int], Parameter(converter=bounds, n_tokens=1, metavar="LOW,HIGH")]
 Amount = Annotated[float, Parameter(converter=amount)]
 Amounts = Annotated[tuple[float, ...], Parameter(converter=amounts, n_tokens=1)]
 Names = Annotated[tuple[str, ...], Parameter(converter=names, n_tokens=1)]

@@ -1,8 +1,4 @@
-"""Groups of options that commands share, as cyclopts fills them in.
-
-A setting that was not given stays None, so that only given ones reach the method, which refuses what
-it does not use.
-"""
+"""Groups of options that commands share; a setting that was not given stays None and reaches no method."""
 
 from __future__ import annotations
 

@@ -39,6 +39,12 @@ def write_line(text: str, *, hanging: int = 0) -> None:
     sys.stdout.write(f"{fitted(line, sys.stdout, hanging) if sys.stdout.isatty() else line}\n")
 
 
+def announce(text: str) -> None:
+    """A line that is seen before what it announces begins."""
+    write_line(text)
+    sys.stdout.flush()
+
+
 def write_lines(text: str) -> None:
     """A text whose line breaks are meant."""
     for line in text.split("\n"):
@@ -46,10 +52,7 @@ def write_lines(text: str) -> None:
 
 
 def write_text(text: str) -> None:
-    """What a model wrote, or what somebody may copy from the terminal: never broken.
-
-    As it is into a pipe or file; made harmless for a terminal.
-    """
+    """Text to copy, never broken: as it is into a pipe or file, made harmless for a terminal."""
     sys.stdout.write(f"{printable(text) if sys.stdout.isatty() else text}\n")
 
 
@@ -85,10 +88,7 @@ def write_grid(
     *,
     gap: int = 2,
 ) -> None:
-    """Columns side by side, in a terminal no wider than it; words are broken only if nothing else helps.
-
-    A cell is part of one line: foreign line breaks are written as escapes, as everywhere.
-    """
+    """Columns side by side, no wider than the terminal; line breaks in cells are written as escapes."""
     from rich.console import Console
     from rich.table import Table as Grid
 
@@ -143,10 +143,7 @@ def side_by_side(
 
 
 def allotted(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
-    """A width for every column: enough for its longest word, the rest shared by those that want more.
-
-    Empty where even the words do not fit side by side.
-    """
+    """A width per column: its longest word, the rest shared; empty where even the words do not fit."""
     widths, left = list(least), room - sum(least)
     if left < 0:
         return []

@@ -1,7 +1,5 @@
 """`archer plan`: how many GPUs of which kind a load needs, simulated with the engine's own scheduler."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -62,20 +60,18 @@ def plan(
 ) -> int:
     """Tell how many GPUs a load needs, before you buy any; nothing but the schedule is computed.
 
-    Parameters
-    ----------
-    figure
-        Plot requests in time against the number of GPUs, as this SVG file.
+    Args:
+        figure: Plot requests in time against the number of GPUs, as this SVG file.
     """
     if figure is not None:
         check_figure(figure)
     from archer.planning.plan import plan as simulated
     from archer.planning.plan import tables
 
-    found = simulated(demand, work, on, target)
+    capacity = simulated(demand, work, on, target)
     if figure is not None:
-        figure.write_text(found.figure(), encoding="utf-8")
-    result = found.as_dict()
+        figure.write_text(capacity.figure(), encoding="utf-8")
+    result = capacity.as_dict()
 
     def show() -> None:
         for table in tables(result):

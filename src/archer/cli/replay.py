@@ -25,16 +25,11 @@ def replay(
 ) -> int:
     """Re-run recorded trajectories in float32 and compare every recorded field.
 
-    Parameters
-    ----------
-    traces
-        Trace files, or folders with *.jsonl files.
-    checkpoints
-        Folder that holds the checkpoints under the names the traces give.
-    skip_unsupported
-        Leave out traces of methods that Archer does not have.
-    threads
-        CPU threads; recorded checkpoints are tiny, and more than one thread slows them down.
+    Args:
+        traces: Trace files, or folders with *.jsonl files.
+        checkpoints: Folder that holds the checkpoints under the names the traces give.
+        skip_unsupported: Leave out traces of methods that Archer does not have.
+        threads: CPU threads; recorded checkpoints are tiny, and more than one thread slows them down.
     """
     from archer.checks import replay as recorded
 

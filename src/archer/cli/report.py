@@ -1,7 +1,5 @@
 """`archer report`: runs as one page."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -18,12 +16,9 @@ def report(
 ) -> int:
     """Turn finished runs into one page with tables, figures and trajectories to watch.
 
-    Parameters
-    ----------
-    runs
-        Run folders; one with several tasks inside counts as several runs.
-    output
-        The page.
+    Args:
+        runs: Run folders; one with several tasks inside counts as several runs.
+        output: The page.
     """
     from archer.files import is_there, replace_file
     from archer.runs.comparison import open_run

@@ -1,7 +1,5 @@
 """`archer serve`: a model behind OpenAI's API."""
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import asdict, dataclass
@@ -72,10 +70,8 @@ def serve(
 ) -> int:
     """Serve a model through OpenAI's API; / is a page on which you can watch it decode.
 
-    Parameters
-    ----------
-    preset
-        Preset file from `archer tune`, for requests that name no method [default: archer-doubt].
+    Args:
+        preset: Preset file from `archer tune`, for requests that name no method [default: archer-doubt].
     """
     require("The server", SERVE, "serve")
     settings = _settings(

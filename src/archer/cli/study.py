@@ -96,14 +96,10 @@ def study(
 ) -> int:
     """Measure one table or figure of the paper.
 
-    Parameters
-    ----------
-    name
-        Which study; without a name, the studies are listed.
-    out
-        Folder for results; runs that several studies need are made once in it.
-    workers
-        Processes that complete the problems of an arm side by side, each with a model of its own.
+    Args:
+        name: Which study; without a name, the studies are listed.
+        out: Folder for results; runs that several studies need are made once in it.
+        workers: Processes that complete the problems of an arm side by side, each with a model of its own.
     """
     from archer.pages.figures import REMEDY, can_draw
     from archer_studies.registry import find_study
@@ -159,13 +155,10 @@ def reproduce(
 ) -> int:
     """Run all studies in order and write a report. The same command resumes it.
 
-    Parameters
-    ----------
-    out
-        Folder for results, runs and report.html.
-    workers
-        Processes that complete the problems of an arm side by side, each with a model of its own. Single
-        updates are examined, and times taken, by one process.
+    Args:
+        out: Folder for results, runs and report.html.
+        workers: Processes that complete the problems of an arm side by side, each with a model of its own.
+            Single updates are examined, and times taken, by one process.
     """
     from archer_studies.registry import STUDIES
     from archer_studies.reproduction import reproduce as reproduced

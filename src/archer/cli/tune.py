@@ -42,24 +42,15 @@ def tune(
 ) -> int:
     """Find the best trade-off of score and cost on dev problems. The same command resumes a search.
 
-    Parameters
-    ----------
-    task
-        Task to tune for, such as pocket; problems come from its dev split.
-    budget
-        Minutes that the search may take.
-    at_least
-        Choose the cheapest method with at least this score, in percent.
-    at_most
-        Choose the best method with at most this cost; 1 is what Saber without a cache costs.
-    out
-        Folder of the search [default: tune/TASK].
-    candidate
-        METHOD,NAME=VALUE,... to try instead of the usual ones; may be repeated.
-    problems
-        Use at most this many dev problems.
-    shard
-        Such as 1/4, for a task without a dev split: search on this share, report on the others.
+    Args:
+        task: Task to tune for, such as pocket; problems come from its dev split.
+        budget: Minutes that the search may take.
+        at_least: Choose the cheapest method with at least this score, in percent.
+        at_most: Choose the best method with at most this cost; 1 is what Saber without a cache costs.
+        out: Folder of the search [default: tune/TASK].
+        candidate: METHOD,NAME=VALUE,... to try instead of the usual ones; may be repeated.
+        problems: Use at most this many dev problems.
+        shard: Such as 1/4, for a task without a dev split: search on this share, report on the others.
     """
     from archer.runs.selection import parse_shard
     from archer.runs.workspace import FULL, Workspace
@@ -94,8 +85,8 @@ def tune(
         chosen = given(candidate, *suitable) if candidate else usual(*suitable)
         keys = drawn_order(opened, share, problems)
         search = Search(workspace, dev, keys, {each.label: each for each in chosen}, budget)
-        found = search.run(progress)
-    result = result_of(search, found, goal)
+        history = search.run(progress)
+    result = result_of(search, history, goal)
     named = result["choice"]["method"]
     result["choice"]["line"] = None if named is None else line_of(search.candidates[named])
     preset = preset_of(search, result)
@@ -121,7 +112,7 @@ def _report_on(task: str, dev: str, share: tuple[int, int] | None) -> str | None
 
 def _keep(folder: Path, result: Mapping[str, Any], preset: Mapping[str, Any] | None) -> None:
     from archer.files import replace_json
-    from archer.pages.output import write_files
+    from archer.pages.page import write_files
     from archer.tune.result import NAME, present
 
     replace_json(folder / f"{NAME}.json", result)

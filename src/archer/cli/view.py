@@ -27,16 +27,11 @@ def view(
 ) -> int:
     """Make a page on which recorded trajectories can be watched, one or two side by side.
 
-    Parameters
-    ----------
-    trace
-        File written by archer generate --trace.
-    other
-        A second trace of the same prompts, shown beside the first from where they diverge.
-    output
-        The page to write [default: the trace's name with .html].
-    browse
-        Open the page in a browser.
+    Args:
+        trace: File written by archer generate --trace.
+        other: A second trace of the same prompts, shown beside the first from where they diverge.
+        output: The page to write [default: the trace's name with .html].
+        browse: Open the page in a browser.
     """
     target = trace.with_suffix(".html") if output is None else output
     if target in (trace, other):

@@ -3,8 +3,6 @@
 Axes: P prompt columns, G response columns.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,4 @@
-"""How long a pass takes: by the roofline of a GPU that is not here, or fitted to passes that were timed.
-
-Whatever a pass computes, its time depends on the shares in it and on nothing else.
-"""
+"""How long a pass takes, given the shares in it: by the roofline of a GPU, or fitted to timed passes."""
 
 from __future__ import annotations
 
@@ -125,10 +122,7 @@ class Fitted:
 
     @classmethod
     def to(cls, timed: Sequence[Timed]) -> Fitted:
-        """The costs that come nearest to what was timed, in relative terms; none of them below zero.
-
-        With five costs every set of those that are not zero can be tried.
-        """
+        """The costs, none below zero, nearest to what was timed in relative terms; every set is tried."""
         if len(timed) < MOST_COSTS:
             raise BadRequest(
                 f"Pass times are fitted to at least {MOST_COSTS} timed passes, and here are {len(timed)}."

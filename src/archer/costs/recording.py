@@ -1,9 +1,4 @@
-"""A measurement of real requests, kept so that a simulation of the same can be held against it.
-
-`archer bench serve --json` writes it; what was measured and what a simulation needs stand in one file.
-"""
-
-from __future__ import annotations
+"""A measurement of real requests by `archer bench serve --json`, with all that simulating them needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

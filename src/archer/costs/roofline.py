@@ -1,10 +1,4 @@
-"""The least time of a step on a GPU that is not here: the longer of its arithmetic and its memory traffic.
-
-Nothing here is measured.  A real step takes longer: no kernel reaches either figure, and launching, norms,
-softmax and the decoder cost something too.
-"""
-
-from __future__ import annotations
+"""The least time of a step on a GPU that is not here, by arithmetic and memory traffic; not measured."""
 
 import math
 import re
@@ -64,10 +58,7 @@ def named(driver: str) -> Gpu | None:
 
 
 def weights_read(shape: Shape) -> int:
-    """Numbers that every pass reads: all layers and the head; of the embedding only a few rows.
-
-    Of experts all count: the columns of one response nearly always reach every one of them.
-    """
+    """Numbers that every pass reads: layers, all experts, and the head; of the embedding a few rows."""
     heads, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     inner = shape.dense_layers * 3 * shape.inner
     if (experts := shape.experts) is not None:

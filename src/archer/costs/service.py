@@ -1,7 +1,5 @@
 """How well requests were served, in terms that measurements and simulations share."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,16 +1,10 @@
-"""The shapes of published models, as data: `shapes.json` holds what their config.json files say.
-
-`small` in it is nobody's model: large enough to be bound by arithmetic, small enough for whole trajectories.
-"""
-
-from __future__ import annotations
+"""The shapes of published models from `shapes.json`; `small` is nobody's, for whole trajectories."""
 
 import functools
-import json
 from dataclasses import dataclass
-from importlib.resources import files
 
 from archer.errors import BadRequest
+from archer.files import bundled_json
 from archer.loading.architecture import Architecture
 from archer.loading.model_config import parse_config
 from archer.network.network import Shape
@@ -33,9 +27,8 @@ class Published:
 @functools.cache
 def shapes() -> dict[str, Published]:
     """By name."""
-    text = files("archer.costs").joinpath(FILE).read_text(encoding="utf-8")
     known = {}
-    for name, row in json.loads(text).items():
+    for name, row in bundled_json("archer.costs", FILE).items():
         model = parse_config(row["config"], FILE)
         known[name] = Published(
             model.architecture, model.shape, model.mask, model.eos[0], row["layers"]

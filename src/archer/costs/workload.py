@@ -75,10 +75,7 @@ def recorded(prompt: int, length: int, steps: Iterable[Step[Any]]) -> Workload:
 
 @functools.lru_cache(maxsize=4096)
 def even(prompt: int, length: int, updates: int, full: int, extra: int = 0) -> Workload:
-    """M updates that place equally many tokens each; R of them, evenly spread from the first on, are full.
-
-    `extra` columns are computed beside the response in a cached pass: 1 where logits are shifted.
-    """
+    """M updates that place equally many tokens, R of them full; `extra` cached columns for shifted logits."""
     if not 1 <= full <= updates:
         raise BadRequest(
             f"Of {updates} updates at least 1 and at most all have a full pass, not {full}."

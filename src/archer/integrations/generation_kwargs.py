@@ -1,7 +1,5 @@
 """What a task of the lm-evaluation-harness wants of a response, in terms of a method's settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any

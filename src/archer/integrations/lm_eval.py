@@ -4,8 +4,6 @@ Imported by the harness, never by the package. Only tasks that generate are serv
 are refused, because a model that fills in any position in any order has none from left to right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NoReturn
@@ -35,11 +33,7 @@ Batch = tuple[GenerationSettings, Sequence[Instance]]
 
 
 class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
-    """A model, a method and its settings, given as the harness's `model_args`.
-
-    `settings` are those of the method, as in `Model.generate`. A task's max_gen_toks goes before
-    `length`, its temperature before `temperature`. What is not used is refused, never ignored.
-    """
+    """A model and a method as `model_args`; a task's length and temperature go first, none is ignored."""
 
     def __init__(
         self,
@@ -70,10 +64,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
         self._device = self._model.network.device
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """The response to each request, cut where the first of its stop strings begins.
-
-        Every request is checked before the first one is decoded.
-        """
+        """Responses cut at their first stop string; every request is checked before the first is decoded."""
         batches = [(batch, self._request(batch)) for batch in self._batches(requests)]
         texts: list[str] = []
         with tqdm(total=len(requests), desc="archer", disable=disable_tqdm) as progress:

@@ -18,7 +18,7 @@ from ray.serve import Application
 from archer.errors import BadRequest
 from archer.loading.source import Source
 from archer.model import load_here
-from archer.server.asgi import AsgiApp
+from archer.server.lifecycle import AsgiApp
 from archer.server.limits import CONNECTIONS
 from archer.server.settings import Count, ServerSettings
 
@@ -27,10 +27,7 @@ HEALTH_SECONDS = 5.0
 
 
 class RaySettings(ServerSettings):
-    """What `serve run` and a configuration file may say: the server's settings, its model and its replicas.
-
-    Key files and presets are read on every replica's machine.
-    """
+    """The arguments of `serve run`: server, model and replicas; files are read on every replica's machine."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -59,7 +56,7 @@ class RaySettings(ServerSettings):
             source.check()
         except BadRequest as error:
             raise ValueError(str(error)) from error
-        kind, numbered, _ = str(source.device or "").partition(":")
+        kind, numbered, _ = (source.device or "").partition(":")
         if numbered and kind != "cpu":
             raise ValueError(
                 "Ray gives each replica a GPU of its own, which the replica sees as the only one: write "
@@ -84,11 +81,7 @@ class RaySettings(ServerSettings):
         return AsgiApp(partial(load_here, self.source), self)
 
     def options(self) -> dict[str, Any]:
-        """What Ray Serve is told about the replicas.
-
-        A replica is given more requests than its queue takes, and the router holds as many, so that it is the
-        engine that refuses, with 429 and a time to come back.
-        """
+        """For Ray Serve, which queues more requests than an engine, so that the engine refuses, with 429."""
         scale: dict[str, Any] = {"num_replicas": self.replicas}
         if self.max_replicas is not None:
             scale = {
@@ -99,7 +92,7 @@ class RaySettings(ServerSettings):
                     "target_ongoing_requests": self.target,
                 },
             }
-        accelerated = str(self.source.device or "").partition(":")[0] == "cuda"
+        accelerated = (self.source.device or "").partition(":")[0] == "cuda"
         return {
             **scale,
             "name": "archer",

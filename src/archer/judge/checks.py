@@ -1,13 +1,8 @@
-"""What goes into the judge and what comes out: plain, frozen data.
+"""What goes into the judge and what comes out: plain, frozen data that result files can hold."""
 
-Nothing here runs anything. Task code builds checks, the judge returns verdicts, and both can be
-written to a result file as they are.
-"""
-
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Literal
+from typing import Literal
 
 from archer.errors import ArcherError, BadRequest
 
@@ -45,9 +40,6 @@ class Limits:
             raise BadRequest(
                 f"The limit memory_bytes is {self.memory_bytes}, but Python itself needs 64 MiB."
             )
-
-    def as_dict(self) -> dict[str, float | int]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +110,3 @@ class Verdict:
     calls: int = 0
     flooded: bool = False
     integrity: Integrity = "isolated"
-
-    def as_dict(self) -> Mapping[str, Any]:
-        return asdict(self)

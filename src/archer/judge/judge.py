@@ -5,20 +5,19 @@ import platform
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
 from typing import Any, Final
 
 from archer.errors import BadRequest
+from archer.judge.check_runs import FunctionRun, run_cases
 from archer.judge.checks import Check, FunctionCheck, Limits, NoSandbox, Tier, Verdict
-from archer.judge.child import ChildUnfit
-from archer.judge.functions import FunctionRun
 from archer.judge.inside import wire
 from archer.judge.pool import Pool
 from archer.judge.program_run import Bench
 from archer.judge.sandbox_plan import OPEN_FILES, TEMPORARY_BYTES, TEMPORARY_FILES, THREADS
-from archer.judge.scripts import run_cases
 from archer.judge.selftest import self_test
 from archer.judge.tiers import Workshop, layers_in_words, open_bench
-from archer.judge.zygote_process import ZygoteLost
+from archer.judge.zygote_process import ChildUnfit, ZygoteLost
 from archer.machine.description import usable_cores
 
 NOT_OPEN: Final = "The judge is not open; use it in a with statement."
@@ -74,10 +73,7 @@ class Judge:
             benches.close()
 
     def grade(self, check: Check, *, again: bool = True) -> Verdict:
-        """The verdict on one check. A timeout is run once more, with nothing else running.
-
-        Without `again` it is not: everybody has waited for that author's programs before.
-        """
+        """The verdict on one check; a timeout is run `again`, alone, unless its author has had that."""
         with self._crowd.shared():
             verdict = self._grade_once(check)
         if verdict.outcome == "timeout" and again:
@@ -114,7 +110,7 @@ class Judge:
         return {
             "tier": workshop.tier,
             "layers": layers_in_words(workshop.plan),
-            "limits": self.limits.as_dict(),
+            "limits": asdict(self.limits),
             "fixed_limits": {
                 "threads": THREADS,
                 "tasks_of_the_user": workshop.most_threads,

@@ -17,11 +17,7 @@ Member = TypeVar("Member", bound=Closable)
 
 
 class Pool(Generic[Member]):
-    """At most `count` members, the last one used first. Safe to use from several threads.
-
-    A member is closed, and another one started in its place when it is needed, after any exception but
-    those named `harmless`.
-    """
+    """At most `count` members, replaced after any exception but `harmless` ones. Safe between threads."""
 
     def __init__(
         self,

@@ -1,18 +1,20 @@
 """What every run of a program has in common: its output, its folder, its end, the clock."""
 
+import contextlib
 import os
+import secrets
 import signal
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from archer.judge.channel import Drain
+from archer.judge.channel import Drain, Watch
 from archer.judge.checks import Limits, Outcome, Verdict
-from archer.judge.child import Child
-from archer.judge.folders import overfull
 from archer.judge.inside import wire
-from archer.judge.watch import Watch
-from archer.judge.zygote_process import ZygoteProcess
+from archer.judge.sandbox_plan import TEMPORARY_BYTES, TEMPORARY_FILES
+from archer.judge.zygote_process import Child, ZygoteProcess
 from archer.machine.signals import signal_name
 
 LOOK_SECONDS: Final = 0.1
@@ -87,10 +89,7 @@ class ProgramRun:
         return ended_early(code, self.limits, "The program", lived)
 
     def close(self) -> None:
-        """Ends the program if it still runs, and looks at the output that is still under way.
-
-        Does not see to a successor: `zygote.replenish` does, best when nobody waits any more.
-        """
+        """Ends the program and reads what is under way; `zygote.replenish` sees to a successor, later."""
         self.child.kill()
         for drain in (self.stdout, self.stderr):
             for _ in range(LAST_READS):
@@ -126,3 +125,38 @@ def ended_early(code: int, limits: Limits, what: str, lived: float) -> VerdictRe
     if code < 0:
         return VerdictReached("crash", f"{what} was ended by {signal_name(-code)}.")
     return VerdictReached("crash", f"{what} ended with exit code {code} before it had answered.")
+
+
+BLOCK: Final = 512  # bytes in the unit of st_blocks
+PREFIX: Final = "archer-judge-"
+
+
+def new_base() -> str:
+    """Where a zygote can make the folder for those of its children; there is nothing yet."""
+    return str(Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{secrets.token_hex(8)}")
+
+
+def overfull(folder: Path) -> bool:
+    """Whether a folder holds more than a program may write; what cannot be read counts as too much."""
+    size = 0
+    try:
+        for files, entry in enumerate(_tree(folder), start=1):
+            with contextlib.suppress(FileNotFoundError):
+                found = entry.stat(follow_symlinks=False)
+                size += max(found.st_size, found.st_blocks * BLOCK)
+            if files > TEMPORARY_FILES or size > TEMPORARY_BYTES:
+                return True
+    except OSError:
+        return True
+    return False
+
+
+def _tree(top: Path) -> Iterator[os.DirEntry[str]]:
+    """Everything in a folder and below; links are not followed. OSError where it cannot be read."""
+    waiting = [str(top)]
+    while waiting:
+        with contextlib.suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)

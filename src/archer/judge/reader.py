@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Self
 
+from archer.judge.channel import Watch
 from archer.judge.checks import MIB, Limits, NoSandbox, Outcome, Tier, Verdict
-from archer.judge.child import Child, ChildUnfit
 from archer.judge.inside import wire
 from archer.judge.pool import Pool
 from archer.judge.program_run import ended_early
 from archer.judge.tiers import Workshop, open_workshop
-from archer.judge.watch import Watch
-from archer.judge.zygote_process import ZygoteLost, ZygoteProcess
+from archer.judge.zygote_process import Child, ChildUnfit, ZygoteLost, ZygoteProcess
 
 SECONDS: Final = 3.0
 MEMORY_BYTES: Final = 512 * MIB
@@ -43,37 +42,24 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KnownResult:
-    """What a look found, called for it."""
+    """What a look found; where it found no end, the verdict on that is known instead."""
 
     value: Any
-
-    def __call__(self) -> Any:
-        return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class KnownFailure:
-    """That a look found no end."""
-
-    verdict: Verdict
-
-    def __call__(self) -> Any:
-        raise Unreadable(self.verdict.outcome, self.verdict.reason)
 
 
 class ReadCache:
     """What came of looks that took long, by digest; the oldest of what is large goes first."""
 
     def __init__(self) -> None:
-        self._looks: dict[bytes, KnownResult | KnownFailure] = {}
+        self._looks: dict[bytes, KnownResult | Verdict] = {}
         self._sizes: dict[bytes, int] = {}
         self._guard = threading.Lock()
 
-    def get(self, key: bytes) -> KnownResult | KnownFailure | None:
+    def get(self, key: bytes) -> KnownResult | Verdict | None:
         with self._guard:
             return self._looks.get(key)
 
-    def keep(self, key: bytes, look: KnownResult | KnownFailure) -> None:
+    def keep(self, key: bytes, look: KnownResult | Verdict) -> None:
         with self._guard:
             self._looks[key] = look
             if isinstance(look, KnownResult):
@@ -106,10 +92,7 @@ class Reading:
 
 
 class Readers:
-    """As many readers as texts are looked at at a time, each started when it is first needed.
-
-    A context manager, safe to use from several threads.
-    """
+    """Readers for `count` texts at a time, each started when first needed. Safe between threads."""
 
     def __init__(self, reading: Reading, count: int, tier: Tier | None = None) -> None:
         self._reading = reading
@@ -143,14 +126,16 @@ class Readers:
         """
         key = _digest(operation, text, facts)
         known = self._known.get(key)
+        if isinstance(known, Verdict):
+            raise Unreadable(known.outcome, known.reason)
         if known is not None:
-            return known()
+            return known.value
         started = time.monotonic()
         try:
             found = self._read_twice(operation, text, facts)
         except Unreadable as fault:
             if fault.verdict.outcome != "harness_error":
-                self._known.keep(key, KnownFailure(fault.verdict))
+                self._known.keep(key, fault.verdict)
             raise
         if time.monotonic() - started > LONG:
             self._known.keep(key, KnownResult(found))

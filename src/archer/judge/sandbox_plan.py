@@ -1,8 +1,4 @@
-"""What each tier puts between a program and the machine, as plain data for the zygote.
-
-Decisions are here, mechanism is in `archer.judge.inside`. A plan is JSON: it names the namespaces,
-what is visible, the Landlock rights, the seccomp filter, the resource limits and the user.
-"""
+"""What each tier puts between a program and the machine, as plain data; the mechanism is in `inside`."""
 
 import os
 import platform
@@ -14,10 +10,9 @@ from typing import Any, Final, Literal
 
 from archer.errors import BadRequest
 from archer.judge.checks import MIB, NoSandbox, Tier
-from archer.judge.filters import seccomp_filter
+from archer.judge.filters import ARCHITECTURES, CallGroup, numbers, seccomp_filter
 from archer.judge.inside.confine import TEMPORARY
 from archer.judge.inside.kernel import Kernel
-from archer.judge.syscalls import ARCHITECTURES, CallGroup, numbers
 
 Role = Literal["program", "test", "reader"]
 Plan = dict[str, Any]

@@ -1,8 +1,4 @@
-"""Hostile and honest programs, run before anything is graded: one at least for each promise of a tier.
-
-A hostile program here gives the right answer if and only if its attack works. So a wrong verdict
-means that a layer does not hold on this machine, and the judge refuses to grade.
-"""
+"""Programs run before anything is graded: a hostile one answers rightly if and only if its attack works."""
 
 import contextlib
 import platform
@@ -61,10 +57,7 @@ def _attack(
 
 
 def _any(name: str, layer: str, *attempts: str) -> Trial:
-    """Works if one of several attacks does: each of them must be refused.
-
-    `parent` and `other` are process ids that are not the program's own.
-    """
+    """Each of several attacks must be refused; `parent` and `other` are ids of other processes."""
     tried = "".join(
         f"    try:\n        {attempt}\n        break\n    except OSError: pass\n"
         for attempt in attempts
@@ -215,10 +208,7 @@ def crowd(most: int) -> tuple[Trial, ...]:
 
 
 def self_test(grade: Callable[[Check], Verdict], tier: Tier, most_threads: int) -> None:
-    """Runs the trials that concern a tier; NoSandbox at the first wrong verdict.
-
-    `most_threads` are those that the kernel allows the user of a program, with all that it counts.
-    """
+    """Runs the trials of a tier, whose user may have `most_threads`; NoSandbox at a wrong verdict."""
     for trial in (*TRIALS, *crowd(most_threads)):
         if trial.layer not in LAYERS[tier]:
             continue

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 
 from archer.errors import BadRequest
 from archer.judge.checks import NoSandbox, Tier
-from archer.judge.folders import new_base
-from archer.judge.program_run import Bench
+from archer.judge.program_run import Bench, new_base
 from archer.judge.sandbox_plan import (
     OWN_PROCESSES,
     THREADS,
@@ -99,10 +98,7 @@ class Workshop:
 def open_bench(
     tier: Tier | None, unsafe_no_sandbox: bool, packages: tuple[str, ...]
 ) -> tuple[Workshop, Bench]:
-    """The strongest tier that works here (or the one asked for), with a first bench.
-
-    NoSandbox, with the reason of each refusal, when none works.
-    """
+    """The tier asked for, or the strongest that works, with a first bench; NoSandbox with every refusal."""
     if tier is not None and tier not in LAYERS:
         raise BadRequest(f"There is no tier {tier!r}; there are {', '.join(LAYERS)}.")
     if tier == "F" and not unsafe_no_sandbox:

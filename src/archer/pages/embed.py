@@ -1,7 +1,5 @@
 """What goes into a page, made safe for it: text, data, and the styles and scripts of the package."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,14 +1,11 @@
-"""A page in one file: sections of paragraphs, tables, figures and players, without any network.
+"""A page in one file, without any network: sections of paragraphs, tables, figures and players."""
 
-It knows nothing of studies or runs: whoever has results says what stands where.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from archer.files import replace_file
 from archer.pages import embed, player
 from archer.pages.figures import Figure
 from archer.pages.tables import Table
@@ -90,3 +87,39 @@ def _part(part: Part, name: str) -> str:
             return player.player_html(part.runs, part.title, opened=part.opened)
         case _:
             return f"<p>{embed.text(part)}</p>\n"
+
+
+@dataclass(frozen=True)
+class Presented:
+    """Tables, figures and remarks about one result."""
+
+    tables: Sequence[Table]
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    players: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    """Trajectories to watch, by title: the `player_data` of one or two."""
+
+    def section(self, title: str) -> Section:
+        """The same as a folded part of a page."""
+        parts: list[Part] = [*self.notes, *self.tables, *self.figures.values()]
+        parts += [Player(each, runs) for each, runs in self.players.items()]
+        return Section(title, parts, folded=True)
+
+
+def write_files(folder: Path, name: str, presented: Presented) -> None:
+    """Tables and figures under names that begin with `name`."""
+    for file, content in files_of(name, presented):
+        replace_file(folder / file, content)
+
+
+def files_of(name: str, presented: Presented) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file; the same result gives the same bytes."""
+    for number, table in enumerate(presented.tables, start=1):
+        stem = name if number == 1 else f"{name}-{number}"
+        yield f"{stem}.md", table.markdown().encode()
+        yield f"{stem}.csv", table.csv().encode()
+        yield f"{stem}.tex", table.latex().encode()
+    for what, figure in presented.figures.items():
+        if figure.svg:
+            yield f"{name}-{what}.svg", figure.svg.encode()
+            yield f"{name}-{what}.png", figure.png

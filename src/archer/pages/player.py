@@ -4,8 +4,6 @@ The data holds changes, not states; the scripts rebuild every state from them.  
 number of players: each is built when it is opened, so that a closed one costs its data only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,4 @@
-"""A trace file as trajectories: what happened to one row, checked to fit together.
-
-The trace reader checks every line by itself; here the lines must also tell one story.
-"""
-
-from __future__ import annotations
+"""A trace file as trajectories, one per row, whose lines are checked to tell one story."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

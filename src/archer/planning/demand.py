@@ -4,8 +4,6 @@ A size is a number, a range (`64-3072`, evenly over whole numbers) or a choice (
 JSON object per line: `prompt` and `length`, and if you know them `at` (seconds), `updates` and `full`.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

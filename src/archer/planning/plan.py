@@ -1,9 +1,4 @@
-"""How many GPUs a load needs: `plan(ExpectedTraffic(rate=20), hardware=Hardware(gpus=("H100",)))`.
-
-Nothing is computed but the engine's own schedule, on simulated GPUs.
-"""
-
-from __future__ import annotations
+"""How many GPUs a load needs, by the engine's own schedule: `plan(ExpectedTraffic(rate=20))`."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +13,8 @@ from archer.costs.roofline import BYTES, GPUS, Gpu, kv_numbers, weights_held
 from archer.costs.shapes import published
 from archer.errors import BadRequest
 from archer.network.shape import Blocks
-from archer.pages.fields import Field, percent, table_of
 from archer.pages.figures import Labels, Series, lines
-from archer.pages.tables import Table
+from archer.pages.tables import Field, Table, percent, table_of
 from archer.planning.demand import Demand, drawn, read_demand, repeated
 from archer.planning.request import MOST_REQUESTS, ExpectedTraffic, Hardware, ModelWork, Target
 from archer.planning.search import GpuPlan, PlanSetting, ServingGpu, best, search
@@ -32,14 +26,10 @@ DEFAULT_TARGET = Target()
 
 
 def demand(
-    traffic: ExpectedTraffic, before: float = 0.0, after: float = 0.0
+    traffic: ExpectedTraffic, read: Demand | None, before: float = 0.0, after: float = 0.0
 ) -> tuple[Demand, range]:
-    """The requests, and which of them count; others come for this many seconds before and after.
-
-    A file with its own times is taken as it is: nobody comes before or after.
-    """
-    file, seed = traffic.file, traffic.seed
-    read = None if file is None else read_demand(file, traffic.rate, seed)
+    """The requests and which of them count; others come before and after, unless a file has its own times."""
+    seed = traffic.seed
     if read is not None and read.rate is None:
         return read, range(len(read.times))
     rate = 1.0 if traffic.rate is None else traffic.rate
@@ -56,10 +46,9 @@ def demand(
     return stream, range(first, first + counted)
 
 
-def settings(traffic: ExpectedTraffic, work: ModelWork, hardware: Hardware) -> list[PlanSetting]:
+def settings(requests: Demand, work: ModelWork, hardware: Hardware) -> list[PlanSetting]:
     """Every GPU, radius and budget; refuses what can be refused before anything is simulated."""
     known = published(work.shape)
-    requests, _ = demand(traffic)
     if hardware.measured is None:
         largest = max(requests.sizes, key=lambda each: each.prompt + each.length)
         window = Window(known.shape.max_positions, trained=None)
@@ -140,8 +129,11 @@ def plan(
 ) -> CapacityPlan:
     """Simulate until the fewest GPUs of every setting are known."""
     request = asdict(traffic) | asdict(work) | asdict(hardware) | asdict(target)
-    found = search(partial(demand, traffic), settings(traffic, work, hardware), target)
-    return CapacityPlan({name: _plain(value) for name, value in request.items()}, found)
+    file = traffic.file
+    read = None if file is None else read_demand(file, traffic.rate, traffic.seed)
+    tried = settings(demand(traffic, read)[0], work, hardware)
+    plans = search(partial(demand, traffic, read), tried, target)
+    return CapacityPlan({name: _plain(value) for name, value in request.items()}, plans)
 
 
 def _plain(value: Any) -> Any:
@@ -156,15 +148,15 @@ def gpus_named(names: Iterable[str]) -> list[Gpu]:
     wanted = list(names)
     if wanted == ["all"]:
         return list(GPUS)
-    found = []
+    chosen = []
     for name in wanted:
         like = [gpu for gpu in GPUS if name and gpu.name.lower().startswith(name.lower())]
         if len(like) != 1:
             raise BadRequest(
                 f"There is no GPU {name!r} here. GPUs: {', '.join(gpu.name for gpu in GPUS)}."
             )
-        found += like
-    return found
+        chosen += like
+    return chosen
 
 
 def tables(result: Mapping[str, Any]) -> list[Table]:

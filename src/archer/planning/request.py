@@ -1,9 +1,4 @@
-"""What a plan is asked for, as plain data that checks itself.
-
-Nothing heavy is imported here, because the command line reads its options from here.
-"""
-
-from __future__ import annotations
+"""What a plan is asked for, as data that checks itself; the command line reads its options here."""
 
 import math
 from collections.abc import Sequence
@@ -37,8 +32,8 @@ class ExpectedTraffic:
     def __post_init__(self) -> None:
         if not 1 <= self.requests <= MOST_REQUESTS:
             raise BadRequest(
-                f"requests takes a whole number, at least 1 and at most {MOST_REQUESTS}, "
-                f"not {self.requests}: more would tell you nothing new."
+                f"requests takes a whole number of at least 1 and at most {MOST_REQUESTS}, "
+                f"not {self.requests}."
             )
 
 

@@ -14,9 +14,10 @@ from archer.engine.footprint import SHARE
 from archer.errors import BadRequest
 from archer.planning.demand import Demand
 from archer.planning.request import Target
-from archer.planning.schedulers import UNBOUNDED, EngineScheduler
 from archer.planning.simulation import (
+    UNBOUNDED,
     Answered,
+    EngineScheduler,
     SimulatedRequest,
     each_alone,
     outcome,
@@ -184,11 +185,7 @@ def _needed(demand: Coming, setting: PlanSetting, target: Target, near: int | No
 
 
 def most_served(requests: Sequence[SimulatedRequest], setting: PlanSetting) -> float:
-    """Requests per second of one GPU on which somebody always waits.
-
-    Of some of the requests, or of all of them again and again; if those are larger or smaller than all on
-    average, that is made up for.
-    """
+    """Requests per second of one GPU on which somebody always waits, corrected for the crowd's sizes."""
     gpu = setting.gpu
     some = [
         requests[number * max(CROWD, len(requests)) // CROWD % len(requests)]

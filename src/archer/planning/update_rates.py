@@ -5,15 +5,11 @@ Updates of LLaDA-8B are those that the paper reports for MBPP, with a response o
 refreshes, so their share is that of the bundled model at the same radius.
 """
 
-from __future__ import annotations
-
-import json
 from dataclasses import dataclass, replace
-from importlib.resources import files
-from typing import Any
 
 from archer.costs.workload import Workload, even
 from archer.errors import BadRequest
+from archer.files import bundled_json
 
 FILE = "update_rates.json"
 LENGTH = 64
@@ -48,7 +44,7 @@ class UpdateRate:
 
 def update_rate(method: str, radius: float | None = None, shape: str | None = None) -> UpdateRate:
     """Of a method of the table, at a radius where it has one, on a shape of which the paper tells updates."""
-    known = published()
+    known = bundled_json("archer.planning", FILE)
     if method not in known["methods"]:
         raise BadRequest(
             f"How many updates {method!r} takes is not known here. Known: "
@@ -70,12 +66,10 @@ def update_rate(method: str, radius: float | None = None, shape: str | None = No
 
 
 def refreshed(radius: float) -> float:
-    """Fraction of Saber's updates with a full pass, by radius: between measured radii it follows 1 / radius.
-
-    At an infinite radius it is 0: the first update's full pass is counted apart.
-    """
+    """Fraction of Saber's updates with a full pass, as 1 / radius between measured radii; 0 at inf."""
     shares: dict[float, float] = {
-        float(name): share for name, share in published()["refreshed"].items()
+        float(name): share
+        for name, share in bundled_json("archer.planning", FILE)["refreshed"].items()
     }
     shares[NEVER] = 0.0
     if not radius >= 1:
@@ -86,11 +80,3 @@ def refreshed(radius: float) -> float:
     above = min(known for known in shares if known >= radius)
     weight = (1 / below - 1 / radius) / (1 / below - (0.0 if above == NEVER else 1 / above))
     return shares[below] + weight * (shares[above] - shares[below])
-
-
-def published() -> dict[str, Any]:
-    """What `make docs` took from the results."""
-    content: dict[str, Any] = json.loads(
-        files("archer.planning").joinpath(FILE).read_text(encoding="utf-8")
-    )
-    return content

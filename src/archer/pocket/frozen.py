@@ -3,8 +3,6 @@
 `tools/pocket_training` holds the generator that drew them.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What the model is shown: the short prompt, and the long one with instructions and worked examples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from archer.pocket.problems import Problem

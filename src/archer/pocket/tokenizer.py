@@ -5,8 +5,6 @@ with the space before it. Known pieces are one token; anything else falls back t
 every ASCII text survives encoding and decoding unchanged. Numbers below 100 are one token each.
 """
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 

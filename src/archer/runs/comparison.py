@@ -1,9 +1,4 @@
-"""Two runs problem by problem, if they are comparable at all: what they are called, and what follows.
-
-Conclusions are computed from the tests of a comparison, never from its points alone.
-"""
-
-from __future__ import annotations
+"""Two comparable runs problem by problem: labels, paired tests, and conclusions that follow from them."""
 
 import re
 from collections import Counter
@@ -48,10 +43,7 @@ def own_label(identity: Mapping[str, Any]) -> str:
 
 
 def labels(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
-    """A label for each run, by folder and identity: different ones for different runs.
-
-    Where methods are the same, the settings that differ follow; where none does, the folder.
-    """
+    """A label for each run that no other has: its method, settings that differ, or else its folder."""
     plain = [own_label(identity) for _, identity in runs]
     settings = [identity["method"]["settings"] for _, identity in runs]
     with_settings = [
@@ -225,10 +217,7 @@ def _paired(first: Run, second: Run, keys: Sequence[str], suite: str) -> dict[st
 
 
 def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """How many times faster the second run was: over all problems, and problem by problem.
-
-    Nothing is said about that where a problem took no time.
-    """
+    """How much faster the second run was, over all problems and by problem; None where one took no time."""
     seconds = {
         "seconds_first": mean([a for a, _ in pairs]),
         "seconds_second": mean([b for _, b in pairs]),

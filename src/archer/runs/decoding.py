@@ -1,7 +1,5 @@
 """Completions of problems by a model: prompts first, all of them, then several at a time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -74,10 +72,7 @@ def decode(
     prompts: Prompts,
     traces: Mapping[str, Path] | None = None,
 ) -> Iterator[tuple[Sample, SampleLine]]:
-    """Each problem with the record of its completion, in order; `traces` are written for some.
-
-    `request.batch` problems are decoded at a time: when one ends another one joins.
-    """
+    """Each problem with its record, in order, `request.batch` at a time; `traces` are written for some."""
     if samples:
         first = prompts[str(samples[0].id)]
         warm_up(request.model, ask(request.model, request, [first]))

@@ -1,7 +1,4 @@
-"""One run: what is missing is completed and graded, the two side by side, each result recorded at once.
-
-A grade is a completion on every suite of its task, in both readings.
-"""
+"""One run: what is missing is completed and graded side by side, on every suite, and recorded at once."""
 
 from __future__ import annotations
 
@@ -21,9 +18,8 @@ from archer.runs.manifest import RunRequest, circumstances, identity
 from archer.runs.records import GradeLine, SampleLine, SuiteVerdict, Summary
 from archer.runs.summary import harness_lines, summarise
 from archer.tasks.base import VARIANTS, AnswerTask, CodeTask, Sample, Suite, Task
-from archer.tasks.grading import OneCompletion, grade_answer, judged, plan
+from archer.tasks.grading import GradedCompletion, OneCompletion, grade_answer, judged, plan
 from archer.tasks.reader import open_readers
-from archer.tasks.report import GradedCompletion
 
 
 @dataclass(frozen=True)
@@ -109,10 +105,7 @@ def evaluate(
     executor: Executor | None = None,
     unsafe_no_sandbox: bool = False,
 ) -> Evaluation:
-    """Run, or continue, the evaluation in a folder. Whatever can be refused is refused first.
-
-    An executor, this process by default, completes the problems; only this function writes to the folder.
-    """
+    """Run, or continue, the evaluation in a folder; whatever can be refused is refused first."""
     executor = executor or Inline()
     task = request.task
     samples = request.selection.of(task.samples())

@@ -8,8 +8,6 @@ Every line ends in a checksum of its record and of the line before, so that a ch
 verdict and a line that was taken out or moved are found.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -4,12 +4,10 @@
 explain timings; they may differ between the parts of one run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -144,7 +142,7 @@ def _asked(sample: Sample) -> Any:
 def _evaluator(task: Task) -> dict[str, Any]:
     if not isinstance(task, CodeTask):
         return {"metric": task.metric}
-    limits = task.limits.as_dict()
+    limits = asdict(task.limits)
     return {"metric": task.metric, "suites": list(task.suites), "limits": dict(limits)}
 
 

@@ -1,10 +1,4 @@
-"""What a run folder holds, as types: the manifest, the two kinds of journal lines, the summary.
-
-Whoever writes such a file makes one of these objects, and whoever reads one gets it back, checked. The
-description of a field is what a refusal says it must be.
-"""
-
-from __future__ import annotations
+"""What a run folder holds, as checked types; a field's description is what a refusal says it must be."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar

@@ -1,18 +1,15 @@
 """Any set of runs as one page: their scores and costs, how they compare, and trajectories to watch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
 from archer.errors import BadRun
-from archer.pages.fields import Field, p_value, table_of
 from archer.pages.figures import Labels, Series, frontier
 from archer.pages.page import Part, Player, Section, page
 from archer.pages.player import player_data
-from archer.pages.tables import Cell, Column, Table, Value
+from archer.pages.tables import Cell, Column, Field, Table, Value, p_value, table_of
 from archer.pages.trajectory import check_pair, trajectories
 from archer.runs.comparison import NOT_IN_TURN, Run, compare, conclusion, in_order, told_apart
 from archer.runs.folder import SUMMARY, TRACES, read_summary

@@ -1,7 +1,5 @@
 """Which problems of a task a run covers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

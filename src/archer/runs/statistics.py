@@ -1,7 +1,5 @@
 """Intervals and paired tests, on plain numbers."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -94,10 +92,7 @@ class Pairs:
 
     @property
     def interval(self) -> Interval | None:
-        """95 % score interval of the second share minus the first, Tango's; None of one problem.
-
-        It has a width where no pair is discordant, too, because zero of a few is not never.
-        """
+        """Tango's 95 % interval of the second share minus the first; None of one problem."""
         if self.n < 2:
             return None
         seen = (self.only_second - self.only_first) / self.n

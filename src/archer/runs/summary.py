@@ -1,10 +1,4 @@
-"""What is derived from the journal of a run: scores and costs, and samples for other tools.
-
-Samples have the keys that the lm-evaluation-harness writes by `--log_samples`: doc, target, arguments,
-responses before and after extraction, metrics, and sha256 of doc, prompt and target.
-"""
-
-from __future__ import annotations
+"""What is derived from a run's journal: scores and costs, and samples as lm-evaluation-harness logs them."""
 
 import hashlib
 import json

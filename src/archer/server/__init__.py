@@ -1,4 +1,1 @@
-"""The HTTP server: OpenAI's API over the engine, streams that never take text back, and a page to watch.
-
-Needs the extra `serve`.  The event loop never computes; the engine does, on its own thread.
-"""
+"""The HTTP server (extra `serve`): OpenAI's API over the engine, which computes on a thread of its own."""

@@ -1,9 +1,4 @@
-"""Who may ask: keys compared in constant time, hosts that are this machine, and errors that tell nothing.
-
-Plain ASGI around the application, so that no route can be forgotten.
-"""
-
-from __future__ import annotations
+"""Who may ask, as plain ASGI around all routes: keys, hosts of this machine, errors that tell nothing."""
 
 import hmac
 import logging

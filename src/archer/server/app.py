@@ -1,11 +1,11 @@
 """The routes."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,10 +16,12 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from archer import __version__
 from archer.methods.settings import DECODERS, POLICIES, method_list
+from archer.pages import embed, player
+from archer.pages.page import POLICY, Player, Section
+from archer.pages.page import page as report_page
 from archer.server.access import owner_of, refused
 from archer.server.body import read_object
 from archer.server.metrics import Metrics
-from archer.server.page import HEADERS, page
 from archer.server.refusals import Refusal, unexpected
 from archer.server.request_schema import (
     ChatFields,
@@ -207,3 +209,30 @@ def _described(kind: type[Common]) -> dict[str, Any]:
 def _responses(*codes: int) -> dict[int | str, dict[str, Any]]:
     content = {"application/json": {"schema": ERROR_SCHEMA}}
     return {code: {"description": ERRORS[code], "content": content} for code in codes}
+
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": (
+        f"{POLICY}; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cache-control": "no-cache",
+}
+TITLE, SUMMARY, RUNS = "%title%", "%summary%", "%runs%"
+"""What the page puts into the file that it saves."""
+
+
+@cache
+def page() -> str:
+    """The player of `archer view`, fed by the API. It knows nothing of the model, so it needs no key."""
+    script = f"{player.script().removesuffix('})();' + chr(10))}{_asset('live.js')}}})();\n"
+    saved = report_page(TITLE, [Section("", [Player(SUMMARY, [{"runs": RUNS}], opened=True)])])
+    return (
+        _asset("live.html")
+        .replace("/* style */", embed.asset("page.css") + player.style() + _asset("live.css"))
+        .replace("/* file */", embed.data(saved))
+        .replace("/* script */", script)
+    )
+
+
+def _asset(name: str) -> str:
+    return files("archer.server").joinpath("assets", name).read_text(encoding="utf-8")

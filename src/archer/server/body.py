@@ -4,8 +4,6 @@ All of it happens on the event loop, so the bounds are such that no body, sound 
 Starlette's own limit on bodies answers with plain text, which OpenAI's clients cannot read; hence this one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,8 +1,4 @@
-"""Prompts to token ids on a thread of its own, many at once.
-
-Rendering a chat template is a conversation with a confined child process; asking once for all that arrived
-within two milliseconds costs hardly more than asking for one.
-"""
+"""Prompts to token ids on a thread of its own; chats that arrive within 2 ms are rendered by one call."""
 
 from __future__ import annotations
 

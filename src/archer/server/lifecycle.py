@@ -18,6 +18,7 @@ from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archer.engine.engine import Engine
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from archer.model import Model
     from archer.results.completion import Completion
     from archer.results.step import Step
+
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH_SECONDS = 2.0
@@ -112,10 +114,7 @@ class Server:
         return CUT if cut else 0
 
     async def _open(self) -> bool:
-        """Load the model and see it make one update; False when told to stop meanwhile.
-
-        Nobody waits for a load that has become useless: its thread is left to end with the process.
-        """
+        """Load the model and see one update; False when told to stop, then nobody waits for the load."""
         opened: Future[Serving] = Future()
         self._loading = threading.Thread(
             target=self._opening, args=(opened,), name="archer-loading", daemon=True
@@ -232,11 +231,7 @@ class _Web(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Closes connections that take too long to send a request: the first one, or a later one.
-
-    uvicorn forgets its own limit on idle connections at the first byte that arrives, also where that
-    byte belongs to no new request but to the body of one that has been answered.
-    """
+    """Closes connections that send no request for too long, also after the first, which uvicorn forgets."""
 
     _patience: asyncio.TimerHandle | None = None
 
@@ -353,3 +348,55 @@ def _bound(host: str, port: int) -> socket.socket:
             f"The server cannot listen at {host} port {port}: {reason}. Choose another host or port."
         ) from error
     return made
+
+
+class AsgiApp:
+    """An ASGI application; opened by whoever made it, or by the host's lifespan, which also closes it."""
+
+    def __init__(self, load: Callable[[], Model], settings: ServerSettings) -> None:
+        """Without keys it answers only to names of this machine, unless `settings.without_key`."""
+        settings.read_files()
+        self._load, self._settings = load, settings
+        self.state = State()
+        local = not settings.keys and not settings.without_key
+        self._app = Access(create_app(self.state, with_page=settings.page), settings.keys, local)
+
+    async def open(self) -> None:
+        """Load the model and see it make one update; raises what keeps it from doing so."""
+        model = await asyncio.to_thread(self._load)
+        self.state.serving = await asyncio.to_thread(
+            open_serving, model, self._settings, self.state
+        )
+
+    async def close(self) -> None:
+        """Cut off what runs; the host has waited for it, if it wanted to."""
+        self.state.stopping = True
+        serving, self.state.serving = self.state.serving, None
+        if serving is not None:
+            serving.stopping = True
+            await asyncio.to_thread(serving.close)
+
+    def check(self) -> None:
+        """Raise unless there is a model and its engine runs."""
+        serving = self.state.serving
+        if serving is None or not serving.engine.alive:
+            raise ArcherError("The engine does not run.")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            if self.state.serving is None:
+                await self.open()
+        except ArcherError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})

@@ -5,8 +5,6 @@ beyond a backlog become one event that tells the response they led to.  Updates 
 together: waking the loop costs more than the event, and nobody watches faster than a screen.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,4 @@
-"""Errors as OpenAI's clients know them: a status, and an object with a sentence, a type, a field and a code.
-
-The sentences are those of the library.  No stack trace, no path and no prompt is ever part of one.
-"""
-
-from __future__ import annotations
+"""Errors as OpenAI's clients know them, with the library's sentences: no trace, no path and no prompt."""
 
 import math
 from typing import Any

@@ -109,10 +109,7 @@ def shown(model: Model, done: Completion) -> list[int]:
 def usage(
     model: Model, done: Sequence[Completion], prompts: int, canvas: int, columns: int
 ) -> dict[str, Any]:
-    """What was consumed; `prompts` is the number of tokens of all prompts, each counted once.
-
-    Samples of a method that leaves nothing to chance are one computation, and are counted as one.
-    """
+    """What was consumed; prompts, and samples that leave nothing to chance, are counted once."""
     written = sum(counted(model, each) for each in done)
     rows = list({id(each): each for each in done}.values())
     return {

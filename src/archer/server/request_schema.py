@@ -4,8 +4,6 @@ Fields that mean nothing to a diffusion model may stand there with the value tha
 value, and any field that is not known, is refused by its name.  Nothing is ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar

@@ -21,10 +21,7 @@ Amount = Annotated[float, Field(gt=0, le=MOST)]
 
 
 class ServerSettings(BaseModel):
-    """How a server works, whatever the model and the address; named like the options of `archer serve`.
-
-    Its files are read where the server runs.
-    """
+    """How a server works; named like the options of `archer serve`. Its files are read where it runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

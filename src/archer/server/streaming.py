@@ -1,7 +1,4 @@
-"""Answers: one JSON object at the end, or server-sent events on the way.
-
-Both watch for the client to leave while they wait for the engine; its rows are free one update later.
-"""
+"""Answers as one JSON object or as server-sent events; both watch for the client to leave meanwhile."""
 
 from __future__ import annotations
 

@@ -7,8 +7,6 @@ Every task reads a response in two ways. `as_published` repeats the released pip
 faults; `repaired` is the same protocol without them. Both are always reported.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -92,10 +90,7 @@ class Task(ABC):
 
     @abstractmethod
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
-        """The program or answer in the raw text of a model; empty if there is none.
-
-        Looks at the text by `self.read` alone, and raises Unreadable where that does.
-        """
+        """The program or answer in a raw text, looked at by `self.read` alone; empty if there is none."""
 
 
 class FromRows(Task):
@@ -130,10 +125,7 @@ class CodeTask(Task):
         """What the judge has to check; the program passes if all pass, and fails if there are none."""
 
     def clean_checks(self, sample: Sample, program: str, suite: Suite) -> tuple[Check, ...] | None:
-        """The same without tests that the reference itself fails.
-
-        None for a suite without such tests; empty for a problem that has no other tests.
-        """
+        """The same without tests that the reference fails; None where there are no such tests."""
         return None
 
 

@@ -5,8 +5,6 @@ a percentage; the strict score does without the factor. No rule here rounds to t
 answer: under such rules a constant answer of 0 is accepted for most questions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,18 +1,92 @@
 """Grades completions of a task: extraction in both variants, the judge or the comparison, a report."""
 
-from __future__ import annotations
-
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
+from archer.errors import BadRequest, reason_of
 from archer.judge import Check, Judge, Verdict
 from archer.judge.reader import Unreadable
 from archer.tasks.base import AnswerTask, CodeTask, Grade, Sample, Suite, Task, Variant
 from archer.tasks.reader import open_readers
-from archer.tasks.report import GradedCompletion, GradingReport, share
+
+
+@dataclass(frozen=True)
+class GradedCompletion:
+    """The verdicts on one completion. `clean` only where the tests have known faults."""
+
+    id: str | int
+    repaired: Verdict
+    published: Verdict
+    clean: Verdict | None = None
+
+    @property
+    def unjudged(self) -> bool:
+        """Whether the judge failed on any reading of the completion."""
+        verdicts = (self.repaired, self.published, self.clean)
+        return any(each is not None and each.outcome == "harness_error" for each in verdicts)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"task_id": self.id, **self.verdicts()}
+
+    def verdicts(self) -> dict[str, Any]:
+        plain = {
+            "verdict": self.repaired.outcome,
+            "reason": self.repaired.reason,
+            "seconds": round(self.repaired.seconds, 6),
+            "verdict_as_published": self.published.outcome,
+            "reason_as_published": self.published.reason,
+        }
+        return plain if self.clean is None else plain | {"verdict_clean": self.clean.outcome}
+
+
+@dataclass(frozen=True)
+class GradingReport:
+    """All rows with their scores, as fractions of the rows given."""
+
+    task: str
+    rows: Sequence[GradedCompletion]
+    tier: str | None
+    """How programs were confined; None for a task that runs none."""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float | None:
+        return share(row.repaired for row in self.rows)
+
+    @property
+    def score_as_published(self) -> float | None:
+        return share(row.published for row in self.rows)
+
+    @property
+    def unjudged(self) -> int:
+        """Rows on which the judge failed."""
+        return sum(row.unjudged for row in self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "n": len(self.rows),
+            "score": self.score,
+            "score_as_published": self.score_as_published,
+            "rows": [row.as_dict() for row in self.rows],
+            "tier": self.tier,
+            "details": self.details,
+        }
+
+
+def share(verdicts: Iterable[Verdict | None]) -> float | None:
+    """The fraction that passed; None without verdicts, or if the judge failed on one."""
+    outcomes = [each.outcome for each in verdicts if each is not None]
+    if not outcomes or "harness_error" in outcomes:
+        return None
+    return outcomes.count("pass") / len(outcomes)
+
 
 AHEAD = 2
 Given = Sequence[tuple[Sample, str]]
@@ -58,10 +132,7 @@ def _grade_answers(task: AnswerTask, given: Given, options: GradingOptions) -> G
 def grade_answer(
     task: AnswerTask, graded: Grade, sample: Sample, text: str, raw: bool = False
 ) -> tuple[GradedCompletion, str]:
-    """The verdicts on one answer, and the answer as the repaired extraction reads it.
-
-    A text that cannot be read has no answer.
-    """
+    """The verdicts on one answer, and the answer as repaired; a text that cannot be read has none."""
     repaired, answer = _grade_answer(task, graded, sample, text, "repaired", raw)
     published, _ = _grade_answer(task, graded, sample, text, "as_published", raw)
     return GradedCompletion(sample.id, repaired, published), answer
@@ -147,10 +218,7 @@ class Grades(Protocol):
 
 
 class OneCompletion:
-    """The judge for all checks of one completion, of which it runs one at most alone.
-
-    Whoever runs alone holds up everybody else; who has used up that time has had its second chance.
-    """
+    """The judge for all checks of one completion, which gets one second chance alone: others wait."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -219,3 +287,66 @@ def _in_order(
 
 def _details(task: Task) -> dict[str, object]:
     return {"version": task.version, "metric": task.metric, "data": dict(task.data.digests)}
+
+
+LONGEST_LINE = 4 << 20
+LARGEST_FILE = 128 << 20
+FORM = '{"task_id": ..., "completion": "..."}'
+
+
+def read_completions(path: Path, samples: Sequence[Sample]) -> list[tuple[Sample, str]]:
+    """Every completion with its problem, in the file's order; other fields are passed over."""
+    known = {str(sample.id): sample for sample in samples}
+    seen: dict[str, int] = {}
+    found = []
+    for number, line in _lines(path):
+        where = f"Line {number} of {path}"
+        key, text = _completion(line, where)
+        if key not in known:
+            raise BadRequest(f"{where} has the task_id {key!r}, which the task does not have.")
+        if key in seen:
+            raise BadRequest(f"{where} has the task_id {key!r}, as line {seen[key]} has already.")
+        seen[key] = number
+        found.append((known[key], text))
+    if not found:
+        raise BadRequest(f"{path} holds no completions; it needs lines such as {FORM}.")
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Line by line, so that no more of a file is held than its completions."""
+    size = 0
+    try:
+        with path.open("rb") as file:
+            for number in count(1):
+                line = file.readline(LONGEST_LINE + 1)
+                size += len(line)
+                if not line:
+                    return
+                if len(line) > LONGEST_LINE:
+                    raise BadRequest(
+                        f"Line {number} of {path} is longer than {LONGEST_LINE} bytes."
+                    )
+                if size > LARGEST_FILE:
+                    raise BadRequest(
+                        f"{path} has more than {LARGEST_FILE} bytes of completions. Give it in parts."
+                    )
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read ({reason_of(error)}).") from error
+
+
+def _completion(line: bytes, where: str) -> tuple[str, str]:
+    try:
+        entry: Any = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"{where} is not JSON ({error}); a line must look like {FORM}.") from None
+    if not isinstance(entry, dict) or not {"task_id", "completion"} <= entry.keys():
+        raise BadRequest(f"{where} lacks task_id or completion; a line must look like {FORM}.")
+    key, text = entry["task_id"], entry["completion"]
+    if isinstance(key, bool) or not isinstance(key, int | str):
+        raise BadRequest(f"{where} has a task_id that is neither a number nor a text.")
+    if not isinstance(text, str):
+        raise BadRequest(f"{where} has a completion that is not a text.")
+    return str(key), text

@@ -1,7 +1,5 @@
 """HumanEval (164 problems) and HumanEval-ET, with the prompt and extraction of the Saber release."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -9,8 +7,14 @@ from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
 from archer.tasks.base import CodeTask, FromRows, Reference, Sample, Suite, Variant, user
-from archer.tasks.extended import ExtendedTests, read_extended
-from archer.tasks.sources import HUMANEVAL, HUMANEVAL_ET, HUMANEVAL_ET_FAULTS, DataFile
+from archer.tasks.sources import (
+    HUMANEVAL,
+    HUMANEVAL_ET,
+    HUMANEVAL_ET_FAULTS,
+    DataFile,
+    ExtendedTests,
+    read_extended,
+)
 
 NO_FUNCTION = "candidate"
 """What the release tests where a program has no function at all."""
@@ -73,10 +77,7 @@ class HumanEval(FromRows, CodeTask):
         return (self._check(sample.row, program, name, test),) if asserts else ()
 
     def _check(self, row: Any, program: str, tested: str, test: str) -> FunctionCheck:
-        """The test gets its own copy of the prompt's helpers, which the program cannot replace.
-
-        Problem 33 also calls the function to be written by its name.
-        """
+        """The test has its own copy of the prompt's helpers; problem 33 calls the function by name."""
         source = f"{_around(row['prompt'], row['entry_point'])}\n{test}"
         exposed = (row["entry_point"],)
         return FunctionCheck(program, tested, source, expose=exposed, limits=self.limits)

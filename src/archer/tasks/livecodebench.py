@@ -1,16 +1,23 @@
 """LiveCodeBench release_v1 (400 problems), with hidden tests or with the statements' samples only."""
 
-from __future__ import annotations
-
+import base64
+import binascii
 import json
+import pickletools
+import zlib
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from archer.judge import Check, FunctionCheck, Limits, StdinCheck
 from archer.judge.checks import MIB
 from archer.tasks.base import CodeTask, FromRows, Reference, Sample, Suite, Variant, user
-from archer.tasks.packed import read_tests
-from archer.tasks.sources import LIVECODEBENCH, LIVECODEBENCH_ACCEPTED, LIVECODEBENCH_SAMPLES
+from archer.tasks.sources import (
+    LIVECODEBENCH,
+    LIVECODEBENCH_ACCEPTED,
+    LIVECODEBENCH_SAMPLES,
+    BadData,
+)
 
 MODULES = (
     *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
@@ -121,3 +128,67 @@ class LiveCodeBenchSamples(LiveCodeBench):
     def function(self, row: Mapping[str, Any]) -> str | None:
         found: str | None = row["func_name"]
         return found
+
+
+LARGEST = 1 << 30
+"""Bytes of unpacked tests; guards against a small field that unpacks to anything."""
+PROTOCOLS = range(2, 6)
+TEXTS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
+STORES = ("MEMOIZE", "BINPUT", "LONG_BINPUT")
+"""Numbering the text, in case it came again."""
+MOST_OPERATIONS = 6
+"""Protocol, text, store and stop, and frames around the text, which only help readers to buffer."""
+
+
+def read_tests(field: str) -> list[dict[str, str]]:
+    """The tests of a field, packed or plain JSON; each has `input`, `output`, `testtype`.
+
+    The data set packs them as base64, zlib and a pickle, which can run code. All it ever pickles is one
+    string, so the few forms in which pickle writes one are accepted, unread by pickle, and nothing else.
+    """
+    text = field if field.lstrip().startswith("[") else _unpacked(field)
+    try:
+        tests = json.loads(text)
+    except ValueError as error:
+        raise BadData(f"The tests of a problem are not JSON ({error}).") from None
+    if not isinstance(tests, list) or not all(map(_is_test, tests)):
+        raise BadData("The tests of a problem are not a list of inputs and outputs.")
+    return tests
+
+
+def _is_test(test: Any) -> bool:
+    fields = ("input", "output", "testtype")
+    return isinstance(test, dict) and all(isinstance(test.get(name), str) for name in fields)
+
+
+def _unpacked(field: str) -> str:
+    try:
+        packed = base64.b64decode(field, validate=True)
+        inflater = zlib.decompressobj()
+        content = inflater.decompress(packed, LARGEST)
+    except (binascii.Error, zlib.error, ValueError) as error:
+        raise BadData(f"The packed tests of a problem are damaged ({error}).") from None
+    if inflater.unconsumed_tail or not inflater.eof or inflater.unused_data:
+        raise BadData("The packed tests of a problem are cut off, too long, or followed by more.")
+    return pickled_text(content)
+
+
+def pickled_text(content: bytes) -> str:
+    """The text that a pickle of exactly one text holds; its operations are listed, never carried out."""
+    try:
+        listed = list(islice(pickletools.genops(content), MOST_OPERATIONS))
+    except ValueError:
+        raise _refusal() from None
+    operations = [(kind.name, value, at) for kind, value, at in listed if kind.name != "FRAME"]
+    match operations:
+        case [("PROTO", protocol, _), (kind, str(text), _), (store, _, _), ("STOP", _, end)]:
+            whole = end == len(content) - 1
+            if protocol in PROTOCOLS and kind in TEXTS and store in STORES and whole:
+                return text
+    raise _refusal()
+
+
+def _refusal() -> BadData:
+    return BadData(
+        "The packed tests of a problem hold something else than one text; they are not unpickled."
+    )

@@ -1,7 +1,5 @@
 r"""MATH-500: problems with an answer in \boxed{...}, with the prompt of the paper's lineage."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,11 +40,7 @@ def math_verify_version() -> str:
 
 
 class Algebra(Readers):
-    """A reader that has math-verify loaded ahead.
-
-    A text can be made to keep a computer algebra system busy for ever or to fill the memory, so every
-    question has a time limit and the process can be replaced.
-    """
+    """A reader with math-verify, which a text can keep busy for ever: each question has a time limit."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         math_verify_version()

@@ -1,7 +1,5 @@
 """MBPP (the 427 sanitized problems) and MBPP-ET, with the prompt and extraction of the Saber release."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -9,9 +7,15 @@ from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
 from archer.tasks.base import CodeTask, FromRows, Reference, Sample, Suite, Variant, user
-from archer.tasks.extended import ExtendedTests, read_extended
 from archer.tasks.reading.programs import called_names, functions, parsed
-from archer.tasks.sources import MBPP, MBPP_ET, MBPP_ET_FAULTS, DataFile
+from archer.tasks.sources import (
+    MBPP,
+    MBPP_ET,
+    MBPP_ET_FAULTS,
+    DataFile,
+    ExtendedTests,
+    read_extended,
+)
 
 FENCE = "```python\n"
 CALL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*\(")

@@ -1,7 +1,5 @@
 """pocket: short Python problems of the bundled model, in the manner of MBPP, with short and long prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
@@ -14,10 +12,7 @@ from archer.tasks.sources import DataFile
 
 
 class Pocket(CodeTask):
-    """The model is shown the statement and the visible asserts, and continues the header.
-
-    Base are the visible asserts; extended are these and the hidden ones.
-    """
+    """The model sees a statement and the visible asserts (base); extended adds the hidden ones."""
 
     name = "pocket"
     metric = "pass@1"

@@ -1,10 +1,4 @@
-"""PubMedQA (1,000 expert-labelled questions): yes, no or maybe, from an abstract.
-
-All 1,000 questions as in the paper, not the official test split of 500. Accuracy alone hides a model
-that never says maybe, so the recall of each label and macro-F1 are reported too.
-"""
-
-from __future__ import annotations
+"""PubMedQA, all 1,000 questions as in the paper: yes, no or maybe from an abstract, and recall by label."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property

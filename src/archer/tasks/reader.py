@@ -1,7 +1,5 @@
 """The confined processes in which graders look at what models wrote."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from archer.judge.checks import Tier

@@ -1,7 +1,5 @@
 """The tasks by name: a literal table."""
 
-from __future__ import annotations
-
 from archer.errors import BadRequest, meant
 from archer.methods.extensions import Extended
 from archer.tasks.base import Task
@@ -22,24 +20,13 @@ from archer.tasks.pubmedqa import PubMedQA
 from archer.tasks.sources import Data
 
 TASKS: dict[str, type[Task]] = {
-    "humaneval": HumanEval,
-    "humaneval-et": HumanEvalET,
-    "mbpp": Mbpp,
-    "mbpp-et": MbppET,
-    "livecodebench": LiveCodeBench,
-    "livecodebench-samples": LiveCodeBenchSamples,
-    "math500": Math500,
-    "finqa": FinQA,
-    "pubmedqa": PubMedQA,
-    "pocket": Pocket,
-    "pocket-long": PocketLong,
-    "pocket-dev": PocketDev,
-    "pocket-dev-long": PocketDevLong,
-    "pocket-confirm": PocketConfirm,
-    "pocket-confirm-long": PocketConfirmLong,
+    task.name: task
+    for task in (
+        *(HumanEval, HumanEvalET, Mbpp, MbppET, LiveCodeBench, LiveCodeBenchSamples),
+        *(Math500, FinQA, PubMedQA, Pocket, PocketLong, PocketDev, PocketDevLong),
+        *(PocketConfirm, PocketConfirmLong),
+    )
 }
-
-
 ABOUT = {
     "humaneval": "164 Python functions from their docstrings",
     "humaneval-et": "the same, graded on the extended tests",

@@ -5,15 +5,13 @@ filled from the pinned origins. Whatever the way, a file is used only if its dig
 table.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json
 import os
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -272,3 +270,32 @@ def _from_hub(origin: Hub) -> Path:
     except Exception as error:  # network libraries differ by version and share no root
         raise Unreachable(" ".join(str(error).split()) or type(error).__name__) from error
     return Path(path)
+
+
+@dataclass(frozen=True)
+class ExtendedTests:
+    """The extended asserts of one problem as published, and which of them the reference itself fails.
+
+    The clean variant, without those, is reported beside the other, never instead.
+    """
+
+    entry_point: str
+    asserts: tuple[str, ...]
+    faulty: frozenset[int]
+
+    def clean(self) -> tuple[str, ...]:
+        """The asserts that the reference passes."""
+        return tuple(text for n, text in enumerate(self.asserts) if n not in self.faulty)
+
+
+def read_extended(
+    data: Data, tests: DataFile, asserts: str, faults: DataFile, reference: str
+) -> dict[str, ExtendedTests]:
+    """By id as text. `asserts` and `reference` name the fields of the two files."""
+    known: Mapping[str, Mapping[str, Any]] = data.object(faults)[reference]
+    found = {}
+    for row in data.rows(tests):
+        bad = known.get(str(row["task_id"]), {"bad": ()})["bad"]
+        faulty = frozenset(int(number) for number, _ in bad)
+        found[str(row["task_id"])] = ExtendedTests(row["entry_point"], tuple(row[asserts]), faulty)
+    return found

@@ -1,10 +1,4 @@
-"""Tokens as terminal cells: how a token looks in each of its states, and how tokens fill lines.
-
-Nothing made here can steer a terminal: characters without a picture of their own are written as
-escapes.  It knows token ids and a function that spells them, and no model.
-"""
-
-from __future__ import annotations
+"""Tokens as terminal cells, which can steer no terminal: how a token looks, and how tokens fill lines."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """How far a run or a search is: a bar in a terminal, now and then a line elsewhere."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

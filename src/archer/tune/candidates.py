@@ -1,7 +1,5 @@
 """What is tried: decoders times caches times a few values of their settings, as tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product

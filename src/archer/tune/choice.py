@@ -1,9 +1,4 @@
-"""Which method to use, from what the finalists showed on the same problems; and what that cannot tell.
-
-Pure: rows in, a choice and sentences out.
-"""
-
-from __future__ import annotations
+"""Which method to use, from what the finalists showed on the same problems; and what that cannot tell."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -110,10 +110,7 @@ def problems(
     rounds_left: int,
     unseen: int,
 ) -> int:
-    """How many new problems those in `seen` solve next: as many as an equal part of the time allows.
-
-    At least one for each worker as long as there are any, at most those that nobody has seen.
-    """
+    """How many new problems come next: an equal part of the time's worth, at least one for each worker."""
     runs = math.fsum(calibration.seconds(label, each, 0) for label, each in seen.items())
     one = math.fsum(calibration.seconds(label, each, 1) for label, each in seen.items()) - runs
     room = seconds / rounds_left - runs

@@ -1,16 +1,13 @@
 """What a search found: plain data, tables and a figure of it, and the preset."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archer.methods.presets import Preset
-from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels
 from archer.pages.figures import frontier as drawn
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, p_value, series, table_of
 from archer.runs.statistics import Pairs, wilson
 from archer.tune.candidates import REFERENCE
 from archer.tune.choice import PERCENT, ChosenMethod, Goal, apart, choose, frontier

@@ -10,8 +10,6 @@ besides decoding is measured anew, so the rounds may get other sizes.  Another b
 too, in the same folder.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

@@ -4,16 +4,13 @@ A plan is data: arms, and what its rules must show beside eager Saber on short a
 is chosen here.  A result of one of the two tasks alone is adjusted for all tests of the plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from archer.pages.fields import Field, p_value, table_of
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, p_value, table_of
 from archer.runs.statistics import Pairs, bootstrap, holm, mean
 from archer.runs.workspace import FULL, Arm, Workspace
 from archer_studies import arms

@@ -1,24 +1,17 @@
-"""Why a fixed radius refreshes at the wrong time: where cached decisions part, and what predicts it.
-
-Each cached call has two measures of how far the response has gone from the anchor: the distance, and the
-surprise, which is what the tokens placed since then carry under the anchor's own logits.
-"""
-
-from __future__ import annotations
+"""Where cached decisions part from fresh ones, and whether distance or surprise predicts it."""
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Labels, lines
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, series, table_of
 from archer.runs.workspace import Workspace
 from archer_studies.beyond.refresh import FIFTHS
+from archer_studies.paper.validity import probe
 from archer_studies.probes.intervals import correlations, means
-from archer_studies.probes.validity import probe
 from archer_studies.study import Measured, Row
 
 TITLE = "Why a fixed radius refreshes at the wrong time"

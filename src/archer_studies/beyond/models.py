@@ -1,12 +1,10 @@
 """The bundled models on dev problems with LLaDA's own decoding: what each of them learnt."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
-from archer.pages.fields import Field, table_of
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, table_of
 from archer.runs.workspace import Workspace
 from archer_studies.arms import BLIND, SCORES, SHIFTED, companion, described
 from archer_studies.beyond.refresh import MOST

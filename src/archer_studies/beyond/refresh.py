@@ -1,19 +1,12 @@
-"""When to refresh: rules that look at more than a radius, and a Saber that takes back only what it doubts.
-
-On dev problems, for choosing: what is reported elsewhere is measured on others.  Every arm is compared with
-eager Saber: the same completion, the same answers, and what it costs.
-"""
-
-from __future__ import annotations
+"""When to refresh: rules beyond a radius, and doubt, on dev problems for choosing, beside eager Saber."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, Series, frontier, lines
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, p_value, series, table_of
 from archer.runs.statistics import mean, wilson
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, SCORES, WON, compared, in_turn

@@ -1,7 +1,5 @@
 """The tail of end marks: what it saves to let settled ones rest, and how late a revision then can come."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +8,8 @@ import numpy as np
 
 from archer.decoders.saber import SaberTail
 from archer.methods.build import build
-from archer.pages.fields import Field, table_of
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, table_of
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, SCORES, WON, compared, counted, in_turn
 from archer_studies.beyond.refresh import SABER, TIMED, RuleArm, sizes

@@ -1,17 +1,11 @@
-"""Age against distance at equal cost: the refreshes of a radius spent by a clock instead.
-
-For Saber, which takes a token back at nearly every update, and for WINO, which does so only on a condition.
-The paper compares the signals by correlation alone.
-"""
-
-from __future__ import annotations
+"""Age against distance at equal cost: the refreshes of a radius spent by a clock, for Saber and WINO."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, Series, lines
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, p_value, series, table_of
 from archer.runs.statistics import Pairs, wilson
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT, compared, in_turn

@@ -1,10 +1,4 @@
-"""Backbones: Saber and Archer on plain and on shifted logits.
-
-The bundled model has a companion that was trained alike with shifted logits, so both have scores.  Beside
-any other model stand random networks of its size: they write nonsense, and have passes and times alone.
-"""
-
-from __future__ import annotations
+"""Saber and Archer on plain and shifted logits: trained companions, or random networks without scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,9 +11,8 @@ from archer.loading.families.llada import LLADA
 from archer.loading.hub import BUNDLED
 from archer.model import Model
 from archer.network.network import Transformer
-from archer.pages.fields import Field, p_value, table_of
-from archer.pages.output import Presented
-from archer.pages.tables import Column, Table
+from archer.pages.page import Presented
+from archer.pages.tables import Column, Field, Table, p_value, table_of
 from archer.runs.workspace import Workspace
 from archer_studies.arms import SCORES, SHIFTED, companion, compared, in_turn
 from archer_studies.probes.trajectories import saber_and_archer

@@ -1,13 +1,11 @@
 """Use of the cache: how many updates were answered by full, cached and reused passes, by radius and task."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, lines
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, series, table_of
 from archer.runs.statistics import bootstrap, ratio_of_sums
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT

@@ -1,14 +1,12 @@
 """Cases: problems that only Saber or only Archer solved, where they part, and both trajectories to watch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
-from archer.pages.fields import Field, table_of
-from archer.pages.output import Presented
+from archer.pages.page import Presented
 from archer.pages.player import player_data
+from archer.pages.tables import Field, table_of
 from archer.results.trace import first_difference
 from archer.runs.statistics import Pairs
 from archer.runs.workspace import Arm, Workspace

@@ -1,18 +1,12 @@
-"""Beyond one kind of problem: Saber and Archer by domain.
-
-A task whose problems name their family is split into domains of families: kinds of programs, not other
-subjects. Any other task is one domain of its own, so math500, finqa and pubmedqa give the paper's columns.
-"""
-
-from __future__ import annotations
+"""Saber and Archer by domain: families of pocket's programs; any other task is one domain of its own."""
 
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, bars
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, p_value, series, table_of
 from archer.runs.statistics import mean
 from archer.runs.workspace import Workspace
 from archer.tasks.base import Sample

@@ -9,16 +9,13 @@ training in which no column of the prompt sees the response: its prompt is compu
 exact, whatever the radius.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from archer.errors import ArcherError
-from archer.pages.fields import Field, p_value, table_of
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, p_value, table_of
 from archer.runs.evaluation import Grader, open_grader
 from archer.runs.manifest import RunRequest
 from archer.runs.records import GradeLine

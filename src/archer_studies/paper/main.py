@@ -1,7 +1,5 @@
 """The main table: the paper's eight methods, our default and two controls, on short and on long prompts."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +8,9 @@ from typing import Any
 
 from archer.loading.families.llada import LLADA
 from archer.methods.catalogue import PRESETS
-from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, frontier
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, p_value, series, table_of
 from archer.runs.comparison import Run
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums
 from archer.runs.workspace import Arm, Workspace

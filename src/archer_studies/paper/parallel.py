@@ -1,13 +1,11 @@
 """Tokens per update: what placing several tokens at once costs, and how much of it rollback gives back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
-from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Labels, frontier
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, p_value, series, table_of
 from archer.runs.workspace import Workspace
 from archer_studies.arms import ADAPTIVE, RADIUS, SCORES, compared
 from archer_studies.study import Measured, Row

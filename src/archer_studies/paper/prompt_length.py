@@ -3,8 +3,6 @@
 P prompt columns, G response columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -14,9 +12,9 @@ from archer.bench.step import NEVER
 from archer.bench.step_variants import StepVariants
 from archer.bench.subject import Subject
 from archer.model import Model
-from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, Series, lines
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, series, table_of
 from archer.passes.work import operations
 from archer.runs.statistics import bootstrap, mean
 from archer.runs.workspace import Workspace

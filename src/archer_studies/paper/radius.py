@@ -1,14 +1,11 @@
 """The radius: quality, time and refreshes for K from 1 to infinity, eager Saber beside them, and K by dev."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.pages.fields import Field, p_value, series, table_of
 from archer.pages.figures import Figure, Labels, frontier, lines
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, p_value, series, table_of
 from archer.runs.workspace import Workspace
 from archer_studies.arms import compared, described, in_turn
 from archer_studies.study import Measured, Row, published

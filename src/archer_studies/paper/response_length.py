@@ -3,15 +3,13 @@
 P prompt columns, G response columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 from typing import Any
 
-from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, lines
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, series, table_of
 from archer.runs.workspace import Workspace
 from archer_studies.probes.trajectories import saber_and_archer
 from archer_studies.study import Measured, Row

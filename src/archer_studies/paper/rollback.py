@@ -1,13 +1,11 @@
 """Rollback with and without the cache: revised positions, updates, and what re-masks are good for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Labels, bars
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, series, table_of
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums
 from archer.runs.workspace import Workspace
 from archer_studies.arms import ADAPTIVE, PERCENT, RADIUS

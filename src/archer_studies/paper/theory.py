@@ -12,16 +12,13 @@ the states that its runs visit. None is a certificate.
 - Feedback: app-jacobians, the term that holding the prompt removes, along a confident token.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archer.pages.fields import Field, series, table_of
 from archer.pages.figures import Figure, Labels, Series, lines
-from archer.pages.output import Presented
-from archer.pages.tables import Table
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, series, table_of
 from archer.runs.statistics import wilson
 from archer.runs.workspace import Workspace
 from archer_studies.probes import bounds

@@ -1,7 +1,5 @@
 """Two futures of one state: a run cloned after an update and continued with or without a refresh."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field

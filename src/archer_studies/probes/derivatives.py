@@ -6,8 +6,6 @@ The paper's continuous relaxation y = E(g). With the prompt's keys and values he
 whose derivative lacks the path through the prompt.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,9 +1,4 @@
-"""What many probes of several problems say: means, shares and rank correlations with intervals.
-
-Observations come in problems, so whole problems are resampled.
-"""
-
-from __future__ import annotations
+"""Means, shares and rank correlations of many probes, with intervals that resample whole problems."""
 
 import math
 from collections import Counter
@@ -92,10 +87,7 @@ def _correlation(triples: Sequence[Triple]) -> float | None:
 
 
 def partial_spearman(x: Sequence[float], y: Sequence[float], given: Sequence[float]) -> float:
-    """Correlation of the ranks of x and y after the ranks of `given` are regressed out of both.
-
-    NaN where it is undefined: a constant variable, or one whose ranks `given` tells completely.
-    """
+    """Correlation of the ranks of x and y with those of `given` regressed out; NaN where it is undefined."""
     ranked = [ranks(values) for values in (x, y, given)]
     xy, xz, yz = (pearson(ranked[a], ranked[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
     unexplained = (1.0 - xz * xz) * (1.0 - yz * yz)

@@ -1,7 +1,5 @@
 """Walking along a run of an arm, looking at its steps, and shadow passes beside them that change nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,9 +1,4 @@
-"""Problems decoded once more and watched, which must change nothing; and what a trajectory tells.
-
-Axes: G response columns.
-"""
-
-from __future__ import annotations
+"""Problems decoded once more and watched, which must change nothing; and what a trajectory tells."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,17 +1,17 @@
 """`archer bench step`, `profile`, `decode`, `batch`, `load` and `checkpoint`: a network by itself."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from archer.cli.bench.options import (
+from archer.cli.bench import (
     PromptLength,
     Repeats,
     ResponseLength,
     SubjectOptions,
     emit_tables,
+    measure_rows,
 )
 from archer.cli.numbers import MaybePositive, Names, Positive, Positives, Whole
 from archer.cli.options import DEFAULT_MODEL, ModelOptions, use_threads
@@ -34,23 +34,20 @@ def step(
 ) -> int:
     """Time a full and a cached update from one recorded state, beside the limit by counted operations.
 
-    Parameters
-    ----------
-    prompt
-        Prompt lengths, comma-separated.
-    library
-        Time a full pass of the transformers library as well.
+    Args:
+        prompt: Prompt lengths, comma-separated.
+        library: Time a full pass of the transformers library as well.
     """
-    from archer.bench.facts import subject_facts, with_rows
-    from archer.bench.step import measure, tables
+    from archer.bench.facts import subject_facts
+    from archer.bench.step import StepRow, measure, tables
     from archer.bench.transformers_pass import check_library
 
     if library:
         check_library()
     opened = subject.open("llada-8b", max(prompt), response)
     facts = subject_facts("step", opened, response=response, repeats=repeats)
-    rows = measure(opened, prompt, response, repeats, library=library)
-    return emit_tables(with_rows(facts, rows), tables, json=json)
+    rows = partial(measure, opened, prompt, response, repeats, library=library)
+    return measure_rows(facts, rows, tables, json=json, line=StepRow.line)
 
 
 def profile(
@@ -63,13 +60,13 @@ def profile(
 ) -> int:
     """Split the time of a full and of a cached update by kind of work."""
     os.environ.setdefault("KINETO_LOG_LEVEL", QUIET)
-    from archer.bench.facts import subject_facts, with_rows
+    from archer.bench.facts import subject_facts
     from archer.bench.profiling import shares, table
 
     opened = subject.open("llada-8b", prompt, response)
     facts = subject_facts("profile", opened, prompt=prompt, response=response, repeats=repeats)
-    rows = shares(opened, prompt, response, repeats)
-    return emit_tables(with_rows(facts, rows), table, json=json)
+    rows = partial(shares, opened, prompt, response, repeats)
+    return measure_rows(facts, rows, table, json=json)
 
 
 def decode(
@@ -84,24 +81,21 @@ def decode(
 ) -> int:
     """Decode the same random prompts with every method, and compare with the cost model.
 
-    Parameters
-    ----------
-    methods
-        Methods, comma-separated; speedups are relative to saber and llada-confidence.
-    prompts
-        How many prompts.
+    Args:
+        methods: Methods, comma-separated; speedups are relative to saber and llada-confidence.
+        prompts: How many prompts.
     """
     from archer.bench.decode import decode as measure
     from archer.bench.decode import table
-    from archer.bench.facts import subject_facts, with_rows
+    from archer.bench.facts import subject_facts
     from archer.methods.build import build
 
     chosen = [build(name, {"length": response}) for name in methods]
     opened = subject.open("small", prompt, response)
     sizes = {"prompt": prompt, "response": response, "prompts": prompts, "repeats": repeats}
     facts = subject_facts("decode", opened, **sizes)
-    rows = measure(opened, chosen, prompt, prompts, repeats)
-    return emit_tables(with_rows(facts, rows), table, json=json)
+    rows = partial(measure, opened, chosen, prompt, prompts, repeats)
+    return measure_rows(facts, rows, table, json=json)
 
 
 def batch(
@@ -116,33 +110,28 @@ def batch(
 ) -> int:
     """Decode one prompt once, twice, ... in the same batch: equal work per row.
 
-    Parameters
-    ----------
-    method
-        A name, or decoder+cache such as saber+age:4.
-    sizes
-        Rows per batch, with commas between them.
+    Args:
+        method: A name, or decoder+cache such as saber+age:4.
+        sizes: Rows per batch, with commas between them.
     """
     from archer.bench.batch import batch as measure
     from archer.bench.batch import table
-    from archer.bench.facts import subject_facts, with_rows
+    from archer.bench.facts import subject_facts
     from archer.methods.build import build
 
     chosen = build(method, {"length": response})
     opened = subject.open("small", prompt, response)
     asked = {"method": chosen.name, "prompt": prompt, "response": response, "repeats": repeats}
     facts = subject_facts("batch", opened, **asked)
-    rows = measure(opened, chosen, sizes, prompt, repeats)
-    return emit_tables(with_rows(facts, rows), table, json=json)
+    rows = partial(measure, opened, chosen, sizes, prompt, repeats)
+    return measure_rows(facts, rows, table, json=json)
 
 
 def load(model: ModelOptions = DEFAULT_MODEL, *, updates: Whole = 0, json: Json = False) -> int:
     """Load a checkpoint in a process of its own, and report its time and peak memory.
 
-    Parameters
-    ----------
-    updates
-        Updates of a short response to decode afterwards.
+    Args:
+        updates: Updates of a short response to decode afterwards.
     """
     from archer.bench.load import measure_load, table
 
@@ -161,18 +150,13 @@ def checkpoint(
 ) -> int:
     """Write a checkpoint of random weights, shard by shard.  The full LLaDA-8B takes 16 GB of disk.
 
-    Parameters
-    ----------
-    folder
-        Folder to write; must be empty or not exist yet.
-    shape
-        llada-8b, dream-7b, llada-moe-7b, llada2-mini or small.
-    layers
-        Layers to write [default: all].
-    dtype
-        float32, bfloat16, float16 or float64.
+    Args:
+        folder: Folder to write; must be empty or not exist yet.
+        shape: llada-8b, dream-7b, llada-moe-7b, llada2-mini or small.
+        layers: Layers to write [default: all].
+        dtype: float32, bfloat16, float16 or float64.
     """
-    from archer.bench.checkpoint import config_of, write_checkpoint
+    from archer.bench.weights import config_of, write_checkpoint
     from archer.costs.shapes import published
     from archer.machine.devices import dtype_named
 

@@ -1,11 +1,10 @@
 """`archer bench traffic`, `passes`, `serve` and `judge`: requests, turns, a server and its judge."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from archer.cli.bench.options import Repeats, emit_tables
+from archer.cli.bench import Repeats, emit_tables, measure_rows
 from archer.cli.numbers import (
     Amount,
     Amounts,
@@ -40,24 +39,16 @@ def traffic(
 
     Time is what this process computes, so that others on the machine do not count; in seconds.
 
-    Parameters
-    ----------
-    requests
-        How many requests arrive.
-    prompts
-        Shortest and longest prompt, in tokens.
-    lengths
-        Response lengths to draw from.
-    methods
-        Methods to draw from, comma-separated.
-    loads
-        Arrival rate as a fraction of what serving one at a time can handle; inf for all at once.
-    budget
-        Columns per pass of the engine.
-    seed
-        Chooses the requests and arrivals.
+    Args:
+        requests: How many requests arrive.
+        prompts: Shortest and longest prompt, in tokens.
+        lengths: Response lengths to draw from.
+        methods: Methods to draw from, comma-separated.
+        loads: Arrival rate as a fraction of what serving one at a time can handle; inf for all at once.
+        budget: Columns per pass of the engine.
+        seed: Chooses the requests and arrivals.
     """
-    from archer.bench.facts import model_facts, with_rows
+    from archer.bench.facts import model_facts
     from archer.bench.traffic import Load, tables
     from archer.bench.traffic import traffic as measure
     from archer.methods.build import build
@@ -67,8 +58,8 @@ def traffic(
     load = Load(requests, prompts, lengths, methods, seed)
     loaded = model.load()
     facts = model_facts("traffic", loaded, **asdict(load), budget=budget, repeats=repeats)
-    rows = measure(loaded, load, loads, repeats, budget)
-    return emit_tables(with_rows(facts, rows), tables, json=json)
+    rows = partial(measure, loaded, load, loads, repeats, budget)
+    return measure_rows(facts, rows, tables, json=json)
 
 
 def passes(
@@ -87,18 +78,12 @@ def passes(
     On one thread of a processor time is what this process computes, so that others do not count.
     The JSON object is for archer plan --measured.
 
-    Parameters
-    ----------
-    mixes
-        How many mixes are drawn.
-    rows
-        Requests in a mix, in turn.
-    prompts
-        Shortest and longest prompt, in tokens.
-    lengths
-        Response lengths to draw from.
-    seed
-        Chooses the mixes.
+    Args:
+        mixes: How many mixes are drawn.
+        rows: Requests in a mix, in turn.
+        prompts: Shortest and longest prompt, in tokens.
+        lengths: Response lengths to draw from.
+        seed: Chooses the mixes.
     """
     from archer.bench.facts import model_facts
     from archer.bench.passes import Mixes, tables
@@ -127,22 +112,15 @@ def serve(
 ) -> int:
     """Ask a server on this machine, with one thread, as fast as it answers and at random arrivals.
 
-    Parameters
-    ----------
-    model
-        Folder of a model, or its hub id.
-    requests
-        Requests under each load.
-    clients
-        Numbers of clients that send the next request as soon as they have an answer, comma-separated.
-    loads
-        Arrival rates as fractions of what serving one at a time can handle, comma-separated.
-    seconds
-        Start no request later than this many seconds after the first of its load; at most 3600.
-    mixes
-        Mixes of rows that are timed before each load, for archer plan --measured.
-    figure
-        Plot latency against load, as this SVG file.
+    Args:
+        model: Folder of a model, or its hub id.
+        requests: Requests under each load.
+        clients: Numbers of clients that send the next request as soon as they have an answer,
+            comma-separated.
+        loads: Arrival rates as fractions of what serving one at a time can handle, comma-separated.
+        seconds: Start no request later than this many seconds after the first of its load; at most 3600.
+        mixes: Mixes of rows that are timed before each load, for archer plan --measured.
+        figure: Plot latency against load, as this SVG file.
     """
     from archer.bench.facts import model_facts
     from archer.bench.passes import Mixes
@@ -172,12 +150,9 @@ def serve(
 def judge(*, samples: Positive = 100, programs: Positive = 300, json: Json = False) -> int:
     """Measure how fast programs are judged.
 
-    Parameters
-    ----------
-    samples
-        Checks timed one by one, with and without a waiting sandbox.
-    programs
-        Programs graded at full speed, one per core at a time.
+    Args:
+        samples: Checks timed one by one, with and without a waiting sandbox.
+        programs: Programs graded at full speed, one per core at a time.
     """
     from archer.bench.judge import measure, table
 

@@ -46,10 +46,7 @@ def serve(connection: wire.Connection) -> NoReturn:
 
 
 def rehearse() -> None:
-    """Goes once through what a real test needs, so that it finds its memory in place.
-
-    Leaves the random numbers in the state that every test finds.
-    """
+    """Goes once through what a test needs, for its memory; random numbers stay as they were."""
     limits.rehearse()
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -1,8 +1,4 @@
-"""Puts the zygote and each child behind the layers that the plan names.
-
-The plan is made by `archer.judge.sandbox_plan`; every layer that it names is put up or an OSError says which
-one was refused. Nothing is left out silently.
-"""
+"""Puts up every layer that the plan of `archer.judge.sandbox_plan` names, or OSError says which fails."""
 
 import os
 import resource

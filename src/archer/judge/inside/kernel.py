@@ -1,7 +1,4 @@
-"""Thin wrappers round the kernel's confinement calls, each of which raises OSError when refused.
-
-Mechanism only: what is mounted, allowed or limited is decided in `archer.judge.sandbox_plan`.
-"""
+"""Thin wrappers of the kernel's confinement calls, which raise OSError; `sandbox_plan` decides what for."""
 
 import ctypes
 import os

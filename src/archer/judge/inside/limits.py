@@ -5,10 +5,7 @@ import resource
 
 
 def limit_this_process(cpu_seconds: float, memory_bytes: int) -> None:
-    """Caps CPU time (whole seconds, rounded up) and address space, for good.
-
-    The soft limit is the hard one, so the kernel kills at once and sends no signal to catch.
-    """
+    """Caps CPU time and address space for good; hard limits, so that the kernel kills without a signal."""
     lower(resource.RLIMIT_CPU, math.ceil(cpu_seconds))
     limit_memory(memory_bytes)
 

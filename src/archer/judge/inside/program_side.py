@@ -47,10 +47,7 @@ def converse(connection: wire.Connection, source: str) -> None:
 
 
 def rehearse() -> None:
-    """Goes once through what a real program needs, so that it finds its memory in place.
-
-    A forked process copies each page when it first writes to it; better now than against the clock.
-    """
+    """Goes once through what a program needs: pages are copied now, not against the clock."""
     _fresh_streams()
     vars(builtins).update(exit=sys.exit, quit=sys.exit)
     call = {"do": "call", "target": {"name": "f"}, "arguments": ["rehearsal"], "keywords": {}}

@@ -5,8 +5,6 @@ given and had not answered goes back to the front of the queue. Noise depends on
 alone, so whoever completes it writes the same text.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

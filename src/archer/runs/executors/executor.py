@@ -1,7 +1,5 @@
 """The protocol of executors, and the one that stays in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +45,7 @@ class Executor(Protocol):
         traces: Mapping[str, Path],
         tell: Tell,
     ) -> Generator[Completed, None, None]:
-        """Every problem once, in whichever order they are done. The files in `traces` are written first.
-
-        Who stops before the end closes the generator, and what was under way is given up.
-        """
+        """Every problem once, in any order, its trace first; closed early, the rest is given up."""
         ...
 
 

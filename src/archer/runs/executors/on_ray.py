@@ -1,8 +1,4 @@
-"""Workers that are actors of a Ray cluster, wherever it has room for them (extra `[ray]`).
-
-Ray restarts nothing and retries nothing by itself here: who was lost with which problem is known to the
-dispatcher, which says so and hires again, as it does for processes.
-"""
+"""Workers that are actors of a Ray cluster (extra `[ray]`), which neither restarts nor retries any itself."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import importlib.util
 import logging
 import os
 from collections import deque
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from archer.errors import ArcherError, BadRequest
@@ -116,7 +113,7 @@ class RayPool:
         self._asked[actor.open.remote(order.as_dict())] = (worker, None)
 
     def give(self, worker: int, item: Item) -> None:
-        answer = self._actors[worker].complete.remote(item.as_dict())
+        answer = self._actors[worker].complete.remote(asdict(item))
         self._asked[answer] = (worker, item.key)
 
     def news(self, seconds: float) -> News | None:

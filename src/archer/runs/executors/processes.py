@@ -1,9 +1,4 @@
-"""Workers that are processes of this machine, one JSON object per line in both directions.
-
-A worker whose driver is gone ends by itself, because its input does.
-"""
-
-from __future__ import annotations
+"""Workers that are processes here, one JSON object per line; one without a driver ends, as its input does."""
 
 import json
 import os
@@ -14,7 +9,7 @@ import tempfile
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 import torch
@@ -23,7 +18,7 @@ from archer.machine.signals import signal_name
 from archer.runs.executors.dispatch import Lost, News, answered
 from archer.runs.executors.worker import Item, Order
 
-COMMAND = (sys.executable, "-P", "-m", "archer.runs.executors.process")
+COMMAND = (sys.executable, "-P", "-m", "archer.runs.executors.worker")
 # -P keeps the working directory off the import path: a stray torch.py there must not run.
 CHUNK = 1 << 16
 
@@ -63,7 +58,7 @@ class ProcessPool:
         self._send(worker, {"order": own.as_dict(), "threads": threads})
 
     def give(self, worker: int, item: Item) -> None:
-        self._send(worker, {"item": item.as_dict()})
+        self._send(worker, {"item": asdict(item)})
 
     def news(self, seconds: float) -> News | None:
         end = time.monotonic() + seconds
@@ -128,8 +123,7 @@ def _reason(code: int, said: IO[bytes]) -> str:
 def _device(worker: int, order: Order) -> str | None:
     """The worker's own accelerator, where there are several and none was named."""
     kind = str(order.expected["device"])
-    named = None if order.source.device is None else str(order.source.device)
-    if named not in (None, kind) or kind == "cpu":
-        return named
+    if order.source.device not in (None, kind) or kind == "cpu":
+        return order.source.device
     count = torch.accelerator.device_count()
-    return f"{kind}:{(worker - 1) % count}" if count > 1 else named
+    return f"{kind}:{(worker - 1) % count}" if count > 1 else order.source.device

@@ -1,13 +1,17 @@
-"""What a worker does, wherever it is: load the model once, then turn problems into records.
-
-It knows neither tasks nor run folders, and it writes nothing.
-"""
+"""What a worker does, wherever it is: load the model once, turn problems into records, and write nothing."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import sys
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -48,9 +52,6 @@ class Item:
     preset: str | None
     seed: int
     traced: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Item:
@@ -93,3 +94,58 @@ class Worker:
     def _record(self, item: Item, request: Request, listener: Counted) -> dict[str, Any]:
         completion = self._engine.enqueue(request, listener=listener).result()
         return record_of(item.id, item.prompt, completion, listener.operations).plain()
+
+
+class _Answers:
+    """The way back to the driver; whatever else is printed goes to stderr."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._file = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)
+
+    def send(self, message: dict[str, Any]) -> None:
+        with self._guard:
+            self._file.write(json.dumps(message, allow_nan=False).encode() + b"\n")
+            self._file.flush()
+
+
+def main() -> None:
+    """A worker as a process, started by `processes.py`: takes lines from stdin, answers on stdout."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # it is for the driver, which then ends its workers
+    answers = _Answers()
+    asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    first = asked.get()
+    try:
+        worker = Worker(Order.of(first["order"]))
+    except ArcherError as error:
+        answers.send({"refused": str(error)})
+        return
+    answers.send({"ready": True})
+    with ThreadPoolExecutor(first["threads"]) as pool:
+        while True:
+            pool.submit(_complete, worker, Item.of(asked.get()["item"]), answers)
+
+
+def _listen(asked: SimpleQueue[dict[str, Any]]) -> None:
+    """Hand on what the driver says; when it says no more it is gone, and there is nobody to work for."""
+    for line in sys.stdin:
+        asked.put(json.loads(line))
+    os._exit(0)
+
+
+def _complete(worker: Worker, item: Item, answers: _Answers) -> None:
+    try:
+        answers.send({"key": item.key, **worker.complete(item)})
+    except ArcherError as error:
+        answers.send({"refused": str(error)})
+    except BaseException:  # noqa: BLE001 - a worker that failed must not look like one that computes
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

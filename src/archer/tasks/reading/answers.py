@@ -1,7 +1,5 @@
 """Finding the answer in a response, for each answer task, and comparing it with the right one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from importlib import import_module

@@ -1,10 +1,4 @@
-"""Finding the program in a response, for each code task, as published and repaired.
-
-The published rules are those of the released pipelines. They were regular expressions there, with
-running times that grow with the square of a text; here they are searches that look at a text once.
-"""
-
-from __future__ import annotations
+"""Finding the program in a response, as published and repaired, by searches that look at a text once."""
 
 import ast
 import re

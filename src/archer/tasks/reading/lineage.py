@@ -1,10 +1,4 @@
-r"""The MATH answer comparison of the paper's lineage: normalise two strings, compare them.
-
-Kept with its habits, since scores published with it depend on them: it knows no algebra, turns 0.5
-into a fraction, drops units and percent signs, and gives up on an answer with two units.
-"""
-
-from __future__ import annotations
+"""The MATH answer comparison of the paper's lineage, with the habits that published scores depend on."""
 
 import re
 

@@ -3,8 +3,6 @@ r"""Finding a marked answer in a response: \boxed{...}, <answer>...</answer>, "t
 Used by the repaired extraction of all answer tasks. Pure functions of text.
 """
 
-from __future__ import annotations
-
 import re
 
 BOXES = 20

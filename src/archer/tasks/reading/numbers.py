@@ -3,8 +3,6 @@
 Amounts are not rescaled: "5 million" is 5, since the right answers are in the units of the table.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

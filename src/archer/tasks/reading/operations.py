@@ -1,7 +1,5 @@
 """The table of what can be asked about a text: name -> function of the text and of plain facts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

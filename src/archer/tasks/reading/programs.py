@@ -1,9 +1,4 @@
-"""Finding the program in a response: fences, and the longest part that is Python.
-
-Used by the repaired extraction of all code tasks. Pure functions of text.
-"""
-
-from __future__ import annotations
+"""Finding the program in a response, for repaired readings: fences, and the longest part that is Python."""
 
 import ast
 import re
