@@ -1,8 +1,4 @@
-"""Arms: their rows of a table, how they stand to each other, and times that can be compared.
-
-Times of arms are taken in turn: each problem is decoded by every arm, so a busy minute meets them all.  The
-arms' own times are of different hours and are not used for ratios.
-"""
+"""Arms: rows of a table, how they stand to each other, and times taken in turn, which can be compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""Random weights, in a network or written to disk: what they compute means nothing, what it costs does.
-
-Large parameters repeat one block of noise end to end: drawing billions of numbers would take longer
-than the measurement, and no kernel is faster for it.
-"""
+"""Random weights, in a network or on disk; large ones repeat a block of noise: no kernel is faster for it."""
 
 import math
 from collections.abc import Mapping

@@ -35,10 +35,7 @@ CORE_PACKAGES = (
 
 @dataclass(frozen=True)
 class MachineReport:
-    """What `examine` found. `device` and `dtype` are what a model is loaded with by default.
-
-    `judge` is the tier in which programs would be judged here and the layers that hold, or why not.
-    """
+    """What `examine` found: how models are loaded by default, and how programs would be judged here."""
 
     python: str
     platform: str

@@ -1,8 +1,4 @@
-"""Is decoding right on this device, in this dtype?  Five checks that need no download, and one verdict.
-
-Rounding differs from device to device, so in 16 bits a few answers may differ and a logit may be off by a
-little; how much is allowed stands in `Tolerance`, and how much was found is part of the result.
-"""
+"""Is decoding right on this device, in this dtype?  Checks without a download, within a `Tolerance`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -1,8 +1,4 @@
-"""The command line: a table of commands, and what they share when something goes wrong.
-
-Each command lives in a file of its own, which is imported when it is called.  `main` is the only
-place that turns errors into exit codes.
-"""
+"""The command line: a table of commands, imported when called, and the exit codes of errors."""
 
 import os
 import shlex

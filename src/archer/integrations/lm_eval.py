@@ -1,8 +1,4 @@
-"""The model `archer` of the lm-evaluation-harness: texts in, texts out, by any method.
-
-Imported by the harness, never by the package. Only tasks that generate are served: log-likelihoods
-are refused, because a model that fills in any position in any order has none from left to right.
-"""
+"""The model `archer` of the lm-evaluation-harness, for tasks that generate; log-likelihoods are refused."""
 
 from collections.abc import Sequence
 from itertools import groupby

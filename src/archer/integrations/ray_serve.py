@@ -1,9 +1,4 @@
-"""Replicas of `archer serve` under Ray Serve (extra `[ray]`): `serve run archer.integrations.ray_serve:app`.
-
-Each replica has a model and an engine of its own behind the same application as `archer serve`. No request
-depends on another, so that any replica may take any of them, and a request whose replica died may be sent
-again: it gets the same answer.
-"""
+"""Replicas of `archer serve` under Ray Serve: `serve run archer.integrations.ray_serve:app`."""
 
 from __future__ import annotations
 

@@ -25,11 +25,7 @@ TEST_OUTCOMES: dict[str, Outcome] = {
 
 
 class FunctionRun:
-    """One run of one check. Raises ZygoteLost or ChildUnfit when the harness itself fails.
-
-    `started_at` and `answered_at` are moments of `time.monotonic`: when the sandboxes stood ready, and
-    when the program had answered for the first time after it was loaded (None: it never did).
-    """
+    """One run of one check, with the moments at which it started and first answered (None: it never did)."""
 
     def __init__(self, bench: Bench, check: FunctionCheck, limits: Limits) -> None:
         self._tests = bench.tests

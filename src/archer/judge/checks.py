@@ -70,11 +70,7 @@ class FunctionCheck:
 
 @dataclass(frozen=True, slots=True)
 class StdinCheck:
-    """A program that reads its standard input and writes its standard output, once per case.
-
-    A case is (input, expected output). Outputs are compared as LiveCodeBench does: both texts and
-    all lines stripped, the same number of lines, each equal as text or, word by word, as decimals.
-    """
+    """A program run once per case (input, expected output), compared as LiveCodeBench does."""
 
     program: str
     cases: tuple[tuple[str, str], ...]

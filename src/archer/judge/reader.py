@@ -119,11 +119,7 @@ class Readers:
         return self._workshop.tier
 
     def read(self, operation: str, text: str, /, **facts: Any) -> Any:
-        """What an operation finds in a text; Unreadable if it ends the process or finds no end.
-
-        Whoever takes too long is looked at once more, because the machine may be at fault. What took
-        long or could not be read is remembered: nobody waits for the same look again.
-        """
+        """What an operation finds in a text, asked twice; else Unreadable. What took long is remembered."""
         key = _digest(operation, text, facts)
         known = self._known.get(key)
         if isinstance(known, Verdict):

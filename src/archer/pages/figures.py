@@ -1,8 +1,4 @@
-"""Figures on matplotlib: readable in grey and by colour-blind people, the same bytes every time.
-
-Every series has a marker, a line style or a hatching of its own besides its colour.  Matplotlib comes
-with the extra `report` and is imported when a figure is drawn; without it a figure is a sentence.
-"""
+"""Figures on matplotlib (extra `report`), readable without colour, the same bytes every time."""
 
 from __future__ import annotations
 
@@ -123,11 +119,7 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
 
 
 def frontier(points: Sequence[Series], labels: Labels, *, highlight: Sequence[str] = ()) -> Figure:
-    """Cost to the right, quality upwards; a line joins the points that no other beats in both.
-
-    With `highlight`, the series of these labels are in colour and in the legend.  The others are grey, with
-    their names beside their points.
-    """
+    """Quality over cost, a line through unbeaten points; with `highlight` the others are grey."""
 
     def draw(axes: Axes) -> None:
         pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
@@ -240,10 +232,7 @@ def _plot_grey(axes: Axes, series: Series) -> None:
 def _name_points(
     axes: Axes, series: Sequence[Series], points: Sequence[tuple[float, float]]
 ) -> None:
-    """Write each name beside its point, at the first place that hides neither a point nor another name.
-
-    Widths are estimated by letters, so that the same numbers give the same picture with any font.
-    """
+    """Each name beside its point, where it hides nothing; widths are counted in letters, for any font."""
     axes.autoscale_view()
     limits = (*axes.get_xlim(), *axes.get_ylim())
     across, up = limits[1] - limits[0], limits[3] - limits[2]

@@ -1,8 +1,4 @@
-"""The player: a trajectory as compact data, and the element of a page in which it is watched.
-
-The data holds changes, not states; the scripts rebuild every state from them.  A page holds any
-number of players: each is built when it is opened, so that a closed one costs its data only.
-"""
+"""The player: a trajectory's changes as compact data, and the element in which it is watched."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""What will be asked: how fast requests come and how large they are, drawn or read from a file.
-
-A size is a number, a range (`64-3072`, evenly over whole numbers) or a choice (`64,128,256`).  A file has one
-JSON object per line: `prompt` and `length`, and if you know them `at` (seconds), `updates` and `full`.
-"""
+"""What will be asked: how fast requests come and how large they are, drawn or read from JSON lines."""
 
 import itertools
 import random

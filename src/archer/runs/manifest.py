@@ -1,8 +1,4 @@
-"""What a run is: everything that a score could depend on, and where it was made.
-
-`identity` decides whether a run may be continued and whether two runs may be compared. `circumstances`
-explain timings; they may differ between the parts of one run.
-"""
+"""What a run is: its identity, which decides what may be continued or compared, and its circumstances."""
 
 import hashlib
 import json

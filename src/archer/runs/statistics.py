@@ -35,11 +35,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def tango_z(only_first: int, only_second: int, n: int, difference: float) -> float:
-    """How far the counts are from this difference of the shares, second minus first, in standard errors.
-
-    Tango's score test (1998): the variance is the likeliest one under exactly this difference, so it stays
-    sensible where few pairs or none are discordant.
-    """
+    """Tango's score test (1998): how far counts are from a difference of shares, second minus first."""
     slope = (2 * n - only_second + only_first) * difference - only_first - only_second
     product = 8 * n * only_first * difference * (1 - difference)
     rare = (math.sqrt(max(0.0, slope * slope + product)) - slope) / 2

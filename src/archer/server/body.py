@@ -1,8 +1,4 @@
-"""The body of a request as plain data: bounded in every way, and free of what JSON leaves open.
-
-All of it happens on the event loop, so the bounds are such that no body, sound or not, holds it up for long.
-Starlette's own limit on bodies answers with plain text, which OpenAI's clients cannot read; hence this one.
-"""
+"""The body of a request as plain data, bounded in every way so that none holds up the event loop for long."""
 
 import asyncio
 import json

@@ -1,8 +1,4 @@
-"""What the server did, for Prometheus: vLLM's names where there is one, under `archer:`.
-
-At rest accepted = finished + failed + cancelled + running + waiting; the tests check it.  While
-requests move, one may be counted in two of these or in none for a moment.
-"""
+"""What the server did, for Prometheus: vLLM's names under `archer:`. At rest the counts add up."""
 
 from __future__ import annotations
 

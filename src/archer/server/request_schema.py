@@ -1,8 +1,4 @@
-"""What a client may write into a request, and what it means here.
-
-Fields that mean nothing to a diffusion model may stand there with the value that changes nothing; any other
-value, and any field that is not known, is refused by its name.  Nothing is ignored.
-"""
+"""What a client may write into a request; what means nothing here must be neutral, nothing is ignored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Prompt length: a full and a cached update from one recorded state, at several prompt lengths.
-
-P prompt columns, G response columns.
-"""
+"""A full and a cached update from one recorded state, by prompt length (P prompt, G response columns)."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median

@@ -1,7 +1,4 @@
-"""Response length: complete trajectories of Saber and Archer at several lengths, the prompt's fixed.
-
-P prompt columns, G response columns.
-"""
+"""Whole trajectories of Saber and Archer by response length (P prompt columns, G response columns)."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice

@@ -1,8 +1,4 @@
-"""The program's side: runs model-written code in a sandbox and answers calls with plain data.
-
-From the moment the program is loaded nothing here can be trusted: the program shares this process
-and may rewrite it. That is harmless, because all that leaves the process is answers.
-"""
+"""The program's side: runs model-written code, which may rewrite it: all that leaves is answers."""
 
 import builtins
 import contextlib

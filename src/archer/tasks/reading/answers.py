@@ -58,11 +58,7 @@ def label(text: str | None) -> str:
 
 
 def math_equal(answer: str, right: str) -> bool:
-    """Whether math-verify finds two answers equal; the right one goes first, by its rule.
-
-    It parses and computes whatever a model wrote, so only a confined process may ask, which is when it is
-    imported.  Its own time limits are off: that process has a better one.
-    """
+    """Whether math-verify finds two answers equal; only a confined process with a time limit may ask."""
     math_verify = import_module("math_verify")
     gold, target = (
         math_verify.parse(f"\\boxed{{{text}}}", parsing_timeout=None) for text in (right, answer)

@@ -1,7 +1,4 @@
-"""Numbers as people write them in financial text: $ 1,234.5, (12), -4.4 %, 1.5e3, 3/4, 12 percent.
-
-Amounts are not rescaled: "5 million" is 5, since the right answers are in the units of the table.
-"""
+"""Numbers as people write them in financial text: $ 1,234.5, (12), -4.4 %, 1.5e3, 3/4; never rescaled."""
 
 import re
 from dataclasses import dataclass
