@@ -195,10 +195,7 @@ _HARMLESS = "\n\t\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 
 def printable(text: str) -> str:
-    """The text with everything that could steer a terminal written as an escape.
-
-    Line breaks, tabs, spaces of all kinds and the joiners inside emoji and scripts stay.
-    """
+    """The text with all that could steer a terminal as escapes; line breaks, tabs and joiners stay."""
     return "".join(
         c if c.isprintable() or c in _HARMLESS or unicodedata.category(c) == "Zs" else _escape(c)
         for c in text.replace("\r\n", "\n")

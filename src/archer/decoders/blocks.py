@@ -71,10 +71,7 @@ class BlockState(DecodeState):
         return Canvas.plain(self.prompt, self.response, bounds, reads)
 
     def moved(self, response: Ints, may_leave: Flags | None = None) -> Self:
-        """The state after an update wrote `response`; a block without masks is left.
-
-        Where `may_leave` [B] is false the row stays in its block although it has no masks.
-        """
+        """The state after an update wrote `response`; a full block is left where it `may_leave` [B]."""
         full = self.filled(response, self.current)
         leave = full if may_leave is None else full & may_leave
         last = self.block == self.length // self.size - 1

@@ -46,10 +46,7 @@ def truncated(
 
 
 def drawn(cut: Logits, state: DecodeState, temperature: float) -> Answers:
-    """One token per read column of truncated logits; greedy and without randomness at temperature 0.
-
-    Confidence is the token's probability after tempering and truncation.
-    """
+    """One token per read column of truncated logits, with its probability there; greedy at temperature 0."""
     if temperature == 0:
         return cut.greedy
     return cut.sampled(1.0, state.prompt.keys, state.updates)

@@ -105,10 +105,7 @@ def scored(
 
 @dataclass(frozen=True)
 class Ordered(Scheduled):
-    """The schedule's counts, the positions of a fixed permutation of each block: dKV-Cache-Greedy runs on it.
-
-    Only the columns that come next are read.
-    """
+    """The schedule's counts in the order of a fixed permutation of each block, as dKV-Cache-Greedy has it."""
 
     order_seed: Seed = 42
     """One generator per problem draws one permutation per block: independent of prompt, batch and device."""

@@ -153,11 +153,7 @@ class _EndsLast(Logits):
 
 
 def _without(logits: Logits, ids: Sequence[int]) -> Logits:
-    """The logits with these ids ruled out.
-
-    Where nothing else is left of a truncated distribution the mask id stands in: all others have
-    probability 0.
-    """
+    """The logits with these ids ruled out; the mask id stands in where nothing else is left."""
     if not ids:
         return logits
     index = torch.tensor(ids, device=logits.rows[0].device)

@@ -250,10 +250,7 @@ class Engine:
                     self._changed.wait_for(lambda: self._inbox or self._closing, IDLE)
 
     def _end_all(self, error: ArcherError) -> None:
-        """Nothing can be computed any more: nothing is taken on, and everything that runs has failed.
-
-        Whoever comes second finds it done.
-        """
+        """Nothing is taken on any more, and all that runs has failed; a second caller finds it done."""
         with self._changed:
             if self._lost is not None:
                 return

@@ -45,10 +45,7 @@ def empty_store(network: Transformer, rows: int, columns: int) -> Store:
 
 
 def default_limit(network: Transformer) -> int:
-    """Bytes that requests may hold on a network's device when nobody says otherwise.
-
-    Shards on a processor share its memory.
-    """
+    """Bytes that requests may hold on a device by default; shards on a processor share its memory."""
     if network.device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(network.device)
     else:

@@ -1,7 +1,4 @@
-"""What those outside an engine hold of a request and hear of it.
-
-A listener is called by whoever makes the turns, so it must never block.
-"""
+"""What those outside an engine hold of a request and hear of it; a listener must never block."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ class Handle:
         return self.results(timeout)[0]
 
     def results(self, timeout: float | None = None) -> list[Completion]:
-        """One completion per sample; raises the error that ended the request, or TimeoutError.
-
-        From now on it goes on to its end whether or not somebody reads its steps.
-        """
+        """One completion per sample, read or not; raises what ended the request, or TimeoutError."""
         self._job.awaited = True
         if not self._wait(self._job.ended.is_set, timeout):
             raise TimeoutError(f"The request has not ended within {timeout:g} s; it goes on.")
@@ -87,10 +81,7 @@ class Handle:
 
 
 class Listener:
-    """What happens to one request; override what you want to hear.
-
-    Exactly one of `finished` and `failed` ends every request.
-    """
+    """What happens to one request; exactly one of `finished` and `failed` ends it. Override what you want."""
 
     hears_text = False
     """Whether `settled` is to be called; following the text has a price."""

@@ -123,10 +123,7 @@ def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Job:
-    """A request on its way.
-
-    Its handle sets `cancelled`, `awaited` and `unread` on any thread; all else belongs to the turns.
-    """
+    """A request; its handle sets `cancelled`, `awaited` and `unread` on any thread, turns all else."""
 
     model: Model
     request: Request

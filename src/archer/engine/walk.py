@@ -78,10 +78,7 @@ class Pending:
         return resting is not None and bool((resting & ~self.asked).any())
 
     def twins(self) -> dict[int, int]:
-        """Rows of the canvas that ask what the same lane of the first sample asks, by row.
-
-        For states of which nothing was computed yet: later ones differ by what their stores hold.
-        """
+        """Rows that ask, before any pass, what the same lane of the first sample asks, by row."""
         asks = self.canvas.tokens, self.asked, self.canvas.reads
         first = [row % self.lanes for row in range(self.canvas.rows)]
         same = np.logical_and.reduce([(each == each[first]).all(axis=1) for each in asks])
@@ -112,10 +109,7 @@ class Walk:
         memory: Memory | None = None,
         canvas: Canvas | None = None,
     ) -> None:
-        """From `state` on; a cloned memory goes on where it was cloned.
-
-        `canvas` is what the decoder asks at that state, where somebody has asked it already.
-        """
+        """From `state` on, with a memory that may be cloned; `canvas` where it was asked for already."""
         self.rows = tuple(range(len(state.updates)))
         """Which of the requested rows are still running."""
         self.state = state
@@ -384,10 +378,7 @@ def refuse_endless(state: DecodeState, decoder: str, limit: int) -> None:
 def steps_of(
     network: Transformer, method: Method, state: Any, memory: Memory | None = None
 ) -> Iterator[Step[Any]]:
-    """Decode one request until every row is done; rows that are done already make no step.
-
-    While a consumer works it is paused, so nothing that a consumer does is timed.
-    """
+    """Decode one request until every row is done; nothing that a consumer does meanwhile is timed."""
     walk = Walk(network, method, state, memory)
     while not walk.done:
         wanted = walk.wants

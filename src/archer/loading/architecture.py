@@ -30,10 +30,7 @@ class In(Enum):
 
 @dataclass(frozen=True)
 class Placement:
-    """One tensor of the checkpoint and its place in the network.
-
-    `{i}` stands for the layer and `{e}` for the expert, whose weights are one entry of a stack.
-    """
+    """One tensor of the checkpoint and its place; `{i}` is the layer, `{e}` the expert of a stack."""
 
     tensor: str
     parameter: str

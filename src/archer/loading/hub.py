@@ -49,10 +49,7 @@ def locate(
     endpoint: str | None = None,
     cache: Path | None = None,
 ) -> Path:
-    """The folder of a model; a hub id such as `GSAI-ML/LLaDA-8B-Instruct` is fetched if needed.
-
-    `endpoint` and `cache` replace the hub's address and the place of its cache.
-    """
+    """The folder of a model, fetched if it is a hub id; `endpoint` and `cache` replace the hub's own."""
     folder, name = Path(model), str(model)
     if name and is_folder(folder):
         if revision is not None:

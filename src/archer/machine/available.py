@@ -1,7 +1,4 @@
-"""How much of the machine's memory is there to be taken, as the kernel and the container see it.
-
-It is asked once, when an engine is made; what others take later is not foreseen.
-"""
+"""How much memory may be taken, as kernel and container see it, once, when an engine is made."""
 
 from __future__ import annotations
 

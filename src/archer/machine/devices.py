@@ -149,10 +149,7 @@ def check_device(device: str) -> None:
 
 @functools.cache
 def bf16_refusal(device_type: str) -> str | None:
-    """None where bfloat16 work may start on this type of device, else the sentence to refuse with.
-
-    Only a processor is tried, once per process, in the environment as it is at that moment.
-    """
+    """None where bfloat16 may be used on this type of device, else the refusal; a processor is tried once."""
     return probe_bf16().refusal if device_type == "cpu" else None
 
 

@@ -18,8 +18,5 @@ LARGEST: Final = 31 << 20
 
 @cache
 def keep_freed_memory() -> None:
-    """Free one large block, never written to, once per process: from then on up to 62 MB stay at hand.
-
-    Other allocators are not moved by it, and `MALLOC_TRIM_THRESHOLD_` in the environment stands.
-    """
+    """Free one large block, once: up to 62 MB then stay at hand, unless `MALLOC_TRIM_THRESHOLD_` is set."""
     torch.empty(LARGEST, dtype=torch.uint8)

@@ -34,10 +34,7 @@ def check_threads(count: int, name: str = "threads") -> None:
 
 
 def fitting(parameters: int, shards: int = 1, environment: Mapping[str, str] = os.environ) -> int:
-    """Threads for a network of this size: at least 1, at most what torch has, or what the user said.
-
-    For each of several shards on this machine, which share its threads.
-    """
+    """Threads for a network of this size, or what the user said; shards on this machine share them."""
     available = torch.get_num_threads()
     if any(environment.get(name) for name in VARIABLES):
         return available

@@ -59,10 +59,7 @@ RECOMMENDED = 0
 
 @dataclass(frozen=True)
 class Method:
-    """A decoder and a policy with all their settings.
-
-    It can be passed wherever a name can: `model.generate(prompt, Method(MyDecoder(), Archer(radius=8)))`.
-    """
+    """A decoder and a policy with all their settings; stands wherever a method's name can."""
 
     decoder: Decoder[Any]
     policy: Policy = field(default_factory=Eager)
@@ -88,10 +85,7 @@ def adopt(
     preset: str | None = None,
     recommended: int | None = None,
 ) -> Method:
-    """A method that the user put together, checked as `build` checks named ones; only `length` may be new.
-
-    Where neither says a length, it is the `recommended` one, as for named methods.
-    """
+    """A method that the user put together, checked as `build` does; `length`, or the `recommended` one."""
     wanted = _canonical(settings)
     usual = recommended or Shared.length
     length = wanted.pop("length", method.length if method.length != RECOMMENDED else usual)

@@ -1,7 +1,4 @@
-"""The names: decoders, cache policies, the methods that pair them, and the paper's settings.
-
-Tables only.  `methods.build` turns a name and settings into parts.
-"""
+"""The names as tables: decoders, cache policies, the methods that pair them, and the paper's settings."""
 
 from __future__ import annotations
 

@@ -18,10 +18,7 @@ Entry = TypeVar("Entry")
 
 
 class Extended(Mapping[str, Entry], Generic[Entry]):
-    """A table of Archer's own, and behind it what other packages offer in `group`.
-
-    `adopt` makes an entry of what an entry point names; it raises TypeError, saying what is missing.
-    """
+    """A table of Archer's, and what others offer in `group`; `adopt` makes an entry, or raises TypeError."""
 
     def __init__(
         self, own: Mapping[str, Entry], group: str, adopt: Callable[[object], Entry]

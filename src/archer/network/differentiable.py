@@ -48,10 +48,7 @@ def hidden_states(
     held: Held | None = None,
     kept: list[tuple[Tensor, Tensor]] | None = None,
 ) -> Tensor:
-    """[B, L, d] -> [B, L, d], before the final norm.
-
-    `held` replaces what the first columns offer to the others; `kept` collects what all of them offer.
-    """
+    """[B, L, d] -> [B, L, d] before the final norm; `held` replaces, `kept` collects keys and values."""
     rows, columns, _ = embedded.shape
     shape = network.shape
     angles = network.angles(torch.arange(columns, device=embedded.device).repeat(rows))

@@ -39,10 +39,7 @@ Below float16's normal numbers (6e-5) weights are also off by its smallest step,
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A matrix, or a stack of them, that token rows are multiplied with.
-
-    It refers to parameters and owns none: these may be filled, moved and copied under it.
-    """
+    """A matrix, or a stack, that token rows are multiplied with; it refers to parameters and owns none."""
 
     values: Tensor
     """[m, n], or [E, m, n]; Int8 where there are scales."""

@@ -270,10 +270,7 @@ def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 
 
 def rotate(heads: Tensor, angles: Angles) -> Tensor:
-    """Half-rotate RoPE: dimension j < R/2 is paired with j + R/2, those from R on pass.
-
-    [N, heads, D] -> the same.
-    """
+    """Half-rotate RoPE, [N, heads, D] -> the same: j < R/2 is paired with j + R/2, those from R on pass."""
     rotated = angles.cosine.shape[-1]
     wide = heads[..., :rotated].to(angles.cosine.dtype)
     paired = wide.roll(rotated // 2, -1)

@@ -1,7 +1,4 @@
-"""What distinguishes two networks of this family: sizes, alignment of the logits, and what a column sees.
-
-Without torch, so that tables of models need none.
-"""
+"""What distinguishes two networks: sizes, alignment of logits, what a column sees. Without torch."""
 
 from __future__ import annotations
 

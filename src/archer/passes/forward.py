@@ -81,10 +81,7 @@ class Share:
     def views(
         self, layer: int, group: RowGroup, packed: slice
     ) -> Iterator[tuple[AttentionView, slice]]:
-        """What the rows of a group see in one layer, each with its packed rows in the whole pass.
-
-        A backbone's way of attending takes no mask: queries that see equally far have one last key column.
-        """
+        """What a group's rows see in one layer; queries that see equally far share one last key column."""
         if not group.sights:
             everything = Sight(slice(0, group.each), self.part.canvas.columns)
             yield self._view(layer, group, everything), packed

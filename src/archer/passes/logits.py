@@ -53,10 +53,7 @@ class Reduced:
 
 
 class SplitLogits(Protocol):
-    """The logits of one row where each shard of a network has those of its own part of the vocabulary.
-
-    Asking is a conversation between the shards, in which a few numbers per column are exchanged.
-    """
+    """One row's logits where each shard has its part of the vocabulary; asking exchanges a few numbers."""
 
     @property
     def device(self) -> torch.device: ...
@@ -202,10 +199,7 @@ class Logits:
         return cls([RowLogits(row, tuple(range(answers))) for row in values], answers, mask)
 
     def changed(self, rows: Sequence[RowLogits]) -> Logits:
-        """Other logits made of these; whether they are sound is still said of these.
-
-        A reduction that a row was given belongs to what it was made of and is dropped.
-        """
+        """Other logits made of these, whose soundness is still theirs; a row's reduction is dropped."""
         plain = [RowLogits(row.scores, row.places) for row in rows]
         made = Logits(plain, self.answers, self.mask)
         made._source = self._source

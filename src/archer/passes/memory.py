@@ -125,10 +125,7 @@ class Memory:
         )
 
     def distance(self, canvas: Canvas) -> Ints:
-        """[B]: response tokens that differ from the anchor, Eq. (4); 0 where there is no anchor.
-
-        Always 0 where a prompt cache is exact: nothing that it keeps sees the response.
-        """
+        """[B]: response tokens that differ from the anchor, Eq. (4); 0 without one, or if it is exact."""
         if canvas.exact:
             return np.zeros(canvas.rows, dtype=np.int64)
         moved = canvas.placed() != self.anchor[:, canvas.response]
@@ -162,10 +159,7 @@ class Memory:
     def note(
         self, canvas: Canvas, ran: Sequence[bool], full: Sequence[bool], notes: Notes | None = None
     ) -> None:
-        """Record a pass over the rows that `ran`, of which the `full` ones computed every column.
-
-        `notes` is what the policy makes of it; rows that did not run keep the ones they have.
-        """
+        """Record a pass over the rows that `ran`, some `full`; `notes` are the policy's."""
         for name, array in (notes or {}).items():
             if name not in self.notes:
                 raise PassFailed(

@@ -1,7 +1,4 @@
-"""Noise that depends on who asks, when and what for, never on what else runs.
-
-Each (row key, update, purpose) has its own stream.  At temperature 0 nobody calls this.
-"""
+"""Noise by row key, update and purpose, never by what else runs; at temperature 0 nobody calls this."""
 
 from __future__ import annotations
 

@@ -88,10 +88,7 @@ def weighted_below(values: Tensor, top: Tensor) -> Tensor:
 
 
 def second_best(values: Tensor, tokens: Tensor, mask: int | None) -> Tensor:
-    """[n, V], Long[n] -> [n]: the largest logit but the given tokens' and the mask id's.
-
-    A token below 0 or beyond V rules nothing out.
-    """
+    """[n, V], Long[n] -> [n]: the largest logit but the mask's and these tokens', if they are in V."""
     second = torch.empty_like(values[:, 0])
     for rows in _chunks(values):
         others = F.pad(values[rows], (0, 1), value=-torch.inf)
@@ -174,10 +171,7 @@ def gumbel_best(
     drawn: slice,
     vocabulary: int | None = None,
 ) -> Summits:
-    """The same for those columns of the noise that are `drawn`, and how high each argmax is.
-
-    The noise is always that of the whole vocabulary, whoever needs which columns of it.
-    """
+    """The same for the `drawn` columns of the whole vocabulary's noise, and how high each argmax is."""
     width = vocabulary or values.shape[1]
     found = []
     for rows in _chunks(values, width):
@@ -207,10 +201,7 @@ def _chunks(values: Tensor, width: int | None = None) -> Iterator[slice]:
 
 
 def to_host(*tensors: Tensor) -> list[NDArray[Any]]:
-    """Each tensor as an array of its own type: however many are wanted, the host waits once.
-
-    Not to be written to: on a CPU it is the tensor's memory.
-    """
+    """Each tensor as an array, with one wait of the host; on a CPU its own memory, not to be written to."""
     if all(tensor.is_cpu for tensor in tensors):
         return [tensor.numpy() for tensor in tensors]
     return packed(*tensors)

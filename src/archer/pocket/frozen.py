@@ -1,7 +1,4 @@
-"""The published sets dev, test and confirm with their worked examples, checked against digests when read.
-
-`tools/pocket_training` holds the generator that drew them.
-"""
+"""The published sets dev, test and confirm with worked examples, checked against digests when read."""
 
 import gzip
 import hashlib

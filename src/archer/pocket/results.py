@@ -1,7 +1,4 @@
-"""What is known of the bundled model: rows of `docs/results/main.json` for those without the repository.
-
-`make docs` writes the file; a test compares it with the results it was taken from.
-"""
+"""What is known of the bundled model: rows of `docs/results/main.json`, written here by `make docs`."""
 
 from typing import Any
 

@@ -56,10 +56,7 @@ class Policy:
         return memory.notes
 
     def ask(self, canvas: Canvas, memory: Memory) -> tuple[Flags, Reals | None]:
-        """What to recompute, and [B] what it compared with its limit to know, for whoever watches.
-
-        None where that is the distance.
-        """
+        """What to recompute, and [B] what it compared with its limit; None where that is the distance."""
         return self.recompute(canvas, memory), None
 
     def inside_layers(self, memory: Memory) -> Ruled | None:

@@ -100,10 +100,7 @@ class DkvGreedy(PerBlock):
 
 
 def _with_neighbours(chosen: Flags, centres: Flags, masked: Flags, window: int) -> Flags:
-    """[B, L]: for each centre in turn, add its `window` nearest masked columns not yet chosen.
-
-    Left comes before right at equal distance.
-    """
+    """[B, L]: for each centre in turn its `window` nearest masked columns not yet chosen, left first."""
     grown = chosen.copy()
     for row, centre in np.argwhere(centres):
         free = np.flatnonzero(masked[row] & ~grown[row])

@@ -1,7 +1,4 @@
-"""What the ids of a model mean: all that turns a checked prompt into rows, and finished rows into text.
-
-It has neither weights nor a chat template, so that whoever keeps a completion may keep it.
-"""
+"""What the ids of a model mean, without weights or a chat template: prompts to rows, rows to text."""
 
 from __future__ import annotations
 

@@ -101,10 +101,7 @@ def updates(record: StepRecord) -> list[Update]:
 
 
 def plain_updates(record: StepRecord, first: int = 0) -> list[dict[str, Any]]:
-    """The fields of the same events, for whoever writes every update at once and has no time for checks.
-
-    `first` is the number of the request's first row among those that are told of.
-    """
+    """The fields of the same events, unchecked, for speed; `first` numbers the request's first row."""
     rows = zip(record.rows, record.updates, record.moments, strict=True)
     return [_fields(first + row, update, moment) for row, update, moment in rows]
 
@@ -197,10 +194,7 @@ def recorded(request: Request, steps: Iterable[Step[Any]], writer: Writer) -> It
 
 
 class Writer:
-    """Writes events to a file, a line each.
-
-    The file is opened before any work starts, and an old one is emptied by the first event only.
-    """
+    """Writes events to a file, a line each; opened before any work, emptied by the first event only."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

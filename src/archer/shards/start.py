@@ -79,10 +79,7 @@ class _Elsewhere:
 
 
 def network_of(folder: Folder, source: Source) -> Transformer:
-    """The first shard's network, the others at work.
-
-    Under torchrun every process calls this; it returns in the first alone, the others end with it.
-    """
+    """The first shard's network, the others at work; under torchrun it returns in the first alone."""
     source, shards = source.settled(folder), source.shards
     check(folder.shape, shards)
     if dist.is_initialized():
@@ -171,10 +168,7 @@ def on_this_machine() -> Iterator[None]:
 
 
 def follow(folder: Folder, source: Source, group: Group) -> None:
-    """Be a shard until the first one ends.
-
-    Who wants to stop it tells the first, which answers what is running; the others leave when it does.
-    """
+    """Be a shard until the first one ends; whoever stops it tells the first, which answers what runs."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     agree(group, folder)

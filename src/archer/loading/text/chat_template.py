@@ -143,10 +143,7 @@ def _ended(child: Child, owner: int) -> None:
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A template and the token names it may use (`bos_token` and the like).
-
-    Rendered in a process with limits that stays for many calls.
-    """
+    """A template and its token names, rendered in a process with limits that stays for many calls."""
 
     source: str
     names: Mapping[str, str]

@@ -69,10 +69,7 @@ class Text:
         prefixes: Sequence[str] | None = None,
         allow_special: bool = False,
     ) -> list[list[int]]:
-        """Many prompts at the price of one rendering.
-
-        `prefixes` open the answers: each follows its rendered chat and is encoded together with it.
-        """
+        """Many prompts at the price of one rendering; `prefixes` open the answers, each behind its chat."""
         begun = [""] * len(chats) if prefixes is None else prefixes
         if self.template is None:
             raise BadRequest(f"{self.where} has no chat template; {REMEDY}.")

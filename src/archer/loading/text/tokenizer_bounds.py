@@ -243,10 +243,7 @@ SCRIPTS = range(0x370, 0x3100)
 
 
 def signs(pattern: str) -> list[str]:
-    """Characters that a pattern looks for: its own, those it gives by number, and letters of its scripts.
-
-    A search that takes long over a run of one letter is only noticed with that letter.
-    """
+    """Characters that a pattern looks for: a search slow over one letter is only noticed with that letter."""
     numbers = ["".join(found.groups("")) for found in CODE.finditer(pattern)]
     named = [chr(int(number, 16)) for number in numbers if int(number, 16) < LARGEST_CODE]
     scripts = [name.replace("_", " ").upper() for name in PROPERTY.findall(pattern)]

@@ -53,10 +53,7 @@ NAMED = ("bos_token", "eos_token", "pad_token", "unk_token", "cls_token", "sep_t
 
 
 def read_tokenizer(folder: Path, architecture: Architecture, vocabulary: int) -> Tokenizer | None:
-    """The tokenizer; None where the folder has none at all.
-
-    Refused when incomplete, malformed, or with ids that the network's vocabulary does not reach.
-    """
+    """The tokenizer, None where there is none; refused when incomplete, malformed or too large."""
     whole = find(folder, WHOLE)
     if whole is not None:
         tokenizer = _parse(whole)
