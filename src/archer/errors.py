@@ -91,11 +91,7 @@ class BadTrace(ArcherError):
 
 
 class NonFinite(ArcherError):
-    """A pass returned NaN or infinite logits; nothing can be decided from them.
-
-    `update` is the number of the update that asked for the pass, `kind` the kind of that pass
-    ("full" or "cached").
-    """
+    """A pass of this `kind`, asked for by this `update`, returned NaN or infinite logits."""
 
     def __init__(self, update: int, kind: str) -> None:
         super().__init__(update, kind)

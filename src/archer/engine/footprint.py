@@ -1,8 +1,4 @@
-"""How much memory a request holds while it runs, and how much there is to give.
-
-Only what stays from pass to pass is counted: keys, values and features of layers.  Logits live for the length
-of a pass, which the budget of columns bounds.
-"""
+"""How much memory a request holds from pass to pass, and how much there is; the budget bounds logits."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The table of model families: what distinguishes LLaDA from Dream, as data.
-
-A row says which config keys describe the network, which settings the network here does not know
-and therefore refuses, and which tensor of the checkpoint fills which rows of which parameter. No
-code asks for a family by name.
-"""
+"""The table of model families, as data: config keys, refused settings, and which tensor fills what."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,4 @@
-"""A model by name -> a folder on this machine: a local folder, or a snapshot from the hub.
-
-Only data files are ever fetched: weights as safetensors, JSON, plain text and chat templates. Code
-and pickles that lie beside them in a repository are not even downloaded.
-"""
+"""A model by name -> a folder here; only data files come from the hub, never code or pickles."""
 
 import logging
 import re

@@ -25,11 +25,7 @@ def is_folder(path: Path) -> bool:
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """The full path of the regular file `name` of the folder; None where there is none.
-
-    Links out of the folder are refused, but for the hub cache: there `snapshots/<commit>/name`
-    links to a file in the `blobs` folder of the same repository.
-    """
+    """The path of the regular file `name`, or None; links out are refused, but for the hub cache's blobs."""
     home = folder.resolve()
     path = home / name
     if not os.path.lexists(path):

@@ -1,8 +1,4 @@
-"""How to load a model, declared once: plain data that commands, workers, shards and studies hold or extend.
-
-Another way to load is another field here; whoever passes a source on passes it on as well.  Nothing is
-imported before something is opened, because the command line reads its options from here.
-"""
+"""How to load a model, declared once, for commands, workers, shards and studies; imports nothing heavy."""
 
 from __future__ import annotations
 

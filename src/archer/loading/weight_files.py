@@ -1,9 +1,4 @@
-"""Which safetensors files make up a checkpoint, and which tensor lies in which of them.
-
-Either one `model.safetensors`, or an index that names the file of every tensor. The index is data
-from outside: its file names must be plain names of files in the folder, and must agree with what
-the files really hold.
-"""
+"""Which safetensors files make up a checkpoint; an index may name plain files of its folder alone."""
 
 import re
 from collections.abc import Mapping

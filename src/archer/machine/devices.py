@@ -74,11 +74,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Bf16:
-    """The verdict on bfloat16 on the processor.
-
-    `as_is` was tried in the present environment, `with_variable` with the instruction set capped;
-    the latter is None where it was not needed or would not have helped.
-    """
+    """The verdict on bfloat16 on the processor: as it is, and with a capped instruction set, if tried."""
 
     as_is: Attempt
     with_variable: Attempt | None = None

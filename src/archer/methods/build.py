@@ -138,11 +138,7 @@ def resolve(
 
 
 def default_method(preset: str | None = None, settings: Mapping[str, Any] | None = None) -> str:
-    """What decodes where nobody names a method: in Python, on the command line and by the server.
-
-    A named preset or a radius selects the paper's method: the presets are the paper's, and our
-    default has no radius.
-    """
+    """What decodes where nobody names a method; a named preset or a radius selects the paper's."""
     radius = (settings or {}).get("radius")
     return DEFAULT_METHOD if preset is None and radius is None else PAPER_METHOD
 

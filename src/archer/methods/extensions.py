@@ -1,9 +1,4 @@
-"""Decoders, policies and tasks of other packages, found by their entry points.
-
-A package that names a class under `archer.decoders`, `archer.policies` or `archer.tasks` adds to the names
-that Archer knows.  It is imported when its name is used and not before; names of Archer's own stay
-Archer's.
-"""
+"""Decoders, policies and tasks of other packages, by entry points; imported when their names are used."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Kinds of numbers that a request may name, each with an upper bound.
-
-A small request must never cost a large one: whatever is laid out, drawn or repeated because of a setting is
-bounded by the setting's own kind, or by the length of the response that was asked for.
-"""
+"""Kinds of numbers that a request may name, each with a bound: small requests never cost large ones."""
 
 from __future__ import annotations
 

@@ -14,11 +14,7 @@ from archer.results.language import Language
 
 
 class SettledText:
-    """Everything that is certain of the visible text, one piece after the other.
-
-    The pieces add up to the final text: that of the tokens before the first end id, cut where the first
-    stop string begins.
-    """
+    """All that is certain of the visible text, piece by piece; together they are the final text."""
 
     def __init__(self, language: Language, stop: Sequence[str] = ()) -> None:
         """`stop` holds no empty text; the language has a tokenizer."""

@@ -1,9 +1,4 @@
-"""One event format for terminal, viewer, server and studies: a JSON object per line.
-
-`start` says what runs, `update` what one decoder update did to one row, `end` how a row ended.
-From these the response can be rebuilt at every update (`states`).  Writing a trace changes nothing
-about the generation.
-"""
+"""One event format for terminal, viewer, server and studies: start, update and end, a JSON line each."""
 
 from __future__ import annotations
 
