@@ -1,7 +1,7 @@
 """Recorded trajectories run again, every field compared; a table maps the recorded method names to ours."""
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -119,13 +119,6 @@ def replay(
                 yield case, None
             continue
         yield case, compare(case, list(_run(fetch(case.checkpoint), case)))
-
-
-def summarise(results: Iterable[tuple[Case, list[Mismatch] | None]]) -> ReplayReport:
-    report = ReplayReport()
-    for _, mismatches in results:
-        report.count(mismatches)
-    return report
 
 
 def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:

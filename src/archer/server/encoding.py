@@ -1,7 +1,5 @@
 """Prompts to token ids on a thread of its own; chats that arrive within 2 ms are rendered by one call."""
 
-from __future__ import annotations
-
 import asyncio
 import queue
 import threading
@@ -9,20 +7,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from archer.errors import ArcherError
+from archer.loading.text.text import Text
+from archer.request import Request
 from archer.server.request_schema import Chat, Prompt
-
-if TYPE_CHECKING:
-    from archer.loading.text.text import Text
-    from archer.request import Request
 
 COLLECTED = 0.002
 """Seconds that the first of several waits for the others."""
 
 Ids = list[int]
-Check = Callable[[list[Ids]], list["Request"]]
+Check = Callable[[list[Ids]], list[Request]]
 """From the ids of all prompts to requests that the engine takes; refuses what cannot be carried out."""
 
 

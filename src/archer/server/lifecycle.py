@@ -4,8 +4,6 @@ The socket is bound before the model is loaded, so that /health answers at once 
 minutes.  The first SIGTERM or SIGINT lets what runs finish for a while, the second one does not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -15,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
@@ -24,17 +22,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from archer.engine.engine import Engine
 from archer.engine.handle import Listener
 from archer.errors import ArcherError, BadRequest, reason_of
+from archer.model import Model
+from archer.results.completion import Completion
+from archer.results.step import Step
 from archer.server import limits as bounds
 from archer.server.access import LOOPBACK, Access, check_binding
 from archer.server.app import State, create_app
 from archer.server.serving import Serving
 from archer.server.settings import ServerSettings
-
-if TYPE_CHECKING:
-    from archer.model import Model
-    from archer.results.completion import Completion
-    from archer.results.step import Step
-
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH_SECONDS = 2.0

@@ -1,9 +1,6 @@
 """What the server did, for Prometheus: vLLM's names under `archer:`. At rest the counts add up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from prometheus_client import (
     CollectorRegistry,
@@ -16,12 +13,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from archer.engine.handle import Observer, PassRecord
+from archer.engine.turns import Status
 from archer.errors import ArcherError, Cancelled, Closing, Expired, NonFinite
+from archer.results.completion import Completion
 from archer.server.refusals import RowFailed
-
-if TYPE_CHECKING:
-    from archer.engine.turns import Status
-    from archer.results.completion import Completion
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 PASS_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

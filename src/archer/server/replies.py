@@ -1,17 +1,14 @@
 """Replies and stream chunks as OpenAI's clients read them, for chats and for plain completions."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from archer.model import Model
-    from archer.results.completion import Completion
+from archer.model import Model
+from archer.results.completion import Completion
 
 NEVER = -9999.0
 """OpenAI's number for the logarithm of a probability of 0."""
