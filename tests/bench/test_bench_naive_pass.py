@@ -8,7 +8,7 @@ import torch
 
 from archer.bench.step import NEVER
 from archer.bench.step_variants import Parts, StepSample, StepVariants, TimedNetwork, naive_pass
-from archer.bench.subject import Subject, first_layers, half_placed
+from archer.bench.subject import first_layers, half_placed
 from archer.bench.transformers_pass import check_library, library_pass, library_twin
 from archer.decoders.saber import Saber
 from archer.engine.walk import steps_of
@@ -22,19 +22,11 @@ from support.subjects import tiny
 P, G = 11, 6
 
 
-def engine_logits(subject: Subject, alternatives: StepVariants, every: int) -> torch.Tensor:
-    return (
-        next(
-            steps_of(
-                alternatives.network,
-                Method(Saber(), Age(every)),
-                alternatives.state,
-                alternatives.memory,
-            )
-        )
-        .logits.rows[0]
-        .values
-    )
+def engine_logits(made: StepVariants, every: int, state: Any = None) -> torch.Tensor:
+    """Of the first response, or of another with the same prompt in the store."""
+    method = Method(Saber(), Age(every))
+    step = next(steps_of(made.network, method, state or made.state, made.memory))
+    return step.logits.rows[0].values
 
 
 @pytest.mark.parametrize("shift", [False, True])
@@ -44,8 +36,8 @@ def test_the_naive_twin_gives_the_logits_of_the_engine(shift: bool) -> None:
     kept = P - int(shift)
     whole, full = naive_pass(subject.network, alternatives.tokens)
     cached, work = naive_pass(subject.network, alternatives.tokens[kept:], alternatives.past)
-    assert (whole[kept : kept + G] - engine_logits(subject, alternatives, 1)).abs().max() < 1e-5
-    assert (cached[:G] - engine_logits(subject, alternatives, NEVER)).abs().max() < 1e-5
+    assert (whole[kept : kept + G] - engine_logits(alternatives, 1)).abs().max() < 1e-5
+    assert (cached[:G] - engine_logits(alternatives, NEVER)).abs().max() < 1e-5
     layers, n, rows = subject.network.shape.layers, P + G, G + int(shift)
     assert full == Work(layers * n, layers * n, layers * n, layers * n * n, n)
     assert work == Work(layers * rows, layers * rows, layers * rows, layers * rows * n, rows)
@@ -62,13 +54,7 @@ def test_the_naive_twin_keeps_a_stale_prompt_as_the_engine_does(shift: bool) -> 
     fresh, _ = naive_pass(subject.network, moved)
     state = half_placed(subject, P, G)
     state.response[0, -2:] = [1, 2]
-    engine = (
-        next(
-            steps_of(alternatives.network, Method(Saber(), Age(NEVER)), state, alternatives.memory)
-        )
-        .logits.rows[0]
-        .values
-    )
+    engine = engine_logits(alternatives, NEVER, state)
     assert (stale[:G] - engine).abs().max() < 1e-5
     assert (fresh[P - int(shift) :][:G] - engine).abs().max() > 1e-3
 

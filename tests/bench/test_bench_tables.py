@@ -19,8 +19,7 @@ from archer.bench import (
     traffic,
 )
 from archer.bench.facts import setting
-from archer.bench.step import PAPER, fraction, library_table, measure, noise, whole_table
-from archer.machine.description import describe
+from archer.bench.step import fraction, library_table, measure, noise, whole_table
 from archer.pages.tables import Table, Value
 from conftest import REPOSITORY
 from support.subjects import tiny
@@ -113,25 +112,3 @@ def test_aims_that_were_not_measured_are_not_told() -> None:
         ("p99 of small requests", "reached"),
         ("CPU without company", "reached"),
     ]
-
-
-def test_the_setting_is_one_line() -> None:
-    line = setting(FACTS | {"machine": MACHINE, "prompt": 4, "method": "archer"})
-    assert line == (
-        "`tiny`, 3 layers, prompt 4, response 8, method archer. P, 1 of 2 cores, cpu, float32, torch 2."
-    )
-    small = {"model": "m", "quantize": "int8", "machine": MACHINE}
-    assert setting(small).startswith("`m`, int8. P, ")
-    judged = setting({"tier": "A", "samples": 7, "programs": 8, "machine": describe()})
-    assert judged.startswith("tier A, samples 7, programs 8. ")
-
-
-def test_counted_tables_need_no_machine() -> None:
-    growth = step.growth()
-    assert [row[1] for row in numbers(growth)] == list(PAPER) * 2
-    _, shown = growth.shown()
-    assert [row[5] for row in shown[:5]] == ["1.45", "1.91", "2.82", "4.64", "8.29"]
-    _, shown = step.roofline().shown()
-    gpus = {row[0]: row for row in shown}
-    assert gpus["H100 SXM"][1:4] == ["11.2", "4.6", "bandwidth"]
-    assert float(gpus["B200"][4]) == pytest.approx(14.0, abs=0.1)

@@ -1,4 +1,4 @@
-"""Commands that new users try first, in a terminal of 80 columns: nothing is cut, broken or left behind."""
+"""Commands in processes and terminals of 80 columns: nothing is cut, broken or left behind."""
 
 import io
 import json
@@ -16,7 +16,8 @@ from archer.cli import COMMANDS, app, main
 from archer.cli.output import allotted
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.tasks import TASKS, registry
-from archer_studies.registry import BEYOND, STUDIES
+from support.folders import make_llada
+from support.processes import running
 from support.terminals import PROBLEM, environment, in_terminal, plain, several_in_terminal
 
 Capture = pytest.CaptureFixture[str]
@@ -82,13 +83,6 @@ def test_a_refusal_is_broken_between_words(terminal: dict[str, str], capsys: Cap
     assert max(map(cell_len, shown.splitlines())) <= 80
     assert main(REFUSED.split()) == 2
     assert shown.split() == capsys.readouterr().err.split()
-
-
-def test_a_study_without_a_name_lists_them(capsys: Capture) -> None:
-    assert main(["study"]) == 0
-    out = capsys.readouterr().out
-    assert all(study.about in " ".join(out.split()) for study in (STUDIES | BEYOND).values())
-    assert main(["study", "--json"]) == 0
 
 
 def test_the_tasks_are_listed(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,3 +188,49 @@ def test_runs_of_end_marks_are_one_mark() -> None:
     written = plain(in_terminal(["generate", PROBLEM]))
     assert "∎" in written
     assert "∎∎" not in written
+
+
+SCRIPT = "import sys; from archer.cli import main; sys.exit(main())"
+COMMAND = [sys.executable, "-c", SCRIPT]
+SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_llada(tmp_path_factory.mktemp("model"), tokenizer=True))
+
+
+def test_a_reader_that_leaves_is_no_error(model: str) -> None:
+    command = [*COMMAND, "generate", "--model", model, "--prompt-ids", "5", "--length", "8"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with running(command, **pipes, env=environment()) as child:
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait(SECONDS) == 141
+
+
+def test_light_commands_leave_torch_alone() -> None:
+    calls = [["--help"], ["--version"], ["generate", "--help"], ["models"], ["generate", "--nope"]]
+    script = (
+        "import sys; from archer.cli import main\n"
+        f"for argv in {calls!r}: main(argv)\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == 0
+
+
+def test_an_interrupt_leaves_the_terminal_intact(model: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    arguments = ["--prompt-ids", "5", "--length", "480", "--method", "llada-confidence"]
+    arguments += ["--steps", "9600"]
+    written = in_terminal(
+        ["generate", "--model", model, *arguments, "--trace", str(trace)],
+        interrupt=lambda text: re.search(r"update +[3-9]", text) is not None,
+        code=130,
+    )
+    assert "Traceback" not in written
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
+    last = written.rpartition("\x1b[2K")[2]
+    assert re.sub(r"\x1b\[[?\d;]*\w", "", last) == "archer: interrupted.\n"
+    assert b'"event":"update"' in trace.read_bytes()

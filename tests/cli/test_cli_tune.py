@@ -104,6 +104,7 @@ def test_a_share_of_a_task_without_a_dev_split_may_be_set_aside(
     [
         (("tiny-alone",), "tiny-alone has no dev split"),
         (("tiny-sealed",), "kept for confirmations"),
+        (("tiny-sealed", "--shard", "1/4"), "kept for confirmations"),
         (("pocket-confirm-long",), "kept for confirmations"),
         (("tiny-tset",), "Did you mean 'tiny-test'?"),
         (

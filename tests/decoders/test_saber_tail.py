@@ -86,16 +86,6 @@ def test_who_rests_is_a_plain_count(case: tuple[SaberTail, int, int]) -> None:
         stood = [stood[i] + 1 if i >= tail else 0 for i in range(length)]
 
 
-@given(cases)
-def test_nothing_rests_longer_than_it_may(case: tuple[SaberTail, int, int]) -> None:
-    decoder, length, seed = case
-    asleep = np.zeros(length, dtype=np.int64)
-    for _, read, _, _ in trajectory(decoder, seed, length):
-        asleep += 1
-        asleep[read] = 0
-        assert asleep.max() <= decoder.rest
-
-
 @given(st.integers(4, 24), st.integers(0, 10**6), st.integers(1, 3))
 def test_without_rest_it_is_saber(length: int, seed: int, n: int) -> None:
     plain, state = Saber(n=n), Saber(n=n).start(PROMPT, length)

@@ -15,7 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
+import archer
 from archer import extend
 from archer.cli import COMMANDS, app, with_stdin
 from archer.files import bundled_json
@@ -357,3 +359,36 @@ def test_the_picture_works_without_colour_and_in_the_dark() -> None:
         assert name in light
         assert name in dark
     assert "stroke-dasharray" in light
+
+
+def test_the_citation_names_the_software_and_the_paper() -> None:
+    found: dict[str, Any] = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text("utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= found.keys()
+    assert found["type"] == "software"
+    assert found["version"] == archer.__version__
+    assert found["license"] == "Apache-2.0"
+    paper = found["preferred-citation"]
+    assert paper["type"] == "article"
+    assert paper["authors"]
+    assert found["title"] != paper["title"]
+    readme = " ".join((REPOSITORY / "README.md").read_text("utf-8").split())
+    assert paper["title"] in readme
+
+
+EXAMPLES = {
+    "first_steps": "return len",
+    "watch_updates": r"update 39: position 2 was ' num', now ' ='",
+    "compare_methods": r"dkv-decode +9 full +55 cached",
+    "own_decoder": r"return .*\n+\d+ updates, \d+ of them cached",
+    "samples": r"prompt 2, sample 3: return",
+}
+
+
+def test_all_examples_are_known() -> None:
+    assert {path.stem for path in (REPOSITORY / "examples").glob("*.py")} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(REPOSITORY / "examples" / f"{name}.py"))
+    assert re.search(EXAMPLES[name], capsys.readouterr().out)

@@ -1,6 +1,12 @@
-"""What a fault, a shortage of memory or a reader that stops may do to a request, and what not."""
+"""What a fault, an interrupt, a shortage of memory or a reader that stops may do to a request, and what not."""
 
+import json
+import subprocess
+import sys
+import weakref
+from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,15 +16,19 @@ from archer.engine import engine as engines
 from archer.engine.batch import Batch
 from archer.engine.engine import Engine
 from archer.engine.footprint import readable
-from archer.engine.job import MOST_UNREAD
+from archer.engine.handle import Observer, PassRecord
+from archer.engine.job import MOST_UNREAD, Job
 from archer.engine.turns import RECOVERY
-from archer.errors import BadRequest, OutOfMemory, PassFailed
+from archer.errors import BadRequest, Cancelled, OutOfMemory, PassFailed
 from archer.methods.build import build
-from archer.model import Model
+from archer.model import Model, load
 from archer.passes.forward import Question
-from engine.breaking import failing, failing_halfway, watching
+from archer.passes.memory import Store
+from archer.results.step import Step
+from engine.breaking import failing, failing_at, failing_halfway, watching
 from engine.mixes import Drawn, backbone, record
 from engine.mixes import alone as walked_alone
+from support.folders import make_llada
 from support.pairs import alone, by_the_loop, ids, same
 
 GUILTY = 250
@@ -269,3 +279,214 @@ def test_no_more_rows_than_were_asked_for_run_at_once(
     assert max(rows_of_passes) == batch
     wanted = by_the_loop(model, [ids(1, 3)] * 8, "saber", **hot)
     assert [each.tokens for each in found] == [each.tokens for each in wanted]
+
+
+MEASURE = """
+import json, sys
+from pathlib import Path
+from archer.passes.memory import Store
+from archer.model import load
+
+made = Store.empty
+
+def touched(*args, **options):
+    store = made(*args, **options)
+    store.keys.zero_(), store.values.zero_()  # what is held is there, and not only promised
+    return store
+
+Store.empty = touched
+model = load(sys.argv[1], device="cpu")
+bound, prompts = int(sys.argv[2]), int(sys.argv[3])
+asked = [[20 + (at * 7 + i) % 180 for i in range(150)] for at in range(prompts)]
+options = {"method": "llada-confidence", "length": 64, "steps": 1}
+
+def held(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024
+
+model.generate(asked[:8], **options)
+Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from now on
+before = held("VmRSS")
+limits = {"batch": prompts, "memory": bound} if bound else {}
+done = model.generate(asked, **limits, **options)
+assert len(done) == prompts and all(each.updates == 1 for each in done)
+print(json.dumps({"grown": held("VmHWM") - before}))
+"""
+
+PROMPTS = 500
+PEAK = Path("/proc/self/clear_refs")
+counted = pytest.mark.skipif(not PEAK.exists(), reason="the kernel tells no peak that can be reset")
+
+
+def grown(folder: Path, bound: int) -> int:
+    """Bytes by which a process grows from eight prompts to 500; as `generate` does it by itself if 0."""
+    run = [sys.executable, "-c", MEASURE, str(folder), str(bound), str(PROMPTS)]
+    told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    return int(json.loads(told)["grown"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_llada(tmp_path, n_layers=16)
+
+
+@pytest.fixture
+def bound(folder: Path) -> int:
+    """Two fifths of what all prompts hold together."""
+    shape = load(folder, device="cpu").network.shape
+    each = 2 * shape.layers * shape.kv_heads * shape.head_dim * (150 + 64) * 4
+    return PROMPTS * each * 2 // 5
+
+
+@counted
+def test_five_hundred_prompts_stay_within_the_admitted_bound(folder: Path, bound: int) -> None:
+    assert grown(folder, bound) <= 1.1 * bound
+
+
+@counted
+@pytest.mark.slow
+def test_by_default_no_more_run_than_passes_need(folder: Path, bound: int) -> None:
+    assert grown(folder, 0) <= bound / 2
+
+
+METHOD = "confidence+archer:3"
+"""Makes an update per token, and can be swapped out."""
+
+
+class Leaving(Job):
+    """Its reader goes away between any two looks at what it has not read."""
+
+    kept: deque[Step[Any]] | None
+
+    @property
+    def unread(self) -> deque[Step[Any]] | None:
+        now, self.kept = self.kept, None
+        return now
+
+    @unread.setter
+    def unread(self, steps: deque[Step[Any]] | None) -> None:
+        self.kept = steps
+
+
+@pytest.mark.parametrize("unread", [0, MOST_UNREAD])
+def test_a_reader_may_go_away_at_any_moment(model: Model, unread: int) -> None:
+    engine = model.engine()
+    handle = engine.submit(ids(1, 3), "llada-confidence", length=8)
+    handle._job.__class__ = Leaving
+    for _ in range(6):
+        handle._job.unread = deque([None] * unread)  # type: ignore[list-item]
+        engine.turn()
+    assert same(handle.result(), alone(model, ids(1, 3), "llada-confidence", length=8))
+
+
+def test_another_reader_takes_over(model: Model) -> None:
+    """The first does not wait for steps that it will never get."""
+    length = 3 * MOST_UNREAD
+    handle = model.engine().submit(ids(1, 3), "llada-confidence", length=length)
+    first, second = iter(handle), iter(handle)
+    assert next(first).index == 0
+    assert next(second).index == 1
+    assert list(first) == []
+    assert [step.index for step in second] == list(range(2, length))
+
+
+def test_a_pass_that_failed_holds_nothing_while_it_is_made_again(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had computed is the memory that the next one needs."""
+    computed: list[weakref.ref[torch.Tensor]] = []
+    left: list[bool] = []
+
+    def short(parts: Sequence[Question]) -> None:
+        left.extend(each() is not None for each in computed)
+        if len(parts) > 1 and len(computed) < 2:
+            hidden = torch.zeros(8)
+            computed.append(weakref.ref(hidden))
+            raise torch.OutOfMemoryError("no memory")
+
+    watching(monkeypatch, short)
+    engine = model.engine()
+    handles = [engine.submit(ids(at, 4), METHOD, length=8) for at in range(4)]
+    assert all(handle.result().tokens for handle in handles)
+    assert len(computed) == 2
+    assert left
+    assert not any(left)
+
+
+def test_a_request_for_which_memory_cannot_be_had_waits_for_the_others(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By count there was enough, and then somebody else on the device took it."""
+    wanted = [alone(model, ids(at, 4), METHOD, length=8) for at in range(3)]
+    engine = model.engine()
+    first = engine.submit(ids(0, 4), METHOD, length=8)
+    engine.turn()
+    made = Store.empty
+
+    def taken(*args: Any, **options: Any) -> Store:
+        if not first.done:
+            raise torch.OutOfMemoryError("no memory")
+        return made(*args, **options)
+
+    monkeypatch.setattr(Store, "empty", taken)
+    others = [engine.submit(ids(at, 4), METHOD, length=8) for at in (1, 2)]
+    engine.turn()
+    status = engine.status()
+    assert (status.running, status.waiting) == (1, 2)
+    assert status.bytes_limit == status.bytes_used == first._job.bytes
+    for handle, done in zip((first, *others), wanted, strict=True):
+        assert same(handle.result(), done)
+
+
+def test_a_request_alone_for_which_memory_cannot_be_had_fails(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*args: Any, **options: Any) -> Store:
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(Store, "empty", taken)
+    with pytest.raises(OutOfMemory, match="not enough memory"):
+        model.engine().submit(ids(1, 3), length=8).result()
+
+
+def test_nobody_goes_on_from_a_pass_that_was_interrupted(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody pressed Ctrl-C in a notebook: the engine is still there; what it had not touched runs on."""
+    failing_at(monkeypatch, 3, KeyboardInterrupt())
+    engine = model.engine(budget=1)
+    touched = engine.submit(ids(1, 3), "llada-confidence", length=8, priority="interactive")
+    waiting = engine.submit(ids(2, 3), "llada-confidence", length=8, priority="batch")
+    with pytest.raises(KeyboardInterrupt):
+        touched.result()
+    with pytest.raises(Cancelled, match="broken off by KeyboardInterrupt"):
+        touched.result()
+    assert same(waiting.result(), alone(model, ids(2, 3), "llada-confidence", length=8))
+
+
+def test_nobody_goes_on_from_steps_that_were_never_told(model: Model) -> None:
+    class Faulty(Observer):
+        def passed(self, record: PassRecord) -> None:
+            raise KeyError("a count")
+
+    engine = model.engine(observer=Faulty())
+    handle = engine.submit(ids(1, 3), "llada-confidence", length=8)
+    with pytest.raises(KeyError):
+        handle.result()
+    with pytest.raises(PassFailed, match=r"KeyError in test_broken_off\.py"):
+        handle.result()
+    assert engine.status().running == engine.status().waiting == 0
+
+
+def test_the_columns_still_to_compute_become_fewer(model: Model) -> None:
+    """A running request counts with what its updates so far took, not with what was guessed before."""
+    engine = model.engine()
+    handle = engine.submit(ids(1, 20), "confidence+archer:inf", length=8)
+    left = [engine.status().queued_columns]
+    assert left == [28 * 8]
+    while not handle.done:
+        engine.turn()
+        left.append(engine.status().queued_columns)
+    assert left == sorted(left, reverse=True)
+    assert left[-2] < 2 * 28
+    assert left[-1] == 0

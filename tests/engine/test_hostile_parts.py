@@ -122,18 +122,6 @@ def test_a_thread_that_dies_ends_everything_at_once(
     assert len(heard) == 1
 
 
-def test_a_thread_that_is_gone_is_noticed(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = model.engine()
-    gone = threading.Thread(target=lambda: None)
-    gone.start()
-    gone.join()
-    handle = engine.submit(SOUND, "saber", length=8)
-    monkeypatch.setattr(engine, "_thread", gone)
-    with pytest.raises(PassFailed, match="thread has ended"):
-        handle.results()
-    engine.close()
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

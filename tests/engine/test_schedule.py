@@ -7,31 +7,22 @@ from hypothesis import strategies as st
 
 from archer.engine.schedule import PATIENCE, Application, Offer, Room, admit, choose
 
+waiting = {
+    "tag": st.integers(0, 10_000),
+    "waited": st.floats(0, 100),
+    "left": st.floats(1, 10_000),
+    "priority": st.integers(0, 1),
+    "passed_over": st.integers(0, 40),
+}
 offers = st.lists(
-    st.builds(
-        Offer,
-        tag=st.integers(0, 10_000),
-        waited=st.floats(0, 100),
-        left=st.floats(1, 10_000),
-        priority=st.integers(0, 1),
-        passed_over=st.integers(0, 40),
-        columns=st.integers(0, 600),
-        isolated=st.booleans(),
-    ),
+    st.builds(Offer, **waiting, columns=st.integers(0, 600), isolated=st.booleans()),
     max_size=12,
     unique_by=lambda offer: offer.tag,
 )
+owners = st.sampled_from([None, "a", "b"])
 applications = st.lists(
     st.builds(
-        Application,
-        tag=st.integers(0, 10_000),
-        waited=st.floats(0, 100),
-        left=st.floats(1, 10_000),
-        priority=st.integers(0, 1),
-        passed_over=st.integers(0, 40),
-        bytes=st.integers(1, 100),
-        rows=st.integers(1, 4),
-        owner=st.sampled_from([None, "a", "b"]),
+        Application, **waiting, bytes=st.integers(1, 100), rows=st.integers(1, 4), owner=owners
     ),
     max_size=12,
     unique_by=lambda each: each.tag,

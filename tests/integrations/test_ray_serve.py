@@ -86,11 +86,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_dtypes_are_spelled_as_elsewhere() -> None:
-    assert settings(dtype="bf16").source.dtype == "bf16"
-    assert settings(device="cpu").source.device == "cpu"
-
-
 def test_options_are_the_same_wherever_they_are_written() -> None:
     """On the command line and in a configuration file: names and defaults agree."""
     from archer.cli.options import ModelOptions

@@ -1,8 +1,9 @@
-"""The judge as its users meet it, and what it says when something is wrong with itself."""
+"""The judge as its users meet it, and what it says and does when something is wrong with itself."""
 
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from archer.judge import (
     tiers,
 )
 from archer.judge.judge import Crowd
+from archer.judge.program_run import Bench
 from conftest import let_everybody_through
 
 RIGHT = "def f(x): return x + 1"
@@ -321,3 +323,40 @@ def test_no_program_delays_the_verdict_on_another_by_more_than_its_own_limit(nam
     assert outcomes == {n: "timeout" if n == 3 else "pass" for n in range(12)}
     longest = max(after - before for before, after in pairwise(moments))
     assert longest < limits.wall_seconds + SLACK
+
+
+HONEST = FunctionCheck("def f(x): return x + 1", "f", "assert f(1) == 2")
+ENDING_LATE = FunctionCheck("import time\ndef f(x):\n    time.sleep(30)", "f", "assert f(1) == 2")
+
+
+def _benches(judge: Judge) -> list[Bench]:
+    assert judge._benches is not None
+    return [bench for bench in judge._benches._free.queue if bench is not None]
+
+
+@pytest.mark.parametrize("part", ["programs", "tests"])
+def test_a_killed_zygote_is_a_harness_error_and_is_replaced(part: str) -> None:
+    with Judge(workers=1) as judge:
+        [bench] = _benches(judge)
+        victim = getattr(bench, part).pid
+        killer = threading.Timer(0.3, os.kill, (victim, signal.SIGKILL))
+        killer.start()
+        verdict = judge.grade(ENDING_LATE)
+        killer.join()
+        assert verdict.outcome == "harness_error"
+        assert verdict.seconds < 20
+        assert judge.grade(HONEST).outcome == "pass"
+
+
+def test_a_killed_test_process_is_a_harness_error() -> None:
+    with Judge(workers=1) as judge:
+        [bench] = _benches(judge)
+        bench.tests.hear()
+        tester = bench.tests._warm[0]
+        killer = threading.Timer(0.3, lambda: tester.kill())
+        killer.start()
+        verdict = judge.grade(ENDING_LATE)
+        killer.join()
+        assert verdict.outcome == "harness_error"
+        assert "ran the test" in verdict.reason
+        assert judge.grade(HONEST).outcome == "pass"

@@ -1,9 +1,10 @@
-"""Checks and limits, comparison of outputs, pipes, temporary folders."""
+"""Checks and limits, comparison of outputs, pipes, temporary folders, pools of workers."""
 
 import os
 import signal
 import socket
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from archer.judge.channel import Channel, Drain, Feed, Watch
 from archer.judge.check_runs import same_output
 from archer.judge.inside import wire
 from archer.judge.inside.folders import Folders, remove
+from archer.judge.pool import Pool
 from archer.judge.program_run import PREFIX, ended_early, new_base, overfull
 from archer.judge.sandbox_plan import TEMPORARY_BYTES
 
@@ -209,3 +211,64 @@ def test_large_files_are_noticed(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(TEMPORARY_BYTES + 1)
     assert overfull(tmp_path)
+
+
+@dataclass
+class Worker:
+    """Knows whether it was closed."""
+
+    number: int
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_members_are_started_only_when_all_others_are_taken() -> None:
+    started: list[Worker] = []
+
+    def start() -> Worker:
+        started.append(Worker(len(started) + 1))
+        return started[-1]
+
+    first = Worker(0)
+    pool = Pool(3, first, start)
+    with pool.member() as one:
+        assert one is first
+    with pool.member() as one, pool.member() as other:
+        assert (one, other) == (first, Worker(1))
+    pool.close()
+    assert len(started) == 1
+    assert first.closed
+    assert started[0].closed
+
+
+def test_a_member_is_replaced_after_a_fault_and_kept_after_what_is_harmless() -> None:
+    first = Worker(0)
+    pool = Pool(1, first, lambda: Worker(1), harmless=(KeyError,))
+    with pytest.raises(KeyError), pool.member():
+        raise KeyError
+    with pool.member() as one:
+        assert one is first
+    with pytest.raises(OSError, match="gone"), pool.member():
+        raise OSError("gone")
+    assert one.closed
+    with pool.member() as one:
+        assert one == Worker(1)
+
+
+def test_who_cannot_be_started_leaves_its_place() -> None:
+    refusals = [OSError("not now")]
+
+    def start() -> Worker:
+        if refusals:
+            raise refusals.pop()
+        return Worker(2)
+
+    pool = Pool(1, Worker(0), start)
+    with pytest.raises(RuntimeError), pool.member():
+        raise RuntimeError
+    with pytest.raises(OSError, match="not now"), pool.member():
+        pass
+    with pool.member() as one:
+        assert one == Worker(2)

@@ -62,7 +62,8 @@ def test_awkward_values_cross_unchanged() -> None:
     values = [10**5000, -(1 << 63), 1 << 63, "\ud83d\ude00", "\udc80", range(2, 9, 3), "😀", True]
     assert cross(values) == values
     assert [type(value) for value in cross(values)] == [type(value) for value in values]
-    assert repr(cross(-0.0)) == "-0.0"
+    for value in (-0.0, math.nan, Decimal("1.10"), Fraction(2, 4)):
+        assert repr(cross(value)) == repr(value)
 
 
 def test_views_of_a_dict_stay_views() -> None:
@@ -71,10 +72,6 @@ def test_views_of_a_dict_stay_views() -> None:
     assert cross(OrderedDict(a=1).items()) == {("a", 1)}
     assert list(cross(held.items())) == [("a", 1), ("b", [2])]
     assert cross({1: 2}.keys()) != {2}
-
-
-def test_not_a_number_stays_one() -> None:
-    assert math.isnan(cross(float("nan")))
 
 
 class Colour(IntEnum):
@@ -208,9 +205,3 @@ def test_messages_over_the_cap_are_refused_on_both_sides() -> None:
         ours.sendall(wire.HEADER.pack(wire.MESSAGE_BYTES + 1, wire.CALL))
         with pytest.raises(wire.WireError, match="cap"):
             wire.Connection(theirs).receive()
-
-
-def test_exact_types_of_library_values() -> None:
-    assert type(cross(Decimal("1.10"))) is Decimal
-    assert str(cross(Decimal("1.10"))) == "1.10"
-    assert cross(Fraction(2, 4)) == Fraction(1, 2)

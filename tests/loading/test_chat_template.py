@@ -58,11 +58,6 @@ def test_many_conversations_at_once() -> None:
     assert render(source, USER, other) == ["hi", "ho\ud800é"]
 
 
-def test_a_template_may_refuse_the_messages() -> None:
-    with pytest.raises(BadRequest, match=r"refuses the messages: roles must alternate\."):
-        render("{{ raise_exception('roles must alternate') }}")
-
-
 ATTACKS = {
     "class": "{{ ''.__class__.__mro__ }}",
     "globals": "{{ cycler.__init__.__globals__ }}",
@@ -134,16 +129,6 @@ def test_a_long_reason_is_cut() -> None:
 
 def lines(*values: object) -> str:
     return "".join(json.dumps(value) + "\n" for value in values)
-
-
-def test_the_program_alone() -> None:
-    template = {"source": "{{ messages[0].content }}", "names": {}}
-    command = [sys.executable, "-P", template_child.__file__]
-    data = lines(template, [USER], [USER, USER])
-    done = subprocess.run(command, input=data, capture_output=True, text=True, check=True)
-    first, second = map(json.loads, done.stdout.splitlines())
-    assert first == {"texts": ["hi"], "last": False}
-    assert second["texts"] == ["hi", "hi"]
 
 
 def answered(

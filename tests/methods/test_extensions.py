@@ -84,6 +84,7 @@ def test_a_method_names_and_tells_itself() -> None:
         (Method(Saber, Eager()), {}, "is a class: make one of it"),  # type: ignore[arg-type]
         (Method(Saber(), 8), {}, "The policy of the method .* has no answers"),  # type: ignore[arg-type]
         (Method(Saber(block=5), length=8), {}, "does not divide the length"),
+        (Method(Saber(block=8), Dual(), length=16), {}, "'saber' does not go with 'dual'"),
     ],
 )
 def test_a_method_that_cannot_work_is_refused(
@@ -91,11 +92,6 @@ def test_a_method_that_cannot_work_is_refused(
 ) -> None:
     with pytest.raises(BadRequest, match=reason):
         pocket.request(PROMPT, method, **options)
-
-
-def test_a_pair_of_objects_that_does_not_go_together_is_refused(pocket: Model) -> None:
-    with pytest.raises(Incompatible, match="'saber' does not go with 'dual'"):
-        pocket.request(PROMPT, Method(Saber(block=8), Dual(), length=16))
 
 
 @dataclass(frozen=True)

@@ -255,13 +255,6 @@ def test_settings_are_complete_plain_data(name: str) -> None:
     assert json.loads(json.dumps(settings)) == settings
 
 
-def test_defaults_are_the_documented_ones() -> None:
-    method: Method = build("archer", {})
-    wanted = {"length": 256, "radius": 8, "n": 2, "mu": 2, "block": None, "temperature": 0.0}
-    assert wanted.items() <= method.settings.items()
-    assert build("llada-confidence", {}).settings["steps"] is None
-
-
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

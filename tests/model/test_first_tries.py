@@ -1,6 +1,6 @@
 """What users try without reading: short reprs, tab completion, a player in a notebook, the demo.
 
-`python -m archer`, `archer study`, 80 columns and Ctrl-C are in tests/cli/test_cli_terminal.py; a report
+`python -m archer`, 80 columns and Ctrl-C are in tests/cli/test_cli_terminal.py; a report
 without matplotlib is in tests/repository/test_clean_install.py.
 """
 

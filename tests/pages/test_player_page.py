@@ -21,15 +21,6 @@ def test_every_update_shows_the_response_of_a_plain_replay(show: Show, seed: int
     assert now(at) == len(events), "there is nothing behind the end"
 
 
-def test_scrubbing_shows_the_response_of_that_update(show: Show) -> None:
-    events = simulate(5)
-    at = show(html_of(trajectory(events)))
-    responses = replay(events)
-    for number in (3, len(events), 1, 0, 2):
-        scrub(at, number)
-        assert (now(at), shown(at)) == (number, responses[number])
-
-
 def test_it_plays_to_the_end_and_again_from_the_start(show: Show) -> None:
     events = simulate(1)
     at = show(html_of(trajectory(events)))

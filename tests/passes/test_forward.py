@@ -10,9 +10,9 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import DynamicCache
 
-from archer.network.network import Shape, Transformer
+from archer.bench.transformers_pass import library_twin
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Flags
 from archer.passes.forward import Question, run
@@ -100,62 +100,6 @@ def test_five_hundred_cached_passes_at_the_anchor_equal_the_full_pass() -> None:
     assert worst <= 2e-5
 
 
-def twin_of(network: Transformer, shift: bool, causal: bool = False) -> Any:
-    """The same weights in the transformers library, with its causal mask switched off."""
-    which = network.shape
-    common: dict[str, Any] = {
-        "vocab_size": which.vocabulary,
-        "hidden_size": which.width,
-        "intermediate_size": which.inner,
-        "num_hidden_layers": which.layers,
-        "num_attention_heads": which.heads,
-        "num_key_value_heads": which.kv_heads,
-        "head_dim": which.head_dim,
-        "rms_norm_eps": which.norm_epsilon,
-        "max_position_embeddings": which.max_positions,
-        "rope_parameters": {"rope_type": "default", "rope_theta": which.rope_theta},
-        "tie_word_embeddings": False,
-    }
-    twin = (
-        Qwen2ForCausalLM(Qwen2Config(**common))
-        if shift
-        else LlamaForCausalLM(LlamaConfig(**common))
-    )
-    twin.load_state_dict(_names(network, which))
-    if not causal:
-        twin.config.is_causal = False
-        for module in twin.modules():
-            if "is_causal" in vars(module):
-                vars(module)["is_causal"] = False
-    twin.train(False)
-    return twin
-
-
-def _names(network: Transformer, which: Shape) -> dict[str, Tensor]:
-    weights: dict[str, Tensor] = {
-        "model.embed_tokens.weight": network.embedding,
-        "model.norm.weight": network.norm,
-        "lm_head.weight": network.head,
-    }
-    sizes = [which.heads * which.head_dim] + [which.kv_heads * which.head_dim] * 2
-    for index in range(which.layers):
-        layer, at = network.layer(index), f"model.layers.{index}."
-        weights[at + "input_layernorm.weight"] = layer.attention_norm
-        weights[at + "post_attention_layernorm.weight"] = layer.feed_norm
-        weights[at + "self_attn.o_proj.weight"] = layer.out
-        assert layer.gate_up is not None
-        assert layer.down is not None
-        weights[at + "mlp.down_proj.weight"] = layer.down
-        gate, up = layer.gate_up.chunk(2)
-        weights[at + "mlp.gate_proj.weight"], weights[at + "mlp.up_proj.weight"] = gate, up
-        for name, part in zip("qkv", layer.qkv.split(sizes), strict=True):
-            weights[at + f"self_attn.{name}_proj.weight"] = part
-        if layer.qkv_bias is not None:
-            for name, part in zip("qkv", layer.qkv_bias.split(sizes), strict=True):
-                weights[at + f"self_attn.{name}_proj.bias"] = part
-    return weights
-
-
 def shapes(count: int) -> list[dict[str, Any]]:
     groups = [(4, 4), (4, 2), (4, 1), (6, 3)]
     return [
@@ -178,7 +122,7 @@ def test_full_and_cached_passes_equal_the_library_twins() -> None:
     worst, scale = 0.0, 0.0
     for case in shapes(60):
         model = drawn_model(case, torch.float32)
-        twin = twin_of(model.network, model.shift)
+        twin = library_twin(model.network)
         prompt, seed = ids(case["prompt"], case["seed"]), case["seed"]
         anchor, response = ids(case["length"], seed + 1), ids(case["length"], seed + 2)
         kept = len(prompt) - int(model.shift)
@@ -212,7 +156,11 @@ def test_a_causal_twin_is_told_apart(shift: bool) -> None:
     prompt, response = ids(9, 1), ids(7, 2)
     canvas = canvas_of(prompt.tolist(), response[None], model.mask)
     (ours,), _, _ = ask(model, canvas, blank(model.network, canvas), canvas.everything())
-    raw = twin_of(model.network, shift, causal=True)(torch.cat((prompt, response))[None]).logits[0]
+    twin = library_twin(model.network)
+    twin.config.is_causal = True
+    for layer in twin.model.layers:
+        layer.self_attn.is_causal = True
+    raw = twin(torch.cat((prompt, response))[None]).logits[0]
     assert (ours - naive.aligned(raw, 9, shift)).abs().max() > 0.1
 
 

@@ -105,12 +105,6 @@ def test_rendering_is_that_of_the_template(tasks: list[Problem], long: list[str]
             assert prompts.rendered(content) == templated(content)
 
 
-def test_the_header_ends_the_prompt(tasks: list[Problem]) -> None:
-    task = tasks[0]
-    assert prompts.rendered(prompts.message(task)).endswith(f"<|assistant|>{task.header}")
-    assert prompts.rendered("Hello there.").endswith("<|assistant|>")
-
-
 def test_a_conversation_keeps_earlier_answers() -> None:
     messages = [
         {"role": "user", "content": "One."},

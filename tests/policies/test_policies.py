@@ -19,7 +19,6 @@ from archer.policies.base import Policy
 from archer.policies.blockwise import Dual
 from archer.policies.dllm import DllmCache, DllmRule
 from archer.policies.prompt_cache import Age, Archer
-from archer.policies.surprise import Surprise
 
 MASK = 9
 LENGTH = 4
@@ -122,13 +121,6 @@ def test_age_counts_passes_and_ignores_the_response(every: int) -> None:
     assert kinds == [(made % every) == 0 for made in range(1, 7)]
 
 
-def test_age_is_counted_per_row() -> None:
-    memory = anchored_at(Age(2), START, START)
-    asked = canvas(START, START)
-    note(Age(2), memory, asked, [True, False], [False, False])
-    assert refreshed(Age(2).recompute(asked, memory)) == [True, False]
-
-
 @pytest.mark.parametrize("radius", [0, -1, 0.5, 2.5, math.nan, -math.inf, "nan", "many", None])
 def test_an_impossible_radius_is_refused(radius: Any) -> None:
     with pytest.raises(ValidationError, match="radius"):
@@ -196,12 +188,3 @@ def test_passes_are_counted_per_block() -> None:
         found.append(policy.passes(asked, memory).item())
         note(policy, memory, asked, [True], [False])
     assert found == [1, 0, 1, 0]
-
-
-def test_rows_that_made_no_pass_keep_their_notes() -> None:
-    policy = Surprise()
-    memory = anchored_at(policy, START, START)
-    before = memory.select([1]).notes
-    note(policy, memory, canvas([1, 2, 3, 4], START), [True, False], [True, False])
-    for name, kept in memory.select([1]).notes.items():
-        assert np.array_equal(kept, before[name])

@@ -134,11 +134,6 @@ def test_an_incomplete_run_is_refused(tmp_path: Path) -> None:
         open_run(run)
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadRun, match="is not a run folder"):
-        open_run(tmp_path)
-
-
 def test_the_command_shows_the_table(
     runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,38 +159,21 @@ def named(path: str, name: str, **settings: Any) -> tuple[Path, dict[str, Any]]:
     return Path(path), {"method": {"name": name, "settings": {"length": 8, **settings}}}
 
 
-def test_different_methods_need_no_more() -> None:
-    assert labels([named("a", "saber", n=2), named("b", "archer", n=4, radius=8)]) == [
-        "saber",
-        "archer radius=8",
-    ]
+SABER2, SABER4 = named("a", "saber", n=2), named("b", "saber", n=4)
 
 
-def test_the_settings_that_differ_are_told() -> None:
-    found = labels(
-        [named("a", "saber", n=2), named("b", "saber", n=4), named("c", "archer", radius=8)]
-    )
-    assert found == ["saber n=2", "saber n=4", "archer radius=8"]
-
-
-def test_the_folder_is_told_where_no_setting_differs() -> None:
-    assert labels([named("x/a", "saber"), named("x/b", "saber")]) == ["saber (a)", "saber (b)"]
-    assert labels([named("x/a", "saber"), named("y/a", "saber")]) == ["saber (x/a)", "saber (y/a)"]
-    three = labels(
-        [named("x/a", "saber", n=2), named("x/b", "saber", n=2), named("x/c", "saber", n=4)]
-    )
-    assert three == ["saber n=2 (a)", "saber n=2 (b)", "saber n=4"]
-
-
-def test_a_conclusion_says_which_of_two_is_meant(tmp_path: Path) -> None:
-    def made(name: str, n: int, passes: list[bool]) -> Path:
-        method = {"name": "saber", "settings": {"length": 8, "n": n}}
-        return write_run(tmp_path / name, passes, [1.0] * 5, identity__method=method)
-
-    found = compare(
-        open_run(made("a", 2, [True] * 5)), open_run(made("b", 4, [True, True] + [False] * 3))
-    )
-    assert "3 only by saber n=2, 0 only by saber n=4" in conclusion(found)
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ([SABER2, named("b", "archer", n=4, radius=8)], "saber, archer radius=8"),
+        ([SABER2, SABER4, named("c", "archer", radius=8)], "saber n=2, saber n=4, archer radius=8"),
+        ([named("x/a", "saber"), named("x/b", "saber")], "saber (a), saber (b)"),
+        ([named("x/a", "saber"), named("y/a", "saber")], "saber (x/a), saber (y/a)"),
+        ([SABER2, named("c", "saber", n=2), SABER4], "saber n=2 (a), saber n=2 (c), saber n=4"),
+    ],
+)
+def test_runs_are_told_apart_by_method_setting_or_folder(runs: Any, told: str) -> None:
+    assert ", ".join(labels(runs)) == told
 
 
 def test_problems_come_as_people_count() -> None:

@@ -17,7 +17,7 @@ import pytest
 from archer.runs.folder import JOURNAL
 from runs.clusters import ENVIRONMENT, pids
 from runs.toy import derived
-from support.processes import running
+from support.processes import reported, running
 
 WORKERS = {"processes": "archer.runs.executors.worker", "ray": "ray::Actor"}
 OPTIONS = {"processes": ["--workers", "2"], "ray": ["--ray", "local", "--workers", "2"]}
@@ -135,3 +135,15 @@ def test_the_bundled_model_on_a_local_cluster(tmp_path: Path, expected: Derived)
     out = tmp_path / "run"
     finished(out, PROBLEMS, ["--ray", "local"])
     assert derived(out) == expected
+
+
+@pytest.mark.parametrize(("kills", "seed"), [(2, 1), pytest.param(100, 2, marks=pytest.mark.slow)])
+def test_runs_survive_kills(tmp_path: Path, kills: int, seed: int) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    report = reported("runs.killing", tmp_path, kills, seed, TMPDIR=str(temporary))
+    assert report["finished"] is True
+    assert report["same"] == report["kills"] == kills
+    assert report["cut"] >= kills // 2, "most kills must come before the end to mean anything"
+    assert report["left"] == 0
+    assert list(temporary.iterdir()) == []

@@ -172,12 +172,12 @@ def test_a_prompt_that_looks_like_a_mark_of_the_file_is_saved_as_it_is(
     assert wrong == []
 
 
-def test_escape_stops_wherever_the_focus_is(client: Client, show: Open) -> None:
+def test_escape_wherever_the_focus_is_and_stop_free_the_slot(client: Client, show: Open) -> None:
     at = show()
-    for focus in ("run", "prompt", None):
+    for focus in ("run", "prompt", None, "stop"):
         cancelled = client.metric("requests_cancelled_total")
         fill(at, prompt=PROBLEM, first=SLOW, second="", length="512")
-        if focus is None:
+        if focus in (None, "stop"):
             at.get_by_role("button", name="Run").click()
         else:
             at.locator(f"#{focus}").focus()
@@ -185,8 +185,13 @@ def test_escape_stops_wherever_the_focus_is(client: Client, show: Open) -> None:
         at.locator(".player.live").wait_for()
         if focus is None:
             at.evaluate("document.activeElement.blur()")
-        at.keyboard.press("Escape")
+        assert at.get_by_role("button", name="Save").is_disabled()
+        if focus == "stop":
+            at.get_by_role("button", name="Stop").click()
+        else:
+            at.keyboard.press("Escape")
         at.get_by_text("Stopped.", exact=True).wait_for()
+        assert at.get_by_role("button", name="Run").is_enabled()
         until(client.idle)
         assert client.metric("requests_cancelled_total") == cancelled + 1
 
@@ -226,20 +231,6 @@ def test_a_token_is_seen_being_taken_back_while_it_runs(show: Open) -> None:
     assert at.locator(".player.live").count() == 0, "at the end it is the ordinary player"
     at.keyboard.press("Home")
     assert at.locator(".player").get_attribute("data-update") is not None
-
-
-def test_stop_frees_the_slot(client: Client, show: Open) -> None:
-    cancelled = client.metric("requests_cancelled_total")
-    at = show()
-    fill(at, prompt=PROBLEM, first=SLOW, second="random", length="512")
-    at.get_by_role("button", name="Run").click()
-    at.locator(".player.live").wait_for()
-    assert at.get_by_role("button", name="Save").is_disabled()
-    at.get_by_role("button", name="Stop").click()
-    at.get_by_text("Stopped.", exact=True).wait_for()
-    until(client.idle)
-    assert client.metric("requests_cancelled_total") == cancelled + 2
-    assert at.get_by_role("button", name="Run").is_enabled()
 
 
 def test_markup_stays_text(show: Open) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from archer.cli import main
 from archer.decoders.wino import Wino
+from archer.methods.build import build
 from archer.methods.catalogue import DEFAULT_METHOD
+from archer.methods.presets import Preset
 from archer.model import Model
 from archer.results.trace import End, Start, Update, updates
 from server.running import CHAT, PROBLEM, TEXT, Client, chat, serving
+from support.extremes import LENGTH, cases
 
 SHORT = 16
 PROBLEMS = 9
@@ -457,3 +464,78 @@ def test_metrics_of_passes(pocket: Model) -> None:
         assert client.metric("pass_seconds_count") == client.metric("iteration_tokens_total_count")
         assert client.metric("pass_seconds_sum") > 0
         assert client.metric("skipped_turns_total") > 0, "four requests do not fit into 32 columns"
+
+
+PRESET = Preset.of(build("factor+dual", {"length": 32}), {})
+
+
+@pytest.fixture(scope="module")
+def served(pocket: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    path = tmp_path_factory.mktemp("preset") / "p.json"
+    path.write_text(json.dumps(PRESET.as_dict()))
+    with serving(pocket, preset=path) as client:
+        yield client
+
+
+def test_it_is_used_unless_a_request_names_a_method(served: Client, pocket: Model) -> None:
+    (plain,) = pocket.generate(PROBLEM, "factor+dual", length=32)
+    reply = served.post(CHAT, chat()).json
+    assert reply["choices"][0]["message"]["content"] == plain.text
+    assert reply["usage"]["archer"]["updates"] == plain.updates
+    (named,) = pocket.generate(PROBLEM, "saber", length=16)
+    reply = served.post(CHAT, chat(archer={"method": "saber"}, max_tokens=16)).json
+    assert reply["usage"]["archer"]["updates"] == named.updates
+
+
+def test_what_a_request_sets_wins(served: Client, pocket: Model) -> None:
+    (short,) = pocket.generate(PROBLEM, "factor+dual", length=16)
+    assert (
+        served.post(CHAT, chat(max_tokens=16)).json["usage"]["archer"]["updates"] == short.updates
+    )
+    asked = chat(archer={"settings": {"max_new_tokens": 16}})
+    assert served.post(CHAT, asked).json["usage"]["archer"]["updates"] == short.updates
+    assert served.post(CHAT, chat(archer={"settings": {"share": 0.5}})).status == 400
+
+
+def test_a_preset_longer_than_allowed_is_refused_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(PRESET.as_dict()))
+    assert main(["serve", "--preset", str(path), "--max-length", "31"]) == 2
+    assert "raise --max-length" in capsys.readouterr().err
+
+
+PROMPT = "def solve(nums):"
+LONGEST_REPLY = 3000
+
+
+def body(method: str, setting: str, value: Any) -> bytes:
+    settings = {setting: value}
+    own = {"method": method, "settings": settings}
+    asked: dict[str, Any] = {"model": "pocket", "prompt": PROMPT, "archer": own}
+    if setting != "length":
+        asked["max_tokens"] = LENGTH
+    return json.dumps(asked).encode()
+
+
+def refused_or_answered(client: Client, chosen: list[tuple[str, str, Any]]) -> None:
+    for case in chosen:
+        reply = client.send("POST", TEXT, body(*case), {"content-type": "application/json"})
+        where = (*case[:2], repr(case[2])[:40], reply.body[:300])
+        assert reply.status == 200 or 400 <= reply.status < 500, where
+        if reply.status != 200:
+            assert len(reply.body) < LONGEST_REPLY, where
+            assert reply.json["error"]["message"].endswith((".", "...")), where
+
+
+def sendable() -> list[tuple[str, str, Any]]:
+    """Integers of thousands of digits cannot be written as JSON here."""
+    return [case for case in cases() if not (isinstance(case[2], int) and case[2] > 10**308)]
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(None, marks=pytest.mark.slow)])
+def test_extreme_settings_get_a_sentence_or_an_answer(client: Client, count: int | None) -> None:
+    """Drawn ones; all of them in the slow suite."""
+    every = sendable()
+    refused_or_answered(client, every if count is None else Random(34).sample(every, count))

@@ -55,12 +55,18 @@ def one(client: Client, number: int, ids: list[int]) -> str:
     return str(reply.status)
 
 
-def soak(model: Model, count: int, clients: int, settle: int) -> Counter[str]:
+@pytest.mark.parametrize(
+    ("count", "clients", "settle"),
+    [(240, 16, 80), pytest.param(10_000, 32, 1_000, marks=pytest.mark.slow)],
+)
+def test_nothing_is_lost_and_nothing_grows(
+    pocket: Model, count: int, clients: int, settle: int
+) -> None:
     """`settle` requests first, after which nothing may grow any more."""
-    assert model.text is not None
-    (ids,) = model.text.encode_chats(["Write a function.\ndef solve(nums):"])
+    assert pocket.text is not None
+    (ids,) = pocket.text.encode_chats(["Write a function.\ndef solve(nums):"])
     outcomes: Counter[str] = Counter()
-    with serving(model) as client:
+    with serving(pocket) as client:
         with ThreadPoolExecutor(clients) as pool:
             outcomes.update(pool.map(lambda n: one(client, n, ids), range(settle)))
             until(client.idle)
@@ -77,13 +83,3 @@ def soak(model: Model, count: int, clients: int, settle: int) -> Counter[str]:
     assert sum(outcomes.values()) == count
     assert {int(each) for each in outcomes if each != "left"} <= PLANNED
     assert outcomes["200"] > count // 2
-    return outcomes
-
-
-def test_a_few_hundred(pocket: Model) -> None:
-    soak(pocket, 240, 16, 80)
-
-
-@pytest.mark.slow
-def test_ten_thousand(pocket: Model) -> None:
-    soak(pocket, 10_000, 32, 1_000)

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,15 +64,23 @@ def refreshes(records: list[Any]) -> bool:
     return 1 < sum(full) < len(full)
 
 
-def test_every_decoder_and_every_cache_makes_the_same_updates(two: Two) -> None:
-    decoders, policies, refreshed = set(), set(), set()
-    for decoder, policy, method in methods(two.whole, every=7):
+@pytest.mark.parametrize(
+    ("every", "least"), [(7, (7, 21)), pytest.param(1, (50, 150), marks=pytest.mark.slow)]
+)
+def test_every_decoder_and_every_cache_makes_the_same_updates(
+    two: Two, every: int, least: tuple[int, int]
+) -> None:
+    """All pairs in the slow suite."""
+    decoders, policies, refreshed, counted = set(), set(), set(), 0
+    for decoder, policy, method in methods(two.whole, every):
+        counted += 1
         found = walked(two.shared, method)
         assert found == walked(two.whole, method), method.name
         decoders.add(decoder)
         policies.add(policy)
         if refreshes(found):
             refreshed.add(policy)
+    assert counted >= least[not isinstance(two.whole.folder.shape.attention, Blocks)]
     if isinstance(two.whole.folder.shape.attention, Blocks):
         assert len(decoders) >= 6
         assert policies == {"eager", "archer", "late", "surprise", "age"}
@@ -79,15 +88,6 @@ def test_every_decoder_and_every_cache_makes_the_same_updates(two: Two) -> None:
         assert decoders >= DECODERS.keys() - {"wino", "llada2", "llada2-edit"}
         assert policies == set(POLICIES)
         assert refreshed >= {"archer", "age", "prefix", "dual", "dllm-cache"}
-
-
-@pytest.mark.slow
-def test_every_pair_makes_the_same_updates(two: Two) -> None:
-    counted = 0
-    for _, _, method in methods(two.whole):
-        assert walked(two.shared, method) == walked(two.whole, method), method.name
-        counted += 1
-    assert counted >= (50 if isinstance(two.whole.folder.shape.attention, Blocks) else 150)
 
 
 @pytest.mark.parametrize(
@@ -232,3 +232,14 @@ def test_a_rule_that_the_others_do_not_know_is_refused(two: Two) -> None:
     assert wanted is not None
     with pytest.raises(BadRequest, match="The rule Own chooses rows inside layers"):
         order([replace(wanted, rule=Own())], 1, lambda store: [1, 1, 1])
+
+
+@pytest.mark.parametrize("family", ["llada", "llada2"])
+def test_int8_is_the_same_over_shards(tmp_path: Path, family: str) -> None:
+    with twice(FOLDERS[family](tmp_path / "model"), quantize="int8") as two:
+        for name in ("confidence", "saber+archer"):
+            try:
+                method = two.whole.request([list(PROMPT)], name, length=8).method
+            except ValueError:
+                continue
+            assert walked(two.shared, method) == walked(two.whole, method)

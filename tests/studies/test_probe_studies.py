@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -195,10 +194,3 @@ def test_runs_part_where_their_states_do(workspace: Workspace) -> None:
     assert parted is not None
     assert states[0][: parted - 1] == states[1][: parted - 1]
     assert states[0][parted - 1 : parted] != states[1][parted - 1 : parted]
-
-
-def test_probing_needs_no_folder_of_its_own(workspace: Workspace, results: Results) -> None:
-    """Radii 11 and 15: each arm was run once."""
-    arms = sorted(path.name for path in Path(workspace.out / "arms").iterdir())
-    assert len(arms) == 2
-    assert set(results) == {"feedback", "validity", "theory"}

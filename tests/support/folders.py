@@ -6,7 +6,7 @@ test.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from torch import Tensor
 
 Config = dict[str, Any]
 Tensors = dict[str, Tensor]
+Shapes = dict[str, tuple[int, ...]]
 
 VOCABULARY = 288
 LLADA_MARKERS = (
@@ -72,6 +73,18 @@ DREAM_TEMPLATE = (
 )
 
 
+SIZES: Config = {
+    "hidden_act": "silu",
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 2,
+    "tie_word_embeddings": False,
+    "vocab_size": VOCABULARY,
+}
+"""What the families with the names of transformers have in common."""
+
+
 def llada_config(**changes: Any) -> Config:
     """As LLaDA-8B's, but tiny."""
     config = {
@@ -113,24 +126,17 @@ def dream_config(**changes: Any) -> Config:
     config = {
         "architectures": ["DreamModel"],
         "eos_token_id": 256,
-        "hidden_act": "silu",
-        "hidden_size": 32,
         "intermediate_size": 48,
         "mask_token_id": 260,
         "max_position_embeddings": 4096,
         "model_type": "Dream",
-        "num_attention_heads": 4,
-        "num_hidden_layers": 2,
-        "num_key_value_heads": 2,
         "rms_norm_eps": 1e-06,
         "rope_scaling": None,
         "rope_theta": 1000000.0,
-        "tie_word_embeddings": False,
         "use_mrope": False,
         "use_sliding_window": False,
-        "vocab_size": VOCABULARY,
     }
-    return config | changes
+    return SIZES | config | changes
 
 
 def llada_moe_config(**changes: Any) -> Config:
@@ -141,28 +147,21 @@ def llada_moe_config(**changes: Any) -> Config:
         "dense_intermediate_size": 64,
         "eos_token_id": 257,
         "expert_intermediate_size": 12,
-        "hidden_act": "silu",
-        "hidden_size": 32,
         "mask_token_id": 258,
         "max_position_embeddings": 512,
         "model_type": "llada",
         "moe_layer_freq": [1, 1],
         "moe_router_score_function": "softmax",
         "norm_topk_prob": None,
-        "num_attention_heads": 4,
         "num_experts": 6,
         "num_experts_per_tok": 2,
-        "num_hidden_layers": 2,
-        "num_key_value_heads": 2,
         "partial_rotary_factor": 1,
         "qk_layernorm": True,
         "rms_norm_eps": 1e-05,
         "rope_theta": 50000.0,
         "shared_expert_intermediate_size": None,
-        "tie_word_embeddings": False,
-        "vocab_size": VOCABULARY,
     }
-    return config | changes
+    return SIZES | config | changes
 
 
 def llada2_config(**changes: Any) -> Config:
@@ -172,8 +171,6 @@ def llada2_config(**changes: Any) -> Config:
         "eos_token_id": 257,
         "first_k_dense_replace": 1,
         "head_dim": 16,
-        "hidden_act": "silu",
-        "hidden_size": 32,
         "intermediate_size": 48,
         "mask_token_id": 258,
         "max_position_embeddings": 512,
@@ -182,11 +179,8 @@ def llada2_config(**changes: Any) -> Config:
         "moe_router_enable_expert_bias": True,
         "n_group": 2,
         "norm_topk_prob": True,
-        "num_attention_heads": 4,
         "num_experts": 8,
         "num_experts_per_tok": 3,
-        "num_hidden_layers": 2,
-        "num_key_value_heads": 2,
         "num_shared_experts": 1,
         "partial_rotary_factor": 0.5,
         "rms_norm_eps": 1e-06,
@@ -195,13 +189,11 @@ def llada2_config(**changes: Any) -> Config:
         "rotary_dim": 8,
         "routed_scaling_factor": 2.5,
         "score_function": "sigmoid",
-        "tie_word_embeddings": False,
         "topk_group": 1,
         "use_bias": False,
         "use_qkv_bias": False,
-        "vocab_size": VOCABULARY,
     }
-    return config | changes
+    return SIZES | config | changes
 
 
 def llada_moe_tensors(config: Config, seed: int = 0) -> Tensors:
@@ -209,126 +201,109 @@ def llada_moe_tensors(config: Config, seed: int = 0) -> Tensors:
     d, vocabulary = config["hidden_size"], config["vocab_size"]
     size = d // config["num_attention_heads"]
     kv = size * config["num_key_value_heads"]
-    shapes: dict[str, tuple[int, ...]] = {
-        "model.embed_tokens.weight": (vocabulary, d),
-        "model.norm.weight": (d,),
-        "lm_head.weight": (vocabulary, d),
+    layer: Shapes = {
+        "input_layernorm.weight": (d,),
+        "self_attn.q_proj.weight": (d, d),
+        "self_attn.k_proj.weight": (kv, d),
+        "self_attn.v_proj.weight": (kv, d),
+        "self_attn.q_norm.weight": (size,),
+        "self_attn.k_norm.weight": (size,),
+        "self_attn.o_proj.weight": (d, d),
+        "post_attention_layernorm.weight": (d,),
+        "mlp.gate.weight": (config["num_experts"], d),
+        **_experts(config["num_experts"], config["expert_intermediate_size"], d),
     }
-    for i in range(config["num_hidden_layers"]):
-        layer = f"model.layers.{i}."
-        shapes |= {
-            layer + "input_layernorm.weight": (d,),
-            layer + "self_attn.q_proj.weight": (d, d),
-            layer + "self_attn.k_proj.weight": (kv, d),
-            layer + "self_attn.v_proj.weight": (kv, d),
-            layer + "self_attn.q_norm.weight": (size,),
-            layer + "self_attn.k_norm.weight": (size,),
-            layer + "self_attn.o_proj.weight": (d, d),
-            layer + "post_attention_layernorm.weight": (d,),
-            layer + "mlp.gate.weight": (config["num_experts"], d),
-        } | _expert_shapes(layer, config["num_experts"], config["expert_intermediate_size"], d)
-    return _random(shapes, seed)
+    layers = [layer] * config["num_hidden_layers"]
+    return _drawn(_around("embed_tokens", vocabulary, d), "model.layers", layers, seed)
 
 
 def llada2_tensors(config: Config, seed: int = 0) -> Tensors:
     """Every tensor such a checkpoint holds, in float32."""
     d, vocabulary, size = config["hidden_size"], config["vocab_size"], config["head_dim"]
     heads, kv = config["num_attention_heads"], config["num_key_value_heads"]
-    inner = config["moe_intermediate_size"]
-    shapes: dict[str, tuple[int, ...]] = {
-        "model.word_embeddings.weight": (vocabulary, d),
-        "model.norm.weight": (d,),
-        "lm_head.weight": (vocabulary, d),
+    count, inner = config["num_experts"], config["moe_intermediate_size"]
+    both: Shapes = {
+        "input_layernorm.weight": (d,),
+        "attention.query_key_value.weight": ((heads + 2 * kv) * size, d),
+        "attention.query_layernorm.weight": (size,),
+        "attention.key_layernorm.weight": (size,),
+        "attention.dense.weight": (d, heads * size),
+        "post_attention_layernorm.weight": (d,),
     }
-    for i in range(config["num_hidden_layers"]):
-        layer = f"model.layers.{i}."
-        shapes |= {
-            layer + "input_layernorm.weight": (d,),
-            layer + "attention.query_key_value.weight": ((heads + 2 * kv) * size, d),
-            layer + "attention.query_layernorm.weight": (size,),
-            layer + "attention.key_layernorm.weight": (size,),
-            layer + "attention.dense.weight": (d, heads * size),
-            layer + "post_attention_layernorm.weight": (d,),
-        }
-        if i < config["first_k_dense_replace"]:
-            shapes |= _swiglu_shapes(layer + "mlp.", config["intermediate_size"], d)
-            continue
-        shapes |= {
-            layer + "mlp.gate.weight": (config["num_experts"], d),
-            layer + "mlp.gate.expert_bias": (config["num_experts"],),
-        }
-        shapes |= _expert_shapes(layer, config["num_experts"], inner, d)
-        shared = inner * config["num_shared_experts"]
-        shapes |= _swiglu_shapes(layer + "mlp.shared_experts.", shared, d)
-    return _random(shapes, seed)
-
-
-def _expert_shapes(layer: str, count: int, inner: int, d: int) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    for expert in range(count):
-        shapes |= _swiglu_shapes(f"{layer}mlp.experts.{expert}.", inner, d)
-    return shapes
-
-
-def _swiglu_shapes(prefix: str, inner: int, d: int) -> dict[str, tuple[int, ...]]:
-    return {
-        prefix + "gate_proj.weight": (inner, d),
-        prefix + "up_proj.weight": (inner, d),
-        prefix + "down_proj.weight": (d, inner),
-    }
+    dense = both | _swiglu("mlp.", config["intermediate_size"], d)
+    sparse = both | {"mlp.gate.weight": (count, d), "mlp.gate.expert_bias": (count,)}
+    sparse |= _experts(count, inner, d)
+    sparse |= _swiglu("mlp.shared_experts.", inner * config["num_shared_experts"], d)
+    first = config["first_k_dense_replace"]
+    layers = [dense if i < first else sparse for i in range(config["num_hidden_layers"])]
+    return _drawn(_around("word_embeddings", vocabulary, d), "model.layers", layers, seed)
 
 
 def llada_tensors(config: Config, seed: int = 0) -> Tensors:
     """Every tensor such a checkpoint holds, in float32."""
     d, inner, vocabulary = config["d_model"], config["mlp_hidden_size"], config["vocab_size"]
     kv = d // config["n_heads"] * config["n_kv_heads"]
-    shapes: dict[str, tuple[int, ...]] = {
+    around: Shapes = {
         "model.transformer.wte.weight": (vocabulary, d),
         "model.transformer.ln_f.weight": (d,),
         "model.transformer.ff_out.weight": (vocabulary, d),
     }
-    for i in range(config["n_layers"]):
-        block = f"model.transformer.blocks.{i}."
-        shapes |= {
-            block + "attn_norm.weight": (d,),
-            block + "q_proj.weight": (d, d),
-            block + "k_proj.weight": (kv, d),
-            block + "v_proj.weight": (kv, d),
-            block + "attn_out.weight": (d, d),
-            block + "ff_norm.weight": (d,),
-            block + "ff_proj.weight": (inner, d),
-            block + "up_proj.weight": (inner, d),
-            block + "ff_out.weight": (d, inner),
-        }
-    return _random(shapes, seed)
+    block: Shapes = {
+        "attn_norm.weight": (d,),
+        "q_proj.weight": (d, d),
+        "k_proj.weight": (kv, d),
+        "v_proj.weight": (kv, d),
+        "attn_out.weight": (d, d),
+        "ff_norm.weight": (d,),
+        "ff_proj.weight": (inner, d),
+        "up_proj.weight": (inner, d),
+        "ff_out.weight": (d, inner),
+    }
+    return _drawn(around, "model.transformer.blocks", [block] * config["n_layers"], seed)
 
 
 def dream_tensors(config: Config, seed: int = 0) -> Tensors:
     """Every tensor such a checkpoint holds, in float32."""
     d, inner, vocabulary = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     kv = d // config["num_attention_heads"] * config["num_key_value_heads"]
-    shapes: dict[str, tuple[int, ...]] = {
-        "model.embed_tokens.weight": (vocabulary, d),
+    layer: Shapes = {"input_layernorm.weight": (d,)}
+    for name, rows in (("q", d), ("k", kv), ("v", kv)):
+        layer[f"self_attn.{name}_proj.weight"] = (rows, d)
+        layer[f"self_attn.{name}_proj.bias"] = (rows,)
+    layer |= {"self_attn.o_proj.weight": (d, d), "post_attention_layernorm.weight": (d,)}
+    layer |= _swiglu("mlp.", inner, d)
+    layers = [layer] * config["num_hidden_layers"]
+    return _drawn(_around("embed_tokens", vocabulary, d), "model.layers", layers, seed)
+
+
+def _around(embedding: str, vocabulary: int, d: int) -> Shapes:
+    """What stands before and behind the layers."""
+    return {
+        f"model.{embedding}.weight": (vocabulary, d),
         "model.norm.weight": (d,),
         "lm_head.weight": (vocabulary, d),
     }
-    for i in range(config["num_hidden_layers"]):
-        layer = f"model.layers.{i}."
-        shapes |= {
-            layer + "input_layernorm.weight": (d,),
-            layer + "self_attn.q_proj.weight": (d, d),
-            layer + "self_attn.q_proj.bias": (d,),
-            layer + "self_attn.k_proj.weight": (kv, d),
-            layer + "self_attn.k_proj.bias": (kv,),
-            layer + "self_attn.v_proj.weight": (kv, d),
-            layer + "self_attn.v_proj.bias": (kv,),
-            layer + "self_attn.o_proj.weight": (d, d),
-            layer + "post_attention_layernorm.weight": (d,),
-            layer + "mlp.gate_proj.weight": (inner, d),
-            layer + "mlp.up_proj.weight": (inner, d),
-            layer + "mlp.down_proj.weight": (d, inner),
-        }
-    return _random(shapes, seed)
+
+
+def _experts(count: int, inner: int, d: int) -> Shapes:
+    every = (_swiglu(f"mlp.experts.{expert}.", inner, d) for expert in range(count))
+    return {name: size for each in every for name, size in each.items()}
+
+
+def _swiglu(prefix: str, inner: int, d: int) -> Shapes:
+    sizes = {"gate": (inner, d), "up": (inner, d), "down": (d, inner)}
+    return {f"{prefix}{name}_proj.weight": size for name, size in sizes.items()}
+
+
+def _drawn(around: Shapes, where: str, layers: Sequence[Shapes], seed: int) -> Tensors:
+    """Random tensors of these shapes; those of a layer are named by `where` and its number."""
+    shapes = around | {
+        f"{where}.{i}.{name}": size
+        for i, layer in enumerate(layers)
+        for name, size in layer.items()
+    }
+    generator = torch.Generator().manual_seed(seed)
+    return {name: 0.1 * torch.randn(size, generator=generator) for name, size in shapes.items()}
 
 
 def write_folder(
@@ -369,11 +344,6 @@ def byte_tokenizer(markers: tuple[str, ...]) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_tokens([AddedToken(name, special=True, normalized=False) for name in markers])
     return tokenizer
-
-
-def _random(shapes: Mapping[str, tuple[int, ...]], seed: int) -> Tensors:
-    generator = torch.Generator().manual_seed(seed)
-    return {name: 0.1 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
 
 
 def _in_one_file(

@@ -31,6 +31,15 @@ def parts(section: str, values: list[Any]) -> Spoil:
     return part(section, sequence(section, values))
 
 
+def normal(kind: str, **fields: Any) -> Spoil:
+    return part("normalizer", {"type": kind, **fields})
+
+
+def added(content: str) -> Spoil:
+    """With another text for the first added token."""
+    return tokenizer_json(lambda t: t["added_tokens"][0].update(content=content))
+
+
 def split(pattern: str) -> Spoil:
     regex = {"Regex": pattern}
     value = {"type": "Split", "pattern": regex, "behavior": "Isolated", "invert": False}
@@ -115,12 +124,8 @@ def case(name: str, spoil: Spoil, phrase: str) -> Case:
 LONGER = "times as long"
 TYPE = "has the type"
 FOREVER = "can take for ever"
-BYTES = {
-    "type": "ByteLevel",
-    "add_prefix_space": False,
-    "trim_offsets": True,
-    "use_regex": False,
-}
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+XYZ, SUFFIX = {"type": "Prepend", "prepend": "xyz"}, {"type": "BPEDecoder", "suffix": ""}
 BOMB = [replacing("a", "a" * 8) for _ in range(8)]
 
 CASES = [
@@ -142,40 +147,18 @@ CASES = [
     ),
     case("one long replacement", part("normalizer", replacing("a", "b" * 5000)), "few characters"),
     case("a replacement of nothing", part("normalizer", replacing("", "x")), "looks for"),
-    case(
-        "a replacement of null",
-        part("normalizer", {"type": "Replace", "pattern": None, "content": "x"}),
-        "looks for",
-    ),
+    case("a replacement of null", normal("Replace", pattern=None, content="x"), "looks for"),
     case(
         "an empty match replaced",
-        part("normalizer", {"type": "Replace", "pattern": {"Regex": "x?"}, "content": "b" * 64}),
+        normal("Replace", pattern={"Regex": "x?"}, content="b" * 64),
         LONGER,
     ),
-    case(
-        "a long prefix",
-        part("normalizer", {"type": "Prepend", "prepend": "x" * 1000}),
-        "few characters",
-    ),
-    case(
-        "a bad precompiled map",
-        part("normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
-        TYPE,
-    ),
-    case(
-        "a precompiled map of nothing",
-        part("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}),
-        TYPE,
-    ),
-    case("an unknown normaliser", part("normalizer", {"type": "Shell", "command": "id"}), TYPE),
+    case("a long prefix", normal("Prepend", prepend="x" * 1000), "few characters"),
+    case("a bad precompiled map", normal("Precompiled", precompiled_charsmap="AAAA"), TYPE),
+    case("a precompiled map of nothing", normal("Precompiled", precompiled_charsmap=""), TYPE),
+    case("an unknown normaliser", normal("Shell", command="id"), TYPE),
     case("an unknown splitter", part("pre_tokenizer", {"type": "Magic"}), TYPE),
-    case(
-        "an unknown decoder",
-        part(
-            "decoder", {"type": "CTC", "pad_token": "", "word_delimiter_token": "", "cleanup": True}
-        ),
-        TYPE,
-    ),
+    case("an unknown decoder", part("decoder", {"type": "CTC"}), TYPE),
     case("an unknown model", model(type="Perl"), TYPE),
     case("an unknown processor", part("post_processor", {"type": "Webhook"}), TYPE),
     case("a normaliser of text", part("normalizer", "NFC"), "not an object with a type"),
@@ -185,52 +168,28 @@ CASES = [
     case("no model", tokenizer_json(lambda t: t.pop("model")), "not an object with a type"),
     case("a hundred parts", parts("normalizer", [{"type": "NFC"}] * 100), "more than 16 parts"),
     case("parts in parts", part("normalizer", nested(40)), "4 deep"),
-    case("a sequence of nothing", part("normalizer", {"type": "Sequence"}), "not a sequence"),
+    case("a sequence of nothing", normal("Sequence"), "not a sequence"),
     case(
         "prefixes in nested sequences, between added tokens",
         tokenizer_json(prefixes_between_added_tokens),
         "more than 16 parts",
     ),
     case("sequences of sequences", part("normalizer", bushy(16, 3)), "more than 16 parts"),
-    case(
-        "a few prefixes",
-        parts("normalizer", [{"type": "Prepend", "prepend": "xyz"}] * 4),
-        LONGER,
-    ),
+    case("a few prefixes", parts("normalizer", [XYZ] * 4), LONGER),
     case("letters for bytes, again and again", parts("pre_tokenizer", [BYTES] * 10), LONGER),
-    case(
-        "letters for bytes in the normaliser",
-        parts("normalizer", [{"type": "ByteLevel"}] * 10),
-        LONGER,
-    ),
-    case(
-        "marks before every piece",
-        parts("pre_tokenizer", [metaspace(c) for c in "▁▂▃▄"]),
-        LONGER,
-    ),
-    case(
-        "spaces for nothing",
-        parts("decoder", [{"type": "BPEDecoder", "suffix": ""}] * 8),
-        LONGER,
-    ),
+    case("letters for bytes normalised", parts("normalizer", [{"type": "ByteLevel"}] * 10), LONGER),
+    case("marks before every piece", parts("pre_tokenizer", list(map(metaspace, "▁▂▃▄"))), LONGER),
+    case("spaces for nothing", parts("decoder", [SUFFIX] * 8), LONGER),
     case("an end stripped", part("decoder", stripping("q", 0, 5)), "off the end"),
     case("one character of an end stripped", part("decoder", stripping(" ", 0, 1)), "off the end"),
     case("a long start stripped", part("decoder", stripping(" ", 10**6, 0)), "1000000 characters"),
     case("less than nothing stripped", part("decoder", stripping(" ", -1, 0)), "-1 characters"),
     case("words without one for the unknown", words("WordLevel"), "is not in its vocabulary"),
     case("pieces without one for the unknown", words("WordPiece"), "is not in its vocabulary"),
-    case(
-        "pairs without one for the unknown",
-        tokenizer_json(lambda t: t.update(model=lacking_pairs())),
-        "can be used",
-    ),
+    case("pairs without one for the unknown", part("model", lacking_pairs()), "can be used"),
     case("scores without one for the unknown", words("Unigram"), "can be used"),
     case("a nested repetition", split("(a+)+$"), FOREVER),
-    case("a repeated choice", split("(?:a|a)*b"), FOREVER),
-    case("a repeated group in braces", split("(a*){20}"), FOREVER),
-    case("a repetition of a repetition", split("a{2,}{3,}x"), FOREVER),
     case("a reference back", split(r"(a*)\1b"), FOREVER),
-    case("a named reference", split(r"(?<x>a*)\k<x>b"), FOREVER),
     case("a recursion", split(r"(?<p>a\g<p>?b)"), FOREVER),
     case("a verb", split(r"(*FAIL)"), FOREVER),
     case("an absent group", split(r"(?~ab)"), "no tokenizer needs"),
@@ -274,16 +233,8 @@ CASES = [
     case("300 added tokens of 4,000 letters", added_tokens(300, 4000), "at most 1048576"),
     case("16,000 added tokens of 100 letters", added_tokens(16_000, 100), "at most 1048576"),
     case("added tokens in an object", part("added_tokens", {}), "not a list"),
-    case(
-        "an added token of nothing",
-        tokenizer_json(lambda t: t["added_tokens"][0].update(content="")),
-        "short text",
-    ),
-    case(
-        "a long added token",
-        tokenizer_json(lambda t: t["added_tokens"][0].update(content="x" * 9999)),
-        "short text",
-    ),
+    case("an added token of nothing", added(""), "short text"),
+    case("a long added token", added("x" * 9999), "short text"),
     case(
         "20,000 added tokens",
         tokenizer_json(lambda t: t.update(added_tokens=t["added_tokens"] * 20_000)),

@@ -1,13 +1,25 @@
-"""Data files: found, fetched, and refused when they are not what the table says."""
+"""Data files and files of completions: found, fetched, and refused when they are not what they should be."""
 
+import base64
 import gzip
 import hashlib
 import json
+import pickle
+import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from archer.errors import BadRequest
+from archer.tasks import grading as completions
+from archer.tasks import livecodebench as packed
 from archer.tasks import sources
+from archer.tasks.base import Sample, user
+from archer.tasks.grading import read_completions
+from archer.tasks.livecodebench import pickled_text, read_tests
 from archer.tasks.sources import BadData, Data, DataFile, Git, Hub
 from conftest import shared
 
@@ -161,3 +173,145 @@ def test_the_table_agrees_with_the_manifest() -> None:
     local = {file.path: file.sha256 for file in table if file is not sources.LIVECODEBENCH}
     assert len(local) == 11
     assert local.items() <= known.items()
+
+
+SAMPLES = [Sample(number, user("?"), "", {}) for number in range(3)]
+
+
+def lines(*texts: str) -> str:
+    return "".join(
+        json.dumps({"task_id": number, "completion": text}) + "\n"
+        for number, text in enumerate(texts)
+    )
+
+
+def test_every_completion_comes_with_its_problem(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text("\n" + lines("a", "b") + '  \n{"task_id": "2", "completion": "\u2028c"}')
+    assert [(sample.id, text) for sample, text in read_completions(path, SAMPLES)] == [
+        (0, "a"),
+        (1, "b"),
+        (2, "\u2028c"),
+    ]
+
+
+def test_a_line_without_end_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    with path.open("wb") as file:
+        file.write(lines("a").encode())
+        file.truncate(1 << 40)  # a terabyte of nothing in one line
+    with pytest.raises(BadRequest, match=r"Line 2 of .* is longer than 4194304 bytes"):
+        read_completions(path, SAMPLES)
+
+
+def test_more_than_grading_can_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(completions, "LARGEST_FILE", 100)
+    path = tmp_path / "c.jsonl"
+    path.write_text(lines("a" * 30, "b" * 30))
+    with pytest.raises(BadRequest, match="Give it in parts"):
+        read_completions(path, SAMPLES)
+    path.write_text(lines("a" * 30))
+    assert len(read_completions(path, SAMPLES)) == 1
+    with pytest.raises(BadRequest, match="cannot be read"):
+        read_completions(tmp_path, SAMPLES)
+
+
+TESTS = [{"input": "1\n2", "output": "3", "testtype": "stdin"}]
+
+
+def pack(value: object, protocol: int = 4) -> str:
+    return base64.b64encode(zlib.compress(pickle.dumps(value, protocol))).decode()
+
+
+@given(st.text(st.characters(codec=None)), st.sampled_from([2, 3, 4, 5]))
+def test_every_text_comes_back(text: str, protocol: int) -> None:
+    assert pickled_text(pickle.dumps(text, protocol)) == text
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 65535, 65536, 300_000])
+def test_every_length_comes_back(length: int, protocol: int) -> None:
+    assert pickled_text(pickle.dumps("ä" * length, protocol)) == "ä" * length
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_packed_tests_are_read(protocol: int) -> None:
+    assert read_tests(pack(json.dumps(TESTS), protocol)) == TESTS
+
+
+def test_plain_tests_are_read() -> None:
+    assert read_tests(json.dumps(TESTS)) == TESTS
+    assert read_tests("[]") == []
+
+
+class Harmful:
+    """Runs a function when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (pytest.fail, ("the reader ran what it was given",))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Harmful(), ["[]"], b"[]", 1, None, {"a": "[]"}, ("[]",)],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("protocol", [0, 1, 2, 4, 5])
+def test_anything_but_a_text_is_refused(value: object, protocol: int) -> None:
+    with pytest.raises(BadData, match="not unpickled"):
+        read_tests(pack(value, protocol))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80",
+        b"\x80\x04",
+        b"\x80\x09X\x00\x00\x00\x00q\x00.",
+        b"\x80\x02X\x05\x00\x00\x00abq\x00.",
+        b"\x80\x02X\x01\x00\x00\x00aq\x00.more",
+        b"\x80\x02X\x01\x00\x00\x00aq\x000.",
+        b"\x80\x02X\x01\x00\x00\x00a0q\x00.",
+        b"\x80\x02X\x01\x00\x00\x00\xffq\x00.",
+        b"\x80\x02cos\nsystem\n.",
+    ],
+)
+def test_malformed_pickles_are_refused(content: bytes) -> None:
+    with pytest.raises(BadData, match="not unpickled"):
+        pickled_text(content)
+
+
+@given(st.binary(max_size=60))
+def test_arbitrary_bytes_are_read_or_refused(content: bytes) -> None:
+    try:
+        text = pickled_text(b"\x80\x04" + content)
+    except BadData:
+        return
+    assert isinstance(text, str)
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ("%%%", "damaged"),
+        (base64.b64encode(b"not zlib").decode(), "damaged"),
+        (base64.b64encode(zlib.compress(b"abc" * 100)[:-8]).decode(), "cut off"),
+        (base64.b64encode(zlib.compress(b"abc") + b"more").decode(), "followed by more"),
+        (pack("no json"), "not JSON"),
+        (pack('{"a": 1}'), "not a list"),
+        (pack('[{"input": 1, "output": "", "testtype": ""}]'), "not a list"),
+        ("[1]", "not a list"),
+    ],
+)
+def test_damaged_fields_are_refused(field: str, reason: str) -> None:
+    with pytest.raises(BadData, match=reason):
+        read_tests(field)
+
+
+def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "LARGEST", 1000)
+    with pytest.raises(BadData, match="too long"):
+        read_tests(pack("x" * 100_000))

@@ -1,23 +1,31 @@
-"""Runs: resumed like unbroken ones, refused when senseless, never losing an earlier checkpoint."""
+"""Runs and their command: resumed like unbroken ones, shared by processes, refused when senseless."""
 
+import io
 import json
+import subprocess
+import sys
+from dataclasses import asdict
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import archer
-from archer.errors import BadRequest
+from archer.errors import ArcherError, BadRequest
 from archer.pocket import tokenizer as vocabulary
-from pocket_training import checkpoint, trainer, watch
+from pocket_training import checkpoint, samples, trainer, watch
+from pocket_training.__main__ import run as main
 from pocket_training.checkpoint import BadCheckpoint, Progress
 from pocket_training.curve import curve
 from pocket_training.export import export
 from pocket_training.learner import Learner
 from pocket_training.loop import train
-from pocket_training.trainer import Recipe
+from pocket_training.trainer import Recipe, Trainer
+from pocket_training.worker import work
+from pocket_training.workers import Workers, averaged
 
 QUICK = Recipe(pool=8, watch_every=0.0, save_every=0.0)
 PROGRESS = Progress(seed=0, step=7, pool=2, sequences=99, minutes=1.5)
@@ -167,3 +175,134 @@ def test_a_curve_tells_losses_and_scores_by_sequences(
     assert [sequences for sequences, _ in found["loss"]] == [8, 16]
     assert found["dev"] == [[16, 0.0, 0.0]]
     assert found["sequences"] == 16
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools of eight sequences, each worth half a minute; dev problems are watched elsewhere."""
+    monkeypatch.setattr(trainer.Recipe, "__init__", partialmethod(trainer.Recipe.__init__, pool=8))
+    ticks = iter(range(10_000))
+    monkeypatch.setattr(trainer, "process_time", lambda: 30.0 * next(ticks))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_trained_model_can_be_loaded(tmp_path: Path, capsys: Capture) -> None:
+    out, model = tmp_path / "run", tmp_path / "model"
+    asked = ["pocket", "--out", str(out), "--minutes", "1", "--export", str(model)]
+    assert main(asked) == 0
+    shown = capsys.readouterr()
+    assert "0.5 min" in shown.err
+    assert "loss" in shown.err
+    assert str(model) in shown.out
+    assert archer.load(model).folder.length == samples.RESPONSE
+    assert main(asked) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(asked[:-2]) == 2
+    assert "has already had 1.0 minutes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["gpt"], "There is no recipe for 'gpt', only for pocket"),
+        (["pocket", "--minutes", "0"], "no time to train"),
+        (["pocket", "--threads", "0"], "0 threads"),
+    ],
+)
+def test_senseless_trainings_are_refused(
+    tmp_path: Path, capsys: Capture, arguments: list[str], sentence: str
+) -> None:
+    assert main([*arguments, "--out", str(tmp_path / "run")]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+RECIPE = Recipe(workers=2, round_pools=2, warmup=1, pool=8)
+
+
+def ordered(folder: Path, pools: list[int]) -> str:
+    order = {"state": str(folder / "state"), "result": str(folder / "result"), "pools": pools}
+    return json.dumps(order | {"step": 0, "done": 0.5}) + "\n"
+
+
+def test_a_worker_does_what_a_drill_does(tmp_path: Path) -> None:
+    trainer = Trainer(RECIPE, 1)
+    save_file(trainer.learner.tensors(), tmp_path / "state")
+    answers = io.StringIO()
+    work(Trainer(RECIPE, 1), io.StringIO(ordered(tmp_path, [3, 4])), answers)
+    expected = trainer.train([3, 4], 0, 0.5)
+    found = json.loads(answers.getvalue())
+    assert found["loss"] == expected.loss
+    assert found["sequences"] == expected.sequences == 16
+    stored = load_file(tmp_path / "result")
+    assert all(torch.equal(stored[name], each) for name, each in trainer.learner.tensors().items())
+
+
+class Inline:
+    """A worker process that is none: it answers when it is listened to."""
+
+    def __init__(self, command: list[str], **_: object) -> None:
+        recipe = Recipe(**json.loads(command[3]))
+        assert asdict(recipe) == asdict(RECIPE)
+        self.trainer = Trainer(recipe, int(command[4]))
+        self.stdin = io.StringIO()
+        self.stdout = self
+
+    def readline(self) -> str:
+        answers = io.StringIO()
+        self.stdin.seek(0)
+        work(self.trainer, self.stdin, answers)
+        self.stdin.truncate(0)
+        return answers.getvalue()
+
+    def kill(self) -> None: ...
+    def wait(self) -> int:
+        return 0
+
+    def close(self) -> None: ...
+
+
+def test_a_round_is_the_average_of_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Inline)
+    trainer = Trainer(RECIPE, 1)
+    states = []
+    for pools in ([6, 7], [8, 9]):
+        alone = Trainer(RECIPE, 1)
+        alone.train(pools, 0, 0.5)
+        states.append(alone.learner.tensors())
+    group = Workers(RECIPE, 1)
+    effort = group.round(trainer.learner, 6, 0, 0.5)
+    group.close()
+    assert effort.sequences == 32
+    expected = averaged(states)
+    found = trainer.learner.tensors()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert not torch.equal(expected["weight.embedding"], states[0]["weight.embedding"])
+
+
+def test_counts_are_averaged_to_counts() -> None:
+    states = [{"steps": torch.tensor(n), "w": torch.full((2,), float(n))} for n in (2, 5)]
+    mean = averaged(states)
+    assert mean["steps"].item() == 4
+    assert mean["steps"].dtype == torch.int64
+    assert mean["w"].tolist() == [3.5, 3.5]
+
+
+def test_a_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    group = Workers(RECIPE, 1)
+    with pytest.raises(ArcherError, match="ended with exit code 1"):
+        group.round(Trainer(RECIPE, 1).learner, 0, 0, 0.0)
+    group.close()
+
+
+def test_real_processes_train() -> None:
+    trainer, group = Trainer(RECIPE, 1), Workers(RECIPE, 1)
+    before = trainer.learner.tensors()["weight.embedding"].clone()
+    effort = group.round(trainer.learner, 0, 0, 0.5)
+    group.close()
+    assert effort.sequences == 32
+    assert not torch.equal(trainer.learner.tensors()["weight.embedding"], before)

@@ -20,16 +20,14 @@ from archer.tune.candidates import REFERENCE
 from archer.tune.choice import Goal
 from archer.tune.halving import CALIBRATED, rounds, survivors
 from archer.tune.result import present, preset_of, result_of
-from archer.tune.search import ASKED, CALIBRATION, Search, SearchHistory, dev_task, drawn_order
+from archer.tune.search import ASKED, CALIBRATION, Search, SearchHistory, drawn_order
 from archer_studies.probes.trajectories import decoded
+from support.processes import reported
 from tune.tiny import (
     FINALISTS,
     METHODS,
     Heard,
-    TinyAlone,
     TinyDozen,
-    TinySealed,
-    TinyTest,
     one,
     tiny_model,
     tiny_search,
@@ -196,14 +194,6 @@ def test_the_result_is_plain_and_presented_from_json_alone(whole: Whole, tmp_pat
     assert held.about["task"] == "tiny-dozen"
 
 
-def test_a_goal_out_of_reach_leaves_no_preset(whole: Whole) -> None:
-    search, found, _ = whole
-    result = result_of(search, found, Goal(at_most=1e-9))
-    assert result["choice"]["method"] is None
-    assert preset_of(search, result) is None
-    assert present(result).tables
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -247,18 +237,6 @@ def test_searches_that_cannot_be_are_refused(
         replace(whole[0], **changes)
 
 
-def test_a_test_split_is_never_searched_on() -> None:
-    data = Data()
-    assert dev_task("tiny-test", TinyTest(data), None) == "tiny-dozen"
-    assert dev_task("tiny-dozen", TinyDozen(data), None) == "tiny-dozen"
-    assert dev_task("tiny-alone", TinyAlone(data), (1, 4)) == "tiny-alone"
-    with pytest.raises(BadRequest, match="has no dev split, and what is chosen on its problems"):
-        dev_task("tiny-alone", TinyAlone(data), None)
-    for share in (None, (1, 4)):
-        with pytest.raises(BadRequest, match="is kept for confirmations"):
-            dev_task("tiny-sealed", TinySealed(data), share)
-
-
 def test_problems_come_in_an_order_of_their_own_that_is_always_the_same() -> None:
     task = TinyDozen(Data())
     names = [str(sample.id) for sample in task.samples()]
@@ -268,3 +246,12 @@ def test_problems_come_in_an_order_of_their_own_that_is_always_the_same() -> Non
     assert drawn_order(task, None, 5) == order[:5]
     shares = [drawn_order(task, (number, 3)) for number in (1, 2, 3)]
     assert sorted(key for share in shares for key in share) == sorted(names)
+
+
+@pytest.mark.parametrize(("kills", "seed"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+def test_a_search_survives_kills(tmp_path: Path, kills: int, seed: int) -> None:
+    report = reported("tune.killing", tmp_path, kills, seed)
+    assert report["finished"] is True
+    assert report["same"] == report["kills"] == kills
+    assert report["cut"] >= (kills + 1) // 2, "most kills must come before the end to mean anything"
+    assert report["tight"] is True
