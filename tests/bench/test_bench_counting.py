@@ -15,8 +15,7 @@ from archer.costs.shapes import Published, shapes
 from archer.network.network import Shape, Transformer
 from archer.network.shape import DENSE, Blocks
 from archer.passes.work import operations
-from support.networks import MIXTURES, mixture
-from support.subjects import tiny
+from support.networks import MIXTURES, mixture, tiny
 
 lengths = st.integers(1, 40)
 

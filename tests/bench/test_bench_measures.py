@@ -18,7 +18,7 @@ from archer.errors import ArcherError, BadRequest
 from archer.methods.build import build
 from archer.network.network import Transformer
 from archer.pages.tables import Value
-from support.subjects import tiny
+from support.networks import tiny
 
 P, G = 12, 8
 

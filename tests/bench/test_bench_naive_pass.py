@@ -17,7 +17,7 @@ from archer.methods.build import Method
 from archer.passes.canvas import Prompt
 from archer.passes.work import Work
 from archer.policies.prompt_cache import Age
-from support.subjects import tiny
+from support.networks import tiny
 
 P, G = 11, 6
 

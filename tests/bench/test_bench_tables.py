@@ -22,7 +22,7 @@ from archer.bench.facts import setting
 from archer.bench.step import fraction, library_table, measure, noise, whole_table
 from archer.pages.tables import Table, Value
 from conftest import REPOSITORY
-from support.subjects import tiny
+from support.networks import tiny
 
 RESULTS = REPOSITORY / "docs" / "results"
 FACTS = {"shape": "tiny", "layers": 3, "response": 8}

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from archer.checks import doctor
-from archer.checks.doctor import MachineReport
 from archer.judge import describe_tier
-from archer.machine.devices import ISA_SETTING, Attempt, Bf16
+from archer.machine.devices import Attempt
 
 OK = Attempt("ok")
 SIGILL = Attempt("killed", "by SIGILL")
@@ -28,28 +27,6 @@ def test_the_report_on_this_machine_is_coherent() -> None:
     assert report.bf16.as_is.outcome in ("ok", "killed", "wrong result", "timed out", "failed")
     assert (report.bf16.refusal is None) == report.bf16.as_is.ok
     assert not str(report.bf16.as_is).startswith("failed"), "the probe script itself is broken"
-
-
-def make_report(bf16: Bf16) -> MachineReport:
-    versions = {"torch": "2.13.0"}
-    return MachineReport(
-        "3.11.7", "Linux", ("cpu",), "cpu", "float32", 2, versions, bf16, "B: seccomp"
-    )
-
-
-def test_the_report_as_text() -> None:
-    assert make_report(Bf16(SIGILL, OK)).facts() == {
-        "python": "3.11.7",
-        "platform": "Linux",
-        "devices": "cpu",
-        "default": "float32 on cpu",
-        "threads": "2",
-        "torch": "2.13.0",
-        "judge": "B: seccomp",
-        "bf16 on cpu": "killed by SIGILL",
-        "bf16 capped": f"ok ({ISA_SETTING})",
-    }
-    assert "bf16 capped" not in make_report(Bf16(OK)).facts()
 
 
 def test_accelerators_are_listed_and_preferred(monkeypatch: pytest.MonkeyPatch) -> None:

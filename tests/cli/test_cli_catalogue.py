@@ -13,7 +13,7 @@ from archer.cli import COMMANDS, demo, main
 from archer.judge import Judge, NoSandbox
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
-from archer.machine.devices import Attempt, Bf16
+from archer.machine.devices import ISA_SETTING, Attempt, Bf16
 from archer.methods.catalogue import DECODERS, DEFAULT_METHOD, METHODS, POLICIES
 from archer.pocket.results import published
 from archer.results.trace import Placed, Update
@@ -68,14 +68,14 @@ def machine(bf16: Bf16, judge: str) -> MachineReport:
 
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    report = machine(Bf16(Attempt("killed", "by SIGILL")), "B: x")
+    report = machine(Bf16(Attempt("killed", "by SIGILL"), Attempt("ok")), "B: x")
     monkeypatch.setattr(archer.checks.doctor, "examine", lambda: report)
     assert main(["doctor"]) == 0
     *facts, blank, remedy = capsys.readouterr().out.splitlines()
     assert facts[0] == "python       3.11"
-    assert facts[-1] == "bf16 on cpu  killed by SIGILL"
+    assert facts[-2:] == ["bf16 on cpu  killed by SIGILL", f"bf16 capped  ok ({ISA_SETTING})"]
     assert blank == ""
-    assert remedy.endswith("Use float32.")
+    assert remedy.endswith("or use float32.")
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["bf16"]["as_is"] == {"outcome": "killed", "detail": "by SIGILL"}

@@ -86,18 +86,8 @@ def test_runs_have_a_folder_by_default(
     model: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    evaluated(
-        capsys,
-        "mbpp",
-        "--model",
-        model,
-        "--subset",
-        "3",
-        "--length",
-        "8",
-        "--method",
-        "saber+age:4",
-    )
+    asked = f"mbpp --model {model} --subset 3 --length 8 --method saber+age:4"
+    evaluated(capsys, *asked.split())
     assert (tmp_path / "runs" / "mbpp-saber-age-4" / JOURNAL).is_file()
 
 
@@ -110,18 +100,6 @@ def test_an_unjudged_completion_makes_the_exit_code_1(
     shown = capsys.readouterr()
     assert "no score yet" in shown.out
     assert "1 completions could not be judged (2)" in shown.err
-
-
-@pytest.mark.parametrize("name", ["length", "max_new_tokens"])
-def test_a_length_by_any_name_replaces_the_benchmark_s(
-    name: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Grader, "record", lambda *_: None)
-    out = tmp_path / "a"
-    asked = f"mbpp --model {model} --limit 1 --set {name}=8 --out {out}".split()
-    assert main(["eval", *asked]) == 1
-    identity = json.loads((out / "manifest.json").read_text())["identity"]
-    assert identity["method"]["settings"]["length"] == 8
 
 
 def test_progress_is_told_where_there_is_no_terminal(

@@ -374,17 +374,6 @@ def test_a_pipe_gets_the_text_as_it_is(hostile: str, capsys: Capture) -> None:
     assert capsys.readouterr().out == "\x1b]0;owned\x07\x9b31m\n"
 
 
-def test_an_interrupt_is_quiet(
-    ids_model: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    def interrupted(*_: object, **__: object) -> Model:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(archer.model, "load_here", interrupted)
-    assert main(["generate", "--model", ids_model, *IDS]) == 130
-    assert capsys.readouterr() == ("", "archer: interrupted.\n")
-
-
 def test_log_records_are_lines_on_stderr(
     ids_model: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -17,21 +17,15 @@ from archer.cli.output import allotted
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.tasks import TASKS, registry
 from support.folders import make_llada
-from support.processes import running
+from support.processes import ran, running
 from support.terminals import PROBLEM, environment, in_terminal, plain, several_in_terminal
 
 Capture = pytest.CaptureFixture[str]
 
 
 def said(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "archer", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-    )
+    command = (sys.executable, "-m", "archer", *arguments)
+    return ran(*command, code=None, input=stdin, env=environment())
 
 
 def test_python_dash_m_is_the_command() -> None:

@@ -17,8 +17,8 @@ from archer.decoders.scheduled import Scheduled
 from archer.errors import BadRequest
 from archer.passes.canvas import Ints, Prompt
 from archer.passes.logits import Logits
+from support.naive import greedy
 from support.oracles.rules import SaberRow, confidence_rule, schedule
-from support.reading import greedy
 
 MASK, VOCABULARY = 9, 12
 

@@ -137,15 +137,6 @@ def test_what_reaches_beyond_the_length_is_decoded_and_cut_off() -> None:
     assert state.result(0).tolist() == [3, 3]
 
 
-def test_temperature_draws_and_stays_within_the_truncation() -> None:
-    prompt = Prompt.of([1] * 4, MASK_ID)
-    values = torch.zeros((1, 64, VOCABULARY), dtype=torch.float64)
-    values[..., 2:4] = 4.0
-    some = LLaDA2(block=4, threshold=0.0, temperature=1.0, top_k=2)
-    after, _ = some.step(some.start(prompt, 64), Logits.dense(values, MASK_ID))
-    assert set(after.response[0, :4].tolist()) <= {2, 3}
-
-
 def test_more_masks_per_step_than_the_response_has_are_refused() -> None:
     with pytest.raises(BadRequest, match="minimal_topk = 9 leaves no step"):
         build("llada2", {"length": 8, "minimal_topk": 9})

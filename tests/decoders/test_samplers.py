@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from archer.checks.replay import read_cases
-from archer.decoders.blocks import BlockState
 from archer.decoders.dream import Dream
 from archer.decoders.editing import Editing
 from archer.decoders.parallel import EntropyBound, Factor, Threshold
@@ -27,10 +26,10 @@ from archer.passes.logits import Logits
 from conftest import shared
 from decoders.test_decoders import MASK, VOCABULARY, logits_at, prompt_of, trajectory
 from support import naive
+from support.naive import greedy
 from support.networks import Backbone, random_network, shape
 from support.one_pass import ask as run_pass
 from support.one_pass import blank
-from support.reading import greedy
 
 seeds = st.integers(0, 10**6)
 
@@ -325,18 +324,6 @@ def test_editing(seed: int, fill: float, edit: float) -> None:
     last, nothing = decoder.step(settled, logits)
     assert last.done.item()
     assert not (nothing.accepted | nothing.replaced).any()
-
-
-def test_editing_that_never_settles_is_stopped() -> None:
-    """Two updates that replace the same token for ever: the guard of 4 x length updates."""
-    decoder: Any = Editing(fill=0.0, edit=0.0)
-    state: BlockState = decoder.start(prompt_of(1), 4)
-    for update in range(decoder.limit(4)):
-        values = torch.zeros(1, 4, VOCABULARY, dtype=torch.float64)
-        values[..., 1 + update % 2] = 5.0
-        state, _ = decoder.step(state, Logits.dense(values, MASK))
-    assert decoder.limit(4) == 16
-    assert not state.done.any()
 
 
 @given(seeds, st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.sampled_from([6, 12]))

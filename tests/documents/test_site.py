@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from conftest import REPOSITORY
+from support.processes import ran
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -27,15 +27,8 @@ FETCHED = re.compile(
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mkdocs", reason="the site comes with the extra [site]")
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
-        cwd=REPOSITORY,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    command = (sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", folder)
+    ran(*command, cwd=REPOSITORY, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
     return folder
 
 

@@ -1,4 +1,4 @@
-"""What a fault, an interrupt, a shortage of memory or a reader that stops may do to a request, and what not."""
+"""What a fault, an interrupt, too little memory or an absent reader may do to a request, and what not."""
 
 import json
 import subprocess

@@ -211,12 +211,6 @@ def test_an_unfinished_answer_is_left_open(folder: Path) -> None:
     assert begun == lm.apply_chat_template([asked]) + "One,"
 
 
-def test_messages_may_not_spell_special_tokens(folder: Path) -> None:
-    lm = ArcherLM(str(folder), device="cpu")
-    with pytest.raises(BadRequest, match="spells the special token"):
-        lm.apply_chat_template([{"role": "user", "content": "<|endoftext|>"}])
-
-
 def test_templates_and_names_for_the_harness(folder: Path, tmp_path: Path) -> None:
     lm = ArcherLM(str(folder), device="cpu")
     assert lm.chat_template(True) == lm.chat_template("default")

@@ -20,6 +20,7 @@ from archer.judge import (
     Judge,
     Limits,
     NoSandbox,
+    Outcome,
     StdinCheck,
     Tier,
     Verdict,
@@ -180,18 +181,18 @@ class Scripted(Judge):
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [("timeout", "pass"), ("timeout", "timeout"), ("timeout", "fail")],
+    ("first", "second", "final", "left"),
+    [
+        *(("timeout", again, again, 1) for again in ("pass", "timeout", "fail")),
+        ("fail", "pass", "fail", 2),
+    ],
 )
-def test_a_timeout_is_run_once_more(first: str, second: str) -> None:
-    judge = Scripted([Verdict(first), Verdict(second), Verdict("pass")])  # type: ignore[arg-type]
-    assert judge.grade(check(RIGHT)).outcome == second
-    assert len(judge.outcomes) == 1
-
-
-def test_other_verdicts_are_final() -> None:
-    judge = Scripted([Verdict("fail"), Verdict("pass")])
-    assert judge.grade(check(RIGHT)).outcome == "fail"
+def test_a_timeout_is_run_once_more_and_other_verdicts_are_final(
+    first: Outcome, second: Outcome, final: Outcome, left: int
+) -> None:
+    judge = Scripted([Verdict(first), Verdict(second), Verdict("pass")])
+    assert judge.grade(check(RIGHT)).outcome == final
+    assert len(judge.outcomes) == left
 
 
 def test_who_runs_alone_runs_alone() -> None:
@@ -237,10 +238,6 @@ def test_a_judge_must_be_open() -> None:
         closed.grade(check(RIGHT))
     with pytest.raises(BadRequest, match="at least one worker"):
         Judge(workers=0)
-
-
-def test_the_tier_in_one_line() -> None:
-    assert describe_tier()[:3] in ("A: ", "B: ")
 
 
 def _nothing_works(tier: Tier, *rest: object) -> None:

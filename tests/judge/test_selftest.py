@@ -162,9 +162,3 @@ def test_right_verdicts_satisfy_it_and_tier_f_is_not_asked_for_walls() -> None:
     asked.clear()
     self_test(grade, "F", MANY)
     assert 0 < len(asked) < len(TRIALS)
-
-
-def test_there_are_enough_trials_of_both_kinds() -> None:
-    honest = [trial for trial in TRIALS if "honest" in trial.name]
-    assert len(honest) >= 5
-    assert len(TRIALS) - len(honest) >= 8

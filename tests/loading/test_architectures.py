@@ -11,7 +11,6 @@ import pytest
 from archer.costs.shapes import shapes
 from archer.errors import BadModel
 from archer.loading.architecture import Architecture
-from archer.loading.architectures import ARCHITECTURES
 from archer.loading.checkpoint import slots_of
 from archer.loading.families.dream import DREAM
 from archer.loading.families.llada import LLADA
@@ -117,19 +116,6 @@ def test_tensor_names_are_those_of_the_real_index(row: Architecture) -> None:
     assert slots.keys() == index["weight_map"].keys()
     stored = sum(math.prod(slot.shape) for slot in slots.values()) * 2
     assert stored == index["metadata"]["total_size"]
-
-
-def test_known_models() -> None:
-    ids = [model.id for row in ARCHITECTURES.values() for model in row.models]
-    assert len(ids) == len(set(ids)) == 16
-    assert "inclusionAI/LLaDA2.1-mini" in ids
-    assert "GSAI-ML/LLaDA-8B-Instruct" in ids
-    assert "apple/DiffuCoder-7B-cpGRPO" in ids
-
-
-def test_only_dream_is_shifted_and_was_trained_on_less_than_it_claims() -> None:
-    assert (LLADA.shift, LLADA.trained_window) == (False, None)
-    assert (DREAM.shift, DREAM.trained_window) == (True, 2048)
 
 
 def test_the_page_about_backbones_names_every_field_of_a_row() -> None:

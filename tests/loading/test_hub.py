@@ -170,15 +170,13 @@ def test_anything_else_that_goes_wrong(tmp_path: Path, monkeypatch: pytest.Monke
         locate(NAME, COMMIT, cache=tmp_path)
 
 
-def test_a_folder_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert locate(tmp_path, None) == tmp_path
     assert locate(str(tmp_path), None) == tmp_path
-
-
-def test_a_folder_wins_over_a_hub_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (locate("pocket", None) / "config.json").is_file()
     (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert locate("a/b", None) == Path("a/b")
+    assert locate("a/b", None) == Path("a/b"), "although it could be a hub id"
 
 
 @pytest.mark.parametrize(
@@ -198,10 +196,6 @@ def test_a_misspelled_bundled_model_gets_a_suggestion() -> None:
 def test_ids_that_only_the_hub_client_refuses(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadModel, match="could not be fetched"):
         locate(name, COMMIT, endpoint=closed_port(), cache=tmp_path)
-
-
-def test_pocket_comes_with_the_package() -> None:
-    assert (locate("pocket", None) / "config.json").is_file()
 
 
 NAMES = [field.name for field in fields(Source)]

@@ -32,15 +32,6 @@ def test_a_child_that_ends_well_is_ok_and_not_tried_twice() -> None:
     assert Bf16(OK).refusal is None
 
 
-def test_a_child_killed_by_a_signal_is_named_and_tried_with_the_variable() -> None:
-    verdict = devices.probe_bf16(child(DIE))
-    assert verdict == Bf16(SIGILL, SIGILL)
-    assert verdict.refusal is not None
-    assert "killed by SIGILL" in verdict.refusal
-    assert verdict.refusal.endswith("Use float32.")
-    assert ISA_VARIABLE not in verdict.refusal
-
-
 def test_the_variable_is_the_remedy_where_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ISA_VARIABLE, raising=False)
     dies_without = f"import os\nif os.environ.get({ISA_VARIABLE!r}) != {ISA_VALUE!r}:\n    {DIE}"
@@ -50,18 +41,27 @@ def test_the_variable_is_the_remedy_where_it_helps(monkeypatch: pytest.MonkeyPat
     assert verdict.refusal.endswith(f"Set {ISA_SETTING} before Python starts, or use float32.")
 
 
-def test_a_child_that_hangs_is_stopped_and_not_tried_twice() -> None:
-    verdict = devices.probe_bf16(child("import time; time.sleep(60)"), seconds=0.2)
-    assert verdict == Bf16(Attempt("timed out", "after 0.2 s"))
-    assert verdict.refusal is not None
-    assert "timed out after 0.2 s" in verdict.refusal
+WRONG = f"raise SystemExit({devices.WRONG_RESULT_CODE})"
 
 
-def test_a_wrong_result_is_told_from_a_crash() -> None:
-    verdict = devices.probe_bf16(child(f"raise SystemExit({devices.WRONG_RESULT_CODE})"))
-    assert verdict.as_is == Attempt("wrong result")
+@pytest.mark.parametrize(
+    ("script", "first", "again"),
+    [
+        (DIE, SIGILL, True),
+        (WRONG, Attempt("wrong result"), True),
+        ("import time; time.sleep(60)", Attempt("timed out", "after 1 s"), False),
+    ],
+)
+def test_how_a_child_ended_is_told_and_some_are_tried_with_the_variable(
+    script: str, first: Attempt, again: bool
+) -> None:
+    seconds = 1 if "sleep" in script else 60
+    verdict = devices.probe_bf16(child(script), seconds=seconds)
+    assert verdict == Bf16(first, first if again else None)
     assert verdict.refusal is not None
-    assert "wrong result" in verdict.refusal
+    assert str(first) in verdict.refusal
+    assert verdict.refusal.endswith("Use float32.")
+    assert ISA_VARIABLE not in verdict.refusal
 
 
 @pytest.mark.parametrize(

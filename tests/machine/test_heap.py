@@ -2,10 +2,11 @@
 
 import os
 import platform
-import subprocess
 import sys
 
 import pytest
+
+from support.processes import ran
 
 PASSES = """
 import resource
@@ -28,14 +29,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 def faults(keep: bool) -> int:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
-    done = subprocess.run(
-        [sys.executable, "-c", PASSES.format(keep=keep)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(done.stdout)
+    return int(ran(sys.executable, "-c", PASSES.format(keep=keep), env=environment).stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is about glibc's heap")

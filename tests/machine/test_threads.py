@@ -1,7 +1,6 @@
 """Threads by the size of the network, unless the user said otherwise; nothing is left behind."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from archer.errors import BadRequest
 from archer.machine.threads import WORTH_A_THREAD, computing, fitting
 from archer.model import load
+from support.processes import ran
 
 
 @pytest.fixture
@@ -96,7 +96,4 @@ def test_the_command_line_computes_with_one_thread_on_pocket_unless_told(
     )
     kept = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
     variables = kept if said is None else kept | {"OMP_NUM_THREADS": said}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == [str(threads)]
+    assert ran(sys.executable, "-c", script, env=variables).stdout.split() == [str(threads)]

@@ -7,7 +7,6 @@ without matplotlib is in tests/repository/test_clean_install.py.
 import html
 import os
 import resource
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from archer.errors import BadRequest
 from archer.model import Model, load
 from archer.pages.trajectory import trajectories
 from support.folders import make_llada
-from support.processes import running
+from support.processes import ran, running
 
 PROMPT = "Write a function to add all numbers in nums.\nassert solve([1, 2]) == 3\ndef solve(nums):"
 DEMO_SECONDS = 60.0
@@ -39,10 +38,7 @@ def trace(pocket: Model) -> archer.Trace:
 
 def test_the_package_shows_what_it_has() -> None:
     script = "import archer, sys; print(dir(archer)); print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    names, imported = done.stdout.splitlines()
+    names, imported = ran(sys.executable, "-c", script).stdout.splitlines()
     assert names == str(sorted(archer.__all__))
     assert imported == "False"
     assert all(getattr(archer, name) is not None for name in dir(archer))
@@ -150,14 +146,7 @@ def test_the_demo_takes_less_than_a_minute_beside_a_busy_process() -> None:
     variables = {key: value for key, value in os.environ.items() if "_NUM_THREADS" not in key}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with running([sys.executable, "-c", "while True: pass"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "archer", "demo"],
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=600,
-        )
+        done = ran(sys.executable, "-m", "archer", "demo", env=variables, timeout=600)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert "hidden tests" in done.stdout
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -187,34 +187,6 @@ def test_no_rows_are_no_answers(kind: str, grouping: bool, monkeypatch: pytest.M
     assert layer.feed_forward(some_rows(0, layer)).shape == (0, layer.shape.width)
 
 
-def test_weights_of_the_softmax_are_not_brought_to_a_sum() -> None:
-    layer = last_layer("softmax")
-    assert layer.router is not None
-    sent = send(some_rows(9, layer), mixture_of(layer).router, None, MIXTURES["softmax"])
-    assert (sent.weights.sum(dim=-1) < 1).all()
-
-
-def test_weights_of_grouped_sigmoids_add_up_to_the_scale_and_come_from_few_groups() -> None:
-    layer, spec = last_layer("grouped"), MIXTURES["grouped"]
-    assert layer.router is not None
-    sent = send(some_rows(50, layer), mixture_of(layer).router, layer.router_bias, spec)
-    assert (sent.weights.sum(dim=-1) - spec.scale).abs().max() < 1e-12
-    groups = sent.experts // (spec.count // spec.groups)
-    assert all(len(set(row)) <= spec.kept_groups for row in groups.tolist())
-
-
-def test_the_bias_chooses_and_does_not_weigh() -> None:
-    layer, spec = last_layer("grouped"), MIXTURES["grouped"]
-    assert layer.router is not None
-    rows = some_rows(20, layer)
-    favoured = torch.zeros(spec.count, dtype=torch.float64)
-    favoured[[0, 5]] = 100.0
-    sent = send(rows, mixture_of(layer).router, favoured, spec)
-    assert all({0, 5} <= set(row) for row in sent.experts.tolist())
-    scores = (rows @ layer.router.T).sigmoid().gather(-1, sent.experts)
-    assert (sent.weights - spec.scale * scores / scores.sum(-1, keepdim=True)).abs().max() < 1e-12
-
-
 @KINDS
 @pytest.mark.parametrize("attention_block", [None, 4])
 def test_a_full_pass_against_the_plain_twin(kind: str, attention_block: int | None) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from archer.passes import reduction as module
 from archer.passes.logits import Logits, RowLogits
 from support import naive
-from support.reading import greedy
+from support.naive import greedy
 
 
 def random_logits(

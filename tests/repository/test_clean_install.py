@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 from archer.cli import COMMANDS
 from conftest import REPOSITORY
-from support.processes import running
+from support.processes import ran, running
 from support.terminals import PROBLEM
 
 Archer = Callable[..., subprocess.CompletedProcess[str]]
@@ -124,27 +124,15 @@ def archer(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_the_command_runs_by_itself(packages: Path, tmp_path: Path) -> None:
     """In a process of its own, without the one that imports ahead."""
-    done = subprocess.run(
-        [sys.executable, "-S", "-m", "archer", "tasks", "--json"],
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(packages)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(packages)}
+    command = (sys.executable, "-S", "-m", "archer", "tasks", "--json")
+    done = ran(*command, cwd=tmp_path, env=variables, timeout=300)
     assert "pocket" in json.loads(good(done))
 
 
 def test_no_extra_and_no_repository_is_there(packages: Path) -> None:
     script = f"import importlib.util as u; print([n for n in {EXTRAS} if u.find_spec(n)])"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", script],
-        env={"PYTHONPATH": str(packages)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran(sys.executable, "-S", "-c", script, env={"PYTHONPATH": str(packages)})
     assert done.stdout.strip() == "[]"
 
 

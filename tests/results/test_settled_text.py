@@ -226,62 +226,53 @@ def as_bytes(text: str) -> list[int]:
     return TEXTS["bytes"].encode_raw(text)
 
 
-def test_text_comes_as_far_as_it_is_settled_from_the_left() -> None:
-    told = in_order(TEXTS["bytes"], as_bytes("abcd"), [1, 0, 3, 2])
-    assert told.pieces == ["", "", "ab", "", "cd"]
-    assert told.stopped is None
-    assert told.tokens == 4
+CAT = 262 + PIECES.index("cat")
+Settling = tuple[list[int], list[int], tuple[str, ...], list[str], int | None, int]
+# what is settled, in which order, stop strings: what is told after each update, when it stops, tokens
+SETTLING: dict[str, Settling] = {
+    "as far as it is settled from the left": (
+        *(as_bytes("abcd"), [1, 0, 3, 2], (), ["", "", "ab", "", "cd"], None, 4),
+    ),
+    "a character of four bytes comes whole": (
+        *(as_bytes("a🙂b"), [*range(6)], (), ["", "a", "", "", "", "🙂", "b"], None, 6),
+    ),
+    "half a character at the end comes with the end": (
+        *(as_bytes("a🙂")[:-1], [*range(4)], ()),
+        *(["", "a", "", "", "\N{REPLACEMENT CHARACTER}"], None, 4),
+    ),
+    "byte tokens come once a word follows": (
+        *([CAT, 0xC3, 0xA9, CAT], [*range(4)], (), ["", "cat", "", "", "écat"], None, 4),
+    ),
+    "what may begin a stop string is held back": (
+        *(as_bytes("a\n\nde\n"), [*range(6)], ("\n\ndef",)),
+        *(["", "a", "", "", "", "", "\n\nde\n"], None, 6),
+    ),
+    "a stop string cuts": (
+        *(as_bytes("a\n\ndef b"), [*range(8)], ("\n\ndef",), ["", "a", *[""] * 7], 6, 6),
+    ),
+    "the stop string that begins first cuts, although one inside of it is complete before": (
+        *(as_bytes("xabcd"), [*range(5)], ("c", "abcd"), ["", "x", "", "", "", ""], 5, 4),
+    ),
+    "the one inside cuts where the other does not follow": (
+        *(as_bytes("xabce"), [*range(5)], ("c", "abcd"), ["", "x", "", "", "", "ab"], 5, 4),
+    ),
+    "an end id ends the text before all is settled": (
+        *([*as_bytes("ab"), END, *as_bytes("cd")], [2, 0, 1, 3, 4], ()),
+        *(["", "", "a", "b", "", ""], 3, 3),
+    ),
+    "a stop string behind the end is not seen": (
+        *([*as_bytes("ab"), END, *as_bytes("stop")], [3, 4, 5, 6, 0, 1, 2], ("stop",)),
+        *(["", "", "", "", "", "a", "b", ""], 7, 3),
+    ),
+}
 
 
-def test_a_character_of_four_bytes_comes_whole() -> None:
-    told = in_order(TEXTS["bytes"], as_bytes("a🙂b"), list(range(6)))
-    assert told.pieces == ["", "a", "", "", "", "🙂", "b"]
-
-
-def test_half_a_character_at_the_end_comes_with_the_end() -> None:
-    ids = as_bytes("a🙂")[:-1]
-    assert in_order(TEXTS["bytes"], ids, list(range(4))).pieces[-1] == "\N{REPLACEMENT CHARACTER}"
-
-
-def test_byte_tokens_come_once_a_word_follows() -> None:
-    word = 262 + PIECES.index("cat")
-    told = in_order(TEXTS["byte fallback"], [word, 0xC3, 0xA9, word], list(range(4)))
-    assert told.pieces == ["", "cat", "", "", "écat"]
-
-
-def test_what_may_begin_a_stop_string_is_held_back() -> None:
-    stop = ("\n\ndef",)
-    told = in_order(TEXTS["bytes"], as_bytes("a\n\nde\n"), list(range(6)), stop)
-    assert told.pieces == ["", "a", "", "", "", "", "\n\nde\n"]
-    told = in_order(TEXTS["bytes"], as_bytes("a\n\ndef b"), list(range(8)), stop)
-    assert told.pieces == ["", "a", *[""] * 7]
-    assert told.stopped == 6
-    assert told.tokens == 6
-
-
-def test_the_stop_string_that_begins_first_cuts() -> None:
-    """Although another, inside of it, is complete before."""
-    stop = ("c", "abcd")
-    told = in_order(TEXTS["bytes"], as_bytes("xabcd"), list(range(5)), stop)
-    assert told.pieces == ["", "x", "", "", "", ""]
-    assert told.stopped == 5
-    told = in_order(TEXTS["bytes"], as_bytes("xabce"), list(range(5)), stop)
-    assert told.pieces == ["", "x", "", "", "", "ab"]
-
-
-def test_an_end_id_ends_the_text_before_all_is_settled() -> None:
-    ids = [*as_bytes("ab"), END, *as_bytes("cd")]
-    told = in_order(TEXTS["bytes"], ids, [2, 0, 1, 3, 4])
-    assert told.pieces == ["", "", "a", "b", "", ""]
-    assert told.stopped == 3
-    assert told.tokens == 3
-
-
-def test_a_stop_string_behind_the_end_is_not_seen() -> None:
-    ids = [*as_bytes("ab"), END, *as_bytes("stop")]
-    told = in_order(TEXTS["bytes"], ids, [3, 4, 5, 6, 0, 1, 2], ("stop",))
-    assert told.text == "ab"
-    assert told.tokens == 3
+@pytest.mark.parametrize("name", SETTLING)
+def test_text_is_told_as_it_settles(name: str) -> None:
+    ids, order, stop, pieces, stopped, tokens = SETTLING[name]
+    text = TEXTS["byte fallback" if CAT in ids else "bytes"]
+    told = in_order(text, ids, order, stop)
+    assert (told.pieces, told.stopped, told.tokens) == (pieces, stopped, tokens)
 
 
 def test_tokens_count_up_to_the_one_that_completes_the_stop_string() -> None:

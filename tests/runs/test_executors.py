@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -130,14 +130,6 @@ def test_a_worker_that_is_gone_takes_nothing(model: Model) -> None:
     assert isinstance(first, Lost)
     assert isinstance(second, Lost)
     assert {first.worker, second.worker} == {1, 2}
-
-
-@pytest.mark.parametrize(
-    ("number", "name"), [(9, "SIGKILL"), (int(signal.SIGRTMIN) + 6, None), (63, None)]
-)
-def test_every_signal_has_a_name(number: int, name: str | None) -> None:
-    killed = processes_module._reason(-number, BytesIO())
-    assert killed == f"killed by {name or f'signal {number}'}"
 
 
 def test_a_worker_that_never_starts_ends_the_run(

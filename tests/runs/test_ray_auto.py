@@ -15,7 +15,7 @@ import pytest
 
 from runs.clusters import CORES, ENVIRONMENT
 from runs.toy import results, untimed
-from support.processes import running
+from support.processes import ran, running
 
 ASKED = ("eval", "pocket", "--limit", "4", "--length", "16", "--json")
 STARTS_WITHIN = 120.0
@@ -61,15 +61,7 @@ def test_a_cluster_that_runs_is_found(
     found = {}
     for name, more in (("here", ()), ("there", ("--ray", "auto", "--workers", "2"))):
         command = [sys.executable, "-m", "archer", *ASKED, "--out", str(tmp_path / name), *more]
-        ended = subprocess.run(
-            command,
-            env=environment_of_cluster,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        assert ended.returncode == 0, ended.stderr
+        ended = ran(*command, env=environment_of_cluster, timeout=300)
         found[name] = untimed(json.loads(ended.stdout))
     assert found["there"] == found["here"]
     assert results(tmp_path / "there") == results(tmp_path / "here")

@@ -32,7 +32,7 @@ from archer.shards.one_shard import compare
 from archer.shards.processes import Processes
 from archer.shards.start import ShardTask, launched_rank
 from shards.pairs_of_models import FOLDERS, processes_of
-from support.processes import alive, children, running
+from support.processes import alive, children, ran, running
 
 WITHIN = 10.0
 LISTENING = "0A"
@@ -147,14 +147,8 @@ archer.load(sys.argv[1], shards=2, device="cpu")
 
 def test_a_shard_that_ends_before_it_has_joined(tmp_path: Path) -> None:
     """Nothing breaks off then: the first would wait for its address for ever."""
-    found = subprocess.run(
-        [sys.executable, "-c", ENDS_BEFORE_JOINING, FOLDERS["llada"](tmp_path / "model")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert found.returncode == 1
+    folder = FOLDERS["llada"](tmp_path / "model")
+    found = ran(sys.executable, "-c", ENDS_BEFORE_JOINING, folder, code=1, timeout=300)
     assert found.stderr.startswith("Shard 2 of 2 ended with exit code 3")
     assert found.stderr.count("\n") == 1
 
@@ -222,18 +216,14 @@ def test_a_killed_first_shard_ends_the_others_with_one_sentence(tmp_path: Path) 
     assert said == "archer: shard 2 of 2: the first shard ended, so this one ends.\n"
 
 
-def ran(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=True)
-
-
 def alone(folder: Path) -> subprocess.CompletedProcess[str]:
     """What one process makes of the same command."""
-    return ran([each for each in command(folder, *SHORT) if each not in ("--shards", "2")])
+    return ran(*(each for each in command(folder, *SHORT) if each not in ("--shards", "2")))
 
 
 def test_the_command_prints_what_one_process_prints(tmp_path: Path) -> None:
     folder = FOLDERS["llada"](tmp_path / "model")
-    first, second = alone(folder), ran(command(folder, *SHORT))
+    first, second = alone(folder), ran(*command(folder, *SHORT))
     assert second.stdout == first.stdout
     assert second.stderr == first.stderr == ""
 
@@ -244,7 +234,7 @@ def test_torchrun_starts_the_shards_just_as_well(tmp_path: Path) -> None:
     shared = command(folder, *SHORT, "--trace", str(tmp_path / "trace.jsonl"))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     address = ["--master-addr", "127.0.0.1", "--master-port", "0", "--rdzv-backend", "c10d"]
-    found = ran([*launcher, *address, "--rdzv-endpoint", "127.0.0.1:0", *shared[1:]])
+    found = ran(*launcher, *address, "--rdzv-endpoint", "127.0.0.1:0", *shared[1:])
     assert found.stdout == alone(folder).stdout
     assert (tmp_path / "trace.jsonl").read_text(encoding="utf-8").count('"end"') == 1
 

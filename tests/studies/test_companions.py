@@ -3,16 +3,23 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from archer.cli.workers import processes
+from archer.errors import ArcherError
+from archer.loading.source import Source
+from archer.runs.folder import Recorded
+from archer.runs.workspace import Workspace
+from archer_studies.arms import compared, in_turn
+from runs.toy import untimed
+from studies.tiny_workspace import tiny_workspace
+
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
-from archer.cli.workers import processes
-from archer.loading.source import Source
 from archer.model import Model, load
 from archer.runs.executors.executor import Executor
-from archer.runs.workspace import Workspace
 from archer.tasks import Data
 from archer_studies.arms import BLIND, SHIFTED, companion
 from archer_studies.beyond import confirm, models
@@ -20,7 +27,7 @@ from archer_studies.beyond.confirm import TASKS
 from archer_studies.paper import backbones, feedback
 from archer_studies.registry import find_study
 from archer_studies.study import result_of
-from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
+from studies.tiny_workspace import PROBLEMS, Tiny
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +127,66 @@ def test_every_bundled_model_is_scored_on_dev(workspace: Workspace) -> None:
     assert [row["model"] for row in result["rows"]] == ["pocket", SHIFTED, BLIND]
     assert result["settings"]["task"] == "tiny-dev"
     assert len(models.present(result).tables[0].rows) == 3
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return tiny_workspace(tmp_path_factory.mktemp("workspace"))
+
+
+def test_the_first_problems_are_timed(small: Workspace) -> None:
+    arms = {"saber": small.arm("saber"), "archer": small.arm("archer", radius=4)}
+    timed = in_turn(small, arms)
+    for label, arm in timed.items():
+        assert list(arm.in_turn) == arm.keys[: small.scale.timed]
+        assert all(seconds > 0 for seconds in arm.in_turn.values())
+        assert arm.run == arms[label].run
+    row = compared(timed["archer"], "Archer", timed["saber"], small.model)
+    assert row["timed"] == small.scale.timed
+    assert row["speedup"] == pytest.approx(
+        sum(timed["saber"].in_turn.values()) / sum(timed["archer"].in_turn.values())
+    )
+
+
+def test_arms_that_were_not_timed_have_no_seconds_and_no_speedup(small: Workspace) -> None:
+    saber = small.arm("saber")
+    row = compared(saber, "Saber", saber, small.model)
+    assert not {"seconds", "timed", "speedup"} & row.keys()
+    assert row["speedup_predicted"] == 1.0
+
+
+def test_chosen_problems_are_timed_and_a_part_keeps_its_own(small: Workspace) -> None:
+    saber = small.arm("saber")
+    last = saber.keys[-1]
+    timed = in_turn(small, {"saber": saber}, [last])["saber"]
+    assert list(timed.in_turn) == [last]
+    assert list(timed.part([last]).in_turn) == [last]
+    assert not timed.part(saber.keys[:1]).in_turn
+
+
+def test_another_trajectory_is_refused(tmp_path: Path) -> None:
+    small = tiny_workspace(tmp_path)
+    saber = small.arm("saber")
+    recorded = saber.run.recorded
+    changed = {
+        key: sample.model_copy(update={"updates": 0}) for key, sample in recorded.samples.items()
+    }
+    other = replace(saber, run=replace(saber.run, recorded=Recorded(changed, recorded.grades)))
+    with pytest.raises(ArcherError, match="watching the run changed its updates"):
+        in_turn(small, {"saber": other})
+
+
+def test_an_arm_by_processes_is_the_same_arm(tmp_path: Path) -> None:
+    here = tiny_workspace(tmp_path)
+    source = Source(str(here.model.folder.path), device="cpu", dtype="float32")
+    with processes(source, here.model, 2) as executor:
+        there = replace(here, out=tmp_path / "there", executor=executor, _arms={})
+        asked: dict[str, Any] = {"radius": 2}
+        arms = [small.arm("archer", **asked) for small in (here, there)]
+        again = there.arm("saber")
+    records = [
+        {key: untimed(line.model_dump()) for key, line in arm.run.recorded.samples.items()}
+        for arm in arms
+    ]
+    assert records[0] == records[1]
+    assert len(records[0]) == len(again.keys) == 3

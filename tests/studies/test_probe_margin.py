@@ -14,7 +14,7 @@ from archer.errors import BadRequest
 from archer.passes.canvas import Flags, Prompt
 from archer.passes.logits import Logits
 from archer_studies.probes.bounds import log_odds, saber_margin, turning
-from support.reading import greedy
+from support.naive import greedy
 
 LENGTH, VOCABULARY, MASK = 7, 6, 5
 EDGE = 1e-6

@@ -137,13 +137,6 @@ def test_ages_cost_about_what_their_radius_costs(results: Results) -> None:
             assert abs(distance["refresh_fraction"] - age["refresh_fraction"]) < 0.25
 
 
-def test_lengths_are_multiples_of_the_usual_one(results: Results) -> None:
-    prompts = [row["prompt"] for row in results["prompt-length"]["rows"]]
-    assert prompts == [8, 16, 32, 64, 128, None]
-    lengths = [row["length"] for row in results["response-length"]["rows"]]
-    assert lengths == [4, 4, 8, 8, 16, 16, 32, 32]
-
-
 def test_the_limit_of_a_cached_update_grows_with_the_prompt(results: Results) -> None:
     limits = [row["limit"] for row in results["prompt-length"]["rows"][:-1]]
     assert limits == sorted(limits)

@@ -62,11 +62,7 @@ CASES = [
         '21 tensors are missing from the weights: "model.transformer.wte.weight", '
         '"model.transformer.ln_f.weight", "model.transformer.ff_out.weight" and 18 more',
     ),
-    Case(
-        "too many",
-        tensors(lambda t: t.update(x=torch.ones(3))),
-        '1 tensor is of no use to this model: "x"',
-    ),
+    Case("too many", tensors(lambda t: t.update(x=torch.ones(3))), 'of no use to this model: "x"'),
     Case("path as a name", tensors(lambda t: t.update({"../../x": torch.ones(3)})), '"../../x"'),
     Case(
         "wrong shape",
@@ -139,17 +135,9 @@ CASES = [
     Dream("merge of none", content("merges.txt", b"a zz\n"), "do not fit"),
     Dream("ids with a gap", content("added_tokens.json", b'{"<x>": 280}'), "cannot have"),
     Dream("ids disagree", content("added_tokens.json", b'{"<x>": 256}'), "disagree"),
-    Dream(
-        "added a list",
-        described(b'{"added_tokens_decoder": []}'),
-        "added_tokens_decoder must be an object",
-    ),
+    Dream("added a list", described(b'{"added_tokens_decoder": []}'), "must be an object"),
     Dream("added by name", described(b'{"added_tokens_decoder": {"x": {}}}'), 'bad entry "x"'),
-    Dream(
-        "added nameless",
-        described(b'{"added_tokens_decoder": {"256": {}}}'),
-        "describes null wrongly",
-    ),
+    Dream("added nameless", described(b'{"added_tokens_decoder": {"256": {}}}'), "null wrongly"),
     LLaDA("template a number", described(b'{"chat_template": 3}'), "not 3"),
     LLaDA(
         "template nameless",

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from archer.network.network import Layer, Transformer
 from archer.network.shape import Router
+from archer.passes.logits import Candidates, Logits
 
 LayerState = list[tuple[Tensor, Tensor]]
 """Keys before rotation and values [T, KV, D] of each layer."""
@@ -165,3 +166,8 @@ def _rotate(heads: Tensor, first: int, theta: float, rotary: int | None = None) 
     angle = torch.cat([position[:, None] * frequency] * 2, dim=-1)[:, None]
     half = torch.cat((-heads[..., size // 2 :], heads[..., : size // 2]), dim=-1)
     return heads * angle.cos() + half * angle.sin()
+
+
+def greedy(logits: Logits) -> Candidates:
+    """The most likely tokens and their probabilities as a decoder reads them, on the host."""
+    return logits.read(logits.greedy)[0]

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from archer.bench.subject import Subject
 from archer.network.network import Shape, Transformer
 from archer.network.shape import DENSE, AttentionKind, Experts, Router
 
@@ -107,3 +108,9 @@ def backbone(shift: bool = False, seed: int = 0, dtype: torch.dtype = torch.floa
     """The usual test network: grouped key heads where the alignment is shifted."""
     which = shape(shift=shift, kv_heads=2 if shift else 4)
     return Backbone(random_network(which, seed, dtype), mask=which.vocabulary - 3)
+
+
+def tiny(shift: bool = False) -> Subject:
+    """On the bench: three layers of a model that claims to have five."""
+    model = backbone(shift)
+    return Subject("tiny", model.network, model.mask, depth=5)

@@ -23,6 +23,14 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[Any]:
         end(process)
 
 
+def ran(*command: object, code: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A process that has ended, with this exit code unless that is None, and what it wrote."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)
+    assert code is None or done.returncode == code, done.stderr
+    return done
+
+
 def reported(module: str, *arguments: object, **environment: str) -> dict[str, Any]:
     """The JSON object that a module of the tests prints, run in a process of its own."""
     path = os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])

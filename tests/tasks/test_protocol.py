@@ -60,14 +60,6 @@ def test_an_unknown_task_lists_all() -> None:
         open_task("humanevil")
 
 
-def test_only_real_tests_are_called_pass_at_1() -> None:
-    called = {name for name, task in TASKS.items() if task.metric == "pass@1"}
-    published = {"humaneval", "humaneval-et", "mbpp", "mbpp-et", "livecodebench"}
-    pocket = {"pocket", "pocket-confirm", "pocket-dev"}
-    long = {"pocket-long", "pocket-confirm-long", "pocket-dev-long"}
-    assert called == published | pocket | long
-
-
 def test_the_prompt_of_humaneval(data: Data) -> None:
     task = open_task("humaneval", data)
     sample = task.samples()[0]

@@ -21,7 +21,8 @@ from archer.tune.choice import Goal
 from archer.tune.result import result_of
 from archer.tune.search import CALIBRATION
 from runs.killing import forked
-from tune.tiny import METHODS, PLENTY, Heard, tiny_model, tiny_search
+from runs.toy import toy_model
+from tune.tiny import METHODS, PLENTY, Heard, tiny_search
 
 RESULT = "result.json"
 FEW = METHODS[:3]
@@ -50,7 +51,7 @@ def told(out: Path) -> dict[str, Any]:
 
 def main(work: Path, kills: int, seed: int) -> dict[str, object]:
     torch.set_num_threads(1)
-    rng, model = Random(seed), tiny_model(work / "model")
+    rng, model = Random(seed), toy_model(work / "model")
     started = time.monotonic()
     finished = searched(model, work / "unbroken", None)
     whole = time.monotonic() - started

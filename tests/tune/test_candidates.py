@@ -14,7 +14,7 @@ from archer.network.shape import Blocks
 from archer.tune.candidates import REFERENCE, Candidate, given, parsed, usual
 from archer_studies.beyond.refresh import RULES
 from archer_studies.paper import main
-from tune.tiny import tiny_model
+from runs.toy import toy_model
 
 LENGTH = 64
 
@@ -74,7 +74,7 @@ def test_a_candidate_is_spelled_as_it_is_told(model: Model) -> None:
 
 
 def test_named_candidates_replace_the_usual_ones(tmp_path: Path) -> None:
-    tiny = tiny_model(tmp_path / "model")
+    tiny = toy_model(tmp_path / "model")
     found = given(["archer:8", "saber+archer", "saber+eager"], tiny, 8)
     assert [each.label for each in found] == ["saber", "archer:8"]
     with pytest.raises(BadRequest, match="A candidate is METHOD,NAME=VALUE"):

@@ -22,6 +22,7 @@ from archer.tune.halving import CALIBRATED, rounds, survivors
 from archer.tune.result import present, preset_of, result_of
 from archer.tune.search import ASKED, CALIBRATION, Search, SearchHistory, drawn_order
 from archer_studies.probes.trajectories import decoded
+from runs.toy import toy_model
 from support.processes import reported
 from tune.tiny import (
     FINALISTS,
@@ -29,7 +30,6 @@ from tune.tiny import (
     Heard,
     TinyDozen,
     one,
-    tiny_model,
     tiny_search,
 )
 
@@ -38,7 +38,7 @@ Whole = tuple[Search, SearchHistory, Heard]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return tiny_model(tmp_path_factory.mktemp("tune") / "model")
+    return toy_model(tmp_path_factory.mktemp("tune") / "model")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def calibrated(search: Search, second_per_problem: float, folder: Path) -> None:
 
 
 def test_a_damaged_calibration_is_refused(tmp_path: Path) -> None:
-    search = tiny_search(tiny_model(tmp_path / "model"), tmp_path / "out", Heard())
+    search = tiny_search(toy_model(tmp_path / "model"), tmp_path / "out", Heard())
     search.run(Heard())
     replace_json(search.workspace.out / CALIBRATION, {"seconds_per_run": 0.0})
     with pytest.raises(BadRun, match=r"calibration\.json is damaged: it holds no calibration"):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from archer.model import Model, load
+from archer.model import Model
 from archer.runs.folder import Recorded
 from archer.runs.workspace import Workspace
 from archer.tasks import Data, Sample
@@ -13,7 +13,6 @@ from archer.tune.candidates import Candidate, given
 from archer.tune.search import Search, drawn_order
 from runs.toy import Quiet
 from studies.tiny_workspace import TINY, Tiny
-from support.folders import make_llada
 
 METHODS = ("archer:4", "saber+late:0.5", "factor+dual", "no-rollback", "saber+late:0.5,doubt=0.5")
 FINALISTS = 3
@@ -65,10 +64,6 @@ class Heard(Quiet):
     def begun(self, total: int, recorded: Recorded) -> None:
         super().begun(total, recorded)
         self.read += len(recorded.samples)
-
-
-def tiny_model(folder: Path) -> Model:
-    return load(make_llada(folder, tokenizer=True), device="cpu", dtype="float32")
 
 
 def tiny_search(
