@@ -253,15 +253,6 @@ def test_memory_bounds_what_runs_at_once(model: Model) -> None:
     assert most == 2
 
 
-def test_an_owner_has_so_many_rows_and_no_more(model: Model) -> None:
-    engine = model.engine(per_owner=1)
-    mine = [engine.submit(ids(at, 3), length=8, owner="me") for at in range(2)]
-    theirs = engine.submit(ids(3, 3), length=8, owner="them")
-    engine.turn()
-    assert engine.status().rows == 2
-    assert all(handle.result().tokens for handle in (*mine, theirs))
-
-
 def test_more_samples_than_an_owner_may_have_running_are_refused(model: Model) -> None:
     engine = model.engine(per_owner=2)
     hot: dict[str, Any] = {"length": 8, "temperature": 0.8, "owner": "me"}
@@ -271,23 +262,6 @@ def test_more_samples_than_an_owner_may_have_running_are_refused(model: Model) -
     cold = engine.submit(ids(1, 3), n=3, length=8, owner="me")
     assert len(cold.results()) == 3, "samples that are one row need one row"
     assert len(engine.submit(ids(1, 3), n=3, **hot | {"owner": None}).results()) == 3
-
-
-def test_isolated_requests_run_alone_and_batch_requests_fill_what_is_left(model: Model) -> None:
-    class Rows(Observer):
-        def __init__(self) -> None:
-            self.seen: set[int] = set()
-
-        def passed(self, record: PassRecord) -> None:
-            self.seen.add(record.rows)
-
-    observed = Rows()
-    engine = model.engine(observer=observed, budget=10_000)
-    isolated = engine.submit(ids(1, 3), "archer", length=8, isolated=True)
-    other = engine.submit(ids(2, 3), "archer", length=8, priority="batch")
-    assert same(isolated.result(), alone(model, ids(1, 3), "archer", length=8))
-    assert same(other.result(), alone(model, ids(2, 3), "archer", length=8))
-    assert observed.seen == {1}
 
 
 def test_equal_first_passes_are_computed_once(model: Model) -> None:
