@@ -36,6 +36,7 @@ from archer.request import (
     Window,
     as_list,
     check_ids,
+    check_seed,
     encoded,
     joined,
 )
@@ -213,6 +214,7 @@ class Model:
         The default length is what the model's folder recommends, else 256.  `chat=False` uses texts as they
         are, without the chat template.
         """
+        check_seed(seed)
         chosen = resolve(method, joined(keywords, settings), preset, self.folder.length)
         compatibility.check_attention(chosen, self.folder.shape.attention)
         entries = as_list(prompts)
@@ -227,7 +229,10 @@ class Model:
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False
     ) -> list[int]:
         """The token ids of a prompt; texts and messages go through template and tokenizer."""
-        (ids,) = encoded([prompt], self.name, self.text, chat=chat, allow_special=allow_special)
+        entries = as_list(prompt)
+        if len(entries) != 1:
+            raise BadRequest(f"encode takes one prompt, not {len(entries)}. Encode each by itself.")
+        (ids,) = encoded(entries, self.name, self.text, chat=chat, allow_special=allow_special)
         return ids
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from archer.errors import BadRequest, TooLong, quoted
+from archer.passes.bounds import MOST_SEED
 
 if TYPE_CHECKING:
     from archer.loading.text.text import Text
@@ -145,6 +146,14 @@ def _encoded_texts(
             "Give a text or token ids instead."
         )
     return [text.encode_raw(each, allow_special=allow_special) for each in plain]
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what names no noise."""
+    if not isinstance(seed, int) or abs(seed) > MOST_SEED:
+        raise BadRequest(
+            f"A seed is a whole number from {-MOST_SEED} to {MOST_SEED}, not {quoted(seed)}."
+        )
 
 
 def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:

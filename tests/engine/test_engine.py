@@ -6,8 +6,9 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -229,8 +230,14 @@ def test_a_full_queue_and_what_never_fits_are_refused(model: Model) -> None:
         model.engine(memory=1000).submit(ids(1, 3), length=8)
     with pytest.raises(BadRequest, match="one prompt, not 2"):
         engine.enqueue(model.request([ids(1, 3), ids(2, 3)], length=8))
-    with pytest.raises(BadRequest, match="budget must be at least 1"):
-        model.engine(budget=0)
+
+
+@pytest.mark.parametrize("name", ["budget", "memory", "waiting", "per_owner", "batch"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "8"])
+def test_limits_are_whole_numbers(model: Model, name: str, value: object) -> None:
+    call = partial(model.generate, ids(1, 3), length=8) if name == "batch" else model.engine
+    with pytest.raises(BadRequest, match=f"{name} must be a whole number of at least 1, not"):
+        call(**cast("Any", {name: value}))
 
 
 def test_stop_strings_need_a_tokenizer(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_everybody_takes_the_fields_of_a_source() -> None:
 
 
 def test_it_is_plain_data_whatever_it_was_given(tmp_path: Path) -> None:
-    given = Source(tmp_path, device=torch.device("cpu"), dtype=torch.float64)  # type: ignore[arg-type]
+    given = Source(tmp_path, device=torch.device("cpu"), dtype=torch.float64)
     assert given == Source(str(tmp_path), device="cpu", dtype="float64")
     assert Source(**json.loads(json.dumps(asdict(given)))) == given
 

@@ -10,6 +10,7 @@ import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -128,6 +129,26 @@ def test_a_setting_given_in_two_ways_is_refused(
 ) -> None:
     with pytest.raises(BadRequest, match=reason):
         pocket.request([5, 7, 9], "archer", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", ["7", 1.0, None, 2**63])
+def test_a_seed_is_a_whole_number(pocket: Model, seed: Any) -> None:
+    with pytest.raises(BadRequest, match=r"A seed is a whole number from .*, not"):
+        pocket.request([5, 7, 9], seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        (["two", "texts"], "encode takes one prompt, not 2"),
+        ([5, "x"], "A prompt is a text, a list of token ids"),
+        (5, "A prompt is a text, a list of token ids"),
+    ],
+)
+def test_what_is_no_prompt_is_not_encoded(pocket: Model, prompt: Any, reason: str) -> None:
+    with pytest.raises(BadRequest, match=reason):
+        pocket.encode(prompt)
+    assert pocket.encode([5, 7]) == [5, 7]
 
 
 def test_several_rows_are_told_as_such(pocket: Model) -> None:

@@ -93,7 +93,7 @@ def _on_ray(address: str, workers: int | None, source: Source) -> Iterator[Compu
     pool = RayPool(address, cores=max(most, usable_cores()) if local else most)
     try:
         device = source.device or ("cuda" if pool.accelerators else default_device())
-        kind = device.partition(":")[0]
+        kind = str(device).partition(":")[0]
         source = replace(source, device=kind)
         outline = Model.outline(source)
         if source.threads is None and kind == "cpu":

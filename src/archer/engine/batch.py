@@ -5,18 +5,19 @@ It knows no clock, no queue and no text.  Who takes part in a turn is decided by
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from traceback import clear_frames
 from typing import Any, Generic
 
 import torch
 
-from archer.engine.job import contained
 from archer.engine.schedule import Tag
 from archer.engine.walk import Walk
-from archer.errors import ShardLost
+from archer.errors import PassFailed, ShardLost
 from archer.network.network import Transformer
 from archer.passes.forward import Answer, Question, run
 from archer.passes.timing import Interval
@@ -74,7 +75,7 @@ class Batch(Generic[Tag]):
     def _laid_out(self, tag: Tag, made: Turn[Tag]) -> bool:
         """Whether a walk takes part in the pass; a walk that is stuck or asks the impossible ends here."""
         wanted = None
-        with _blamed(tag, made):
+        with blaming(partial(made.failed.__setitem__, tag)):
             wanted = self.walks[tag].wants
         return wanted is not None
 
@@ -84,26 +85,31 @@ class Batch(Generic[Tag]):
         tags = [tag for tag in tags if tag in self.walks]
         if not tags:
             return
-        try:
-            with contained():
-                answers = self._answers(tags, made)
-        except ShardLost:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a pass raises belongs to one of its walks
-            # they hold what the pass had computed, and memory may be short
-            clear_frames(error.__traceback__)
-            again = all(_can_repeat(_wanted(self.walks[tag])) for tag in tags)
-            if again and make_room is not None and out_of_memory(error) and make_room():
-                self._run(tags, made, None)
-            elif len(tags) > 1:
-                half = len(tags) // 2
-                self._run(tags[:half], made, make_room)
-                self._run(tags[half:], made, make_room)
-            else:
-                made.failed[tags[0]] = error
-            return
-        for tag, answer in zip(tags, answers, strict=True):
+        answers: list[Answer] = []
+        with blaming(lambda error: self._halve(tags, error, made, make_room)):
+            answers = self._answers(tags, made)
+        for tag, answer in zip(tags, answers, strict=False):
             self._advance(tag, answer, made)
+
+    def _halve(
+        self,
+        tags: Sequence[Tag],
+        error: Exception,
+        made: Turn[Tag],
+        make_room: Callable[[], bool] | None,
+    ) -> None:
+        """Whatever a pass raises belongs to one of its walks: make it again with room, or find the walk."""
+        # they hold what the pass had computed, and memory may be short
+        clear_frames(error.__traceback__)
+        again = all(_can_repeat(_wanted(self.walks[tag])) for tag in tags)
+        if again and make_room is not None and out_of_memory(error) and make_room():
+            self._run(tags, made, None)
+        elif len(tags) > 1:
+            half = len(tags) // 2
+            self._run(tags[:half], made, make_room)
+            self._run(tags[half:], made, make_room)
+        else:
+            made.failed[tags[0]] = error
 
     def _answers(self, tags: Sequence[Tag], made: Turn[Tag]) -> list[Answer]:
         """One pass for all; walks that ask the same first question as another get its answer."""
@@ -125,7 +131,7 @@ class Batch(Generic[Tag]):
         return [answers[at] for at in range(len(walks))]
 
     def _advance(self, tag: Tag, answer: Answer | None, made: Turn[Tag]) -> None:
-        with _blamed(tag, made):
+        with blaming(partial(made.failed.__setitem__, tag)):
             made.steps.append((tag, self.walks[tag].advance(answer)))
 
     def _reuse(self, tag: Tag, made: Turn[Tag]) -> None:
@@ -139,15 +145,34 @@ class Batch(Generic[Tag]):
 
 
 @contextmanager
-def _blamed(tag: Tag, made: Turn[Tag]) -> Iterator[None]:
-    """What a walk raises here ends that walk alone; a shard that is lost ends them all."""
+def contained() -> Iterator[None]:
+    """Whatever a decoder, a cache or a listener raises ends its own request, even what would end a program.
+
+    On the main thread what a signal may have raised passes: Ctrl-C, and whatever SIGTERM is turned into.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        on_main = threading.current_thread() is threading.main_thread()
+        if on_main and not isinstance(error, SystemExit | GeneratorExit):
+            raise
+        raise PassFailed(
+            f"The request failed: its decoder, cache or listener raised {type(error).__name__}."
+        ) from error
+
+
+@contextmanager
+def blaming(guilty: Callable[[Exception], None]) -> Iterator[None]:
+    """What one request's decoder, cache or listener raises is its own; a shard that is lost ends them all."""
     try:
         with contained():
             yield
     except ShardLost:
         raise
     except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
-        made.failed[tag] = error
+        guilty(error)
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from archer.engine.budget import DEFAULT_BUDGET, measured_budget
 from archer.engine.footprint import default_limit, readable
 from archer.engine.handle import Handle, Listener, Observer
-from archer.engine.job import Job, Options, Priority, as_stops
+from archer.engine.job import Job, Options, Priority, as_stops, check_count
 from archer.engine.turns import Status, Turns, stopped_by
 from archer.errors import ArcherError, BadRequest, Closing, Overloaded, PassFailed
 from archer.machine.threads import computing
@@ -48,8 +48,11 @@ class Engine:
         Without a budget one is measured when the engine gets a thread.  Without `memory` it is half of what
         is free now.  `per_owner` bounds the rows that run on one owner's behalf.
         """
+        limits = {"budget": budget, "memory": memory, "waiting": waiting, "per_owner": per_owner}
+        for name, limit in limits.items():
+            check_count(name, limit)
         self.model = model
-        self.budget = DEFAULT_BUDGET if budget is None else _positive("budget", budget)
+        self.budget = DEFAULT_BUDGET if budget is None else budget
         self._measures = budget is None
         self._ceiling = default_limit(model.network) if memory is None else memory
         self._most_waiting = waiting
@@ -265,9 +268,3 @@ class Engine:
             self._changed.notify_all()
         if tell is not None:
             tell(error)
-
-
-def _positive(name: str, value: int) -> int:
-    if value < 1:
-        raise BadRequest(f"{name} must be at least 1, not {value}.")
-    return value

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from archer.engine.engine import Engine
 from archer.engine.handle import Handle
-from archer.engine.job import Options, check_samples
-from archer.errors import BadRequest
+from archer.engine.job import Options, check_count, check_samples
 from archer.results.completion import Completion
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ def generate(
     progress: bool = False,
 ) -> list[Completion]:
     """`n` completions for each prompt of the request, in order; at most `batch` rows run at a time."""
-    if batch is not None and batch < 1:
-        raise BadRequest(f"batch counts rows that are decoded together: at least 1, not {batch}.")
+    check_count("batch", batch)
     check_samples(n)
     engine = Engine(model, memory=memory)
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +16,7 @@ from archer.engine.footprint import kept_bytes
 from archer.engine.handle import Listener
 from archer.engine.schedule import Application, Offer
 from archer.engine.walk import Walk
-from archer.errors import ArcherError, BadRequest, PassFailed, quoted
+from archer.errors import ArcherError, BadRequest, quoted
 from archer.network.network import Transformer
 from archer.passes.canvas import Canvas
 from archer.results.completion import Completion, Tally, add
@@ -89,23 +88,10 @@ def check_samples(n: object) -> None:
         )
 
 
-@contextmanager
-def contained() -> Iterator[None]:
-    """Whatever a decoder, a cache or a listener raises ends its own request, even what would end a program.
-
-    On the main thread what a signal may have raised passes: Ctrl-C, and whatever SIGTERM is turned into.
-    """
-    try:
-        yield
-    except Exception:
-        raise
-    except BaseException as error:
-        on_main = threading.current_thread() is threading.main_thread()
-        if on_main and not isinstance(error, SystemExit | GeneratorExit):
-            raise
-        raise PassFailed(
-            f"The request failed: its decoder, cache or listener raised {type(error).__name__}."
-        ) from error
+def check_count(name: str, value: object) -> None:
+    """Refuse a limit that lets nothing through, or that is no number; None is no limit."""
+    if value is not None and not (isinstance(value, int) and value >= 1):
+        raise BadRequest(f"{name} must be a whole number of at least 1, not {quoted(value)}.")
 
 
 def as_stops(stop: str | Sequence[str]) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archer.engine.batch import Batch, Turn, out_of_memory
+from archer.engine.batch import Batch, Turn, blaming, contained, out_of_memory
 from archer.engine.handle import Observer, PassRecord
-from archer.engine.job import Job, contained
+from archer.engine.job import Job
 from archer.engine.schedule import Application, Offer, Room, admit, choose
 from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed
 from archer.machine.threads import computing
@@ -153,11 +154,8 @@ class Turns:
     def _applications(self, now: float) -> list[Application[Job]]:
         applications = []
         for job in list(self.waiting):
-            try:
-                with contained():
-                    applications.append(job.application(now))
-            except Exception as error:  # noqa: BLE001 - one that was swapped out asks its decoder
-                self.end(job, _as_archer_error(error))
+            with blaming(partial(self._fail, job)):  # one that was swapped out asks its decoder
+                applications.append(job.application(now))
         return applications
 
     def _begin(self, job: Job) -> bool:
@@ -172,7 +170,7 @@ class Turns:
         except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
             if out_of_memory(error) and job.walk is None and self._batch.walks:
                 return False
-            self.end(job, _as_archer_error(error))
+            self._fail(job, error)
         return True
 
     def _offers(self, now: float, closing: bool) -> list[Offer[Job]]:
@@ -180,11 +178,8 @@ class Turns:
         for job in self.running:
             if job.reader_is_behind and not closing:
                 continue
-            try:
-                with contained():
-                    offers.append(job.offer(now))
-            except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
-                self.end(job, _as_archer_error(error))
+            with blaming(partial(self._fail, job)):
+                offers.append(job.offer(now))
         return offers
 
     def _make_room(self) -> bool:
@@ -212,17 +207,17 @@ class Turns:
         for job, step in made.steps:
             steps.setdefault(job, []).append(step)
         for job, own in steps.items():
-            try:
-                with contained():
-                    for step in own:
-                        job.take(step)
-                    if job.over:
-                        self._leave(job)
-                        job.finish()
-            except Exception as error:  # noqa: BLE001 - a listener must not end other requests
-                self.end(job, _as_archer_error(error))
+            with blaming(partial(self._fail, job)):
+                for step in own:
+                    job.take(step)
+                if job.over:
+                    self._leave(job)
+                    job.finish()
         for job, failure in made.failed.items():
-            self.end(job, _as_archer_error(failure))
+            self._fail(job, failure)
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        self.end(job, _as_archer_error(error))
 
     def end(self, job: Job, error: ArcherError) -> None:
         """End a request by an error, wherever it is; one that has ended stays as it is."""

@@ -51,7 +51,7 @@ class RaySettings(ServerSettings):
             source.check()
         except BadRequest as error:
             raise ValueError(str(error)) from error
-        kind, numbered, _ = (source.device or "").partition(":")
+        kind, numbered, _ = str(source.device or "").partition(":")
         if numbered and kind != "cpu":
             raise ValueError(
                 "Ray gives each replica a GPU of its own, which the replica sees as the only one: write "
@@ -87,7 +87,7 @@ class RaySettings(ServerSettings):
                     "target_ongoing_requests": self.target,
                 },
             }
-        accelerated = (self.source.device or "").partition(":")[0] == "cuda"
+        accelerated = str(self.source.device or "").partition(":")[0] == "cuda"
         return {
             **scale,
             "name": "archer",

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from archer.network.network import Transformer
     from archer.network.shard import Shard
 
+    Device = str | torch.device | None
+    Dtype = str | torch.dtype | None
+else:  # what they are kept as, which the command line reads without torch
+    Device = Dtype = str | None
+
 MOST_SHARDS = 4096
 
 
@@ -29,9 +34,9 @@ class Source:
     _: KW_ONLY
     revision: str | None = None
     """Commit to load from the hub."""
-    device: str | None = None
+    device: Device = None
     """Device, such as cpu or cuda:0 [default: the accelerator if there is one]."""
-    dtype: str | None = None
+    dtype: Dtype = None
     """float32, bfloat16, float16 or float64 [default: bfloat16 on an accelerator, else float32]."""
     quantize: str | None = None
     """int8 stores feed-forwards and experts, except in the last layer, in eight bits [default: off]."""

@@ -123,7 +123,8 @@ def _reason(code: int, said: IO[bytes]) -> str:
 def _device(worker: int, order: Order) -> str | None:
     """The worker's own accelerator, where there are several and none was named."""
     kind = str(order.expected["device"])
-    if order.source.device not in (None, kind) or kind == "cpu":
-        return order.source.device
+    named = None if order.source.device is None else str(order.source.device)
+    if named not in (None, kind) or kind == "cpu":
+        return named
     count = torch.accelerator.device_count()
-    return f"{kind}:{(worker - 1) % count}" if count > 1 else order.source.device
+    return f"{kind}:{(worker - 1) % count}" if count > 1 else named
