@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archer.engine.stream import Stream
+    from archer.engine.generate import Stream
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
     from archer.methods.build import Method, settings
     from archer.methods.presets import read_preset
@@ -48,7 +48,7 @@ _HOME = {
     "Method": "methods.build",
     "Model": "model",
     "Step": "results.step",
-    "Stream": "engine.stream",
+    "Stream": "engine.generate",
     "Trace": "results.notebook",
     "load": "model",
     "read_preset": "methods.presets",

@@ -16,9 +16,8 @@ import torch
 from tokenizers import Tokenizer
 
 from archer.engine.engine import Engine
-from archer.engine.generate import generate
+from archer.engine.generate import Stream, generate
 from archer.engine.job import as_stops
-from archer.engine.stream import Stream
 from archer.errors import BadRequest
 from archer.loading.checkpoint import Folder
 from archer.loading.hub import FETCHED

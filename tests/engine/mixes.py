@@ -157,7 +157,7 @@ def together(
             tag = waiting.pop()
             walk = requests[tag].walk(net)
             if not walk.done:
-                batch.add(tag, walk)
+                batch.walks[tag] = walk
         if not batch.walks:
             continue
         for walk in batch.walks.values():
@@ -169,5 +169,5 @@ def together(
         for tag, step in made.steps:
             records[tag].append(record(step))
         for tag in [tag for tag, walk in batch.walks.items() if walk.done]:
-            batch.drop(tag)
+            batch.walks.pop(tag)
     return records

@@ -56,7 +56,7 @@ def test_a_request_that_was_swapped_out_is_filled_again_however_often_that_fails
     drawn = [Drawn(build("confidence+archer:4", {"length": 8}), (3, at), 1, 0) for at in (4, 5)]
     batch: Batch[int] = Batch(net.network)
     for tag, request in enumerate(drawn):
-        batch.add(tag, request.walk(net))
+        batch.walks[tag] = request.walk(net)
     rebuilt = []
 
     def first_fails(parts: Sequence[Question]) -> None:

@@ -96,7 +96,7 @@ def test_what_rests_is_not_swapped_out(rebuilds: list[int], settle: int) -> None
     for seed in range(6):
         request = draw_resting(random.Random(seed), settle)
         batch: Batch[int] = Batch(net.network)
-        batch.add(0, walk := request.walk(net))
+        batch.walks[0] = walk = request.walk(net)
         found = []
         while not walk.done:
             resting = walk.pending.canvas.resting
@@ -163,7 +163,7 @@ def test_walks_that_share_a_pass_share_one_transfer(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("archer.passes.logits.to_host", counted)
     batch: Batch[int] = Batch(net.network)
     for tag, request in enumerate(drawn):
-        batch.add(tag, request.walk(net))
+        batch.walks[tag] = request.walk(net)
     found: list[Any] = [[] for _ in drawn]
     turns = 0
     while live := [tag for tag, walk in batch.walks.items() if not walk.done]:

@@ -188,7 +188,7 @@ def test_a_policy_of_another_package_remembers_wherever_it_is_used(
 
     walk = Walk(pocket.network, build(method, {"length": length}), steps[0].before)
     batch: Batch[int] = Batch(pocket.network)
-    batch.add(0, walk)
+    batch.walks[0] = walk
     swapped = 0
     while not walk.done:
         if walk.can_swap_out:

@@ -8,8 +8,8 @@ import pytest
 
 from archer.costs.workload import PassShare, recorded
 from archer.engine.engine import Engine
+from archer.engine.generate import Stream
 from archer.engine.handle import Listener
-from archer.engine.stream import Stream
 from archer.model import Model, load
 from archer.planning import simulation
 from archer.planning.simulation import UNBOUNDED, EngineScheduler, SimulatedTurn, simulate

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from archer.decoders.base import Decision
-from archer.engine.stream import Stream
+from archer.engine.generate import Stream
 from archer.errors import BadRequest, NonFinite
 from archer.methods.build import build
 from archer.model import Model, load

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from archer.engine.stream import Stream
+from archer.engine.generate import Stream
 from archer.errors import ArcherError, BadRequest, BadTrace
 from archer.methods.build import build
 from archer.model import Model, load

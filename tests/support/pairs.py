@@ -44,7 +44,7 @@ def together(network: Transformer, method: Method, states: Sequence[Any]) -> Ite
     """All updates of states of one row each, in shared passes; a step's row is the place of its state."""
     batch: Batch[int] = Batch(network)
     for place, state in enumerate(states):
-        batch.add(place, Walk(network, method, state))
+        batch.walks[place] = Walk(network, method, state)
     while going := [place for place, walk in batch.walks.items() if not walk.done]:
         made = batch.turn(going, lambda: False)
         yield from (step.counted_from(place) for place, step in made.steps)

@@ -55,9 +55,8 @@ def complete(
             few = [Prompt.of(prompt, mask) for prompt in ids[first : first + rows]]
             batch: Batch[int] = Batch(network)
             for place, prompt in enumerate(few):
-                batch.add(
-                    place, Walk(network, Method(decoder, Eager()), decoder.start(prompt, RESPONSE))
-                )
+                start = decoder.start(prompt, RESPONSE)
+                batch.walks[place] = Walk(network, Method(decoder, Eager()), start)
             responses: dict[int, list[int]] = {}
             while going := [place for place, walk in batch.walks.items() if not walk.done]:
                 for place, step in batch.turn(going, lambda: False).steps:

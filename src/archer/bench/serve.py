@@ -31,7 +31,7 @@ from archer.costs.recording import MeasuredLoad, Recording, plain
 from archer.costs.service import ServiceOutcome, figures
 from archer.costs.workload import Workload, recorded
 from archer.engine.budget import measured_budget
-from archer.engine.stream import Stream
+from archer.engine.generate import Stream
 from archer.errors import ArcherError
 from archer.model import Model
 from archer.pages.figures import Labels, Series, lines

@@ -14,8 +14,8 @@ from time import process_time
 from archer.bench.facts import Result
 from archer.costs.service import ServiceOutcome, figures, percentile
 from archer.engine.engine import Engine
+from archer.engine.generate import Stream
 from archer.engine.handle import Handle
-from archer.engine.stream import Stream
 from archer.methods.build import build
 from archer.model import Model
 from archer.pages.tables import Field, Table, table_of

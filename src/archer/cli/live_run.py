@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from archer.engine.stream import Stream
+from archer.engine.generate import Stream
 from archer.model import Model
 from archer.request import Request
 from archer.results.completion import Completion

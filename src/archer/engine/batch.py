@@ -39,18 +39,11 @@ class Turn(Generic[Tag]):
 
 
 class Batch(Generic[Tag]):
-    """The walks that have memory, by tag."""
+    """The walks that have memory, by tag; one that is taken out takes its memory with it."""
 
     def __init__(self, network: Transformer) -> None:
         self.walks: dict[Tag, Walk] = {}
         self._network = network
-
-    def add(self, tag: Tag, walk: Walk) -> None:
-        self.walks[tag] = walk
-
-    def drop(self, tag: Tag) -> Walk:
-        """Take a walk out; its memory goes with it."""
-        return self.walks.pop(tag)
 
     def turn(self, tags: Sequence[Tag], make_room: Callable[[], bool]) -> Turn[Tag]:
         """One update of each walk; walks that need no pass may make a few more.

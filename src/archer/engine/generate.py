@@ -1,4 +1,4 @@
-"""Many prompts to the end, in bounded memory: what `Model.generate` does."""
+"""Requests by an engine without a thread: many prompts to their end in bounded memory, or step by step."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from archer.engine.engine import Engine
-from archer.engine.handle import Handle
+from archer.engine.handle import Handle, Listener
 from archer.engine.job import Options, check_count, check_samples
 from archer.results.completion import Completion
+from archer.results.step import Step
 
 if TYPE_CHECKING:
     from archer.model import Model
@@ -58,7 +59,8 @@ def generate(
     check_samples(n)
     engine = Engine(model, memory=memory)
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)
-    waiting = deque(_together(request, n, rows))
+    draws = request.method.decoder.draws
+    waiting = deque(_together(request, n, min(TOGETHER, rows) if draws else None))
     first = {samples.kind: samples for samples in reversed(waiting)}
     prepared = {
         kind: engine.prepared(samples.request, samples.options(stop))
@@ -85,14 +87,14 @@ def _rows(running: Sequence[tuple[_Samples, Handle]]) -> int:
     return sum(samples.rows for samples, _ in running)
 
 
-def _together(request: Request, n: int, most: int) -> Iterator[_Samples]:
-    """Equal prompts together, each sample with the number it has among them; at most `most` rows each."""
+def _together(request: Request, n: int, most: int | None) -> Iterator[_Samples]:
+    """Samples of equal prompts together, each with the number it has among them; at most `most`, or all."""
     draws = request.method.decoder.draws
     places: dict[tuple[int, ...], list[int]] = {}
     for at, prompt in enumerate(request.prompts):
         places.setdefault(prompt, []).extend(range(at * n, (at + 1) * n))
     for prompt, own in places.items():
-        together = min(TOGETHER, most) if draws else len(own)
+        together = most or len(own)
         for first in range(0, len(own), together):
             some = tuple(own[first : first + together])
             yield _Samples(request.only(prompt), first, some, len(some) if draws else 1)
@@ -111,3 +113,56 @@ def _bar(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=total)
         yield lambda count: progress.advance(task, count)
+
+
+class Stream:
+    """The steps of a request; `finish` returns the results.
+
+    A step is one update of one prompt, and its row is the place of that prompt in the request.  The updates
+    of a prompt come in order.  Several prompts share passes and wait for memory as in `generate`, so one of
+    them may be ahead of another; what each of them says does not depend on the others.
+    """
+
+    def __init__(self, model: Model, request: Request) -> None:
+        self.request = request
+        self._engine = Engine(model)
+        self._unread: deque[Step[Any]] = deque()
+        self._handles = []
+        for samples in sorted(_together(request, 1, 1), key=lambda each: each.places):
+            reader = _StepReader(samples.places[0], self._unread)
+            options = samples.options(())
+            self._handles.append(self._engine.enqueue(samples.request, options, reader))
+        self._steps = self._run()
+
+    def __iter__(self) -> Iterator[Step[Any]]:
+        return self._steps
+
+    def __next__(self) -> Step[Any]:
+        return next(self._steps)
+
+    def finish(self) -> list[Completion]:
+        """Run what is left to run; one completion per prompt, in order."""
+        for _ in self._steps:
+            pass
+        return [handle.result() for handle in self._handles]
+
+    def _run(self) -> Iterator[Step[Any]]:
+        going = list(self._handles)
+        while going:
+            self._engine.turn()
+            while self._unread:
+                yield self._unread.popleft()
+            for handle in going:
+                if handle.done:
+                    handle.result()  # raises what ended it
+            going = [handle for handle in going if not handle.done]
+
+
+class _StepReader(Listener):
+    """Puts the steps of one prompt where the stream finds them."""
+
+    def __init__(self, place: int, unread: deque[Step[Any]]) -> None:
+        self._place, self._unread = place, unread
+
+    def stepped(self, step: Step[Any]) -> None:
+        self._unread.append(step.counted_from(self._place))

@@ -164,7 +164,7 @@ class Turns:
         try:
             with contained():
                 job.walk = job.walk or job.begin(self._model.network)
-                self._batch.add(job, job.walk)
+                self._batch.walks[job] = job.walk
                 if not begun:
                     job.listener.admitted()
         except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
@@ -190,7 +190,7 @@ class Turns:
             return False
         youngest = max(able, key=lambda job: job.submitted)
         self.waiting.append(youngest)
-        self._batch.drop(youngest).swap_out()
+        running.pop(youngest).swap_out()
         self._limit = sum(job.bytes for job in running)
         return True
 
@@ -221,8 +221,7 @@ class Turns:
 
     def end(self, job: Job, error: ArcherError) -> None:
         """End a request by an error, wherever it is; one that has ended stays as it is."""
-        if job in self._batch.walks:
-            self._batch.drop(job)
+        self._batch.walks.pop(job, None)
         if job in self.waiting:
             self.waiting.remove(job)
         if not job.ended.is_set():
@@ -234,9 +233,7 @@ class Turns:
 
     def _leave(self, job: Job) -> None:
         """Out of the batch, or out of the queue if memory ran out in the very turn that ended it."""
-        if job in self._batch.walks:
-            self._batch.drop(job)
-        else:
+        if self._batch.walks.pop(job, None) is None:
             self.waiting.remove(job)
 
 

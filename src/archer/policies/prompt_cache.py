@@ -25,13 +25,17 @@ def _whole(radius: float) -> float:
     return radius
 
 
-@dataclass(frozen=True)
-class Eager(Policy):
-    """Recompute everything at every pass: no cache, Eq. (1)."""
+class PromptCache(Policy):
+    """Base of those that keep nothing but the prompt, as the anchor's pass made it."""
 
     answers = Scope.RESPONSE
     rebuilds = True
     block_causal = True
+
+
+@dataclass(frozen=True)
+class Eager(PromptCache):
+    """Recompute everything at every pass: no cache, Eq. (1)."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.everything()
@@ -47,15 +51,11 @@ def prompt_kept(canvas: Canvas, memory: Memory, old: Flags) -> Flags:
 
 
 @dataclass(frozen=True)
-class Archer(Policy):
+class Archer(PromptCache):
     """Refresh the prompt when the response has moved `radius` tokens from the anchor, Eq. (5).
 
     Where a prompt cache is exact the radius has no effect: the distance is 0.
     """
-
-    answers = Scope.RESPONSE
-    rebuilds = True
-    block_causal = True
 
     radius: Annotated[
         float, Field(ge=1, description="a whole number or inf"), AfterValidator(_whole)
@@ -67,16 +67,12 @@ class Archer(Policy):
 
 
 @dataclass(frozen=True)
-class Late(Policy):
+class Late(PromptCache):
     """Refresh the prompt when the response has moved `share` x masks left tokens from the anchor.
 
     Later at first and earlier towards the end: the first decisions of a rollback decoder are sure ones and
     hardly move; the uncertain tokens come last, when little room is left to correct them.
     """
-
-    answers = Scope.RESPONSE
-    rebuilds = True
-    block_causal = True
 
     share: Multiple = 0.5
     """The radius as a share of the masks that are left; at least 1 token, so 0 is eager decoding."""
@@ -87,15 +83,12 @@ class Late(Policy):
 
 
 @dataclass(frozen=True)
-class Age(Policy):
+class Age(PromptCache):
     """Refresh the prompt at every `every`-th pass, however little the response has moved.
 
     Where a prompt cache is exact it never grows old.
     """
 
-    answers = Scope.RESPONSE
-    rebuilds = True
-    block_causal = True
     counts_passes = True
 
     every: Count = 8

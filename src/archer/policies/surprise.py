@@ -20,12 +20,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from archer.passes.canvas import Canvas, Flags, Ints, Reals, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Reals
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory, Notes
 from archer.passes.reduction import to_host
-from archer.policies.base import Policy
-from archer.policies.prompt_cache import prompt_kept
+from archer.policies.prompt_cache import PromptCache, prompt_kept
 
 MOST_NATS = 6.0
 """Beyond it hundreds of tokens per column would have to be kept, and the prompt would never be refreshed."""
@@ -37,16 +36,12 @@ def kept_for(nats: float) -> int:
 
 
 @dataclass(frozen=True)
-class Surprise(Policy):
+class Surprise(PromptCache):
     """Refresh the prompt when the tokens placed since the anchor carry `nats` under the anchor's logits.
 
     Tokens that were taken back count nothing.  Where a prompt cache is exact the nats have no effect: a
     prompt that sees no response is never surprised.
     """
-
-    answers = Scope.RESPONSE
-    rebuilds = True
-    block_causal = True
 
     nats: Annotated[float, Field(ge=0, le=MOST_NATS)] = 0.3
     """0 is eager decoding."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from archer.engine.engine import Engine
+from archer.engine.generate import Stream
 from archer.engine.handle import Handle, Listener
-from archer.engine.stream import Stream
 from archer.errors import ArcherError, BadRequest
 from archer.model import Model
 from archer.passes.work import Work, operations

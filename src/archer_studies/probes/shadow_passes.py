@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from archer.decoders.base import Decision
-from archer.engine.stream import Stream
+from archer.engine.generate import Stream
 from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.methods.build import Method

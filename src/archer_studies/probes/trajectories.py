@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from archer.engine.stream import Stream
+from archer.engine.generate import Stream
 from archer.errors import ArcherError
 from archer.model import Model
 from archer.pages.trajectory import Trajectory, rows
