@@ -65,11 +65,6 @@ def test_trajectories_are_compared_with_what_their_passes_cost() -> None:
     assert low <= over.predicted_eta <= low * (P + G) / G
 
 
-def test_speedups_are_told_over_the_references_that_were_run() -> None:
-    (row,) = decode(tiny(), [build("archer", {"length": G})], P, prompts=1, repeats=1)
-    assert row.over == {}
-
-
 def test_a_method_that_breaks_is_no_measurement() -> None:
     subject = tiny()
     subject.network.head.fill_(torch.nan)

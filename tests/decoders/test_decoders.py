@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from archer.decoders.base import Decision, DecodeState, leading
+from archer.decoders.base import Decision, leading
 from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
 from archer.errors import BadRequest
@@ -343,15 +343,3 @@ def test_settings_that_do_not_fit_the_length_are_refused() -> None:
         Saber(n=13).start(prompt_of(1), 12)
     with pytest.raises(BadRequest, match="7 steps cannot be spread evenly over 2 blocks"):
         Scheduled(block=6, steps=7).start(prompt_of(1), 12)
-
-
-def test_selecting_rows_keeps_their_state() -> None:
-    decoder = Saber(block=4)
-    state: DecodeState = decoder.start(prompt_of(3), 8)
-    values = logits_at(1, 2, 3, 8)
-    after, _ = decoder.step(decoder.start(prompt_of(3), 8), Logits.dense(values, MASK))
-    picked = after.select([2, 0])
-    assert np.array_equal(picked.response, after.response[[2, 0]])
-    assert picked.prompt.keys == (state.prompt.keys[2], state.prompt.keys[0])
-    assert picked.updates == (1, 1)
-    assert np.array_equal(picked.block, after.block[[2, 0]])

@@ -77,14 +77,6 @@ def test_a_text_its_ids_and_a_batch_of_both_give_the_same_answer(llada: Model) -
     assert text.text == batch[0].text
 
 
-def test_texts_go_through_the_chat_template_unless_raw(llada: Model, dream: Model) -> None:
-    chat = llada.request("hi", length=LENGTH).prompts[0]
-    raw = llada.request("hi", chat=False, length=LENGTH).prompts[0]
-    assert bytes_of(llada, raw) == "hi"
-    assert "<|start_header_id|>user" in bytes_of(llada, chat)
-    assert bytes_of(dream, dream.request("hi", length=LENGTH).prompts[0]).startswith("<|im_start|>")
-
-
 SYSTEM = {"role": "system", "content": "Be brief."}
 TURNS = [
     {"role": "user", "content": "hi"},
@@ -324,11 +316,6 @@ def test_a_dtype_is_a_name_or_a_torch_dtype(bare: Model, dtype: Any, meant: torc
     assert model.network.dtype == model.dtype == meant
     (done,) = model.generate([1, 2, 3], "llada-confidence", length=8)
     assert done.error is None
-
-
-def test_a_processor_gets_float32_by_default(bare: Model) -> None:
-    assert bare.network.dtype == torch.float32
-    assert bare.network.device == torch.device("cpu")
 
 
 def test_bfloat16_is_refused_where_it_is_not_safe(

@@ -89,12 +89,3 @@ def test_selecting_rows_takes_every_field_along() -> None:
     bare = canvas().select([1])
     assert bare.positions is None
     assert bare.visible is None
-
-
-def test_selecting_samples_keeps_prompt_and_keys() -> None:
-    laid = Prompt.of(PROMPT, MASK, samples=3, eos=[3], ends=[3, 4])
-    picked = laid.select([2, 0])
-    assert picked.tokens.tolist() == PROMPT
-    assert (laid.columns, laid.rows, picked.rows) == (3, 3, 2)
-    assert picked.keys == (laid.keys[2], laid.keys[0])
-    assert (picked.mask, picked.eos, picked.ends) == (MASK, (3,), (3, 4))

@@ -100,21 +100,6 @@ def test_a_trace_of_an_earlier_version_is_still_read(tmp_path: Path) -> None:
     assert (update.doubts, update.pieces) == ([], None)
 
 
-def test_a_replacement_is_a_change_too() -> None:
-    start = Start(model="m", method="x", settings={}, seed=0, mask=9, length=3, prompts=[[1]])
-    placed = [{"at": 0, "token": 5, "confidence": None}]
-    common = {"row": 0, "call": "full", "fed": 4, "distance": 0, "seconds": 0.0, "threshold": None}
-    events = [
-        Update.model_validate({**common, "update": 1, **change})
-        for change in (
-            {"accepted": placed, "replaced": [], "remasked": []},
-            {"accepted": [], "replaced": [placed[0] | {"token": 6}], "remasked": []},
-            {"accepted": [], "replaced": [], "remasked": [0]},
-        )
-    ]
-    assert list(trace.states(start, events)) == [[5, 9, 9], [6, 9, 9], [9, 9, 9]]
-
-
 def test_the_start_event_tells_everything_about_the_request(model: Model) -> None:
     request = model.request("hi", "archer", chat=False, length=LENGTH, radius="inf", seed=5)
     start = trace.start(request)
