@@ -473,7 +473,7 @@ def test_nobody_goes_on_from_steps_that_were_never_told(model: Model) -> None:
     handle = engine.submit(ids(1, 3), "llada-confidence", length=8)
     with pytest.raises(KeyError):
         handle.result()
-    with pytest.raises(PassFailed, match=r"KeyError in test_broken_off\.py"):
+    with pytest.raises(PassFailed, match=r"KeyError in test_engine_faults\.py"):
         handle.result()
     assert engine.status().running == engine.status().waiting == 0
 
