@@ -3,8 +3,6 @@
 Axes: B rows, G response columns.  Nothing is taken back; no blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 

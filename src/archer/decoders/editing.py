@@ -3,8 +3,6 @@
 Axes: B rows, G response columns.  Only the current block is edited; nothing goes back to a mask.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pydantic.dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Axes: n read columns of one row, V vocabulary.
 The only place where the vocabulary is sorted.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -3,8 +3,6 @@
 Axes: B rows, G response columns.  Each fills at least one mask per update and takes nothing back.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

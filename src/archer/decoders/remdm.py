@@ -3,8 +3,6 @@
 Axes: B rows, G response columns.  Deterministic: what an update does follows from its number alone.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -3,8 +3,6 @@
 Axes: B rows, G response columns.  Four published strategies for the re-mask rate sigma; always stochastic.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated, Literal, NamedTuple
 

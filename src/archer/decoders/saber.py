@@ -6,8 +6,6 @@ The rule of the released LLaDA code, freed of its accidents.  Options name the v
 the released code's overwriting of placed tokens when fewer than n masks are left is not reproduced.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from typing import Annotated, Literal

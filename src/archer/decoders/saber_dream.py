@@ -4,8 +4,6 @@ Axes: B rows, G response columns.  One block; the bar counts first acceptances o
 back by their own probability, not by its change.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated

@@ -3,8 +3,6 @@
 Axes: B rows, G response columns.  With `confidence` this is LLaDA's own decoding.  Nothing is taken back.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Literal
 

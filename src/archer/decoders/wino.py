@@ -7,8 +7,6 @@ but the placed token at its own position, so it predicts that token from all the
 not see the shadow.  Only the current block is revised.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, replace
 

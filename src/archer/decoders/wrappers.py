@@ -3,8 +3,6 @@
 Axes: B rows, L columns, V vocabulary.  A wrapper is a decoder around a decoder; the rule inside is unchanged.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

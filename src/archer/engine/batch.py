@@ -3,8 +3,6 @@
 It knows no clock, no queue and no text.  Who takes part in a turn is decided by `schedule`.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager

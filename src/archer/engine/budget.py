@@ -1,7 +1,5 @@
 """How many columns a pass should have: where time per column stops falling, as measured."""
 
-from __future__ import annotations
-
 import statistics
 from time import perf_counter
 

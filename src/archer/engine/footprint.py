@@ -1,7 +1,5 @@
 """How much memory a request holds from pass to pass, and how much there is; the budget bounds logits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

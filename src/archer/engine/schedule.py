@@ -5,8 +5,6 @@ response ratio: time waited over columns still to do.  Short requests overtake l
 grows while they wait, so nobody starves; there is no parameter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """How much memory may be taken, as kernel and container see it, once, when an engine is made."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ the system once it is more than twice the largest block freed so far, and the ne
 and cleared anew, page by page.  `tests/machine/test_heap.py` counts the pages.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Names of signals, for sentences about processes that one of them ended."""
 
-from __future__ import annotations
-
 import signal
 
 

@@ -5,8 +5,6 @@ waits, so a second thread gains little on an idle machine, and on a busy one the
 slices of the scheduler.  It changes torch's number of threads only while it is asked to.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

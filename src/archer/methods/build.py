@@ -8,8 +8,6 @@ catalogue, which takes a value as well: `archer:11`.  Other packages may add dec
 that a method does not use is refused, never ignored; so is a pair that cannot work.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

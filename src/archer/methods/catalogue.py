@@ -1,7 +1,5 @@
 """The names as tables: decoders, cache policies, the methods that pair them, and the paper's settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property

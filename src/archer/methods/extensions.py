@@ -1,7 +1,5 @@
 """Decoders, policies and tasks of other packages, by entry points; imported when their names are used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points

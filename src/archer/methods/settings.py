@@ -1,7 +1,5 @@
 """The parts of methods by name, Archer's own and those of other packages, and what their settings are."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import itertools

@@ -5,8 +5,6 @@ Axes: n query rows of a group, R sequences in it, Q = n / R queries each, S keys
 Which keys a query sees is decided by whoever makes the views; on a processor no key or value is copied.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ free of writes.  With the keys and values of the first columns held it is the ma
 whole and equally long; nothing is stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

@@ -7,8 +7,6 @@ outside: a piece is given packed token rows and knows their number alone.  So a 
 once with a variable number of rows, whatever prompts, lengths and requests come by.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache

@@ -1,7 +1,5 @@
 """What distinguishes two networks: sizes, alignment of logits, what a column sees. Without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

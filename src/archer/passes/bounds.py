@@ -1,7 +1,5 @@
 """Kinds of numbers that a request may name, each with a bound: small requests never cost large ones."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator, Field

@@ -1,7 +1,5 @@
 """Noise by row key, update and purpose, never by what else runs; at temperature 0 nobody calls this."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Literal
 

@@ -6,8 +6,6 @@ Every shard calls the same function at the same time and comes to the same answe
 together.  Equal logits go to the lowest id, which the lowest shard has.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """A clock that measures finished work: wall time on a CPU, device events elsewhere."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

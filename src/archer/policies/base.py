@@ -3,8 +3,6 @@
 Axes: B rows, L columns.  Policies know neither the decoder nor the network.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from archer.passes.canvas import Canvas, Flags, Reals, Scope

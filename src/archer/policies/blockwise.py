@@ -4,8 +4,6 @@ Axes: B rows, L columns.  In dKV-Cache a token's keys and values freeze once it 
 everything is reloaded now and then.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from pydantic.dataclasses import dataclass
 

@@ -6,8 +6,6 @@ Every column is fed; work is saved inside the layers, so this policy works by a 
 always refreshes.  The residual stream is re-summed from current embeddings in every pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 

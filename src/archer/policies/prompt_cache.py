@@ -3,8 +3,6 @@
 Axes: B rows, L columns.  Nothing revisable is ever frozen here: every answer contains the response.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

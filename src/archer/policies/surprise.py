@@ -9,8 +9,6 @@ carries; `kept_for` chooses k so that this bound alone reaches a limit.  So a ru
 limit decides as if all logits had been kept.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

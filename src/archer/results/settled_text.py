@@ -5,8 +5,6 @@ neither the loop that makes them nor who listens.  Stop strings are sought in se
 in which positions are filled does not matter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from archer.passes.canvas import Flags, Ints

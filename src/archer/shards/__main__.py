@@ -1,7 +1,5 @@
 """A process that is one shard; started by the first one, never by hand."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -5,8 +5,6 @@ and place of every tensor, the size of every file, and a few weights of some ten
 of the same network is noticed.  A weight here or there that differs is not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A shard that is not the first: it does what it is told, pass by pass, and decides nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

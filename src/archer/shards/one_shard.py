@@ -1,7 +1,5 @@
 """What every shard does in a pass: compute, and compare with the others what all must have in common."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

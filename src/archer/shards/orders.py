@@ -6,8 +6,6 @@ Tokens, which columns are computed and which are scored; keys, values and featur
 shard, under the number that the first one gave to the store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, replace
 from typing import Any

@@ -4,8 +4,6 @@ Each holds a pipe from here as its lifeline: when this process ends, however it 
 round a thread looks after them: a collective on an accelerator may wait for ever for a shard that is gone.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

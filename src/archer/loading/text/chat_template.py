@@ -5,8 +5,6 @@ thread at a time, replaced when it is worn out or dead, and ended with its templ
 A request that kills it, or that gets no answer in time, is refused alone: the next one gets a new process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
