@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -15,6 +15,7 @@ from archer.errors import BadModel, BadRequest
 from archer.loading.checkpoint import Folder
 from archer.loading.model_files import one_line, some_of
 from archer.loading.text.chat_template import REMEDY, ChatTemplate, Message, read_template
+from archer.loading.text.pieces import Pieces, byte_alphabet, read_pieces
 from archer.loading.text.tokenizer_files import (
     LARGEST_ID,
     is_panic,
@@ -123,7 +124,7 @@ class Text:
         if token in self.added:
             return token
         text = self.decode_whole([id])
-        alphabet = _byte_alphabet()
+        alphabet = byte_alphabet()
         if "\N{REPLACEMENT CHARACTER}" in text and set(token) <= alphabet.keys():
             text = bytes(alphabet[c] for c in token).decode("utf-8", "backslashreplace")
         return "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in text)
@@ -179,6 +180,11 @@ class Text:
                 f"The tokenizer of {self.where} fails on this text: {reason}. Take it from the "
                 "model's original repository."
             ) from error
+
+    @cached_property
+    def pieces(self) -> Pieces | None:
+        """The bytes of every token; None where the tokenizer does more than join them."""
+        return read_pieces(self.tokenizer, forbidden={self.mask, *self.end_ids})
 
     @cached_property
     def _unsure_end(self) -> UnsureEnd:
@@ -265,12 +271,3 @@ def _messages(chat: Chat) -> list[Message]:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
-
-
-@cache
-def _byte_alphabet() -> dict[str, int]:
-    """Byte-level tokenizers write each byte as a letter: printable ones as they are."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in printable]
-    alphabet = {chr(byte): byte for byte in printable}
-    return alphabet | {chr(0x100 + place): byte for place, byte in enumerate(others)}
