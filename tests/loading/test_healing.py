@@ -289,6 +289,9 @@ def reached(text: Text, prefix: str, middle: str, suffix: str) -> bool:
     assert gap.after + table.join(after) == suffix.encode()
     ids = [list(text.tokenizer.encode(part).ids) for part in (prefix, middle, suffix)]
     plain = [*ids[0][len(before) :], *ids[1], *ids[2][: len(ids[2]) - len(after)]]
+    if not plain:
+        assert middle == ""
+        return True
     assert obeys(gap, plain)
     assert gap.answer(plain) == middle
     whole = list(text.tokenizer.encode(prefix + middle + suffix).ids)
