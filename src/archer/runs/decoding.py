@@ -47,8 +47,8 @@ def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
             f"{request.model.name!r} has no tokenizer, and a benchmark is made of texts. Give a "
             "folder with its tokenizer.json."
         )
-    prefixes = [sample.prefix for sample in samples]
-    if request.chat:
+    if request.chat and all(sample.messages for sample in samples):
+        prefixes = [sample.prefix for sample in samples]
         ids = text.encode_chats([sample.messages for sample in samples], prefixes=prefixes)
     else:
         ids = [text.encode_raw(_flat(sample)) for sample in samples]
@@ -169,5 +169,5 @@ def ask(model: Model, choice: MethodChoice, prompts: Sequence[Sequence[int]]) ->
 
 def _flat(sample: Sample) -> str:
     """For models without a chat template: what was said, and how the answer begins."""
-    said = "\n\n".join(str(message["content"]) for message in sample.messages)
-    return f"{said}\n\n{sample.prefix}"
+    said = [str(message["content"]) for message in sample.messages]
+    return "\n\n".join([*said, sample.prefix])

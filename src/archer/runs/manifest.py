@@ -132,7 +132,8 @@ def digest(value: Any) -> str:
 
 
 def _asked(sample: Sample) -> Any:
-    return [[dict(message) for message in sample.messages], sample.prefix]
+    behind = [] if sample.infill is None else [sample.infill.suffix]
+    return [[dict(message) for message in sample.messages], sample.prefix, *behind]
 
 
 def _evaluator(task: Task) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 Independent of models. `docs/tasks.md` describes the protocol of each task.
 """
 
-from archer.tasks.base import AnswerTask, CodeTask, Reference, Sample, Suite, Task, Variant
+from archer.tasks.base import AnswerTask, CodeTask, Infill, Reference, Sample, Suite, Task, Variant
 from archer.tasks.registry import ALL_TASKS, TASKS, open_task
 from archer.tasks.sources import BadData, Data
 
@@ -17,6 +17,7 @@ __all__ = [
     "BadData",
     "CodeTask",
     "Data",
+    "Infill",
     "Reference",
     "Sample",
     "Suite",

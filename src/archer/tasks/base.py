@@ -36,14 +36,29 @@ def read_here(operation: str, text: str, /, **facts: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Infill:
+    """What makes a problem one of filling a gap: the text behind it, and what stood there."""
+
+    suffix: str
+    middle: str
+    """For oracle lengths and exact matches; never shown to a model."""
+
+
+@dataclass(frozen=True)
 class Sample:
-    """One problem. `prefix` opens the assistant's turn: it follows the rendered chat template."""
+    """One problem. `prefix` opens the assistant's turn: it follows the rendered chat template.
+
+    Without messages there is no template: the prefix is all that the model is given before its response.
+    """
 
     id: str | int
     messages: tuple[Mapping[str, str], ...]
     prefix: str
     row: Mapping[str, Any]
     """The record of the data set, for extraction and grading; never shown to a model."""
+    infill: Infill | None = None
+    cluster: str | None = None
+    """What problems that depend on each other share, such as the function that they are cut from."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,10 @@ class Task(ABC):
     @abstractmethod
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
         """The program or answer in a raw text, looked at by `self.read` alone; empty if there is none."""
+
+    def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
+        """Further measures over what the repaired extraction finds."""
+        return {}
 
 
 class FromRows(Task):
@@ -142,10 +161,6 @@ class AnswerTask(Task):
     def grading(self) -> AbstractContextManager[Grade]:
         """`grade` with whatever it needs while it runs."""
         return nullcontext(self.grade)
-
-    def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
-        """Further measures over the answers of the repaired extraction."""
-        return {}
 
 
 def user(content: str) -> tuple[Mapping[str, str], ...]:

@@ -78,7 +78,7 @@ class HumanEval(FromRows, CodeTask):
 
     def _check(self, row: Any, program: str, tested: str, test: str) -> FunctionCheck:
         """The test has its own copy of the prompt's helpers; problem 33 calls the function by name."""
-        source = f"{_around(row['prompt'], row['entry_point'])}\n{test}"
+        source = f"{around(row['prompt'], row['entry_point'])}\n{test}"
         exposed = (row["entry_point"],)
         return FunctionCheck(program, tested, source, expose=exposed, limits=self.limits)
 
@@ -91,7 +91,7 @@ class HumanEvalET(HumanEval):
     suites: ClassVar[tuple[Suite, ...]] = ("extended",)
 
 
-def _around(prompt: str, name: str) -> str:
+def around(prompt: str, name: str) -> str:
     """All of a prompt but the function to be written, as source."""
     tree = ast.parse(prompt)
     return "\n".join(

@@ -6,7 +6,10 @@ from archer.judge.checks import Tier
 from archer.judge.reader import Readers, Reading
 from archer.tasks import reading
 
-MODULES = ("programs", "marked", "numbers", "lineage", "code", "answers", "operations")
+MODULES = (
+    *("programs", "marked", "numbers", "lineage"),
+    *("code", "answers", "puzzles", "operations"),
+)
 """Of `archer.tasks.reading`, in the order in which they need each other."""
 
 

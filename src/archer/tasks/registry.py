@@ -4,7 +4,15 @@ from archer.errors import BadRequest, meant
 from archer.methods.extensions import Extended
 from archer.tasks.base import Task
 from archer.tasks.finqa import FinQA
+from archer.tasks.gsm8k import GradeSchoolMath
 from archer.tasks.humaneval import HumanEval, HumanEvalET
+from archer.tasks.infilling import (
+    HumanEvalMultiLine,
+    HumanEvalRandomSpan,
+    HumanEvalRandomSpanLight,
+    HumanEvalSingleLine,
+    SantaCoder,
+)
 from archer.tasks.livecodebench import LiveCodeBench, LiveCodeBenchSamples
 from archer.tasks.math500 import Math500
 from archer.tasks.mbpp import Mbpp, MbppET
@@ -17,13 +25,24 @@ from archer.tasks.pocket import (
     PocketLong,
 )
 from archer.tasks.pubmedqa import PubMedQA
+from archer.tasks.puzzles import (
+    Countdown,
+    CountdownSteps3,
+    CountdownSteps4,
+    CountdownSteps5,
+    SudokuCells,
+    SudokuGrids,
+)
 from archer.tasks.sources import Data
 
 TASKS: dict[str, type[Task]] = {
     task.name: task
     for task in (
         *(HumanEval, HumanEvalET, Mbpp, MbppET, LiveCodeBench, LiveCodeBenchSamples),
-        *(Math500, FinQA, PubMedQA, Pocket, PocketLong, PocketDev, PocketDevLong),
+        *(Math500, FinQA, PubMedQA, GradeSchoolMath, SudokuCells, SudokuGrids),
+        *(Countdown, CountdownSteps3, CountdownSteps4, CountdownSteps5, SantaCoder),
+        *(HumanEvalSingleLine, HumanEvalMultiLine, HumanEvalRandomSpan, HumanEvalRandomSpanLight),
+        *(Pocket, PocketLong, PocketDev, PocketDevLong),
         *(PocketConfirm, PocketConfirmLong),
     )
 }
@@ -37,6 +56,18 @@ ABOUT = {
     "math500": "500 competition problems with one answer each",
     "finqa": "questions about tables in financial reports",
     "pubmedqa": "yes, no or maybe, from an abstract",
+    "gsm8k": "1,319 grade-school problems with a number as answer",
+    "countdown": "an expression of three numbers that reaches a target, as d1 asks",
+    "countdown-steps-3": "the steps from three numbers to a target, as Dream asks",
+    "countdown-steps-4": "the same from four numbers",
+    "countdown-steps-5": "the same from five numbers",
+    "sudoku-cells": "500 grids of 4x4 as sixteen characters, as d1 asks",
+    "sudoku-grids": "900 grids of 4x4 in four rows, as Dream asks",
+    "humaneval-single-line": "a missing line of a function, graded on its tests",
+    "humaneval-multi-line": "missing lines of a function, graded on its tests",
+    "humaneval-random-span": "a missing span of a function, mostly cut inside tokens",
+    "humaneval-random-span-light": "164 such spans, one of each function",
+    "santacoder-fim": "a missing line of a function, graded by exact match",
     "pocket": "400 tiny Python functions for the bundled model",
     "pocket-long": "the same after a page of instructions and examples",
     "pocket-dev": "other problems of that kind, to choose settings on",

@@ -5,6 +5,7 @@ filled from the pinned origins. Whatever the way, a file is used only if its dig
 table.
 """
 
+import csv
 import gzip
 import hashlib
 import json
@@ -158,6 +159,73 @@ PUBMEDQA = DataFile(
     ),
 )
 
+INFILLING = {
+    name: DataFile(
+        f"humaneval_infilling/HumanEval-{name}.jsonl.gz",
+        sha256,
+        Git("openai/human-eval-infilling", "88062ff", f"data/HumanEval-{name}.jsonl.gz"),
+    )
+    for name, sha256 in {
+        "SingleLineInfilling": "1277073e7ddce163ef68598c2bca777f688a53df99422f097e37362090f88e1f",
+        "MultiLineInfilling": "2f341612eee1d35da1357a4f365e0c0b3ba6e2b62eb491e88aaefa4855af0349",
+        "RandomSpanInfilling": "b4f330d8a8ff97bf85d9def497dffcae4d741e506449386a877236e422e33e8d",
+        "RandomSpanInfillingLight": "1432250ecac0cb56e6f97f8faf0970419ef892a98fda7e1f5aa4c4b87209b760",
+    }.items()
+}
+SANTACODER = DataFile(
+    "santacoder_fim/python.jsonl.gz",
+    "589ebb8874f5601ab4f6730921607adbc2c6c2a68e57a4b37311b377e06fcefd",
+    None,
+    "it holds the 1,043 Python rows of the hub data set bigcode/santacoder-fim-task",
+)
+GSM8K = DataFile(
+    "gsm8k/test.jsonl",
+    "3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14",
+    Git("openai/grade-school-math", "3101c7d", "grade_school_math/data/test.jsonl"),
+)
+COUNTDOWN = DataFile(
+    "countdown/d1_cd3_test.jsonl",
+    "9916f614621e26fb2b035ed4ea641e35e4fff0d533bb9b9c7bcaaa61017d88c6",
+    Git("dllm-reasoning/d1", "837888f", "dataset/countdown_cd3_test.jsonl"),
+)
+COUNTDOWN_STEPS = {
+    count: DataFile(
+        f"countdown/dream_cd{count}_test.jsonl",
+        sha256,
+        Git("DreamLM/Dream", "fac0a7f", f"eval/data/cd{count}_test.jsonl"),
+    )
+    for count, sha256 in {
+        3: "14f727ff203f34f7ddcc05108c95f06414ff1baaa6f8e268c6c72699ec08e389",
+        4: "c55f37ac962491a1bd9372885827297d22378dcdbb962392dad0747828b2fd39",
+        5: "a032617b369385373040e68e4c003bb143894ade669a0da2f0ad1f78e85e2eef",
+    }.items()
+}
+"""By the numbers that are given besides the target."""
+SUDOKU = DataFile(
+    "sudoku/d1_4x4_test.csv",
+    "ef86c7c28ebef88484d85fda59b3909a7b621241aa1abf36343437dbc4a3ffb6",
+    Git("dllm-reasoning/d1", "837888f", "dataset/4x4_test_sudoku.csv"),
+)
+SUDOKU_GRIDS = {
+    givens: DataFile(
+        f"sudoku/dream_4x4_{givens}.jsonl",
+        sha256,
+        Git("DreamLM/Dream", "fac0a7f", f"eval/data/sudoku_4x4_{givens}.jsonl"),
+    )
+    for givens, sha256 in {
+        4: "e31e11b8af41745fe369ab518c408787d94c720bfa1ce1399e78fb8f3410f9a3",
+        5: "7fd5682cd53466ce463d6ec51145832eb7fded72a198fce7b658eb747c5e25c5",
+        6: "56b0729a5333c79eb09812d9e001db07147e107bf0cd03eac0ab47cdfa4a503e",
+        7: "066da0facc54b7114882c51650a2f2ca700020a68c1ffe1cc698c3f11ca37412",
+        8: "e18c0298bd4eda3c5dd11d578a6c73375a9bbf052e30976c6e942ca6175389cd",
+        9: "6686e8f8f578e60740fcecd023bc3250b6e1b1a8a7e4472ab70bbeb2521a85a4",
+        10: "3f5ceb59a1b2ebca3fa1ca4e4b6c2cfee2818c274e1c66a030148799413151cc",
+        11: "de384d57346e5377395f14cbdb5bac346a60250c0ecc5dfeee2a1cf0ac827ef9",
+        12: "b558a8a803fcb973a8a37e0b84e0e61cd7f3a188062264aaa4976f3546f7055f",
+    }.items()
+}
+"""By the cells that are given."""
+
 
 class Data:
     """Finds data files, checks each digest once, and reads them."""
@@ -214,6 +282,11 @@ class Data:
         path = self.path(file)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             yield from (json.loads(line) for line in lines if line.strip())
+
+    def table(self, file: DataFile) -> list[dict[str, str]]:
+        """The rows of a file of comma-separated values, by the names in its first line."""
+        with self.path(file).open(encoding="utf-8", newline="") as lines:
+            return list(csv.DictReader(lines))
 
     def object(self, file: DataFile) -> dict[str, Any]:
         """The one object of a JSON file."""

@@ -11,6 +11,7 @@ from .numbers import find_numbers
 TOLERANCE = 1e-2
 LABELS = ("yes", "no", "maybe")
 LABEL = re.compile(rf"\b({'|'.join(LABELS)})\b", re.IGNORECASE)
+BOXED = "\\boxed{"
 WORD = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 
 
@@ -43,6 +44,65 @@ def yes_or_no(text: str | None) -> str:
     """The first such word, in small letters; empty if there is none."""
     found = WORD.search(text or "")
     return found.group(1).lower() if found else ""
+
+
+def gsm8k_answer(response: str, published: bool) -> str:
+    """A number as text. As published: the first in a box, else the last in a tag; commas end a number."""
+    if not published:
+        return finqa_answer(response, marks=True, word=False).removesuffix("%")
+    for content in _boxes(response):
+        if content.strip(". "):
+            number = _published_number(content.strip(), 0)
+            if number:
+                return number
+    start = response.find("<answer>")
+    end = response.find("</answer>", start) if start >= 0 else -1
+    if end < 0:
+        return ""
+    return _published_number(response[start + len("<answer>") : end].strip(), -1)
+
+
+def gsm8k_right(answer: str, right: str) -> bool:
+    """Whether a number is the right one."""
+    try:
+        return float(answer) == float(right)
+    except ValueError:
+        return False
+
+
+def _boxes(response: str) -> list[str]:
+    """What stands from the opening of a box to the next closing brace, line by line."""
+    found = []
+    for line in response.split("\n"):
+        at = line.find(BOXED)
+        while at >= 0:
+            end = line.find("}", at)
+            if end < 0:
+                break
+            found.append(line[at + len(BOXED) : end])
+            at = line.find(BOXED, end)
+    return found
+
+
+def _published_number(text: str, which: int) -> str:
+    """The text if it is a number, else its first or last one."""
+    try:
+        return repr(float(text))
+    except ValueError:
+        numbers = re.findall(r"-?\d+\.?\d*", text)
+        return repr(float(numbers[which])) if numbers else ""
+
+
+def infilled_line(response: str, published: bool) -> str:
+    """The line that was written, without its indentation.
+
+    As published: the first one, or the second where the first is empty or one space.
+    """
+    lines = response.split("\n")
+    if published:
+        second = len(lines) > 1 and lines[0] in ("", " ")
+        return lines[1 if second else 0].strip()
+    return next((line.strip() for line in lines if line.strip()), "")
 
 
 def pubmedqa_answer(response: str, marks: bool) -> str:

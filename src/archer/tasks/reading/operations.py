@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from . import answers, code, lineage
+from . import answers, code, lineage, puzzles
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
@@ -22,6 +22,16 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
         answers.pubmedqa_answer,
         answers.label,
         answers.math_equal,
+        answers.gsm8k_answer,
+        answers.gsm8k_right,
+        answers.infilled_line,
+        puzzles.countdown_expression,
+        puzzles.countdown_reached,
+        puzzles.countdown_steps,
+        puzzles.countdown_stepped,
+        puzzles.sudoku_answer,
+        puzzles.grid_answer,
+        puzzles.grid_solves,
         lineage.lineage_answer,
         lineage.same_in_lineage,
     )
