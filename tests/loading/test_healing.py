@@ -1,7 +1,5 @@
 """Token healing: the text around a gap comes back byte for byte, whatever is written at the seams."""
 
-import gzip
-import json
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -19,16 +17,18 @@ from archer.loading.text.healing import Gap, Healed, heal
 from archer.loading.text.pieces import Pieces
 from archer.loading.text.text import Text
 from archer.pocket import tokenizer as pocket
+from archer.tasks import Data, open_task
 from conftest import shared
 
 MASK, END = "<|mask|>", "<|endoftext|>"
-FILES = {
-    "humaneval_infilling/HumanEval-SingleLineInfilling.jsonl.gz": 1033,
-    "humaneval_infilling/HumanEval-MultiLineInfilling.jsonl.gz": 5815,
-    "humaneval_infilling/HumanEval-RandomSpanInfilling.jsonl.gz": 1640,
-    "humaneval_infilling/HumanEval-RandomSpanInfillingLight.jsonl.gz": 164,
-    "santacoder_fim/python.jsonl.gz": 1043,
+ROWS = {
+    "humaneval-single-line": 1033,
+    "humaneval-multi-line": 5815,
+    "humaneval-random-span": 1640,
+    "humaneval-random-span-light": 164,
+    "santacoder-fim": 1043,
 }
+"""Of each published task, the problems."""
 CORPUS = (
     "def add(x, y):\n    return x + y\n\n\nfor item in items:\n    total += item\n"
     "naïve café, Übergröße, 数字 and 🙂🙂 return returns returned\n"
@@ -85,13 +85,11 @@ def pieces(text: Text) -> Pieces:
 
 
 def rows(step: int) -> Iterator[tuple[str, str, str, str]]:
-    """File, prefix, reference and suffix of every `step`-th published infilling problem."""
-    for name in FILES:
-        with gzip.open(shared("data", *name.split("/"))) as lines:
-            for number, line in enumerate(lines):
-                if number % step == 0:
-                    row = json.loads(line)
-                    yield name, row["prompt"], row["canonical_solution"], row["suffix"]
+    """Task, prefix, reference and suffix of every `step`-th published infilling problem."""
+    for name in ROWS:
+        for sample in open_task(name, Data(shared("data"))).samples()[::step]:
+            assert sample.infill is not None
+            yield name, sample.prefix, sample.infill.middle, sample.infill.suffix
 
 
 TEXTS = st.text(st.sampled_from(list("detrunf +x(\n)0ïßé数🙂 ")), max_size=12) | st.sampled_from(
@@ -322,11 +320,11 @@ def test_all_published_gaps(name: str, lines: int, spans: int, light: int, santa
     """Every reference can be written; those counted only by other tokens than those of the whole text."""
     seen: Counter[str] = Counter()
     other: Counter[str] = Counter()
-    for file, prefix, middle, suffix in rows(step=1):
-        seen[file] += 1
-        other[file] += not reached(CODECS[name](), prefix, middle, suffix)
-    assert seen == FILES
-    assert [other[file] for file in FILES] == [lines, lines, spans, light, santacoder]
+    for task, prefix, middle, suffix in rows(step=1):
+        seen[task] += 1
+        other[task] += not reached(CODECS[name](), prefix, middle, suffix)
+    assert seen == ROWS
+    assert [other[task] for task in ROWS] == [lines, lines, spans, light, santacoder]
 
 
 def test_sets_are_tensors_of_ids_in_order() -> None:

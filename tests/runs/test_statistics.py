@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from archer.runs.statistics import (
     Pairs,
     bootstrap,
+    clustered,
     holm,
     mcnemar,
     mean,
+    ratio_of_sums,
     wilson,
 )
 
@@ -182,3 +184,24 @@ def test_holm_rejects_step_by_step(chances: list[float]) -> None:
                 break
             rejected += 1
         assert sum(each <= level + 1e-12 for each in adjusted) == rejected
+
+
+def test_clusters_of_one_are_the_bootstrap_over_problems() -> None:
+    outcomes = [number % 3 == 0 for number in range(60)]
+    plain = bootstrap([(float(each), 1.0) for each in outcomes], ratio_of_sums)
+    assert clustered(outcomes, range(60)) == plain
+
+
+def test_copies_of_a_problem_say_no_more_than_one() -> None:
+    """Ten copies of each outcome: the interval of the clusters stays, that of the rows would shrink."""
+    outcomes = [number % 3 == 0 for number in range(60)]
+    rows = [outcome for outcome in outcomes for _ in range(10)]
+    low, high = clustered(rows, [number // 10 for number in range(600)])
+    assert (low, high) == clustered(outcomes, range(60))
+    narrow = wilson(sum(rows), len(rows))
+    assert high - low > 2 * (narrow[1] - narrow[0])
+
+
+def test_outcomes_that_are_all_alike_have_the_interval_of_their_clusters() -> None:
+    assert clustered([True] * 30, [number // 10 for number in range(30)]) == wilson(3, 3)
+    assert clustered([False] * 30, [number // 10 for number in range(30)]) == wilson(0, 3)

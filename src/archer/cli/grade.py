@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 UNJUDGED = 1
 HANGING = 4
-SCORES = ("score_clean", "n_clean", "score_strict", "macro_f1", "recall", "without_label")
+SCORES = (
+    *("score_clean", "n_clean", "score_strict", "macro_f1", "recall", "without_label"),
+    *("cells", "by_givens"),
+)
 """Further measures worth a line."""
 
 

@@ -27,32 +27,34 @@ EXAMPLES: dict[Held, str] = {
 
 def load(split: Held) -> list[Problem]:
     """The problems of a set, from its file."""
-    return parse(_read(f"{split}.jsonl"), split)
+    return parse(read(f"{split}.jsonl"), split)
 
 
 def parse(data: bytes, split: Held) -> list[Problem]:
     """The problems in a set's bytes; refused when they are not the published ones."""
-    _check(data, DIGESTS[split], f"The {split} set of pocket is")
+    check(data, DIGESTS[split], f"The {split} set of pocket is")
     return [Problem.of(json.loads(line)) for line in data.decode("ascii").splitlines()]
 
 
 def load_examples(split: Held) -> dict[str, list[str]]:
     """By the name of a problem, the worked examples of its long prompt."""
-    return parse_examples(_read(f"examples-{split}.json.gz"), split)
+    return parse_examples(read(f"examples-{split}.json.gz"), split)
 
 
 def parse_examples(data: bytes, split: Held) -> dict[str, list[str]]:
     """The worked examples in a file's bytes; refused when they are not the published ones."""
-    _check(data, EXAMPLES[split], f"The worked examples of the {split} set of pocket are")
+    check(data, EXAMPLES[split], f"The worked examples of the {split} set of pocket are")
     examples: dict[str, list[str]] = json.loads(gzip.decompress(data))
     return examples
 
 
-def _read(name: str) -> bytes:
+def read(name: str) -> bytes:
+    """A data file of the package."""
     return files("archer.pocket").joinpath(f"data/{name}").read_bytes()
 
 
-def _check(data: bytes, published: str, subject: str) -> None:
+def check(data: bytes, published: str, subject: str) -> None:
+    """Refuse bytes that have another sha256 than was published; `subject` opens the sentence."""
     digest = hashlib.sha256(data).hexdigest()
     if digest != published:
         raise BadRequest(

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -129,6 +129,19 @@ def bootstrap(
     """95 % percentile interval of a statistic over resampled items; items are whole problems."""
     rng = Random(seed)
     return central([statistic(rng.choices(items, k=len(items))) for _ in range(resamples)])
+
+
+def clustered(outcomes: Sequence[bool], clusters: Sequence[Hashable]) -> Interval:
+    """95 % interval of a share whose outcomes depend on each other within a cluster: these are resampled.
+
+    Where all outcomes are alike resampling has no width, and Wilson's interval of the clusters stands in.
+    """
+    wins, sizes = Counter[Hashable](), Counter(clusters)
+    for outcome, cluster in zip(outcomes, clusters, strict=True):
+        wins[cluster] += outcome
+    if wins.total() in (0, len(outcomes)):
+        return wilson(len(sizes) if wins.total() else 0, len(sizes))
+    return bootstrap([(wins[each], size) for each, size in sizes.items()], ratio_of_sums)
 
 
 def central(drawn: Sequence[float]) -> Interval:

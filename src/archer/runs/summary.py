@@ -7,10 +7,11 @@ from typing import Any
 
 from archer.runs.folder import Recorded
 from archer.runs.records import COUNTS, Costs, GradeLine, SampleLine, Score, Summary
-from archer.runs.statistics import mean, wilson
+from archer.runs.statistics import Interval, clustered, mean, wilson
 from archer.tasks.base import AnswerTask, Sample, Task
 from archer.tasks.grading import extracted_or_nothing
 
+EXACT = "exact_match"
 FILTER = "repaired"
 """The harness's name for how a response was read."""
 
@@ -31,34 +32,55 @@ def summarise(
         complete=complete,
         completed=len(done),
         graded=len(graded),
-        scores=_scores(task.metric, graded, complete),
+        scores=_scores(task.metric, samples, recorded, complete),
         **costs(done).plain(),
         tiers=sorted({grade.tier for grade in graded if grade.tier is not None}),
         measures=_measures(task, samples, recorded) if complete else None,
     )
 
 
-def _scores(metric: str, graded: Sequence[GradeLine], complete: bool) -> dict[str, Score]:
-    """By metric, the further suites as metrics of their own."""
+def _scores(
+    metric: str, samples: Sequence[Sample], recorded: Recorded, complete: bool
+) -> dict[str, Score]:
+    """By metric, the further suites as metrics of their own; where gaps are filled also the exact ones."""
+    graded = [recorded.grades[key] for each in samples if (key := str(each.id)) in recorded.grades]
     suites = graded[0].suites if graded else ("base",)
-    return {
-        metric if suite == "base" else f"{metric}_{suite}": _score(suite, graded, complete)
-        for suite in suites
-    }
-
-
-def _score(suite: str, graded: Sequence[GradeLine], complete: bool) -> Score:
+    names = {suite: metric if suite == "base" else f"{metric}_{suite}" for suite in suites}
+    exact = samples[0].infill is not None and metric != EXACT
     if not complete:
-        return Score(value=None, interval=None, as_published=None)
-    wins = sum(grade.passed(suite) for grade in graded)
+        unknown = Score(value=None, interval=None, as_published=None)
+        return dict.fromkeys([*names.values(), *([EXACT] if exact else [])], unknown)
+    scores = {name: _score(suite, samples, graded) for suite, name in names.items()}
+    if exact:
+        matches = [_matches(each, recorded.samples[str(each.id)].completion) for each in samples]
+        share, interval = _share(matches), _interval(samples, matches)
+        scores[EXACT] = Score(value=share, interval=interval, as_published=share)
+    return scores
+
+
+def _score(suite: str, samples: Sequence[Sample], graded: Sequence[GradeLine]) -> Score:
+    outcomes = [grade.passed(suite) for grade in graded]
     clean = [grade for grade in graded if grade.suites[suite].verdict_clean is not None]
     more = {"clean": _share(each.passed(suite, "verdict_clean") for each in clean)} if clean else {}
     return Score(
-        value=wins / len(graded),
-        interval=wilson(wins, len(graded)),
+        value=_share(outcomes),
+        interval=_interval(samples, outcomes),
         as_published=_share(grade.passed(suite, "verdict_as_published") for grade in graded),
         **more,
     )
+
+
+def _interval(samples: Sequence[Sample], outcomes: Sequence[bool]) -> Interval:
+    """By clusters where the problems have them."""
+    clusters = [each.cluster for each in samples]
+    if None in clusters:
+        return wilson(sum(outcomes), len(outcomes))
+    return clustered(outcomes, clusters)
+
+
+def _matches(sample: Sample, completion: str) -> bool:
+    """Whether a gap holds what stood there, white space around it aside."""
+    return sample.infill is not None and completion.strip() == sample.infill.middle.strip()
 
 
 def costs(done: Sequence[SampleLine]) -> Costs:
@@ -100,6 +122,9 @@ def lines(summary: Summary) -> Iterator[str]:
                 f"  {name:<18} {score.value:.1%}  (95 %: {low:.1%} to {high:.1%}; "
                 f"as published {score.as_published:.1%})"
             )
+    for name, value in (summary.measures or {}).items():
+        if isinstance(value, float):
+            yield f"  {name:<18} {value:.1%}"
     each = summary.per_problem
     if each["updates"] is None:
         return

@@ -107,10 +107,6 @@ class Task(ABC):
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
         """The program or answer in a raw text, looked at by `self.read` alone; empty if there is none."""
 
-    def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
-        """Further measures over what the repaired extraction finds."""
-        return {}
-
 
 class FromRows(Task):
     """A task whose problems are the rows of its first file, which is read once."""
@@ -161,6 +157,10 @@ class AnswerTask(Task):
     def grading(self) -> AbstractContextManager[Grade]:
         """`grade` with whatever it needs while it runs."""
         return nullcontext(self.grade)
+
+    def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
+        """Further measures over the answers of the repaired extraction."""
+        return {}
 
 
 def user(content: str) -> tuple[Mapping[str, str], ...]:

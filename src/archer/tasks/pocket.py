@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
-from archer.pocket import frozen, prompts
+from archer.pocket import frozen, gaps, prompts
 from archer.pocket.problems import Problem
-from archer.tasks.base import CodeTask, Reference, Sample, Suite, Variant, user
+from archer.tasks.base import CodeTask, Infill, Reference, Sample, Suite, Variant, user
 from archer.tasks.sources import DataFile
 
 
@@ -41,13 +41,16 @@ class Pocket(CodeTask):
     def samples(self) -> Sequence[Sample]:
         return self._samples
 
+    def _problem(self, sample: Sample) -> Problem:
+        return self._problems[sample.row["name"]]
+
     def references(self) -> Iterator[Reference]:
         for name, problem in self._problems.items():
             yield Reference(name, problem.program(problem.body))
 
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
         """As published: the header and what the model wrote. Repaired: also a whole function."""
-        problem = self._problems[str(sample.id)]
+        problem = self._problem(sample)
         if variant == "as_published":
             return problem.program(response)
         name = function_name(problem)
@@ -56,7 +59,7 @@ class Pocket(CodeTask):
     def checks(
         self, sample: Sample, program: str, suite: Suite, variant: Variant
     ) -> tuple[Check, ...]:
-        problem = self._problems[str(sample.id)]
+        problem = self._problem(sample)
         asserts = problem.visible + (problem.hidden if suite == "extended" else ())
         return (FunctionCheck(program, function_name(problem), "\n".join(asserts), expose=()),)
 
@@ -105,6 +108,64 @@ class PocketConfirmLong(PocketLong):
     split = "confirm"
     dev = None
     sealed = True
+
+
+class PocketInfill(Pocket):
+    """Gaps in the reference bodies of the dev problems; the rest of the body is given."""
+
+    split = "dev"
+    dev: ClassVar[str | None] = None
+    length = 32
+    kind: ClassVar[gaps.Kind]
+
+    @cached_property
+    def _cuts(self) -> dict[str, gaps.Cut]:
+        self.data.digests[f"pocket/{gaps.FILE}"] = gaps.DIGEST
+        return {cut.name: cut for cut in gaps.load(self.kind)}
+
+    @cached_property
+    def _samples(self) -> tuple[Sample, ...]:
+        return tuple(map(self._sample, self._cuts.values()))
+
+    def _sample(self, cut: gaps.Cut) -> Sample:
+        problem = self._problems[cut.problem]
+        before, middle, after = cut.parts(problem)
+        record = problem.record() | {"before": before, "after": after}
+        infill = Infill(after, middle)
+        return Sample(
+            cut.name, user(self.asked(problem)), before, record, infill, cluster=problem.name
+        )
+
+    def references(self) -> Iterator[Reference]:
+        for sample in self._samples:
+            problem = self._problem(sample)
+            yield Reference(sample.id, problem.program(problem.body))
+
+    def extract(self, response: str, sample: Sample, variant: Variant) -> str:
+        """The body with the response in its gap, in either reading."""
+        body = f"{sample.row['before']}{response}{sample.row['after']}"
+        return self._problem(sample).program(body)
+
+
+class PocketInfillLine(PocketInfill):
+    """One line of a body is missing."""
+
+    name = "pocket-infill-line"
+    kind = "line"
+
+
+class PocketInfillLines(PocketInfill):
+    """Several lines of a body are missing."""
+
+    name = "pocket-infill-lines"
+    kind = "lines"
+
+
+class PocketInfillSpan(PocketInfill):
+    """A span of a body is missing, cut anywhere."""
+
+    name = "pocket-infill-span"
+    kind = "span"
 
 
 def function_name(problem: Problem) -> str:

@@ -6,7 +6,9 @@ the same file, has the steps written out, and wants whole grids.
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import cached_property
+from itertools import permutations
 from typing import Any, ClassVar
 
 from archer.judge import Verdict
@@ -73,7 +75,7 @@ class Puzzles(AnswerTask):
 
 
 class Countdown(Puzzles):
-    """d1's: an expression of three numbers. The data have no solutions, so there are no references."""
+    """d1's: an expression of three numbers. The data have no solutions; references are found by search."""
 
     name = "countdown"
     files: ClassVar[tuple[DataFile, ...]] = (COUNTDOWN,)
@@ -87,7 +89,8 @@ class Countdown(Puzzles):
             yield Sample(f"cd3/{number}", content, "<reasoning>", facts)
 
     def references(self) -> Iterator[Reference]:
-        return iter(())
+        for sample in self._samples:
+            yield Reference(sample.id, solution(sample.row["numbers"], sample.row["target"]))
 
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
         published = variant == "as_published"
@@ -226,12 +229,32 @@ class SudokuGrids(Puzzles):
         return bool(self.read("grid_solves", answer, givens=sample.row["input"]))
 
     def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
-        """The share that is solved by the number of given cells."""
+        """The share that is solved, by the number of given cells."""
         solved: dict[str, list[bool]] = {}
         for sample, answer in answered:
-            found = solved.setdefault(f"solved_{sample.row['givens']}", [])
+            found = solved.setdefault(str(sample.row["givens"]), [])
             found.append(self._solved(sample, answer, "repaired"))
-        return {name: sum(each) / len(each) for name, each in solved.items()}
+        return {"by_givens": {name: sum(each) / len(each) for name, each in solved.items()}}
+
+
+def solution(numbers: Sequence[int], target: int) -> str:
+    """An expression that has the target as its value; the first of a search through all."""
+    values = [(Fraction(number), str(number)) for number in numbers]
+    found = _searched(values, target)
+    assert found is not None, "every published problem has a solution"
+    return found
+
+
+def _searched(values: Sequence[tuple[Fraction, str]], target: int) -> str | None:
+    if len(values) == 1:
+        return values[0][1] if values[0][0] == target else None
+    for (a, left), (b, right), *rest in permutations(values):
+        joined = [(a + b, "+"), (a - b, "-"), (a * b, "*"), *([(a / b, "/")] if b else [])]
+        for value, sign in joined:
+            found = _searched([*rest, (value, f"({left} {sign} {right})")], target)
+            if found is not None:
+                return found
+    return None
 
 
 def in_rows(cells: str) -> str:

@@ -22,6 +22,9 @@ from archer.tasks.pocket import (
     PocketConfirmLong,
     PocketDev,
     PocketDevLong,
+    PocketInfillLine,
+    PocketInfillLines,
+    PocketInfillSpan,
     PocketLong,
 )
 from archer.tasks.pubmedqa import PubMedQA
@@ -44,6 +47,7 @@ TASKS: dict[str, type[Task]] = {
         *(HumanEvalSingleLine, HumanEvalMultiLine, HumanEvalRandomSpan, HumanEvalRandomSpanLight),
         *(Pocket, PocketLong, PocketDev, PocketDevLong),
         *(PocketConfirm, PocketConfirmLong),
+        *(PocketInfillLine, PocketInfillLines, PocketInfillSpan),
     )
 }
 ABOUT = {
@@ -74,6 +78,9 @@ ABOUT = {
     "pocket-dev-long": "the same after a page of instructions and examples",
     "pocket-confirm": "1,000 problems of other structures, to confirm what was chosen",
     "pocket-confirm-long": "the same after a page of instructions and examples",
+    "pocket-infill-line": "a missing line of the dev problems' references",
+    "pocket-infill-lines": "missing lines of these",
+    "pocket-infill-span": "a missing span of these, cut anywhere",
 }
 """A line about each for `archer tasks`."""
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from random import Random
 
 from archer.pocket import frozen, prompts
+from archer.pocket.gaps import FILE
 from archer.pocket.problems import Problem
+from pocket_training.generator.gaps import cuts
 from pocket_training.generator.problems import VERSION, distinct, problem
 
 EXAMPLES = 3
@@ -42,7 +44,7 @@ def worked_examples(task: Problem, number: int = EXAMPLES) -> list[str]:
 
 
 def write(folder: Path) -> None:
-    """All sets, one JSON object per line, and the worked examples by the names of their problems."""
+    """All sets and gaps, one JSON object per line, and the worked examples by the names of their problems."""
     for split in frozen.SIZES:
         tasks = problem_set(split)
         lines = "".join(json.dumps(task.record()) + "\n" for task in tasks)
@@ -50,6 +52,8 @@ def write(folder: Path) -> None:
         examples = json.dumps({task.name: worked_examples(task) for task in tasks}, indent=0)
         packed = gzip.compress(examples.encode("ascii"), mtime=0)
         (folder / f"examples-{split}.json.gz").write_bytes(packed)
+    gaps = "".join(json.dumps(cut.record()) + "\n" for cut in cuts(frozen.load("dev")))
+    (folder / FILE).write_text(gaps, encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from fractions import Fraction
 from .lineage import lineage_answer
 from .marked import marked_answer
 
-SIGNS = {"\\div": "/", "\\times": "*", "\\cdot": "*", "\u00d7": "*", "\u00f7": "/", "\u2212": "-"}
+LATEX = {"\\div": "/", "\\times": "*", "\\cdot": "*"}
+TYPED = {"\u00d7": "*", "\u00f7": "/", "\u2212": "-"}
+"""Signs that the release does not know."""
 RUN = re.compile(r"[0-9+\-*/() ]+")
 RESULTS = frozenset("0123456789. ")
 PLAIN = re.compile(r"[\d+\-*/().\s]+")
@@ -34,7 +36,7 @@ def countdown_expression(response: str, published: bool) -> str:
     As published: the last box, else the first tag, else everything, and of that the first equation.
     """
     text = lineage_answer(response) if published else (marked_answer(response) or "")
-    for written, sign in SIGNS.items():
+    for written, sign in (LATEX if published else LATEX | TYPED).items():
         text = text.replace(written, sign)
     for run in RUN.finditer(text):
         if (
