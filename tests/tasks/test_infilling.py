@@ -96,6 +96,10 @@ def test_all_lines_left_out() -> None:
     assert 0.0 < (report.score or 0.0) < 0.1
 
 
+def test_some_random_spans_are_empty() -> None:
+    assert sum(not middle(each) for each in task("humaneval-random-span").samples()) == 14
+
+
 def test_helpers_of_a_test_are_its_own() -> None:
     """Problem 32 tests by a helper of its prompt; a program that redefines it gains nothing."""
     code = task("humaneval-single-line")
