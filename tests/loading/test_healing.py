@@ -14,7 +14,7 @@ from tokenizers.trainers import BpeTrainer
 
 from archer.errors import BadRequest
 from archer.loading.text.healing import Gap, Healed, heal
-from archer.loading.text.pieces import Pieces
+from archer.loading.text.token_bytes import TokenBytes
 from archer.loading.text.text import Text
 from archer.pocket import tokenizer as pocket
 from archer.tasks import Data, open_task
@@ -79,7 +79,7 @@ def bundled() -> Text:
     return codec(pocket.build(), pocket.MASK, pocket.END)
 
 
-def pieces(text: Text) -> Pieces:
+def pieces(text: Text) -> TokenBytes:
     assert text.pieces is not None
     return text.pieces
 

@@ -36,7 +36,7 @@ from tokenizers.models import WordPiece
 from torch import Tensor
 
 from archer.errors import BadRequest
-from archer.loading.text.pieces import Pieces
+from archer.loading.text.token_bytes import TokenBytes
 from archer.loading.text.text import Text
 
 
@@ -54,7 +54,7 @@ class Gap:
         return 1 if not (self.before and self.after) or len(self._single) else 2
 
     @property
-    def _pieces(self) -> Pieces | None:
+    def _pieces(self) -> TokenBytes | None:
         return self.text.pieces
 
     @cached_property

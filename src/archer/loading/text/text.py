@@ -15,7 +15,7 @@ from archer.errors import BadModel, BadRequest
 from archer.loading.checkpoint import Folder
 from archer.loading.model_files import one_line, some_of
 from archer.loading.text.chat_template import REMEDY, ChatTemplate, Message, read_template
-from archer.loading.text.pieces import Pieces, byte_alphabet, read_pieces
+from archer.loading.text.token_bytes import TokenBytes, byte_alphabet, read_token_bytes
 from archer.loading.text.tokenizer_files import (
     LARGEST_ID,
     is_panic,
@@ -182,9 +182,9 @@ class Text:
             ) from error
 
     @cached_property
-    def pieces(self) -> Pieces | None:
+    def pieces(self) -> TokenBytes | None:
         """The bytes of every token; None where the tokenizer does more than join them."""
-        return read_pieces(self.tokenizer, forbidden={self.mask, *self.end_ids})
+        return read_token_bytes(self.tokenizer, forbidden={self.mask, *self.end_ids})
 
     @cached_property
     def _unsure_end(self) -> UnsureEnd:

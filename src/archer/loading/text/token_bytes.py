@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Pieces:
+class TokenBytes:
     """`spelled` has the bytes of every token that leaves a trace in a text; `ordinary` those without a
     meaning beyond their text, which alone may stand at a seam."""
 
@@ -60,7 +60,7 @@ class Pieces:
         return [piece for piece, _ in pairs], ids
 
 
-def read_pieces(tokenizer: Tokenizer, forbidden: Iterable[int]) -> Pieces | None:
+def read_token_bytes(tokenizer: Tokenizer, forbidden: Iterable[int]) -> TokenBytes | None:
     """The bytes of all tokens; None for a tokenizer that does more than join them.
 
     `forbidden` tokens, such as end marks, may not stand at a seam, and nor may added ones.
@@ -75,7 +75,7 @@ def read_pieces(tokenizer: Tokenizer, forbidden: Iterable[int]) -> Pieces | None
         if id not in added and token and (not letters or set(token) <= letters.keys()):
             spelled[id] = bytes(letters[c] for c in token) if letters else token.encode()
             ordinary.add(id)
-    return Pieces(spelled, frozenset(ordinary.difference(forbidden)))
+    return TokenBytes(spelled, frozenset(ordinary.difference(forbidden)))
 
 
 def _letters(tokenizer: Tokenizer) -> Mapping[str, int] | None:
