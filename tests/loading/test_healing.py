@@ -14,8 +14,8 @@ from tokenizers.trainers import BpeTrainer
 
 from archer.errors import BadRequest
 from archer.loading.text.healing import Gap, Healed, heal
-from archer.loading.text.token_bytes import TokenBytes
 from archer.loading.text.text import Text
+from archer.loading.text.token_bytes import TokenBytes
 from archer.pocket import tokenizer as pocket
 from archer.tasks import Data, open_task
 from conftest import shared

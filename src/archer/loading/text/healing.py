@@ -36,8 +36,8 @@ from tokenizers.models import WordPiece
 from torch import Tensor
 
 from archer.errors import BadRequest
-from archer.loading.text.token_bytes import TokenBytes
 from archer.loading.text.text import Text
+from archer.loading.text.token_bytes import TokenBytes
 
 
 @dataclass(frozen=True)
