@@ -20,7 +20,7 @@ from archer.runs.evaluation import evaluate
 from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, read_recorded
 from archer.runs.journal import Journal
 from archer.runs.selection import Selection, parse_shard, parse_subset
-from archer.tasks import Data, grading
+from archer.tasks import Data, Sample, grading, open_task
 from runs.toy import Disturbed, Quiet, Stop, Toy, results, toy_model, toy_request
 
 pytestmark = pytest.mark.usefixtures("one_judge")
@@ -285,6 +285,28 @@ def test_what_cannot_be_asked_is_refused_first(model: Model, tmp_path: Path) -> 
     with pytest.raises(BadRequest, match=r"Problem 0: .* positions"):
         evaluate(toy_request(model, settings={"length": 5000}), tmp_path / "run", Quiet())
     assert not (tmp_path / "run").exists()
+
+
+def test_gaps_are_not_filled_as_if_nothing_stood_behind_them(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(
+        BadRequest, match="The task pocket-infill-line fills gaps, which evaluations"
+    ):
+        evaluate(
+            toy_request(model, task=open_task("pocket-infill-line")), tmp_path / "run", Quiet()
+        )
+
+
+class Raw(Toy):
+    """Its prompts are texts as they stand, without a chat."""
+
+    def samples(self) -> list[Sample]:
+        return [Sample(0, (), "2 + 2 =", {})]
+
+
+def test_a_problem_without_messages_is_its_prefix(model: Model) -> None:
+    request = toy_request(model, task=Raw(Data()))
+    prompts = decoding.encode(request, request.task.samples())
+    assert decoding.shown_prompt(request, prompts["0"]) == "2 + 2 ="
 
 
 def test_a_benchmark_needs_a_tokenizer(model: Model, tmp_path: Path) -> None:

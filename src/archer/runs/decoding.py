@@ -47,6 +47,11 @@ def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
             f"{request.model.name!r} has no tokenizer, and a benchmark is made of texts. Give a "
             "folder with its tokenizer.json."
         )
+    if any(sample.infill is not None for sample in samples):
+        raise BadRequest(
+            f"The task {request.task.name} fills gaps, which evaluations cannot do yet. Write the "
+            "completions otherwise and grade them with: archer grade"
+        )
     if request.chat and all(sample.messages for sample in samples):
         prefixes = [sample.prefix for sample in samples]
         ids = text.encode_chats([sample.messages for sample in samples], prefixes=prefixes)
