@@ -1,10 +1,12 @@
 """Infilling: every reference through its grader, seeded wrong answers, exact lines, clusters."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from random import Random
 
 import pytest
 
+from archer.judge import FunctionCheck
 from archer.tasks import CodeTask, Data, Sample, Task, open_task
 from archer.tasks.grading import GradingOptions, GradingReport, grade
 from archer.tasks.infilling import filled, function_of
@@ -106,8 +108,23 @@ def test_helpers_of_a_test_are_its_own() -> None:
     assert isinstance(code, CodeTask)
     sample = next(each for each in code.samples() if each.cluster == "HumanEval/32")
     (check,) = code.checks(sample, "", "base", "repaired")
-    assert "def poly(" in check.test  # type: ignore[union-attr]
-    assert "def find_zero(" not in check.test  # type: ignore[union-attr]
+    assert isinstance(check, FunctionCheck)
+    assert "def poly(" in check.test
+    assert "def find_zero(" not in check.test
+
+
+def test_many_threads_may_ask_for_checks_at_once() -> None:
+    code = task("humaneval-single-line")
+    assert isinstance(code, CodeTask)
+    samples = code.samples()[:300]
+
+    def checked(sample: Sample) -> str:
+        (check,) = code.checks(sample, "", "base", "repaired")
+        assert isinstance(check, FunctionCheck)
+        return check.test
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(checked, samples)) == [checked(each) for each in samples]
 
 
 def test_the_functions_of_ids() -> None:

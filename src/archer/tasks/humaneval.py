@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any, ClassVar
 
 from archer.judge import Check, FunctionCheck, Limits
@@ -16,6 +17,8 @@ from archer.tasks.sources import (
     read_extended,
 )
 
+PARSER = Lock()
+"""Python 3.11 counts the depth of a tree for all threads together and raises if two parse at once."""
 NO_FUNCTION = "candidate"
 """What the release tests where a program has no function at all."""
 
@@ -93,7 +96,8 @@ class HumanEvalET(HumanEval):
 
 def around(prompt: str, name: str) -> str:
     """All of a prompt but the function to be written, as source."""
-    tree = ast.parse(prompt)
+    with PARSER:
+        tree = ast.parse(prompt)
     return "\n".join(
         ast.unparse(node)
         for node in tree.body
