@@ -1,4 +1,4 @@
-"""Kills runs at random moments and resumes them; run by `test_kill.py` in a process of its own.
+"""Kills runs at random moments and resumes them; run by `test_killed_workers.py` in a process of its own.
 
     python killing.py WORK KILLS SEED
 

@@ -1,4 +1,4 @@
-"""Kills searches at random moments and goes on with them; run by `test_tune_kill.py` in its own process.
+"""Kills searches at random moments and goes on with them; run by `test_search.py` in its own process.
 
     python -m tune.killing WORK KILLS SEED
 
