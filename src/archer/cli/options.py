@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from archer.cli.numbers import MaybeWhole, Whole, whole
 from archer.errors import BadRequest
-from archer.loading.source import Source
+from archer.loading.source import Device, Dtype, Source  # noqa: F401 - the parser reads the names here
 
 if TYPE_CHECKING:
     from archer.methods.build import Choice
