@@ -355,7 +355,7 @@ class Idle(Scheduled):
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         after, decision = super().step(state, logits)
         done = np.zeros_like(after.done)
-        return DecodeState(state.prompt, state.response, done, after.updates), decision
+        return replace(after, response=state.response, done=done), decision
 
 
 def test_a_decoder_that_never_ends_is_stopped_loudly() -> None:

@@ -33,7 +33,7 @@ class PassShare(NamedTuple):
     def of(cls, step: Step[Any]) -> PassShare:
         """Of a request of one row."""
         (call,) = step.calls
-        return cls(call.fed, step.canvas.columns if call.fed else 0, step.work.scored)
+        return cls(call.fed, step.canvas.extent if call.fed else 0, step.work.scored)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,10 @@ class DecodeState:
     """[B]"""
     updates: tuple[int, ...]
     """Updates made so far, per row; they name the noise of the next one."""
+    stops: Ints
+    """[B]: one past the last column that a row has; what lies behind it holds masks that do not count."""
+    resting: Flags
+    """[B, G]: placed tokens that need no pass for a while; a canvas may leave them out."""
 
     @property
     def length(self) -> int:
@@ -61,11 +65,18 @@ class DecodeState:
     def masked_in(self, response: Ints) -> Flags:
         """[B, G]: what would be masked if the response were this one."""
         masked: Flags = response == self.prompt.mask
-        return masked
+        return masked & self.existing
+
+    @property
+    def existing(self) -> Flags:
+        """[B, G]: the columns that each row has."""
+        existing: Flags = np.arange(self.length) < self.stops[:, None]
+        return existing
 
     def placed_in(self, response: Ints) -> Flags:
         """[B, G]: what the rule would have placed if the response were this one."""
-        return ~self.masked_in(response)
+        placed: Flags = response != self.prompt.mask
+        return placed
 
     def filled(self, response: Ints, within: Flags | None = None) -> Flags:
         """[B]: no mask would be left, at all or `within` these columns [B, G]."""
@@ -85,7 +96,7 @@ class DecodeState:
 
     def result(self, row: int) -> Ints:
         """What a row returns once it is done."""
-        result: Ints = self.response[row]
+        result: Ints = self.response[row, : self.stops[row]]
         return result
 
     def select(self, rows: Sequence[int]) -> Self:
@@ -207,6 +218,8 @@ class Rule(Generic[State]):
     """0 takes the likeliest token; above 0, tokens are drawn, the more evenly the higher it is."""
 
     attention: ClassVar[Attention] = Attention.ANY
+    resizes: ClassVar[bool] = False
+    """Whether rows may get or lose columns at their end: true where it ends because no mask is left."""
 
     @property
     def reads(self) -> Scope:
@@ -244,6 +257,10 @@ class Rule(Generic[State]):
     def step(self, state: State, logits: Logits) -> tuple[State, Decision]:
         raise NotImplementedError
 
+    def remembering(self, state: State, accepted: Flags, best: Candidates) -> State:
+        """The state of a rule that has accepted these columns [B, G], as far as its own history goes."""
+        return state
+
     def sampled(self, state: State, logits: Logits) -> Answers:
         """The likeliest token of every column that was read, or at a temperature a drawn one."""
         return logits.sampled(self.temperature, state.prompt.keys, state.updates)
@@ -256,6 +273,8 @@ def blank(prompt: Prompt, length: int) -> DecodeState:
         response=np.full((prompt.rows, length), prompt.mask, dtype=np.int64),
         done=np.zeros(prompt.rows, dtype=np.bool_),
         updates=(0,) * prompt.rows,
+        stops=np.full(prompt.rows, length),
+        resting=np.zeros((prompt.rows, length), dtype=np.bool_),
     )
 
 

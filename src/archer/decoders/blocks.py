@@ -59,6 +59,12 @@ class BlockState(DecodeState):
         return reached
 
     @property
+    def in_last(self) -> Flags:
+        """[B]: no block comes after this one."""
+        last: Flags = (self.block + 1) * self.size >= self.length
+        return last
+
+    @property
     def finished_blocks(self) -> Flags:
         """[B, G]: the columns of blocks that were left; all of a row that is done."""
         earlier = np.arange(self.length) < self.block[:, None] * self.size
@@ -74,5 +80,5 @@ class BlockState(DecodeState):
         """The state after an update wrote `response`; a full block is left where it `may_leave` [B]."""
         full = self.filled(response, self.current)
         leave = full if may_leave is None else full & may_leave
-        last = self.block == self.length // self.size - 1
+        last = self.in_last
         return self.advanced(response, leave & last, block=self.block + (leave & ~last))

@@ -3,6 +3,8 @@
 Axes: B rows, G response columns.  Only the current block is edited; nothing goes back to a mask.
 """
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic.dataclasses import dataclass
 
@@ -16,6 +18,8 @@ from archer.passes.logits import Logits
 @dataclass(frozen=True)
 class Editing(Blockwise[BlockState]):
     """Fill masks at `fill`, the surest if there is none; replace a token when another reaches `edit`."""
+
+    resizes: ClassVar[bool] = True
 
     fill: Share = 0.95
     """Confidence at which a mask is filled."""

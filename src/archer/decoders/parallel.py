@@ -3,7 +3,7 @@
 Axes: B rows, G response columns.  Each fills at least one mask per update and takes nothing back.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -18,6 +18,8 @@ from archer.passes.logits import Answers, Candidates, Logits
 @dataclass(frozen=True)
 class Parallel(Blockwise[BlockState]):
     """What the three rules share; `_accept` is the rule."""
+
+    resizes: ClassVar[bool] = True
 
     def begin(self, prompt: Prompt, length: int) -> BlockState:
         return BlockState.begin(prompt, length, self.block)

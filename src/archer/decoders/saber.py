@@ -8,7 +8,7 @@ the released code's overwriting of placed tokens when fewer than n masks are lef
 
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import Decision, above_or_surest, grow, trailing
 from archer.decoders.blocks import BlockState, Blockwise
 from archer.errors import BadRequest
-from archer.passes.bounds import Count, CountOrNone, Tokens
+from archer.passes.bounds import Count, CountOrNone, Share, Tokens
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
@@ -37,8 +37,12 @@ class SaberState(BlockState):
 class Saber(Blockwise[SaberState]):
     """Accept above the mean accept-time confidence, at least n; re-mask about |accepted| / mu."""
 
+    resizes: ClassVar[bool] = True
+
     n: Count = 2
     """The fewest positions accepted per update; as a keyword in Python `least`, where n counts samples."""
+    cap: Share = 1.0
+    """The highest that the bar may be; 1 is Saber's own, which a mean near 1 makes hard to beat."""
     mu: Count = 2
     """Re-mask divisor; the first released version had 8."""
     block: Tokens | None = None
@@ -81,6 +85,10 @@ class Saber(Blockwise[SaberState]):
             previous=np.zeros(base.response.shape),
         )
 
+    def remembering(self, state: SaberState, accepted: Flags, best: Candidates) -> SaberState:
+        sure = self._round(best.confidence)
+        return replace(state, accepted_at=np.where(accepted, sure, state.accepted_at))
+
     def canvas(self, state: SaberState) -> Canvas:
         return state.canvas(state.reached if self.rollback else state.reached & state.masked)
 
@@ -90,7 +98,7 @@ class Saber(Blockwise[SaberState]):
         eligible = state.masked & reached
         accepted = above_or_surest(eligible & (sure > bar[:, None]), sure, eligible, self.n)
         response = np.where(accepted, best.tokens, state.response)
-        going, done = ~state.filled(response, reached), state.filled(response)
+        going, done = ~state.filled(response, reached), state.filled(response) & state.in_last
         count = self._remask_count(accepted) * going
         accepted_at = np.where(accepted, sure, state.accepted_at)
         doubted = self._doubted(sure, signs, accepted_at)
@@ -100,7 +108,7 @@ class Saber(Blockwise[SaberState]):
             np.where(remasked, state.prompt.mask, response),
             done,
             accepted_at=accepted_at,
-            previous=np.where(reached, sure, np.nan),
+            previous=np.where(reached, _latest(sure, state.previous), np.nan),
             block=state.block + ~(going | done),
         )
         said = Decision.accepting(accepted, best, remasked=remasked, confidence=sure, threshold=bar)
@@ -123,7 +131,7 @@ class Saber(Blockwise[SaberState]):
     def _doubted(self, sure: Reals, signs: Reals | None, accepted_at: Reals) -> Flags:
         """[B, G]: what may be taken back, as far as doubt is asked for."""
         if self.doubt is None:
-            return np.ones_like(sure, dtype=np.bool_)
+            return ~np.isnan(sure)
         sign = sure
         if self.doubt_by == "kept":
             with np.errstate(invalid="ignore", divide="ignore"):
@@ -141,7 +149,8 @@ class Saber(Blockwise[SaberState]):
             counted &= state.placed
         numbers, totals = counted.sum(axis=1), np.where(counted, known, 0.0).sum(axis=1)
         sums = zip(totals.tolist(), numbers.tolist(), strict=True)
-        return self._round(np.array([total / number if number else 1.0 for total, number in sums]))
+        means = [total / number if number else 1.0 for total, number in sums]
+        return self._round(np.minimum(means, self.cap))
 
     def _remask_count(self, accepted: Flags) -> Ints:
         """[B]: fewer than were accepted, so that every update makes progress."""
@@ -156,6 +165,11 @@ class Saber(Blockwise[SaberState]):
         if self.precision == "float64":
             return confidence
         return torch.from_numpy(confidence).to(torch.bfloat16).to(torch.float64).numpy()
+
+
+def _latest(now: Reals, before: Reals) -> Reals:
+    """[B, G]: what was seen last, where this update did not look."""
+    return np.where(np.isnan(now), before, now)
 
 
 def _gain(state: SaberState, sure: Reals) -> Reals:
@@ -183,6 +197,8 @@ class SaberTail(Saber):
     taken back `rest` updates late, and no later.  By default the tail wakes as a whole when its boundary
     falls back or the token before it is taken back: then the length of the answer is in question.
     """
+
+    resizes: ClassVar[bool] = False
 
     settle: Count = 3
     """Updates that an end mark must have been in place before it rests."""
@@ -225,7 +241,6 @@ class SaberTail(Saber):
         assert isinstance(after, SaberTailState)
         changed = replace(
             after,
-            previous=np.where(np.isnan(after.previous), state.previous, after.previous),
             stood=self._stood(state, after.response, decision.remasked),
             unseen=np.where(looked, 0, state.unseen + 1),
         )
@@ -243,6 +258,3 @@ class SaberTail(Saber):
         awake = (length < before) | lost
         stood: Ints = np.where(tail, np.where(awake[:, None], 1, state.stood + 1), 0)
         return stood
-
-    def _doubted(self, sure: Reals, signs: Reals | None, accepted_at: Reals) -> Flags:
-        return super()._doubted(sure, signs, accepted_at) & ~np.isnan(sure)

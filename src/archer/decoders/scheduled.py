@@ -4,7 +4,7 @@ Axes: B rows, G response columns.  With `confidence` this is LLaDA's own decodin
 """
 
 import functools
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ Score = Literal["confidence", "entropy", "margin", "random"]
 @dataclass(frozen=True)
 class Scheduled(Blockwise[DecodeState]):
     """A block of B masks is filled in steps * B / G updates, as evenly as integers allow."""
+
+    resizes: ClassVar[bool] = True
 
     steps: Count | None = None
     """Updates over the whole response; one per token when left out."""
@@ -47,7 +49,8 @@ class Scheduled(Blockwise[DecodeState]):
         best, ranked = scored(self.score, logits, self.sampled(state, logits), state)
         accepted = leading(ranked, self._eligible(state), self._counts(state))
         response = np.where(accepted, best.tokens, state.response)
-        after = state.advanced(response, ends_now(state, self.limit(state.length)))
+        may_end = ends_now(state, self.limit(state.length)) | (state.stops < state.length)
+        after = state.advanced(response, state.filled(response) & may_end)
         return after, Decision.accepting(accepted, best)
 
     def _eligible(self, state: DecodeState) -> Flags:
@@ -104,6 +107,8 @@ def scored(
 @dataclass(frozen=True)
 class Ordered(Scheduled):
     """The schedule's counts in the order of a fixed permutation of each block, as dKV-Cache-Greedy has it."""
+
+    resizes: ClassVar[bool] = False
 
     order_seed: Seed = 42
     """One generator per problem draws one permutation per block: independent of prompt, batch and device."""

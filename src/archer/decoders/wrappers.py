@@ -17,7 +17,7 @@ from archer.passes.logits import Answers, Logits, RowLogits, Rows
 
 
 @dataclass(frozen=True)
-class _Wrapped:
+class Wrapped:
     """Passes the verbs on."""
 
     inner: Decoder[Any]
@@ -57,7 +57,7 @@ class _Wrapped:
 
 
 @dataclass(frozen=True)
-class EndOfText(_Wrapped):
+class EndOfText(Wrapped):
     """Against responses that end too early.
 
     `logits` forbids the end-of-text ids; `confidence` lets end ids be chosen but puts them last, by taking
@@ -73,7 +73,7 @@ class EndOfText(_Wrapped):
 
 
 @dataclass(frozen=True)
-class Guided(_Wrapped):
+class Guided(Wrapped):
     """Classifier-free guidance: each row is asked twice, once with its prompt masked.
 
     Both are rows of the same batch with the same response, so each has its own prompt cache and both are

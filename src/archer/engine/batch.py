@@ -196,6 +196,7 @@ def _asks(walk: Walk, at: int) -> Hashable:
         canvas.tokens.shape,
         canvas.tokens.tobytes(),
         canvas.response.start,
+        None if canvas.stops is None else canvas.stops.tobytes(),
         canvas.reads.tobytes(),
         part.layout.fed,
         walk.pending.asked.tobytes(),

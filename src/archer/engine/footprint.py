@@ -18,7 +18,7 @@ def kept_bytes(network: Transformer, policy: Policy, canvas: Canvas) -> int:
     """Bytes of the store, and of the features and notes that a policy keeps, for all rows of a canvas."""
     shape = network.shape
     notes = sum(array.nbytes for array in policy.start(canvas.select([0])).values())
-    cells = canvas.rows * canvas.columns * shape.layers
+    cells = canvas.rows * canvas.extent * shape.layers
     numbers = 2 * shape.kv_heads * shape.head_dim + policy.features * shape.width
     return cells * numbers * network.dtype.itemsize + canvas.rows * notes
 

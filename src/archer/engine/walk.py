@@ -73,8 +73,11 @@ class Pending:
 
     @property
     def rests(self) -> bool:
-        """Some column keeps what a pass after the anchor gave it, and the next one will not make it again."""
-        resting = self.canvas.resting
+        """Some column keeps what a pass after the anchor gave it, and the next one will not make it again.
+
+        What is read whenever everything is computed has rested since the anchor.
+        """
+        resting = None if self.canvas.wakes else self.canvas.resting
         return resting is not None and bool((resting & ~self.asked).any())
 
     def twins(self) -> dict[int, int]:
@@ -119,7 +122,7 @@ class Walk:
         """Nothing was computed for it yet."""
         canvas = self._question(state, canvas)
         if memory is None:
-            memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
+            memory = Memory.blank(empty_store(network, canvas.rows, canvas.extent), canvas)
         if memory.author != self._policy:
             memory = replace(memory, notes=self._policy.start(canvas), author=self._policy)
         self.memory = memory
@@ -186,24 +189,28 @@ class Walk:
         What a policy that `rebuilds` keeps is a function of tokens that the memory still has.
         """
         assert self.swapped_out
-        canvas = self.pending.canvas
-        store = empty_store(self._network, canvas.rows, canvas.columns)
+        lost = self._lost(self.memory)
+        extents = [each.extent for each in (self.pending.canvas, lost) if each is not None]
+        store = empty_store(self._network, self.pending.canvas.rows, max(extents))
         memory = self.memory.with_store(store)
-        if (lost := self._lost(memory)) is not None:
-            run(lost)
+        if lost is not None:
+            run(self._whole_pass(lost, memory))
         self.memory, self._plan, self.swapped_out = memory, None, False
 
-    def _lost(self, memory: Memory) -> Question | None:
-        """The pass that fills an empty store as it was; None where the next one computes everything."""
+    def _lost(self, memory: Memory) -> Canvas | None:
+        """What fills an empty store as it was; None where the next pass computes everything."""
         pending = self.pending
-        stale = np.flatnonzero(memory.anchored & ~np.array(pending.whole()))
-        if not len(stale):
+        if not (memory.anchored & ~np.array(pending.whole())).any():
             return None
-        canvas = replace(
-            pending.canvas,
-            tokens=memory.made_of(pending.canvas),
-            reads=np.zeros_like(pending.asked),
+        tokens = memory.made_of(pending.canvas)
+        stops = None if pending.canvas.stops is None else (tokens >= 0).sum(axis=1)
+        return replace(
+            pending.canvas, tokens=tokens, stops=stops, reads=np.zeros_like(pending.asked)
         )
+
+    def _whole_pass(self, canvas: Canvas, memory: Memory) -> Question:
+        """Everything of the rows whose next pass will not compute it."""
+        stale = np.flatnonzero(memory.anchored & ~np.array(self.pending.whole()))
         frame = layout.Frame.of(canvas, memory.slots, tuple(stale.tolist()))
         plan = self._planned(canvas.everything(), canvas.reads, frame)
         return Question(canvas, plan, memory)
@@ -246,11 +253,20 @@ class Walk:
         if errors:
             sound = np.flatnonzero(finite).tolist()
             step = step.without_errors(sound, self.pending.lanes_of(sound))
+        self._fit_store()
         self.state, self._plan, self.fresh, self._columns_left = after, None, False, None
         self._index += 1
         self._computed += sum(call.fed for call in calls)
         self._drop_finished()
         return step
+
+    def _fit_store(self) -> None:
+        """Give back the columns that no row has any more, or make room for new ones."""
+        store, extent = self.memory.store, self.pending.canvas.extent
+        if store.columns != extent and not self.pending.done.all():
+            fitting = empty_store(self._network, store.keys.shape[1], extent)
+            fitting.take(store)
+            self.memory = replace(self.memory, store=fitting)
 
     def _drop_finished(self) -> None:
         pending = self.pending
@@ -273,6 +289,11 @@ class Walk:
         memory = self.memory
         lanes = canvas.rows // len(state.updates)
         asked, drift = self._policy.ask(canvas, memory)
+        if canvas.stops is not None:
+            asked = (asked | (memory.seen < 0)) & canvas.everything()
+        if canvas.wakes and canvas.resting is not None:
+            whole = np.asarray(~(canvas.everything() & ~asked).any(axis=1))
+            canvas = replace(canvas, reads=canvas.reads | (canvas.resting & whole[:, None]))
         return Pending(
             canvas=canvas,
             lanes=lanes,

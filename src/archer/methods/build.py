@@ -18,17 +18,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from archer.decoders.base import Decoder
+from archer.decoders.length import Appended, Sized
 from archer.decoders.wrappers import EndOfText, Guided
 from archer.errors import BadRequest, meant, quoted
 from archer.methods import compatibility
 from archer.methods.catalogue import (
     ALIASES,
+    CANVASES,
     COMMON,
     DEFAULT_METHOD,
     LENGTHS,
     METHODS,
     PAPER_METHOD,
     PRESETS,
+    SIZING,
     Part,
     Shared,
 )
@@ -129,8 +132,8 @@ def resolve(
     """The method that is meant; `recommended` is its length where neither settings nor a preset say one."""
     if isinstance(method, Method):
         return adopt(method, settings, preset, recommended)
-    wanted = dict(settings)
-    if recommended is not None and preset is None and not says_length(settings):
+    wanted = spelled_out(settings)
+    if recommended is not None and preset is None and not says_length(wanted):
         wanted["length"] = recommended
     return build(method or default_method(preset, settings), wanted, preset)
 
@@ -148,8 +151,18 @@ def says_length(settings: Mapping[str, Any]) -> bool:
 
 def over(newer: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
     """Both, where the newer ones take precedence, a length by whatever name."""
+    newer = spelled_out(newer)
     said = LENGTHS if says_length(newer) else frozenset()
-    return {name: value for name, value in older.items() if name not in said} | dict(newer)
+    return {name: value for name, value in older.items() if name not in said} | newer
+
+
+def spelled_out(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with a length that is no number under its own name: `auto` is a kind of canvas."""
+    said = dict(settings)
+    for name in LENGTHS:
+        if isinstance(said.get(name), str) and said[name] in CANVASES:
+            said["canvas"] = said.pop(name)
+    return said
 
 
 @dataclass(frozen=True)
@@ -176,7 +189,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     decoder_name, policy_name, given = _spelled(name)
     decoder, policy = DECODERS[decoder_name], POLICIES[policy_name]
     accepted = set().union(*(part.settings for part in (COMMON, decoder, policy)))
-    chosen = _canonical(settings)
+    chosen = _canonical(spelled_out(settings))
     for key in chosen:
         if key not in accepted:
             raise BadRequest(
@@ -195,6 +208,11 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     _check_rule(rule, shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
+    if shared.canvas == "fixed":
+        _refuse_sizing(chosen)
+        complete = {k: v for k, v in complete.items() if k not in SIZING}
+    else:
+        compatibility.check_canvas(rule, cache, (decoder_name, policy_name), shared.canvas)
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
 
 
@@ -242,7 +260,22 @@ def in_full(name: str) -> str:
     return f"{decoder}+{policy}"
 
 
+def _refuse_sizing(chosen: Mapping[str, Any]) -> None:
+    """Settings of a canvas that follows the answer mean nothing where the length is fixed."""
+    for name in SIZING:
+        if name in chosen and name != "canvas":
+            raise BadRequest(
+                f"{name} says how a canvas follows its answer, and the length is fixed. "
+                'Say length="auto" as well, or leave it out.'
+            )
+
+
 def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
+    if shared.canvas == "auto":
+        sizes = {name: getattr(shared, name) for name in SIZING if name != "canvas"}
+        decoder = Sized(decoder, **sizes)
+    elif shared.canvas == "append":
+        decoder = Appended(decoder)
     if shared.eos != "none":
         decoder = EndOfText(decoder, shared.eos)
     return Guided(decoder, shared.guidance) if shared.guidance > 0 else decoder

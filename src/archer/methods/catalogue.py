@@ -18,7 +18,7 @@ from archer.decoders.saber import Saber, SaberTail
 from archer.decoders.saber_dream import SaberDream
 from archer.decoders.scheduled import Ordered, Scheduled
 from archer.decoders.wino import Wino
-from archer.passes.bounds import Tokens
+from archer.passes.bounds import CountOrNone, Share, Tokens
 from archer.passes.layer_rule import RowRule
 from archer.policies.blockwise import DkvDecode, DkvGreedy, Dual, Prefix
 from archer.policies.dllm import DllmCache, DllmRule
@@ -50,7 +50,19 @@ class Shared:
     """Settings that every method takes."""
 
     length: Tokens = 256
-    """Tokens of the response; what the model has room for is checked with the prompt."""
+    """Tokens of the response, or the most of them; what the model has room for is checked with the prompt."""
+    canvas: Literal["fixed", "auto", "append"] = "fixed"
+    """How the length is reached: all at once, cut and grown by the answer, or block after block."""
+    start_length: Tokens = 64
+    """`auto`: columns before anything is known; they double while no end is in sight."""
+    cut: Share = 0.9
+    """`auto`: how probable the end marks are that the first pass gives away; 1 cuts nothing."""
+    margin: CountOrNone = 2
+    """`auto`: end marks next to the answer that stay masks."""
+    keep: CountOrNone = 8
+    """`auto`: end marks behind them that are placed and rest."""
+    grow: Tokens = 16
+    """`auto`: masks for a response that is full and has not ended."""
     guidance: Annotated[float, Field(ge=0, le=MOST_GUIDANCE)] = 0.0
     """Scale of classifier-free guidance; 0 is off and asks the model once."""
     eos: Literal["none", "logits", "confidence"] = "none"
@@ -185,7 +197,17 @@ METHODS: Mapping[str, tuple[str, str]] = {
 DEFAULT_METHOD, PAPER_METHOD = "archer-doubt", "archer"
 """What decodes where nobody names a method, see `methods.default_method`."""
 
-ALIASES: Mapping[str, str] = {"max_new_tokens": "length", "block_length": "block", "least": "n"}
+CANVASES = ("auto", "append")
+"""What `length` may say instead of a number; the number is then the most, `max_length`."""
+SIZING = ("canvas", "start_length", "cut", "margin", "keep", "grow")
+"""Settings that mean nothing where the length is fixed."""
+
+ALIASES: Mapping[str, str] = {
+    "max_new_tokens": "length",
+    "max_length": "length",
+    "block_length": "block",
+    "least": "n",
+}
 """Names that users of transformers expect, and Saber's n where `n` counts samples."""
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 """Every name of the length of a response."""

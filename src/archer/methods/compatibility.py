@@ -75,6 +75,11 @@ def matrix(
 def check_attention(method: Method, attention: AttentionKind) -> None:
     """Refuse a method that does not go with how the model attends."""
     kind = method.decoder.attention
+    if isinstance(attention, Blocks) and method.settings.get("canvas", "fixed") != "fixed":
+        raise Incompatible(
+            "In a model with block-causal attention a column sees nothing after its block, so the first pass "
+            "cannot tell where the answer ends. Give a number as length."
+        )
     if not isinstance(attention, Blocks):
         if kind is Attention.BLOCK_CAUSAL:
             raise Incompatible(
@@ -110,6 +115,32 @@ def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length:
         f"{names[0]!r} does not go with {names[1]!r}: {names[0]!r} {READS[decoder.reads]}, but "
         f"{names[1]!r} does not recompute them, because {policy.why}. {remedy}."
     )
+
+
+def check_canvas(
+    decoder: Decoder[Any], policy: Policy, names: tuple[str, str], canvas: str
+) -> None:
+    """Refuse a pair that cannot follow a canvas whose rows get and lose columns."""
+    if not getattr(decoder, "resizes", False):
+        raise Incompatible(
+            f"{names[0]!r} goes through a plan that is made for one length, so its canvas cannot be "
+            f"{canvas!r}. Give a number as length, or choose a decoder that ends when no mask is left, "
+            "such as saber or threshold."
+        )
+    if policy.features:
+        raise Incompatible(
+            f"{names[1]!r} keeps features of layers for a canvas of one length, so it cannot be "
+            f"{canvas!r}. Give a number as length, or choose a cache of keys and values, such as archer."
+        )
+    if canvas == "auto" and getattr(decoder, "block", None) is not None:
+        raise Incompatible(
+            "A canvas that is cut and grown is decoded as one block. Leave out the block, or say "
+            'length="append", which appends block after block.'
+        )
+    if canvas == "append" and getattr(decoder, "block", None) is None:
+        raise Incompatible(
+            'length="append" appends blocks, and none is given. Say how many columns a block has: block=32.'
+        )
 
 
 def _caches(declared: str, value: object) -> str:

@@ -6,7 +6,8 @@ Every row has the same columns: [ prompt | response | scratch ].  Different prom
 which share passes where they are batched.
 
 What a column sees is the backbone's (`attention`), unless a decoder says more.  Under block-causal attention
-what lies behind the block that holds the last column read is never fed.
+what lies behind the block that holds the last column read is never fed.  A row may stop before the last
+column: what lies behind its stop does not exist, so it is neither computed nor stored nor seen.
 """
 
 from __future__ import annotations
@@ -121,6 +122,10 @@ class Canvas:
     """How the model attends: the backbone's way, or blocks that the decoder names itself."""
     resting: Flags | None = None
     """[B, L]: response columns that the decoder lets rest, unread; kept until all is refreshed.  None: no."""
+    wakes: bool = False
+    """Whether what rests is read where a pass computes it anyway."""
+    stops: Ints | None = None
+    """[B]: one past the last column of each row; None where every row has them all."""
 
     @classmethod
     def plain(cls, prompt: Prompt, response: Ints, block: Ints, reads: Flags) -> Canvas:
@@ -156,9 +161,18 @@ class Canvas:
             return self.resting is None
         return isinstance(self.attention, Blocks)
 
+    @property
+    def extent(self) -> int:
+        """One past the last column that any row has."""
+        return self.columns if self.stops is None else int(self.stops.max(initial=0))
+
+    def existing(self, tokens: Ints) -> Ints:
+        """[B, L]: `tokens`, and -1 where a row has no column."""
+        return tokens if self.stops is None else np.where(self.everything(), tokens, -1)
+
     def everything(self) -> Flags:
         """[B, L]: every column that is seen."""
-        if not isinstance(self.attention, Blocks):
+        if self.stops is None and not isinstance(self.attention, Blocks):
             return np.ones(self.tokens.shape, dtype=np.bool_)
         fed: Flags = np.arange(self.columns) < self.horizon()[:, None]
         return fed
@@ -171,6 +185,7 @@ class Canvas:
         """
         if not isinstance(self.attention, Blocks):
             found = self._from(self.response.start)
+            found = found if self.stops is None else found & self.everything()
             return found if self.resting is None else found & ~self.resting
         first = self.response.start // self.attention.size * self.attention.size
         return self._from(first) & self.everything()
@@ -178,7 +193,7 @@ class Canvas:
     def horizon(self) -> Ints:
         """[B]: one past the last column that a column read now can see."""
         if not isinstance(self.attention, Blocks):
-            return np.full(self.rows, self.columns)
+            return np.full(self.rows, self.columns) if self.stops is None else self.stops
         read = self.columns - self.reads[:, ::-1].argmax(axis=1)
         last = np.where(
             self.reads.any(axis=1), np.maximum(self.block[:, 1], read), self.block[:, 1]
@@ -222,4 +237,5 @@ class Canvas:
             positions=None if self.positions is None else self.positions[chosen],
             visible=None if self.visible is None else self.visible[chosen],
             resting=None if self.resting is None else self.resting[chosen],
+            stops=None if self.stops is None else self.stops[chosen],
         )

@@ -46,7 +46,9 @@ class RowGroup:
     packed: slice
     """Their rows in the packed [N, ...] tensors."""
     sights: tuple[Sight, ...] = ()
-    """Queries by how far they see, several for a single row only; none where every one sees every column."""
+    """Queries by how far they see, several for a single row only; none where every one sees every column.
+
+    Rows of one group see equally far."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class Frame:
     full: tuple[bool, ...] | None = None
     """Which rows are refreshed entirely, where that cannot be told from what is asked."""
     attention: AttentionKind = DENSE
+    stops: tuple[int, ...] | None = None
+    """One past the last column of each row, where rows have fewer than there are."""
 
     @classmethod
     def of(
@@ -106,7 +110,8 @@ class Frame:
         running: tuple[int, ...],
         full: tuple[bool, ...] | None = None,
     ) -> Frame:
-        return cls(slots, canvas.response.start, running, full, canvas.attention)
+        stops = None if canvas.stops is None else tuple(canvas.stops.tolist())
+        return cls(slots, canvas.response.start, running, full, canvas.attention, stops)
 
 
 def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
@@ -178,6 +183,7 @@ def _groups(
         if (
             previous is not None
             and len(sights) < 2
+            and sights == previous.sights
             and isinstance(picked, slice)
             and isinstance(previous.picked, slice)
             and previous.picked == picked
@@ -200,8 +206,11 @@ def _groups(
 
 def _sights(want: _Want, frame: Frame, columns: int) -> tuple[Sight, ...]:
     """One for all columns of the row that see equally far."""
+    if frame.stops is not None:
+        columns = frame.stops[want.row]
     if isinstance(frame.attention, Dense):
-        return ()
+        whole = slice(0, len(want.columns))
+        return () if frame.stops is None else (Sight(whole, columns),)
     if isinstance(frame.attention, Blocks):
         size = frame.attention.size
         stops = np.minimum((want.columns // size + 1) * size, columns)

@@ -60,6 +60,10 @@ class Store:
             values=torch.empty(size, device=device, dtype=dtype),
         )
 
+    @property
+    def columns(self) -> int:
+        return int(self.keys.shape[3])
+
     def narrowed(self) -> Store:
         """One without a column, which takes no memory."""
         return Store(self.keys[:, :, :, :0].clone(), self.values[:, :, :, :0].clone())
@@ -72,10 +76,14 @@ class Store:
         return made
 
     def take(self, other: Store, slots: tuple[int, int] | None = None) -> None:
-        """Copy all that is kept: of all slots, or into the first of `slots` what is in the second."""
+        """Copy all that is kept: of all slots, or into the first of `slots` what is in the second.
+
+        Of stores of different widths, the columns that both have.
+        """
+        width = min(self.columns, other.columns)
         for own, theirs in ((self.keys, other.keys), (self.values, other.values)):
             if slots is None:
-                own.copy_(theirs)
+                own[..., :width, :] = theirs[..., :width, :]
             else:
                 own[:, slots[0]] = theirs[:, slots[1]]
         for name, feature in other.features.items():
@@ -95,9 +103,9 @@ class Memory:
     slots: tuple[int, ...]
     """Where in the store each running row lives; finished rows leave their slot unused."""
     seen: Ints
-    """[B, L]: tokens at the last pass."""
+    """[B, L]: tokens at the last pass; -1 where the row had no column."""
     anchor: Ints
-    """[B, L]: tokens at the last pass that computed every column."""
+    """[B, L]: tokens at the last pass that computed every column; -1 where the row had none."""
     anchored: Flags
     """[B]: False before the first such pass and after `forget`."""
     reached: Ints
@@ -125,10 +133,15 @@ class Memory:
         )
 
     def distance(self, canvas: Canvas) -> Ints:
-        """[B]: response tokens that differ from the anchor, Eq. (4); 0 without one, or if it is exact."""
+        """[B]: response tokens that differ from the anchor, Eq. (4); 0 without one, or if it is exact.
+
+        Columns that the row has got since count, those that it has lost do not.
+        """
         if canvas.exact:
             return np.zeros(canvas.rows, dtype=np.int64)
         moved = canvas.placed() != self.anchor[:, canvas.response]
+        if canvas.stops is not None:
+            moved &= canvas.everything()[:, canvas.response]
         distance: Ints = moved.sum(axis=1) * self.anchored
         return distance
 
@@ -153,7 +166,7 @@ class Memory:
 
     def same_question(self, canvas: Canvas) -> Flags:
         """[B]: nothing the model would see has changed since the row's last pass."""
-        same: Flags = (canvas.tokens == self.seen).all(axis=1) & self.anchored
+        same: Flags = (canvas.existing(canvas.tokens) == self.seen).all(axis=1) & self.anchored
         return same
 
     def note(
@@ -167,10 +180,11 @@ class Memory:
                     f"{quoted(list(self.notes))}. Name every note there."
                 )
             self.notes = {**self.notes, name: _where(ran, array, self.notes[name])}
-        self.seen = _where(ran, canvas.tokens, self.seen)
+        tokens = canvas.existing(canvas.tokens)
+        self.seen = _where(ran, tokens, self.seen)
         self.reached = _where(ran, canvas.horizon(), self.reached)
         if any(full):
-            self.anchor = _where(full, canvas.tokens, self.anchor)
+            self.anchor = _where(full, tokens, self.anchor)
             self.anchored = _where(full, np.ones_like(self.anchored), self.anchored)
 
     def copy_rows(self, twins: Mapping[int, int]) -> None:

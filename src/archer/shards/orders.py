@@ -25,7 +25,7 @@ from archer.passes.memory import Memory, Store
 from archer.shards.message import Message
 
 PASS = "pass"
-OPTIONAL = ("positions", "visible")
+OPTIONAL = ("positions", "visible", "stops")
 """Arrays of a canvas that may be missing."""
 
 
@@ -66,7 +66,7 @@ def parts_of(
 def _part(
     fields: dict[str, Any],
     arrays: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
-    given: dict[str, NDArray[Any]],
+    given: dict[str, Any],
     store: Store,
     device: torch.device,
 ) -> Question:
