@@ -52,7 +52,15 @@ def step(
     )
     return SimpleNamespace(
         decision=decision,
-        record=StepRecord(rows, rows, reached, reached.shape[1], tuple(calls), decision),
+        record=StepRecord(
+            rows,
+            rows,
+            reached,
+            (width := reached.shape[1]),
+            (width,) * len(rows),
+            tuple(calls),
+            decision,
+        ),
         rows=rows,
         calls=calls,
         control=control,
@@ -257,7 +265,7 @@ def test_a_history_tells_what_the_steps_said(model: Model, method: str) -> None:
         for event in twin(step):
             said[event.row].append(event)
     done = stream.finish()
-    assert [retold(row, each.history) for row, each in enumerate(done)] == said
+    assert [retold(row, each.history, 12) for row, each in enumerate(done)] == said
     assert [len(each.history) for each in done] == [each.updates for each in done]
 
 

@@ -59,6 +59,7 @@ def view_of(model: Model, request: Request) -> LiveView:
     return LiveView(
         rows=len(request.prompts),
         length=method.length,
+        stop=method.first_stop,
         look=_look(model),
         title=f"{method.name} · {model.name}",
         radius=method.settings.get("radius"),

@@ -140,9 +140,9 @@ class Engine:
                 f"n = {options.n} asks for {job.rows} responses that are decoded together, and "
                 f"{self._per_owner} may run at once on your behalf. Choose a smaller n."
             )
-        if job.bytes > self._ceiling:
+        if job.most_bytes > self._ceiling:
             raise BadRequest(
-                f"This request needs {readable(job.bytes)} for keys and values, and requests may hold "
+                f"This request needs {readable(job.most_bytes)} for keys and values, and requests may hold "
                 f"{readable(self._ceiling)} in all. Shorten prompt or length, or ask for fewer samples."
             )
         return job

@@ -11,6 +11,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from archer.decoders.base import DecodeState
 from archer.engine.footprint import kept_bytes
 from archer.engine.handle import Listener
@@ -120,6 +122,9 @@ class Job:
     canvas: Canvas
     """What the decoder asks at the start."""
     bytes: int
+    """That it holds, or will at first."""
+    most_bytes: int
+    """That it may come to hold."""
     left: float
     """Columns still to compute; before anything is known, one pass over everything per token."""
     walk: Walk | None = None
@@ -163,7 +168,8 @@ class Job:
             start=start,
             canvas=canvas,
             bytes=kept_bytes(model.network, method.policy, canvas),
-            left=float(canvas.rows * canvas.columns * method.length),
+            most_bytes=kept_bytes(model.network, method.policy, replace(canvas, stops=None)),
+            left=float(canvas.rows * canvas.extent * int(start.stops.max())),
         )
         job.tallies = {row: Tally() for row in range(rows)}
         if language.text is not None and (job.ends_early or listener.hears_text):
@@ -217,12 +223,15 @@ class Job:
     def take(self, step: Step[Any]) -> None:
         """Fold a step in and tell whoever listens."""
         add(self.tallies, step)
+        if self.walk is not None and self.walk.pending.canvas.extent != step.canvas.extent:
+            policy = self.request.method.policy
+            self.bytes = kept_bytes(self.model.network, policy, self.walk.pending.canvas)
         self.listener.stepped(step)
         if self.texts:
             settled, wanted = self.request.method.decoder.settled(step.after), step.after.wanted
             for index, row in enumerate(step.rows):
-                response = step.after.response[index, :wanted]
-                new = self.texts[row].feed(response, settled[index, :wanted])
+                here = np.s_[index, : min(wanted, int(step.after.stops[index]))]
+                new = self.texts[row].feed(step.after.response[here], settled[here])
                 if new and self.listener.hears_text:
                     for sample in self._samples_of(row):
                         self.listener.settled(sample, new)

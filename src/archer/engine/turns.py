@@ -102,6 +102,8 @@ class Turns:
             for job in chosen:
                 job.passed_over = 0
             self._update(chosen)
+            while sum(job.bytes for job in self.running) > self._limit and self._swap_one_out():
+                pass
         return bool(chosen)
 
     def _update(self, chosen: Sequence[Job]) -> None:
@@ -183,6 +185,13 @@ class Turns:
         return offers
 
     def _make_room(self) -> bool:
+        """What else is done when memory runs out: others wait, and no more is given than there was."""
+        made = self._swap_one_out()
+        if made:
+            self._limit = sum(job.bytes for job in self._batch.walks)
+        return made
+
+    def _swap_one_out(self) -> bool:
         """Swap out the youngest request that can be rebuilt; it waits for memory again."""
         running = self._batch.walks
         able = [job for job, walk in running.items() if walk.can_swap_out]
@@ -191,7 +200,6 @@ class Turns:
         youngest = max(able, key=lambda job: job.submitted)
         self.waiting.append(youngest)
         running.pop(youngest).swap_out()
-        self._limit = sum(job.bytes for job in running)
         return True
 
     def _hand_out(self, made: Turn[Job]) -> None:

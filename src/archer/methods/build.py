@@ -70,6 +70,15 @@ class Method:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """All its settings as plain data, including defaults; `build` makes the same method of them."""
 
+    @property
+    def first_stop(self) -> int | None:
+        """Columns of a response before its first pass; None where it begins at its length."""
+        kind = self.settings.get("canvas", "fixed")
+        if kind == "fixed":
+            return None
+        first: int = self.settings["start_length" if kind == "auto" else "block"]
+        return min(first, self.length)
+
     def __post_init__(self) -> None:
         parts = (self.decoder, self.policy)
         if not self.name:

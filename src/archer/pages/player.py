@@ -33,7 +33,8 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
 
     `updates` holds for each update: call, distance, threshold, three flat lists of changes: accepted and
     replaced as position, token, confidence; re-masked as position, confidence; and the nats that a cache
-    counted instead of the distance, in thousandths as well.  A token is a place in `ids` and `texts`.
+    counted instead of the distance, in thousandths as well; and how many positions the response has then.
+    A token is a place in `ids` and `texts`.
     """
     start, pieces = trajectory.start, trajectory.pieces
     ids = sorted(
@@ -45,7 +46,8 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
         "method": printable(start.method),
         "settings": {printable(name): value for name, value in start.settings.items()},
         "seed": start.seed,
-        "length": start.length,
+        "length": _longest(trajectory),
+        "stop": start.stop or start.length,
         "radius": start.settings.get("radius"),
         "nats": start.settings.get("nats"),
         "prompt": _prompt(trajectory.prompt, pieces),
@@ -62,6 +64,7 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
                 _changes(event.replaced, place),
                 _taken(event.remasked, event.doubts),
                 _thousandths(event.drift),
+                event.stop or start.length,
             ]
             for event in trajectory.updates
         ],
@@ -96,6 +99,13 @@ def _model(name: str) -> str:
     """A hub id as it is; of a folder the name only, because a page is passed on."""
     path = Path(name)
     return path.name if path.is_absolute() else name
+
+
+def _longest(trajectory: Trajectory) -> int:
+    """Positions that the response has at any time."""
+    length = trajectory.start.length
+    stops = [event.stop for event in trajectory.updates]
+    return max((each or length for each in (trajectory.start.stop, *stops)), default=length)
 
 
 def _prompt(tokens: Iterable[int], pieces: dict[int, str]) -> str:

@@ -77,6 +77,8 @@ def _add(trajectory: Trajectory, event: Update | End) -> None:
     places = [*event.remasked, *(change.at for change in (*event.accepted, *event.replaced))]
     if not all(0 <= at < trajectory.start.length for at in places):
         raise _Broken(f"update {event.update} of row {row} writes outside the response")
+    if event.stop is not None and not 0 < event.stop <= trajectory.start.length:
+        raise _Broken(f"update {event.update} of row {row} stops outside the response")
     if event.doubts and len(event.doubts) != len(event.remasked):
         raise _Broken(
             f"update {event.update} of row {row} has different numbers of doubts and re-masks"

@@ -47,6 +47,8 @@ class History:
 
     calls: tuple[Call, ...]
     thresholds: tuple[float, ...]
+    stops: tuple[int, ...]
+    """Columns that the response has after each update."""
     ends: tuple[int, ...]
     """[M]: how many of the changes belong to this update and to those before."""
     changes: Changes
@@ -57,16 +59,17 @@ class History:
         return cls(
             calls=tuple(each.call for each in moments),
             thresholds=tuple(each.threshold for each in moments),
+            stops=tuple(each.stop for each in moments),
             ends=tuple(np.cumsum([len(each) for each in found]).tolist()),
             changes=np.frombuffer(b"".join(each.tobytes() for each in found), CHANGE),
         )
 
     def __iter__(self) -> Iterator[Moment]:
         begins = (0, *self.ends)
-        for call, threshold, begin, end in zip(
-            self.calls, self.thresholds, begins, self.ends, strict=False
+        for call, threshold, stop, begin, end in zip(
+            self.calls, self.thresholds, self.stops, begins, self.ends, strict=False
         ):
-            yield Moment(call, threshold, self.changes[begin:end])
+            yield Moment(call, threshold, stop, self.changes[begin:end])
 
     def __len__(self) -> int:
         return len(self.calls)

@@ -69,6 +69,8 @@ def of_completions(request: Request, done: Sequence[Completion]) -> Trace:
     speller = Speller(request)
     events: list[Start | Update | End] = [start(request)]
     for row, each in enumerate(done):
-        events += [speller.spelled(event) for event in retold(row, each.history)]
+        events += [
+            speller.spelled(event) for event in retold(row, each.history, request.method.length)
+        ]
         events.append(End(row=row, completion=each.as_dict()))
     return Trace(tuple(events), tuple(done))

@@ -59,10 +59,12 @@ class Moment:
 
     call: Call
     threshold: float
+    stop: int
+    """Columns that the response has after it."""
     changes: Changes
 
     @classmethod
-    def of(cls, call: Call, decision: Decision, row: int, wanted: int) -> Moment:
+    def of(cls, call: Call, decision: Decision, row: int, wanted: int, stop: int) -> Moment:
         """`row` of a decision; what a rule decodes beyond the `wanted` columns is left out."""
         here = np.s_[row, :wanted]
         what = (
@@ -75,7 +77,7 @@ class Moment:
         changes["at"], changes["what"] = at, what[at]
         changes["token"] = decision.tokens[here][at]
         changes["confidence"] = decision.confidence[here][at]
-        return cls(call, float(decision.threshold[row]), changes)
+        return cls(call, float(decision.threshold[row]), min(stop, wanted), changes)
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class StepRecord:
     """[B, G], after the update."""
     wanted: int
     """Response columns that were asked for; a rule may decode more."""
+    stops: tuple[int, ...]
+    """Columns that each row has after the update."""
     calls: tuple[Call, ...]
     decision: Decision
 
@@ -97,7 +101,7 @@ class StepRecord:
     def moments(self) -> tuple[Moment, ...]:
         """One per row, packed once."""
         return tuple(
-            Moment.of(call, self.decision, index, self.wanted)
+            Moment.of(call, self.decision, index, self.wanted, self.stops[index])
             for index, call in enumerate(self.calls)
         )
 
@@ -132,6 +136,7 @@ class Step(Generic[State]):
             updates=tuple(after.updates),
             response=after.response,
             wanted=after.wanted,
+            stops=tuple(after.stops.tolist()),
             calls=self.calls,
             decision=self.decision,
         )

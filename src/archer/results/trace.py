@@ -47,6 +47,8 @@ class Start(_Event):
     seed: int
     mask: int
     length: int
+    stop: int | None = None
+    """Columns of the response before the first update, where that is not its length."""
     prompts: list[list[int]]
     pieces: dict[int, str] | None = None
     """How ids look, when the model has a tokenizer; filled for the ids of the prompts."""
@@ -74,6 +76,8 @@ class Update(_Event):
     """The confidence at each re-masked position; nothing in traces of earlier versions."""
     threshold: float | None
     seconds: float
+    stop: int | None = None
+    """Columns that the response has after it; None where it has its length."""
     pieces: dict[int, str] | None = None
     """How ids look that no earlier event spelled."""
 
@@ -98,18 +102,18 @@ def updates(record: StepRecord) -> list[Update]:
 def plain_updates(record: StepRecord, first: int = 0) -> list[dict[str, Any]]:
     """The fields of the same events, unchecked, for speed; `first` numbers the request's first row."""
     rows = zip(record.rows, record.updates, record.moments, strict=True)
-    return [_fields(first + row, update, moment) for row, update, moment in rows]
+    return [_fields(first + row, update, moment, record.wanted) for row, update, moment in rows]
 
 
-def retold(row: int, history: History) -> list[Update]:
-    """The events of a row that has ended."""
+def retold(row: int, history: History, length: int) -> list[Update]:
+    """The events of a row that has ended, of a response of `length`."""
     return [
-        Update.model_validate(_fields(row, number, moment))
+        Update.model_validate(_fields(row, number, moment, length))
         for number, moment in enumerate(history, start=1)
     ]
 
 
-def _fields(row: int, update: int, moment: Moment) -> dict[str, Any]:
+def _fields(row: int, update: int, moment: Moment, length: int) -> dict[str, Any]:
     """Those of `Update`, in its order.  Changes are few, so plain tuples are quicker than arrays."""
     call = moment.call
     accepted, replaced, remasked, doubts = [], [], [], []
@@ -137,6 +141,7 @@ def _fields(row: int, update: int, moment: Moment) -> dict[str, Any]:
         "doubts": doubts,
         "threshold": _finite(moment.threshold),
         "seconds": call.seconds,
+        "stop": None if moment.stop == length else moment.stop,
         "pieces": None,
     }
 
@@ -152,6 +157,7 @@ def start(request: Request) -> Start:
         seed=request.seed,
         mask=language.mask,
         length=method.length,
+        stop=method.first_stop,
         prompts=[list(prompt) for prompt in request.prompts],
         pieces=None if text is None else {id: text.piece(id) for id in sorted(_ids(request))},
         ends=sorted(language.ends),
@@ -255,7 +261,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
-    """The response after each update of one row."""
+    """The response after each update of one row; masks where it has no column."""
     response = [start.mask] * start.length
     for event in events:
         for change in (*event.accepted, *event.replaced):

@@ -45,6 +45,8 @@ class RowView:
 
     tokens: list[int | None]
     """None where nothing is placed."""
+    stop: int | None = None
+    """How many of them there are now; None for all."""
     fresh: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
     calls: str = ""
@@ -62,7 +64,13 @@ class RowView:
         self.taken = set(update.remasked)
         self.fresh = {change.at for change in placed} - self.taken
         self.calls += CALL_SIGNS[update.call]
+        self.stop = update.stop
         self.latest = update
+
+    @property
+    def existing(self) -> list[int | None]:
+        """The tokens of the columns that there are."""
+        return self.tokens[: self.stop]
 
     def mark(self, at: int) -> Mark:
         if at in self.taken:
@@ -83,7 +91,7 @@ def status_parts(
     if update is None:
         return [*parts, Text("first pass", QUIET)]
     digits = len(str(len(row.tokens)))
-    placed = sum(token is not None for token in row.tokens)
+    placed = sum(token is not None for token in row.existing)
     parts.append(Text(f"update {update.update:>{digits}}"))
     parts.append(Text(f"{update.call:<6}", CALL_STYLES[update.call]))
     if update.drift is None or not nats:
@@ -91,7 +99,7 @@ def status_parts(
     else:
         cells = bar(update.drift / nats, LONGEST_BAR)
         parts.append(Text(f"unexpected {update.drift:.2f}/{nats:g} nats {cells}"))
-    parts.append(Text(f"{placed:>{digits}}/{len(row.tokens)} placed"))
+    parts.append(Text(f"{placed:>{digits}}/{len(row.existing)} placed"))
     parts.append(_changes(update, digits))
     sure = [change.confidence for change in update.accepted if change.confidence is not None]
     if sure:
@@ -177,12 +185,13 @@ class LiveView:
         *,
         rows: int,
         length: int,
+        stop: int | None = None,
         look: Look,
         title: str,
         radius: float | None = None,
         nats: float | None = None,
     ) -> None:
-        self.rows = [RowView([None] * length) for _ in range(rows)]
+        self.rows = [RowView([None] * length, stop) for _ in range(rows)]
         self._look = look
         self._title = printable(title)
         self._limits = radius, nats
@@ -225,7 +234,9 @@ class LiveView:
         self, row: RowView, label: str | None, width: int, height: int, bracketed: bool
     ) -> Iterator[Text]:
         """Status, history and response of one row in `height` lines."""
-        marked = folded(((token, row.mark(at)) for at, token in enumerate(row.tokens)), self._look)
+        marked = folded(
+            ((token, row.mark(at)) for at, token in enumerate(row.existing)), self._look
+        )
         spelled = (
             (self._look.spelled(token, mark, bracketed, times), mark)
             for token, mark, times in marked

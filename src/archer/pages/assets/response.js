@@ -35,12 +35,13 @@ class Response {
     const states = this.slots.map((_, at) => this.run.state(at, update));
     const differ = states.map(({ id }, at) => other !== null && other.state(at, update).id !== id);
     const tail = this.#tail(update, differ);
+    const stop = this.run.stop(update);
     const fresh = states.slice(tail).some(({ mark }) => mark === "accepted");
     states.forEach((state, at) => {
-      const times = at === tail ? this.slots.length - tail : 1;
+      const times = at === tail ? Math.max(1, stop - tail) : 1;
       const key = `${state.mark} ${state.token} ${differ[at]} ${times} ${at > tail} ${times > 1 && fresh}`;
       if (this.shown[at] !== key) this.#write(at, state, differ[at], times);
-      this.slots[at].classList.toggle("folded", at > tail);
+      this.slots[at].classList.toggle("folded", at > tail || at >= stop);
       this.slots[at].classList.toggle("fresh", times > 1 && fresh);
       this.shown[at] = key;
     });
@@ -48,7 +49,7 @@ class Response {
 
   // The first of the end marks at the end that are shown as one; the length where there are none.
   #tail(update, differ) {
-    const { length } = this.slots;
+    const length = this.run.stop(update);
     const first = this.run.data.numbers ? length : length - this.run.tail(update);
     return Math.max(first, differ.lastIndexOf(true) + 1);
   }

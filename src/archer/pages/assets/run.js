@@ -16,6 +16,7 @@ class Run {
     this.data = data;
     this.length = data.length;
     this.total = data.updates.length;
+    this.stops = [data.stop, ...data.updates.map((update) => update[7])]; // positions after each update
     this.ends = new Set(data.ends);
     this.histories = Array.from({ length: data.length }, () => []);
     this.counts = []; // of each update, [placed, taken back, replaced], of text and of end marks
@@ -72,7 +73,7 @@ class Run {
   // How many positions at the end hold end marks, which a reader need not see one by one.
   tail(update) {
     let count = 0;
-    for (let at = this.length - 1; at >= 0; at -= 1) {
+    for (let at = this.stop(update) - 1; at >= 0; at -= 1) {
       const { token, id } = this.state(at, update);
       if (id === null || !this.ends.has(token)) break;
       count += 1;
@@ -101,9 +102,14 @@ class Run {
     return { mark, token, id: this.data.ids[token], since, sure };
   }
 
+  // How many positions the response has; those behind have been cut, or do not exist yet.
+  stop(update) {
+    return this.stops[Math.min(update, this.total)] ?? this.length;
+  }
+
   placed(update) {
     let count = 0;
-    for (let at = 0; at < this.length; at += 1) count += this.state(at, update).id !== null;
+    for (let at = 0; at < this.stop(update); at += 1) count += this.state(at, update).id !== null;
     return count;
   }
 

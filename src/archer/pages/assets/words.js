@@ -34,7 +34,7 @@ function numbersOf(run, update) {
     part("update", `${Math.min(update, run.total)} of ${run.total}`),
     part("pass", call ?? "none yet"),
     part(run.inNats ? "unexpected nats" : "distance", `${run.inNats ? moved.toFixed(2) : moved}${reach}`),
-    part("placed", `${run.placed(update)} of ${run.length}`),
+    part("placed", `${run.placed(update)} of ${run.stop(update)}`),
     part("change", `${counted(changes.text)}${ends}`),
     part("threshold", bar < 0 ? "none" : sureness(bar)),
     part("passes so far", `${passes.full} full, ${passes.cached} cached, ${passes.reused} reused`),

@@ -26,6 +26,7 @@ class Live {
       settings: event.settings,
       seed: event.seed,
       length: event.length,
+      stop: event.stop ?? event.length,
       radius: event.settings.radius ?? null,
       nats: event.settings.nats ?? null,
       prompt: event.prompts[0].map((id) => this.pieces[id] ?? `<${id}>`).join(""),
@@ -61,6 +62,7 @@ class Live {
       changes(event.replaced),
       event.remasked.flatMap((where, number) => [where, thousandths(event.doubts[number] ?? null)]),
       thousandths(event.drift),
+      event.stop ?? this.data.length,
     ]);
     const { outcome, ...data } = this.data;
     const texts = ids.map((id) => this.pieces[id] ?? `<${id}>`);
