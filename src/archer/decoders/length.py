@@ -170,7 +170,8 @@ def _end_probability(state: DecodeState, best: Candidates) -> Reals:
 
 def _sure_ends(state: DecodeState, best: Candidates, cut: float) -> Ints:
     """[B]: how many columns up to the stop are end marks at least `cut` probable, without a gap."""
-    ends = (_end_probability(state, best) >= cut) | ~state.existing
+    sure = _end_probability(state, best)
+    ends = ((sure > 0) & (sure >= cut)) | ~state.existing
     tail = np.logical_and.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
     run: Ints = (tail & state.existing).sum(axis=1)
     return run

@@ -223,9 +223,10 @@ class Job:
     def take(self, step: Step[Any]) -> None:
         """Fold a step in and tell whoever listens."""
         add(self.tallies, step)
-        if self.walk is not None and self.walk.pending.canvas.extent != step.canvas.extent:
+        walk = self.walk
+        if walk is not None and not walk.done and walk.pending.canvas.extent != step.canvas.extent:
             policy = self.request.method.policy
-            self.bytes = kept_bytes(self.model.network, policy, self.walk.pending.canvas)
+            self.bytes = kept_bytes(self.model.network, policy, walk.pending.canvas)
         self.listener.stepped(step)
         if self.texts:
             settled, wanted = self.request.method.decoder.settled(step.after), step.after.wanted

@@ -343,7 +343,9 @@ def _canonical(settings: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         if target in chosen:
-            alias = next(name for name, meant in ALIASES.items() if meant == target)
+            alias = next(
+                name for name in settings if name != target and ALIASES.get(name) == target
+            )
             raise BadRequest(f"{alias!r} and {target!r} are the same setting; give one of them.")
         chosen[target] = value
     return chosen

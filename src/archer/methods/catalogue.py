@@ -18,7 +18,7 @@ from archer.decoders.saber import Saber, SaberTail
 from archer.decoders.saber_dream import SaberDream
 from archer.decoders.scheduled import Ordered, Scheduled
 from archer.decoders.wino import Wino
-from archer.passes.bounds import CountOrNone, Share, Tokens
+from archer.passes.bounds import Count, CountOrNone, Share, Tokens
 from archer.passes.layer_rule import RowRule
 from archer.policies.blockwise import DkvDecode, DkvGreedy, Dual, Prefix
 from archer.policies.dllm import DllmCache, DllmRule
@@ -57,7 +57,7 @@ class Shared:
     """`auto`: columns before anything is known; they double while no end is in sight."""
     cut: Share = 0.9
     """`auto`: how probable the end marks are that the first pass gives away; 1 cuts nothing."""
-    margin: CountOrNone = 2
+    margin: Count = 2
     """`auto`: end marks next to the answer that stay masks."""
     keep: CountOrNone = 8
     """`auto`: end marks behind them that are placed and rest."""
