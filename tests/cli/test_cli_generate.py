@@ -62,6 +62,15 @@ def test_ids_in_ids_out(ids_model: str, capsys: Capture) -> None:
     assert tuple(ids) == archer.load(ids_model).generate([5, 7, 9], length=8)[0].tokens
 
 
+def test_the_length_may_follow_the_answer(ids_model: str, capsys: Capture) -> None:
+    """Two columns at first, twice as many while no end is in sight, and no more than the most."""
+    most = ["--length", "auto", "--set", "max_length=8", "--set", "start_length=2"]
+    assert main(["generate", "--model", ids_model, "--prompt-ids", "5,7,9", *most, "--json"]) == 0
+    (done,) = json.loads(capsys.readouterr().out)["completions"]
+    assert len(done["tokens"]) <= 8
+    assert LLADA_MASK not in done["tokens"]
+
+
 def test_text_in_text_out(text_model: str, capsys: Capture) -> None:
     assert main(["generate", "Hello", "--model", text_model, "--length", "8"]) == 0
     assert capsys.readouterr() == (

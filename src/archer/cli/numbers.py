@@ -19,6 +19,12 @@ def whole(type_: Any, tokens: Sequence[Token]) -> int:
     return int(token.value)
 
 
+def canvas_length(type_: Any, tokens: Sequence[Token]) -> int | str:
+    """A number of tokens, or how a canvas follows its answer."""
+    (token,) = tokens
+    return token.value if token.value in ("auto", "append") else whole(type_, tokens)
+
+
 def positive(type_: Any, tokens: Sequence[Token]) -> int:
     number = whole(type_, tokens)
     if number < 1:

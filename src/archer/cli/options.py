@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from cyclopts import Parameter
 
-from archer.cli.numbers import MaybeWhole, Whole, whole
+from archer.cli.numbers import MaybeWhole, Whole, canvas_length, whole
 from archer.errors import BadRequest
 from archer.loading.source import Device, Dtype, Source  # noqa: F401 - the parser reads the names here
 
@@ -62,9 +62,9 @@ class MethodOptions:
     preset: str | None = None
     """A named preset, such as paper (which selects archer), or a file written by `archer tune`."""
     length: Annotated[
-        int | None, Parameter(converter=whole, name=("--length", "--max-new-tokens"))
+        int | str | None, Parameter(converter=canvas_length, name=("--length", "--max-new-tokens"))
     ] = None
-    """Tokens of the response [default: what the model recommends, else 256]."""
+    """Tokens of the response, or auto for what it takes [default: what the model recommends, else 256]."""
     block: Annotated[int | None, Parameter(converter=whole, name=("--block", "--block-length"))] = (
         None
     )
