@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from archer.costs.counting import count_passes
 from archer.model import Model
@@ -14,6 +14,7 @@ from archer.runs.workspace import Arm, Workspace
 from archer_studies.probes.shadow_passes import require_unchanged, walk
 from archer_studies.study import Row
 
+Label = TypeVar("Label", bound=str)
 PERCENT = 100.0
 TRAINED = "pocket"
 """The bundled model whose companions were trained alike."""
@@ -99,11 +100,20 @@ def counted(arm: Arm, other: Arm) -> Row:
 
 
 def in_turn(
-    workspace: Workspace, arms: Mapping[str, Arm], keys: Sequence[str] | None = None
-) -> dict[str, Arm]:
-    """The arms with times of some problems, the first by default; refuses what differs from the runs."""
+    workspace: Workspace,
+    arms: Mapping[Label, Arm],
+    keys: Sequence[str] | None = None,
+    spaces: Mapping[Label, Workspace] | None = None,
+) -> dict[Label, Arm]:
+    """The arms, which share their problems, with times of some of these, the first ones by default.
+
+    `spaces` has the arms' own workspaces where they differ.  Every arm makes a few updates beforehand.
+    Whatever differs from the runs is refused.
+    """
     chosen = list(next(iter(arms.values())).keys[: workspace.scale.timed] if keys is None else keys)
-    requests = {label: workspace.again(arm) for label, arm in arms.items()}
+    requests = {
+        label: (spaces or {}).get(label, workspace).again(arm) for label, arm in arms.items()
+    }
     samples = {
         label: [each for each in request.task.samples() if str(each.id) in chosen]
         for label, request in requests.items()
@@ -112,7 +122,7 @@ def in_turn(
     for label, request in requests.items():
         for _ in islice(walk(request, prompts[label][chosen[0]]), WARM_UP):
             pass
-    times: dict[str, dict[str, float]] = {label: {} for label in arms}
+    times: dict[Label, dict[str, float]] = {label: {} for label in arms}
     for key in chosen:
         for label, arm in arms.items():
             (completion,) = walk(requests[label], prompts[label][key]).finish()

@@ -1,7 +1,7 @@
 """The studies by name, in the order in which they are reproduced."""
 
 from archer.errors import BadRequest, meant
-from archer_studies.beyond import confirm, mechanism, models, refresh, tail
+from archer_studies.beyond import confirm, mechanism, models, quantize, refresh, tail
 from archer_studies.paper import (
     age,
     backbones,
@@ -47,6 +47,7 @@ BEYOND: dict[str, Study] = {
     "confirm": confirm.STUDY,
     "confirm-doubt": confirm.SECOND,
     "models": study_of("models", models),
+    "quantize": study_of("quantize", quantize),
 }
 """Studies about what goes beyond the paper; they are no part of a reproduction."""
 

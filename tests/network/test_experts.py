@@ -13,8 +13,9 @@ from torch import Tensor
 
 from archer.network import experts
 from archer.network.experts import Mixture, Sent, can_group, send
-from archer.network.linear import LARGEST, OFF, Linear, Swiglu, quantised, scales
+from archer.network.linear import OFF, Linear, Swiglu, quantised, scales
 from archer.network.network import Layer, Transformer
+from archer.network.rounded import LARGEST
 from archer.network.shape import DENSE, Blocks, Scheme
 from support import naive
 from support.networks import MIXTURES, Backbone, mixture, random_network, shape

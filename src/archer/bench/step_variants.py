@@ -131,8 +131,7 @@ class TimedNetwork(Transformer):
 
     def __init__(self, network: Transformer) -> None:
         super().__init__(network.shape, device=torch.device("meta"))
-        self.embedding, self.norm, self.head = network.embedding, network.norm, network.head
-        self.layers = network.layers
+        self.borrow(network)
         self._clock = Clock(network.device)
         self._marks: list[float | torch.Event] = []
 

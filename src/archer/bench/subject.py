@@ -59,9 +59,7 @@ def open_subject(
 def first_layers(network: Transformer, layers: int) -> Transformer:
     """A network of the first layers, sharing the weights."""
     part = Transformer(replace(network.shape, layers=layers), device=torch.device("meta"))
-    part.embedding, part.norm, part.head = network.embedding, network.norm, network.head
-    for index in range(layers):
-        part.layers[index] = network.layer(index)
+    part.borrow(network)
     return part.eval()
 
 

@@ -22,6 +22,7 @@ from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of,
 from archer.loading.weight_files import Stored, read_tensors
 from archer.loading.weights import Copy, nothing, stream
 from archer.network.network import Transformer
+from archer.network.rounded import Operator, operator_on
 from archer.network.shape import Scheme, Shape
 from archer.network.shard import Shard, shape_of
 
@@ -138,18 +139,22 @@ def load_network(
 ) -> Transformer:
     """The network with all weights in place; NaN or infinite weights are refused.
 
-    Feed-forwards and experts, of all layers but the last, are kept by the `scheme`, quantised piece by piece
-    as they are read.  Of a `shard` only its own part is allocated and kept.  `meanwhile` is called between
-    tensors.
+    Matrices are kept by the `scheme`, quantised piece by piece as they are read; one that is kept whole is
+    packed as soon as it is complete.  Of a `shard` only its own part is allocated and kept.  `meanwhile` is
+    called between tensors.
     """
     shape = folder.shape if shard is None else shape_of(folder.shape, shard)
+    operator = operator_on(device, shape, scheme) if scheme.whole else None
     network = Transformer(shape, scheme=scheme, device=device, dtype=dtype)
     parameters, scales = dict(network.named_parameters()), network.scales()
+    whole = scales if operator is Operator.PACKED else {}
     copies: dict[Path, list[Copy]] = defaultdict(list)
+    missing: dict[str, int] = defaultdict(int)
     for name, slot in slots_of(folder.architecture, folder.shape).items():
         stored = folder.tensors[name]
         scale = scales.get(slot.parameter)
         for own in slices_of(slot, folder.shape, shard):
+            missing[slot.parameter] += 1
             copies[stored.file].append(
                 Copy(
                     name,
@@ -159,10 +164,18 @@ def load_network(
                     dtype=dtype,
                     rows=own.rows,
                     columns=own.columns,
+                    parameter=slot.parameter,
                 )
             )
+    del parameters
+
+    def filled(copy: Copy) -> None:
+        missing[copy.parameter] -= 1
+        if not missing[copy.parameter] and copy.parameter in whole:
+            network.pack(copy.parameter)
+
     for file, wanted in copies.items():
-        stream(file, wanted, meanwhile)
+        stream(file, wanted, meanwhile, filled)
     return network.eval()
 
 

@@ -39,7 +39,8 @@ class Source:
     dtype: Dtype = None
     """float32, bfloat16, float16 or float64 [default: bfloat16 on an accelerator, else float32]."""
     quantize: str | None = None
-    """int8 stores feed-forwards and experts, except in the last layer, in eight bits [default: off]."""
+    """w8a8 computes the layers in eight bits, w8a8-head the vocabulary head too; int8 only stores
+    feed-forwards and experts so, which saves memory and no time [default: off]."""
     threads: int | None = None
     """CPU threads [default: by the size of the network, 1 for small ones]."""
     compiled: bool = False
@@ -72,7 +73,7 @@ class Source:
         smaller = [scheme.value for scheme in Scheme if scheme is not Scheme.PLAIN]
         if self.quantize is not None and self.quantize not in smaller:
             raise BadRequest(
-                f"There is no quantisation {self.quantize!r} here. Choose {' or '.join(smaller)}, "
+                f"There is no quantisation {self.quantize!r} here. Choose one of {', '.join(smaller)}, "
                 "or leave it out."
             )
         if self.threads is not None:
@@ -85,6 +86,17 @@ class Source:
             raise BadRequest(
                 "Compiled passes cannot be divided over shards. Leave out one of the two."
             )
+
+        if self.quantize is not None and Scheme(self.quantize).whole:
+            for given, what in (
+                (self.compiled, "compiled"),
+                (self.shards != 1, "divided over shards"),
+            ):
+                if given:
+                    raise BadRequest(
+                        f"Passes in eight bits ({self.quantize}) cannot be {what}. Leave out one of the two, "
+                        "or use int8."
+                    )
 
     def folder(self) -> Folder:
         """The checkpoint, found and checked against this."""

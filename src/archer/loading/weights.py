@@ -19,7 +19,7 @@ from torch import Tensor
 
 from archer.errors import BadModel
 from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
-from archer.network.linear import largest, quantised, scales, scales_of
+from archer.network.linear import SCALES, largest, quantised, scales, scales_of
 
 DTYPES = {
     "F64": torch.float64,
@@ -58,6 +58,8 @@ class Copy:
     """None means all."""
     columns: slice | None = None
     """None means all.  The scale of a row is that of the whole row, whichever columns are kept."""
+    parameter: str = ""
+    """What the target is a part of."""
 
 
 def read_header(path: Path) -> dict[str, Entry]:
@@ -80,11 +82,21 @@ def nothing() -> None:
     """What happens between two tensors where nobody has to be looked after."""
 
 
-def stream(path: Path, copies: Iterable[Copy], meanwhile: Callable[[], None] = nothing) -> None:
+def _nobody(copy: Copy) -> None:
+    """What happens after a tensor where nobody waits for it."""
+
+
+def stream(
+    path: Path,
+    copies: Iterable[Copy],
+    meanwhile: Callable[[], None] = nothing,
+    filled: Callable[[Copy], None] = _nobody,
+) -> None:
     """Copy tensors of the file into their targets, converted to each target's dtype and device.
 
     Every value is checked: NaN, infinity and values beyond the range of the target, or of what whole numbers
-    are multiplied out in, are refused.  `meanwhile` is called before each tensor, and may raise.
+    are multiplied out in, are refused.  `meanwhile` is called before each tensor, and may raise; `filled`
+    after it.
     """
     with path.open("rb") as file:
         # A private writable mapping, because torch warns about read-only memory; never written.
@@ -95,6 +107,7 @@ def stream(path: Path, copies: Iterable[Copy], meanwhile: Callable[[], None] = n
             raise _damaged(path, "it became shorter while it was read")
         meanwhile()
         _copy(path, mapped, copy)
+        filled(copy)
 
 
 def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
@@ -116,7 +129,8 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
         own, made = piece, None
         if scale is not None:
             rows = piece.view(-1, width).to(torch.promote_types(torch.float32, piece.dtype))
-            own, made = quantised(rows, scales(width))
+            count_of_scales = scales(width) if scale.dtype == SCALES else 1
+            own, made = quantised(rows, count_of_scales, scale.dtype)
             kept_scales = (
                 made if columns is None else scales_of(made, width, columns, scale.shape[-1])
             )

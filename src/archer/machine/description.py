@@ -55,6 +55,17 @@ def processor_name() -> str:
     return platform.machine()
 
 
+def instructions() -> frozenset[str] | None:
+    """What the processor offers, as the system names it; None where the system does not tell."""
+    if not LISTING.exists():
+        return None
+    for line in LISTING.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
 def device_name(device: torch.device) -> str:
     """As its maker calls it."""
     import torch

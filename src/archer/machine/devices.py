@@ -151,13 +151,18 @@ def bf16_refusal(device_type: str) -> str | None:
 
 def probe_bf16(command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS) -> Bf16:
     """Try bfloat16 in a child process and, where that goes wrong, once more with the remedy."""
-    as_is = _attempt(command, seconds, os.environ)
+    as_is = attempt(command, seconds, os.environ)
     if as_is.outcome in ("ok", "timed out"):
         return Bf16(as_is)
-    return Bf16(as_is, _attempt(command, seconds, {**os.environ, ISA_VARIABLE: ISA_VALUE}))
+    return Bf16(as_is, attempt(command, seconds, {**os.environ, ISA_VARIABLE: ISA_VALUE}))
 
 
-def _attempt(command: Sequence[str], seconds: float, environment: Mapping[str, str]) -> Attempt:
+def attempt(
+    command: Sequence[str],
+    seconds: float = PROBE_SECONDS,
+    environment: Mapping[str, str] = os.environ,
+) -> Attempt:
+    """Run a trial in a child process, which exits with `WRONG_RESULT_CODE` where its numbers are wrong."""
     try:
         child = subprocess.run(
             command,

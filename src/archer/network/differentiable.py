@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from archer.errors import BadRequest
 from archer.network.network import Transformer
 
 Held: TypeAlias = Sequence[tuple[Tensor, Tensor]]
@@ -45,8 +46,18 @@ def hidden_states(
     attention: Attention = fused_attention,
     held: Held | None = None,
     kept: list[tuple[Tensor, Tensor]] | None = None,
+    after: list[Tensor] | None = None,
 ) -> Tensor:
-    """[B, L, d] -> [B, L, d] before the final norm; `held` replaces, `kept` collects keys and values."""
+    """[B, L, d] -> [B, L, d], before the final norm.
+
+    `held` replaces what the first columns offer to the others; `kept` collects what all of them offer, and
+    `after` what each layer hands on.
+    """
+    if network.scheme.whole and not torch.is_inference_mode_enabled():
+        raise BadRequest(
+            f"Rows rounded to eight bits ({network.scheme.value}) have no derivative. Load the model without "
+            "quantize."
+        )
     rows, columns, _ = embedded.shape
     shape = network.shape
     angles = network.angles(torch.arange(columns, device=embedded.device).repeat(rows))
@@ -68,4 +79,6 @@ def hidden_states(
             keys, values = (each.repeat_interleave(group, dim=2) for each in (keys, values))
         hidden = hidden + layer.mix(attention(queries, keys, values).flatten(0, 1))
         hidden = hidden + layer.feed_forward(hidden)
+        if after is not None:
+            after.append(hidden)
     return hidden.view_as(embedded)

@@ -1,30 +1,37 @@
-"""One product with weights, however these are kept: as they are, or in eight bits.
+"""One product with weights, however these are kept: as they are, or in eight bits, of two kinds.
 
 Axes: N token rows, n inputs, m outputs (channels) of a product, g scales of a channel, E matrices of a stack,
 d width, f inner width.
 
 In eight bits a weight is q * scale with a whole number q from -127 to 127, which is off by at most half a
-scale; a few inputs of a channel share one.  Scales are kept in bfloat16; the numbers are chosen for the scale
-as it is kept.  q * scale has up to 15 bits, which float32 and float64 hold; `OFF` says how far a weight can
-be off in the others.  A product is off by at most the sum of that times the input's magnitude, beside the
-rounding of the product itself.  This saves memory, not time.
+scale.
+
+Kept *small*, a few inputs of a channel share a scale, in bfloat16; the numbers are chosen for the scale as it
+is kept.  q * scale has up to 15 bits, which float32 and float64 hold; `OFF` says how far a weight can be off
+in the others.  A product is off by at most the sum of that times the input's magnitude, beside the rounding
+of the product itself.  This saves memory, not time.
+
+Kept *whole*, a channel has one scale, in float32, and the rows are rounded as well, so that the product is
+made of whole numbers; see `rounded`.  This saves both.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from archer.network.shape import Scheme
+from archer.network.rounded import LARGEST, Rounded, by_packed, by_plain, packed
+from archer.network.shape import Kept
 
-LARGEST = 127
 TOGETHER = 32
 """Inputs of a channel that share a scale."""
-SCALES = torch.bfloat16
+SCALES, WHOLE_SCALES = torch.bfloat16, torch.float32
+"""What the scales are kept in: of a matrix that is kept small, and of one that is kept whole."""
 OFF = {
     torch.float64: 0.5,
     torch.float32: 0.5,
@@ -42,48 +49,83 @@ class Linear:
     """A matrix, or a stack, that token rows are multiplied with; it refers to parameters and owns none."""
 
     values: Tensor
-    """[m, n], or [E, m, n]; Int8 where there are scales."""
+    """[m, n], or [E, m, n]; Int8 where there are scales.  Once packed it has a shape and no numbers."""
     scale: Tensor | None = None
     """[m, g], or [E, m, g]"""
     bias: Tensor | None = None
     """[m]"""
     at: slice | int | None = None
     """Which rows, or which matrix of a stack; None means all."""
+    blocks: nn.ParameterList | None = None
+    """Where a matrix is kept whole: its blocks of channels, or the matrices of a stack, once packed."""
+    parts: tuple[int, ...] = ()
+    """Channels of each block, where a matrix has several."""
+    block: int = 0
+    """The block that `at` is."""
 
     @classmethod
     def empty(
         cls,
         *size: int,
-        scheme: Scheme,
+        kept: Kept,
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> Linear:
         """Parameters to be filled."""
-        if scheme is Scheme.PLAIN:
-            return cls(allocated(*size, device=device, dtype=dtype))
-        return cls(
-            allocated(*size, device=device, dtype=torch.int8),
-            allocated(*size[:-1], scales(size[-1]), device=device, dtype=SCALES),
-        )
+        fresh = partial(allocated, device=device)
+        if kept is Kept.PLAIN:
+            return cls(fresh(*size, dtype=dtype))
+        values = fresh(*size, dtype=torch.int8)
+        if kept is Kept.SMALL:
+            scale = fresh(*size[:-1], scales(size[-1]), dtype=SCALES)
+            return cls(values, scale)
+        scale = fresh(*size[:-1], 1, dtype=WHOLE_SCALES)
+        return cls(values, scale, blocks=nn.ParameterList())
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """[N, n] -> [N, m]"""
-        values, scale, bias = self.values, self.scale, self.bias
-        if self.at is not None:
-            values = values[self.at]
-            scale = None if scale is None else scale[self.at]
-            bias = None if bias is None else bias[self.at]
+        if self.blocks is not None:
+            return self.of_rounded(Rounded.of(hidden), hidden.dtype)
+        values, scale = self._own(self.values), self.scale
         if scale is not None:
-            values = _multiplied_out(values, scale, hidden.dtype)
-        return F.linear(hidden, values, bias)
+            values = _multiplied_out(values, self._own(scale), hidden.dtype)
+        return F.linear(hidden, values, None if self.bias is None else self._own(self.bias))
 
-    def rows(self, part: slice) -> Linear:
-        """The product with some of the channels."""
-        return replace(self, at=part)
+    def of_rounded(self, rows: Rounded, dtype: torch.dtype) -> Tensor:
+        """The same from rows that are rounded already; the matrix must be kept whole."""
+        assert self.scale is not None
+        scale = self._own(self.scale).squeeze(-1)
+        if self.blocks:
+            summed = by_packed(rows.numbers, self.blocks[self.block], scale)
+        else:
+            summed = by_plain(rows.numbers, self._own(self.values), scale)
+        answer = summed.to(rows.scale.dtype).mul_(rows.scale)
+        if self.bias is not None:
+            answer.add_(self._own(self.bias))
+        return answer.to(dtype)
+
+    def pack(self) -> None:
+        """Put the numbers of a matrix that is kept whole into the operator's own order, and let them go."""
+        assert self.blocks is not None
+        stack = self.values.unbind() if self.values.dim() == 3 else (self.values,)
+        for part in self.values.split(self.parts) if self.parts else stack:
+            self.blocks.append(nn.Parameter(packed(part), requires_grad=False))
+        self.values.untyped_storage().resize_(0)
+
+    def split(self) -> list[Linear]:
+        """The products with each of its parts."""
+        ends = [sum(self.parts[: at + 1]) for at in range(len(self.parts))]
+        return [
+            replace(self, at=slice(end - size, end), block=at)
+            for at, (size, end) in enumerate(zip(self.parts, ends, strict=True))
+        ]
 
     def expert(self, index: int) -> Linear:
         """The product with one matrix of a stack."""
-        return replace(self, at=index)
+        return replace(self, at=index, block=index)
+
+    def _own(self, whole: Tensor) -> Tensor:
+        return whole if self.at is None else whole[self.at]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +140,7 @@ class Swiglu:
     def __call__(self, normed: Tensor) -> Tensor:
         """[N, d] -> [N, d]"""
         gate, up = self.gate_up(normed).chunk(2, dim=-1)
-        return self.down(F.silu(gate) * up)
+        return self.down(F.silu(gate).mul_(up))
 
     def expert(self, index: int) -> Swiglu:
         """One of a stack."""
@@ -110,14 +152,14 @@ def allocated(*size: int, device: torch.device | None, dtype: torch.dtype | None
 
 
 def scales(inputs: int) -> int:
-    """Scales of a channel with `inputs` inputs; fewer share one where they do not divide evenly."""
+    """Scales of a channel that is kept small; fewer inputs share one where they do not divide evenly."""
     return inputs // math.gcd(inputs, TOGETHER)
 
 
-def quantised(rows: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
+def quantised(rows: Tensor, count: int = 1, dtype: torch.dtype = SCALES) -> tuple[Tensor, Tensor]:
     """[m, n] -> whole numbers in Int8[m, n] and `count` scales a channel [m, g]; zeros have the scale 1."""
     parts = rows.unflatten(-1, (count, -1))
-    scale = (parts.abs().amax(dim=-1) / LARGEST).to(SCALES)
+    scale = (parts.abs().amax(dim=-1) / LARGEST).to(dtype)
     scale = scale.masked_fill(scale == 0, 1.0)
     return (parts / scale[..., None]).round_().flatten(-2).char(), scale
 

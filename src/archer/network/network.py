@@ -13,7 +13,7 @@ share of a sum, which its group adds up; without a group nothing is added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,8 @@ from torch.nn import functional as F
 
 from archer.network.experts import Mixture
 from archer.network.linear import Linear, Swiglu, allocated
-from archer.network.shape import Router, Scheme
+from archer.network.rounded import Rounded
+from archer.network.shape import Product, Router, Scheme
 from archer.network.shape import Shape as Shape
 
 if TYPE_CHECKING:
@@ -60,29 +61,33 @@ class Layer(nn.Module):
         shape: Shape,
         *,
         sparse: bool = False,
+        last: bool = False,
         scheme: Scheme = Scheme.PLAIN,
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         weight = partial(allocated, device=device, dtype=dtype)
-        large = partial(Linear.empty, scheme=scheme, device=device, dtype=dtype)
+
+        def large(product: Product, *size: int) -> Linear:
+            kept = scheme.keeps(product, last=last)
+            return Linear.empty(*size, kept=kept, device=device, dtype=dtype)
+
         self.shape = shape
         self.group: Group | None = None
         queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
         fused = queries + 2 * keys
         self.attention_norm = weight(shape.width)
-        self.qkv = weight(fused, shape.width)
+        heads = large(Product.QKV, fused, shape.width)
+        self.qkv, self.qkv_scale = heads.values, heads.scale
         self.qkv_bias = weight(fused) if shape.qkv_bias else None
+        self.to_heads = replace(heads, bias=self.qkv_bias, parts=(queries, keys, keys))
+        self.to_queries, self.to_keys, self.to_values = self.to_heads.split()
         self.query_norm = weight(shape.head_dim) if shape.qk_norm else None
         self.key_norm = weight(shape.head_dim) if shape.qk_norm else None
-        self.out = weight(shape.width, queries)
+        self.from_heads = large(Product.OUT, shape.width, queries)
+        self.out, self.out_scale = self.from_heads.values, self.from_heads.scale
         self.feed_norm = weight(shape.width)
-        self.to_heads = Linear(self.qkv, bias=self.qkv_bias)
-        self.to_queries = self.to_heads.rows(slice(0, queries))
-        self.to_keys = self.to_heads.rows(slice(queries, queries + keys))
-        self.to_values = self.to_heads.rows(slice(queries + keys, fused))
-        self.from_heads = Linear(self.out)
         self.dense: Swiglu | None = None
         self.mixture: Mixture | None = None
         self.gate_up = self.down = self.gate_up_scale = self.down_scale = None
@@ -92,7 +97,10 @@ class Layer(nn.Module):
         experts = shape.experts if sparse else None
         inner = shape.inner if experts is None else experts.shared
         if inner:
-            self.dense = Swiglu(large(2 * inner, shape.width), large(shape.width, inner))
+            self.dense = Swiglu(
+                large(Product.GATE_UP, 2 * inner, shape.width),
+                large(Product.DOWN, shape.width, inner),
+            )
             self.gate_up, self.gate_up_scale = self.dense.gate_up.values, self.dense.gate_up.scale
             self.down, self.down_scale = self.dense.down.values, self.dense.down.scale
         if experts is not None:
@@ -100,21 +108,35 @@ class Layer(nn.Module):
             if experts.router is Router.GROUPED_SIGMOID:
                 wide = torch.float64 if dtype == torch.float64 else torch.float32
                 self.router_bias = allocated(experts.count, device=device, dtype=wide)
-            gate_up = large(experts.here, 2 * experts.inner, shape.width)
-            down = large(experts.here, shape.width, experts.inner)
+            gate_up = large(Product.EXPERTS, experts.here, 2 * experts.inner, shape.width)
+            down = large(Product.EXPERTS, experts.here, shape.width, experts.inner)
             self.expert_gate_up, self.expert_gate_up_scale = gate_up.values, gate_up.scale
             self.expert_down, self.expert_down_scale = down.values, down.scale
             self.mixture = Mixture(
                 experts, Linear(self.router), self.router_bias, Swiglu(gate_up, down)
             )
+        for name, linear in self.large().items():
+            if linear.blocks is not None:
+                setattr(self, f"{name}_packed", linear.blocks)
 
     def normed(self, hidden: Tensor) -> Tensor:
         """[N, d] -> [N, d], the input of the attention projections."""
         return rms_norm(hidden, self.attention_norm, self.shape.norm_epsilon)
 
     def project(self, normed: Tensor, angles: Angles) -> Projected:
-        """[N, d] -> queries, keys and values in one product, rotated in one go."""
+        """[N, d] -> queries, keys and values, rotated; in one product, or from rows that are rounded once."""
         shape = self.shape
+        if self.to_heads.blocks is not None:
+            rows = Rounded.of(normed)
+            queries, keys, values = (
+                self._split(part.of_rounded(rows, normed.dtype))
+                for part in (self.to_queries, self.to_keys, self.to_values)
+            )
+            return Projected(
+                rotate(self._head_norm(queries, self.query_norm), angles),
+                rotate(self._head_norm(keys, self.key_norm), angles),
+                values,
+            )
         heads = self.to_heads(normed).view(-1, shape.heads + 2 * shape.kv_heads, shape.head_dim)
         turned = rotate(self._normed_heads(heads[:, : -shape.kv_heads]), angles)
         return Projected(
@@ -146,12 +168,15 @@ class Layer(nn.Module):
         answer = self.mixture(normed)
         return self._summed(answer if self.dense is None else answer + self.dense(normed))
 
-    def feed_forwards(self) -> Iterator[Swiglu]:
-        """What its feed-forward is made of: the dense one, the stack of experts."""
+    def large(self) -> dict[str, Linear]:
+        """Its large products, by the name of the parameter that holds the weights."""
+        found = {"qkv": self.to_heads, "out": self.from_heads}
         if self.dense is not None:
-            yield self.dense
+            found |= {"gate_up": self.dense.gate_up, "down": self.dense.down}
         if self.mixture is not None:
-            yield self.mixture.stack
+            stack = self.mixture.stack
+            found |= {"expert_gate_up": stack.gate_up, "expert_down": stack.down}
+        return found
 
     def cosine(self, values: Tensor, others: Tensor) -> Tensor:
         """[n, KV, D] twice -> [n]: their cosine, over the heads of all shards."""
@@ -189,7 +214,7 @@ class Transformer(nn.Module):
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """`scheme` says how feed-forwards and experts of all layers but the last are kept."""
+        """`scheme` says how large matrices are kept; those kept whole are packed when they are filled."""
         super().__init__()
         weight = partial(allocated, device=device, dtype=dtype)
         self.shape = shape
@@ -199,14 +224,24 @@ class Transformer(nn.Module):
             Layer(
                 shape,
                 sparse=i >= shape.dense_layers,
-                scheme=scheme if i < shape.layers - 1 else Scheme.PLAIN,
+                last=i == shape.layers - 1,
+                scheme=scheme,
                 device=device,
                 dtype=dtype,
             )
             for i in range(shape.layers)
         )
         self.norm = weight(shape.width)
-        self.head = weight(shape.vocabulary, shape.width)
+        head = Linear.empty(
+            shape.vocabulary,
+            shape.width,
+            kept=scheme.keeps(Product.HEAD),
+            device=device,
+            dtype=dtype,
+        )
+        self.head, self.head_scale, self.head_packed = head.values, head.scale, head.blocks
+        self.to_words = None if head.blocks is None else head
+        """The head where it is kept whole; a plain one is multiplied with as it is."""
         self.one_shard: ShardInPass | None = None
         self.all_shards: AllShards | None = None
         self.compiled = False
@@ -225,16 +260,36 @@ class Transformer(nn.Module):
         assert isinstance(layer, Layer)
         return layer
 
-    def scales(self) -> dict[str, Tensor]:
-        """The scales of parameters that hold whole numbers, by the name of the parameter."""
-        names = {id(parameter): name for name, parameter in self.named_parameters()}
-        return {
-            names[id(linear.values)]: linear.scale
+    def large(self) -> dict[str, Linear]:
+        """The large products that are kept in eight bits, by the name of the parameter."""
+        found = {
+            f"layers.{index}.{name}": linear
             for index in range(self.shape.layers)
-            for part in self.layer(index).feed_forwards()
-            for linear in (part.gate_up, part.down)
+            for name, linear in self.layer(index).large().items()
             if linear.scale is not None
         }
+        return found if self.to_words is None else {**found, "head": self.to_words}
+
+    def scales(self) -> dict[str, Tensor]:
+        """The scales of parameters that hold whole numbers, by the name of the parameter."""
+        return {
+            name: linear.scale for name, linear in self.large().items() if linear.scale is not None
+        }
+
+    def pack(self, *names: str) -> None:
+        """Give these matrices, kept whole and filled, to the operator that wants them in its own order."""
+        large = self.large()
+        for name in names:
+            large[name].pack()
+            module, _, own = name.rpartition(".")
+            self.get_submodule(module).register_parameter(own, None)
+
+    def borrow(self, network: Transformer) -> None:
+        """Use the weights of a network with at least as many layers."""
+        for name in ("embedding", "norm", "head", "to_words"):
+            setattr(self, name, getattr(network, name))
+        self.layers = network.layers[: self.shape.layers]
+        self.scheme = network.scheme
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Long[N] -> [N, d]"""
@@ -246,7 +301,8 @@ class Transformer(nn.Module):
         """[N, d] -> logits [N, V]"""
         if self.one_shard is not None:
             self.one_shard.note(hidden)
-        return Linear(self.head)(rms_norm(hidden, self.norm, self.shape.norm_epsilon))
+        words = Linear(self.head) if self.to_words is None else self.to_words
+        return words(rms_norm(hidden, self.norm, self.shape.norm_epsilon))
 
     def angles(self, positions: Tensor) -> Angles:
         """Long[N] -> rotary angles; built in float32, as the released models do (float64 in float64)."""
@@ -270,9 +326,31 @@ def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 
 
 def rotate(heads: Tensor, angles: Angles) -> Tensor:
-    """Half-rotate RoPE, [N, heads, D] -> the same: j < R/2 is paired with j + R/2, those from R on pass."""
+    """Half-rotate RoPE: dimension j < R/2 is paired with j + R/2, those from R on pass.
+
+    [N, heads, D] -> the same.  Passes write both halves in place, which is faster; what is differentiated or
+    compiled is spelled out, with the same bits.
+    """
+    if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+        return rotate_halves(heads, angles)
     rotated = angles.cosine.shape[-1]
     wide = heads[..., :rotated].to(angles.cosine.dtype)
     paired = wide.roll(rotated // 2, -1)
     turned = (wide * angles.cosine + paired * angles.sine).to(heads.dtype)
     return turned if rotated == heads.shape[-1] else torch.cat((turned, heads[..., rotated:]), -1)
+
+
+def rotate_halves(heads: Tensor, angles: Angles) -> Tensor:
+    """The same, half by half, into one tensor."""
+    rotated = angles.cosine.shape[-1]
+    half = rotated // 2
+    cosine, sine = angles.cosine[..., :half], angles.sine[..., half:]
+    wide = heads.to(cosine.dtype)
+    low, high = wide[..., :half], wide[..., half:rotated]
+    turned = torch.empty_like(wide, memory_format=torch.contiguous_format)
+    other = turned.new_empty(low.shape)
+    torch.mul(low, cosine, out=turned[..., :half]).sub_(torch.mul(high, sine, out=other))
+    torch.mul(high, cosine, out=turned[..., half:rotated]).add_(torch.mul(low, sine, out=other))
+    if rotated < heads.shape[-1]:
+        turned[..., rotated:] = wide[..., rotated:]
+    return turned.to(heads.dtype)

@@ -4,13 +4,71 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Scheme(StrEnum):
-    """How the large matrices of a network are kept."""
+class Kept(StrEnum):
+    """How one large matrix is kept, and so multiplied with; see `linear`."""
 
     PLAIN = "plain"
     """In the network's dtype."""
+    SMALL = "small"
+    """Whole numbers with scales, restored for each product: less memory, more time."""
+    WHOLE = "whole"
+    """Whole numbers that are multiplied as such, with rows that are rounded for it: less of both."""
+
+
+class Product(StrEnum):
+    """The kinds of large products."""
+
+    QKV = "qkv"
+    OUT = "out"
+    GATE_UP = "gate_up"
+    DOWN = "down"
+    EXPERTS = "experts"
+    HEAD = "head"
+
+
+FEED_FORWARDS = (Product.GATE_UP, Product.DOWN, Product.EXPERTS)
+LAYERS = (Product.QKV, Product.OUT, *FEED_FORWARDS)
+
+
+class Scheme(StrEnum):
+    """How the large matrices of a network are kept, all together."""
+
+    PLAIN = "plain"
     INT8 = "int8"
-    """Whole numbers with scales, see `linear`."""
+    """Feed-forwards and experts small, of all layers but the last."""
+    W8A8 = "w8a8"
+    """All products of layers in whole numbers."""
+    W8A8_HEAD = "w8a8-head"
+    """The same, and the vocabulary head."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether rows are rounded, too."""
+        return self in (Scheme.W8A8, Scheme.W8A8_HEAD)
+
+    def keeps(self, product: Product, *, last: bool = False) -> Kept:
+        """How a matrix is kept; `last` says that it is in the last layer."""
+        if product in SCHEMES[self].products and not (last and SCHEMES[self].last_plain):
+            return SCHEMES[self].kept
+        return Kept.PLAIN
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Which products a scheme is about."""
+
+    kept: Kept
+    products: tuple[Product, ...]
+    last_plain: bool = False
+    """Whether the last layer stays in the network's dtype."""
+
+
+SCHEMES = {
+    Scheme.PLAIN: Keeping(Kept.PLAIN, ()),
+    Scheme.INT8: Keeping(Kept.SMALL, FEED_FORWARDS, last_plain=True),
+    Scheme.W8A8: Keeping(Kept.WHOLE, LAYERS),
+    Scheme.W8A8_HEAD: Keeping(Kept.WHOLE, (*LAYERS, Product.HEAD)),
+}
 
 
 class Router(StrEnum):
@@ -104,3 +162,19 @@ class Shape:
     def dense_layers(self) -> int:
         """Layers at the front with an ordinary feed-forward."""
         return self.layers if self.experts is None else min(self.experts.dense_layers, self.layers)
+
+
+def inputs_of(shape: Shape) -> set[int]:
+    """How many inputs the large products of a network have."""
+    found = {shape.width, shape.heads * shape.head_dim}
+    if shape.dense_layers:
+        found.add(shape.inner)
+    if (experts := shape.experts) is not None:
+        found |= {experts.inner, experts.shared or experts.inner}
+    return found
+
+
+def channels_of(shape: Shape, scheme: Scheme) -> set[int]:
+    """How many outputs those have that a scheme is about."""
+    found = inputs_of(shape) | {shape.kv_heads * shape.head_dim}
+    return found | {shape.vocabulary} if Product.HEAD in SCHEMES[scheme].products else found

@@ -197,7 +197,7 @@ def _computed(
 ) -> tuple[tuple[Share, ...], Callable[[slice], Tensor | SplitLogits]]:
     """Make a pass, alone or with the other shards; its shares and the logits of any rows of it."""
     if not any(part.columns for part in parts):
-        nothing = network.head.new_empty((0, network.shape.vocabulary))
+        nothing = network.embedding.new_empty((0, network.shape.vocabulary))
         return _shares(parts, network.device), nothing.__getitem__
     inputs = Inputs.of(parts, network.device)
     if (shards := network.all_shards) is None:
