@@ -8,12 +8,13 @@ import torch
 from safetensors.torch import save_file
 
 from archer.costs.shapes import shapes
-from archer.errors import BadModel, BadRequest
+from archer.errors import BadModel, BadRequest, NonFinite
 from archer.loading.checkpoint import load_network, read_folder
 from archer.loading.weights import Copy, read_header, stream
 from archer.model import load
+from archer.network.differentiable import hidden_states
 from archer.network.linear import quantised
-from archer.network.network import Transformer
+from archer.network.network import Transformer, kept_by
 from archer.network.shape import Scheme
 from archer.tasks.registry import open_task
 from support.folders import make_dream, make_llada, make_llada2, make_llada_moe
@@ -158,3 +159,87 @@ def same_completions(numbers: slice) -> int:
 )
 def test_most_completions_of_the_bundled_model_stay_the_same(problems: int, least: int) -> None:
     assert same_completions(slice(problems)) >= least
+
+
+# --- products in whole numbers ------------------------------------------------------------------
+
+WHOLE = pytest.mark.parametrize("scheme", [Scheme.W8A8, Scheme.W8A8_HEAD])
+
+
+@FAMILIES
+@WHOLE
+def test_what_is_loaded_is_what_rounding_the_plain_network_makes(
+    make: object, scheme: Scheme, tmp_path: Path
+) -> None:
+    """Bit by bit, logits included: from pieces or at once."""
+    folder = read_folder(make(tmp_path / "model"))  # type: ignore[operator]
+    cpu, kind = torch.device("cpu"), torch.float32
+    loaded = load_network(folder, device=cpu, dtype=kind, scheme=scheme)
+    plain = load_network(folder, device=cpu, dtype=kind)
+    twin = kept_by(plain, scheme, packed=True)
+    assert set(dict(loaded.named_parameters())) == set(dict(twin.named_parameters()))
+    tokens = torch.arange(12) % folder.shape.vocabulary
+    with torch.inference_mode():
+        ours, theirs, exact = (
+            each.score(hidden_states(each, each.embed(tokens)[None])[0])
+            for each in (loaded, twin, plain)
+        )
+    assert torch.equal(ours, theirs)
+    assert not torch.equal(ours, exact)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "layers", "head"),
+    [
+        ("llada-8b", 32_062_324_736, 11_130_126_336, 9_576_642_560),
+        ("dream-7b", 30_462_466_048, 10_892_163_072, 9_257_779_200),
+    ],
+)
+def test_bytes_of_whole_numbers_by_count(name: str, plain: int, layers: int, head: int) -> None:
+    """In float32, which is what a processor computes in."""
+    found = []
+    for scheme in (Scheme.PLAIN, Scheme.W8A8, Scheme.W8A8_HEAD):
+        network = Transformer(
+            shapes()[name].shape, scheme=scheme, device=torch.device("meta"), dtype=torch.float32
+        )
+        found.append(sum(each.nbytes for each in network.parameters()))
+    assert found == [plain, layers, head]
+
+
+@pytest.mark.parametrize(
+    "method", ["saber+archer", "confidence+dllm-cache", "confidence+dual", "archer-doubt"]
+)
+def test_methods_give_a_prompt_the_same_alone_and_in_company(method: str, tmp_path: Path) -> None:
+    model = load(make_llada(tmp_path / "model"), device="cpu", quantize="w8a8-head")
+    prompts = [[5, 6, 7], [9, 8, 7, 6, 5], [11]]
+    together = model.generate(prompts, method, length=8, batch=3)
+    for prompt, done in zip(prompts, together, strict=True):
+        (alone,) = model.generate([prompt], method, length=8)
+        assert alone.tokens == done.tokens
+        assert alone.updates == done.updates
+
+
+def test_a_row_that_is_not_finite_ends_alone(tmp_path: Path) -> None:
+    model = load(make_llada(tmp_path / "model"), device="cpu", quantize="w8a8-head")
+    sound = model.generate([[5, 6, 7]], "saber+archer", length=8)
+    model.network.embedding.data[9] = torch.inf
+    steps = list(model.stream([[5, 6, 7], [5, 9, 7]], "saber+archer", length=8))
+    failed = [step for step in steps if step.errors]
+    assert [list(step.errors) for step in failed] == [[1]]
+    assert isinstance(failed[0].errors[1], NonFinite)
+    assert steps[-1].after.result(0).tolist() == list(sound[0].tokens)
+
+
+@WHOLE
+def test_passes_in_whole_numbers_are_neither_compiled_nor_divided(scheme: Scheme) -> None:
+    for how, what in (({"compiled": True}, "compiled"), ({"shards": 2}, "divided over shards")):
+        wanted = rf"\({scheme.value}\) cannot be {what}. Leave out one of the two, or use int8"
+        with pytest.raises(BadRequest, match=wanted):
+            load("pocket", device="cpu", quantize=scheme.value, **how)  # type: ignore[arg-type]
+
+
+def test_values_that_are_not_finite_are_refused_in_whole_numbers_too(tmp_path: Path) -> None:
+    folder = make_llada(tmp_path / "model")
+    tensors(lambda held: held[QUANTISED][3, :2].fill_(torch.nan))(folder)
+    with pytest.raises(BadModel, match="NaN or infinite"):
+        load(folder, device="cpu", dtype="float32", quantize="w8a8")

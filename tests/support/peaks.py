@@ -36,7 +36,7 @@ print(held("VmHWM") - before, sum(p.numel() * p.element_size() for p in network.
 
 
 def peak_of_loading(
-    folder: Path, dtype: str, *, int8: bool = False, rank: int | None = None
+    folder: Path, dtype: str, *, kept: str = "plain", rank: int | None = None
 ) -> tuple[int, int]:
     """Bytes that the peak grew by, and the bytes of the weights; of one of two shards, given its rank.
 
@@ -44,7 +44,6 @@ def peak_of_loading(
     megabytes, more or fewer by what else the machine has read.
     """
     small = make_llada(folder.parent / "small")
-    kept = "int8" if int8 else "plain"
     own = "" if rank is None else str(rank)
     command = [sys.executable, "-c", MEASURE, str(small), str(folder), dtype, kept, own]
     done = subprocess.run(command, capture_output=True, check=True, text=True)

@@ -17,11 +17,12 @@ from functools import partial
 from archer.bench.facts import Result
 from archer.bench.repeating import interleaved, spread
 from archer.bench.step_variants import StepSample, StepVariants
-from archer.bench.subject import Subject
+from archer.bench.subject import Subject, in_eight_bits
 from archer.bench.transformers_pass import library_twin
 from archer.costs.counting import Counts, count_passes
 from archer.costs.roofline import GPUS, floors
 from archer.costs.shapes import published, shapes
+from archer.network.shape import Scheme
 from archer.pages.tables import Field, Table, Value, percent, table_of
 from archer.passes.work import Work, operations
 
@@ -29,6 +30,7 @@ PAPER = {128: 1.30, 256: 1.59, 512: 2.07, 1024: 3.15, 2048: 4.62}
 """Speedup of a cached step that the paper measured on LLaDA-8B with a response of 256, by prompt length."""
 PAPER_SETTING = ("llada-8b", 256)
 STEPS = ("full", "cached", "naive")
+Pair = tuple[float, float]
 NEVER = 10**6
 """Passes that one prompt cache serves in the cached loop: more than are ever made."""
 
@@ -79,6 +81,37 @@ class Library:
     gain_response: float
 
 
+@dataclass(frozen=True)
+class EightBits:
+    """The same steps with the large matrices kept by a scheme, made in turn with the others."""
+
+    scheme: str
+    full_ms: float
+    cached_ms: float
+    gain_full: float
+    """How much longer the plain step takes."""
+    gain_cached: float
+    weight_bytes: int
+    plain_bytes: int
+
+    @classmethod
+    def of(cls, subject: Subject, plain: Subject, full: Pair, cached: Pair) -> EightBits:
+        """From the seconds of both steps, those of the plain network second."""
+        return cls(
+            scheme=subject.network.scheme.value,
+            full_ms=1e3 * full[0],
+            cached_ms=1e3 * cached[0],
+            gain_full=full[1] / full[0],
+            gain_cached=cached[1] / cached[0],
+            weight_bytes=_bytes(subject),
+            plain_bytes=_bytes(plain),
+        )
+
+
+def _bytes(subject: Subject) -> int:
+    return sum(each.nbytes for each in subject.network.parameters())
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepRow(Figures):
     """One prompt length, at the layers that were run."""
@@ -100,6 +133,10 @@ class StepRow(Figures):
     last."""
     rounds: int
     """How often each step was made."""
+    eight_bits: tuple[EightBits, ...] = ()
+    """By scheme, where any was asked for."""
+    eight_bits_whole: tuple[EightBits, ...] = ()
+    """The same at the depth of the model; bytes are those of the layers that were run."""
 
     def line(self) -> str:
         """What it tells as soon as it is measured."""
@@ -115,8 +152,10 @@ def measure(
     *,
     library: bool = False,
     seconds: float = 0.0,
+    schemes: Sequence[Scheme] = (),
 ) -> Iterator[StepRow]:
     """One row per prompt length: `repeats` rounds, and more for `seconds`."""
+    others = [in_eight_bits(subject, scheme) for scheme in schemes]
     for prompt in prompts:
         alternatives = StepVariants.at(subject, prompt, response)
         subjects: dict[str, Callable[[], StepSample]] = {
@@ -128,7 +167,43 @@ def measure(
             twin = library_twin(subject.network)
             subjects["all"] = partial(alternatives.library_step, twin, 0)
             subjects["response"] = partial(alternatives.library_step, twin, response)
-        yield _row(subject, prompt, response, interleaved(subjects, repeats, seconds))
+        for other in others:
+            variants = StepVariants.at(other, prompt, response)
+            for step, every in (("full", 1), ("cached", NEVER)):
+                subjects[f"{step} {other.network.scheme}"] = variants.refreshing(every)
+        samples = interleaved(subjects, repeats, seconds)
+        yield replace(
+            _row(subject, prompt, response, samples),
+            eight_bits=tuple(_eight_bits(each, subject, samples, None) for each in others),
+            eight_bits_whole=tuple(
+                _eight_bits(each, subject, samples, subject.depth)
+                for each in others
+                if subject.network.shape.layers >= _dense(subject) + 2
+            ),
+        )
+
+
+def _eight_bits(
+    subject: Subject, plain: Subject, samples: dict[str, list[StepSample]], depth: int | None
+) -> EightBits:
+    """Beside the plain network, at the layers that were run or at a depth."""
+
+    def median(name: str) -> float:
+        return statistics.median(
+            each.seconds if depth is None else each.at_depth(depth, _dense(plain))
+            for each in samples[name]
+        )
+
+    full, cached = (
+        (median(f"{step} {subject.network.scheme}"), median(step)) for step in ("full", "cached")
+    )
+    return EightBits.of(subject, plain, full, cached)
+
+
+def _dense(subject: Subject) -> int:
+    """Layers at the front that are a case of their own."""
+    shape = subject.network.shape
+    return 0 if shape.experts is None else shape.dense_layers
 
 
 def _row(
@@ -161,7 +236,7 @@ def _whole(
     subject: Subject, prompt: int, response: int, samples: dict[str, list[StepSample]]
 ) -> Figures | None:
     shape, depth = subject.network.shape, subject.depth
-    dense = 0 if shape.experts is None else shape.dense_layers
+    dense = _dense(subject)
     if shape.layers < dense + 2:
         return None
     seconds = [
@@ -190,7 +265,16 @@ def _library(samples: dict[str, list[StepSample]]) -> Library:
 
 def tables(result: Result) -> list[Table]:
     """At the layers that were run, at full depth, and beside the transformers library."""
-    made = (table(result), whole_table(result), library_table(result))
+    made = (
+        table(result),
+        whole_table(result),
+        library_table(result),
+        *(
+            eight_bits_table(result, name)
+            for name in ("eight_bits", "eight_bits_whole")
+            if any(row.get(name) for row in result["rows"])
+        ),
+    )
     return [each for each in made if each.rows]
 
 
@@ -246,6 +330,25 @@ def library_table(result: Result) -> Table:
         Field("counted_response", "counted"),
     )
     return table_of("A full pass of the transformers library, without the update", fields, rows)
+
+
+def eight_bits_table(result: Result, name: str) -> Table:
+    """Steps in eight bits beside those of the plain network."""
+    depth = result["layers"] if name == "eight_bits" else result["depth"]
+    rows = [
+        {"prompt": row["prompt"], **each} for row in result["rows"] for each in row.get(name, ())
+    ]
+    fields = (
+        Field("prompt"),
+        Field("scheme", "kept"),
+        Field("full_ms", "full ms", 0),
+        Field("gain_full", "gain"),
+        Field("cached_ms", "cached ms", 0),
+        Field("gain_cached", "gain"),
+        Field("", "weights / plain", of=lambda row: row["weight_bytes"] / row["plain_bytes"]),
+    )
+    note = f"Gain: the plain step over this one, in turn. Bytes are those of {result['layers']} layers."
+    return table_of(f"In eight bits, {depth} layers", fields, rows, (note,))
 
 
 def counted_gains(result: Result, prompt: int) -> dict[str, float | None]:

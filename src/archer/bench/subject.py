@@ -16,8 +16,11 @@ from archer.decoders.saber import Saber, SaberState
 from archer.errors import BadRequest
 from archer.loading.hub import BUNDLED
 from archer.machine.devices import place
+from archer.machine.heap import keep_freed_memory
 from archer.model import load
-from archer.network.network import Shape, Transformer
+from archer.network.network import Shape, Transformer, kept_by
+from archer.network.rounded import Operator, operator_on
+from archer.network.shape import Scheme
 from archer.passes.canvas import Prompt
 from archer.request import Window
 
@@ -56,6 +59,14 @@ def open_subject(
     return subject
 
 
+def in_eight_bits(subject: Subject, scheme: Scheme) -> Subject:
+    """The same with its large matrices kept by a scheme."""
+    network = subject.network
+    operator = operator_on(network.device, network.shape, scheme) if scheme.whole else None
+    packed = operator is Operator.PACKED
+    return replace(subject, network=kept_by(network, scheme, packed=packed).eval())
+
+
 def first_layers(network: Transformer, layers: int) -> Transformer:
     """A network of the first layers, sharing the weights."""
     part = Transformer(replace(network.shape, layers=layers), device=torch.device("meta"))
@@ -87,6 +98,7 @@ def _drawn(name: str, layers: int, device: str | None, dtype: str | None) -> Sub
     known = published(name)
     _check_depth(name, layers, known.shape.layers)
     where, kind = place(device, dtype)
+    keep_freed_memory()
     network = Transformer(replace(known.shape, layers=layers), device=where, dtype=kind)
     return Subject(name, filled(network), known.mask, known.shape.layers)
 

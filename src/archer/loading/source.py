@@ -25,6 +25,16 @@ else:  # what they are kept as, which the command line reads without torch
 MOST_SHARDS = 4096
 
 
+def quantised_as(name: str) -> Scheme:
+    """The scheme of this name; refuses one that there is not."""
+    smaller = [scheme.value for scheme in Scheme if scheme is not Scheme.PLAIN]
+    if name not in smaller:
+        raise BadRequest(
+            f"There is no quantisation {name!r} here. Choose one of {', '.join(smaller)}, or leave it out."
+        )
+    return Scheme(name)
+
+
 @dataclass(frozen=True)
 class Source:
     """Which checkpoint, and where and how it runs."""
@@ -70,12 +80,8 @@ class Source:
 
         if self.dtype is not None:
             dtype_named(self.dtype)
-        smaller = [scheme.value for scheme in Scheme if scheme is not Scheme.PLAIN]
-        if self.quantize is not None and self.quantize not in smaller:
-            raise BadRequest(
-                f"There is no quantisation {self.quantize!r} here. Choose one of {', '.join(smaller)}, "
-                "or leave it out."
-            )
+        if self.quantize is not None:
+            quantised_as(self.quantize)
         if self.threads is not None:
             check_threads(self.threads)
         if self.shards not in range(1, MOST_SHARDS + 1):

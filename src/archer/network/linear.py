@@ -32,6 +32,8 @@ TOGETHER = 32
 """Inputs of a channel that share a scale."""
 SCALES, WHOLE_SCALES = torch.bfloat16, torch.float32
 """What the scales are kept in: of a matrix that is kept small, and of one that is kept whole."""
+TAKEN = 4096
+"""Channels that are rounded at a time."""
 OFF = {
     torch.float64: 0.5,
     torch.float32: 0.5,
@@ -103,6 +105,21 @@ class Linear:
         if self.bias is not None:
             answer.add_(self._own(self.bias))
         return answer.to(dtype)
+
+    @torch.no_grad()
+    def fill(self, weights: Tensor) -> None:
+        """Take over [m, n] or [E, m, n], rounded where there are scales; some channels at a time."""
+        channels, scale = weights.flatten(0, -2), self.scale
+        values = self.values.flatten(0, -2)
+        for first in range(0, len(channels), TAKEN):
+            own = slice(first, first + TAKEN)
+            if scale is None:
+                values[own].copy_(channels[own])
+                continue
+            rows = scale.flatten(0, -2)[own]
+            numbers, found = quantised(wide(channels[own]), rows.shape[-1], rows.dtype)
+            values[own].copy_(numbers)
+            rows.copy_(found)
 
     def pack(self) -> None:
         """Put the numbers of a matrix that is kept whole into the operator's own order, and let them go."""

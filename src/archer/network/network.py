@@ -317,6 +317,24 @@ class Transformer(nn.Module):
         return Angles(torch.cat((cosine, cosine), dim=-1), torch.cat((-sine, sine), dim=-1))
 
 
+@torch.no_grad()
+def kept_by(plain: Transformer, scheme: Scheme, *, packed: bool) -> Transformer:
+    """A network with the weights of a plain one, kept by a scheme; embedding and plain head are shared."""
+    network = Transformer(plain.shape, scheme=scheme, device=plain.device, dtype=plain.dtype)
+    theirs, large = dict(plain.named_parameters()), network.large()
+    network.embedding = plain.embedding
+    if network.to_words is None:
+        network.head = plain.head
+    for name, parameter in list(network.named_parameters()):
+        if name not in large and name in theirs:
+            parameter.copy_(theirs[name])
+    for name, linear in large.items():
+        linear.fill(theirs[name])
+        if packed:
+            network.pack(name)
+    return network
+
+
 def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Root-mean-square norm: statistics in at least float32, then the weight in the model's dtype."""
     if hidden.dtype in (torch.float32, torch.float64):

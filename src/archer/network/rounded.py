@@ -105,7 +105,8 @@ def by_plain(numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
     rows, signed = len(numbers), numbers.bitwise_xor(ZERO).view(torch.int8)
     if signed.device.type != "cpu":
         signed = F.pad(signed, (0, 0, 0, -rows % CARD_ROWS))
-    return torch._int_mm(signed, values.mT)[:rows].to(torch.float32).mul_(scale)
+    summed = torch._int_mm(signed, values.t()).narrow(0, 0, rows)
+    return summed.to(torch.float32).mul_(scale)
 
 
 @functools.lru_cache(maxsize=64)

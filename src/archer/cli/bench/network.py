@@ -30,6 +30,7 @@ def step(
     response: ResponseLength = 256,
     repeats: Repeats = 5,
     library: bool = False,
+    quantize: Names = (),
     json: Json = False,
 ) -> int:
     """Time a full and a cached update from one recorded state, beside the limit by counted operations.
@@ -37,16 +38,19 @@ def step(
     Args:
         prompt: Prompt lengths, comma-separated.
         library: Time a full pass of the transformers library as well.
+        quantize: Time the same in eight bits as well, in turn: int8, w8a8, w8a8-head, comma-separated.
     """
     from archer.bench.facts import subject_facts
     from archer.bench.step import StepRow, measure, tables
     from archer.bench.transformers_pass import check_library
+    from archer.loading.source import quantised_as
 
     if library:
         check_library()
+    schemes = [quantised_as(name) for name in quantize]
     opened = subject.open("llada-8b", max(prompt), response)
     facts = subject_facts("step", opened, response=response, repeats=repeats)
-    rows = partial(measure, opened, prompt, response, repeats, library=library)
+    rows = partial(measure, opened, prompt, response, repeats, library=library, schemes=schemes)
     return measure_rows(facts, rows, tables, json=json, line=StepRow.line)
 
 
