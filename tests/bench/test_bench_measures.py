@@ -11,12 +11,14 @@ from archer.bench.decode import REFERENCES, decode
 from archer.bench.profiling import KINDS, OTHER, OUTSIDE, shares, table
 from archer.bench.repeating import interleaved, spread
 from archer.bench.step import StepRow, measure
+from archer.bench.step import tables as step_tables
 from archer.bench.subject import Subject
 from archer.costs.counting import count_passes
 from archer.costs.roofline import kv_numbers
 from archer.errors import ArcherError, BadRequest
 from archer.methods.build import build
 from archer.network.network import Transformer
+from archer.network.shape import Scheme
 from archer.pages.tables import Value
 from support.networks import tiny
 
@@ -45,6 +47,29 @@ def test_a_step_is_held_against_what_counting_allows(measured: tuple[Subject, St
     assert row.whole.cached_ms > row.cached_ms
     assert row.whole.limit > row.limit
     assert row.whole.paper is None
+
+
+def test_steps_in_eight_bits_stand_beside_the_plain_ones() -> None:
+    schemes = [Scheme.INT8, Scheme.W8A8_HEAD]
+    subject = tiny()
+    (row,) = measure(subject, [P], G, repeats=1, schemes=schemes)
+    for found in (row.eight_bits, row.eight_bits_whole):
+        assert [each.scheme for each in found] == schemes
+        assert found[1].weight_bytes < found[0].weight_bytes < found[0].plain_bytes
+        assert all(min(each.gain_full, each.gain_cached) > 0 for each in found)
+    assert row.eight_bits[0].gain_full == pytest.approx(row.full_ms / row.eight_bits[0].full_ms)
+    assert row.whole is not None
+    deep = row.eight_bits_whole[1]
+    assert deep.gain_cached == pytest.approx(row.whole.cached_ms / deep.cached_ms)
+    result = {"layers": row.layers, "depth": subject.depth, "rows": [asdict(row)]}
+    kept = [table.title for table in step_tables({**result, "shape": "x", "response": G})]
+    assert kept[-2:] == [f"In eight bits, {row.layers} layers", "In eight bits, 5 layers"]
+
+
+def test_trajectories_in_eight_bits_are_told_over_the_plain_ones() -> None:
+    rows = decode(tiny(), [build("archer:4", {"length": G})], P, 1, 1, [Scheme.W8A8])
+    assert [row.method for row in rows] == ["archer:4", "archer:4, w8a8"]
+    assert all(set(row.over) == {"archer:4"} for row in rows)
 
 
 def test_trajectories_are_compared_with_what_their_passes_cost() -> None:

@@ -1,13 +1,16 @@
 """The doctor: what it says about a machine."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from archer.checks import doctor
+from archer.checks.products import time_products
 from archer.judge import describe_tier
 from archer.machine.devices import Attempt
+from archer.network.rounded import INSTEAD, Trials
 
 OK = Attempt("ok")
 SIGILL = Attempt("killed", "by SIGILL")
@@ -27,6 +30,13 @@ def test_the_report_on_this_machine_is_coherent() -> None:
     assert report.bf16.as_is.outcome in ("ok", "killed", "wrong result", "timed out", "failed")
     assert (report.bf16.refusal is None) == report.bf16.as_is.ok
     assert not str(report.bf16.as_is).startswith("failed"), "the probe script itself is broken"
+
+
+def test_without_products_in_whole_numbers_the_others_are_timed() -> None:
+    found = time_products(Trials({}, "There is no VNNI."), bf16=False, rounds=1)
+    assert set(found.milliseconds) == {"float32", "int8"}
+    assert (found.operator, found.refusal) == (None, f"There is no VNNI. {INSTEAD}")
+    assert found.fastest in found.milliseconds
 
 
 def test_accelerators_are_listed_and_preferred(monkeypatch: pytest.MonkeyPatch) -> None:

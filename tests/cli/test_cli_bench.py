@@ -201,6 +201,8 @@ SHAPE_NAMES = ", ".join(shapes())
         ("step --shape small --layers 1 --prompt 4096", "but the model has 4096. Shorten"),
         ("step --shape small --threads 0", "for --threads: give a whole number of at least 1"),
         ("step --shape small --dtype int8", "There is no dtype 'int8' here"),
+        ("step --shape small --quantize w8a8,int4", "There is no quantisation 'int4' here"),
+        ("decode --quantize plain", "There is no quantisation 'plain' here"),
         ("profile --prompt 0", "for --prompt: give a whole number of at least 1, not 0"),
         ("decode --prompts 0", "for --prompts: give a whole number of at least 1, not 0"),
         ("decode --methods nothing", "There is no method 'nothing'"),

@@ -9,6 +9,7 @@ import pytest
 import archer.checks.doctor
 from archer import __version__
 from archer.checks.doctor import MachineReport
+from archer.checks.products import Products
 from archer.cli import COMMANDS, demo, main
 from archer.judge import Judge, NoSandbox
 from archer.loading.architectures import ARCHITECTURES
@@ -62,8 +63,9 @@ def test_models_as_json(capsys: Capture) -> None:
 
 
 def machine(bf16: Bf16, judge: str) -> MachineReport:
+    products = Products({"float32": 8.0}, None, "There is no w8a8.")
     return MachineReport(
-        "3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, judge
+        "3.11", "Linux", ("cpu",), "cpu", "float32", 2, {"torch": "2"}, bf16, products, judge
     )
 
 
@@ -71,17 +73,24 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     report = machine(Bf16(Attempt("killed", "by SIGILL"), Attempt("ok")), "B: x")
     monkeypatch.setattr(archer.checks.doctor, "examine", lambda: report)
     assert main(["doctor"]) == 0
-    *facts, blank, remedy = capsys.readouterr().out.splitlines()
-    assert facts[0] == "python       3.11"
-    assert facts[-2:] == ["bf16 on cpu  killed by SIGILL", f"bf16 capped  ok ({ISA_SETTING})"]
+    *facts, blank, remedy, _, eight_bits = capsys.readouterr().out.splitlines()
+    assert facts[0] == "python          3.11"
+    assert facts[-4:] == [
+        "bf16 on cpu     killed by SIGILL",
+        "w8a8 on cpu     refused",
+        "fastest on cpu  float32 (float32 1.0 x; a product of 256 rows)",
+        f"bf16 capped     ok ({ISA_SETTING})",
+    ]
     assert blank == ""
     assert remedy.endswith("or use float32.")
+    assert eight_bits == "There is no w8a8."
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["bf16"]["as_is"] == {"outcome": "killed", "detail": "by SIGILL"}
     assert found["bf16"]["refusal"] == remedy
     assert (found["device"], found["devices"]) == ("cpu", ["cpu"])
     assert found["judge"] == "B: x"
+    assert found["products"]["refusal"] == eight_bits
 
 
 def test_what_doctor_says_of_the_judge_stays_in_its_column(
@@ -92,9 +101,9 @@ def test_what_doctor_says_of_the_judge_stays_in_its_column(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["doctor"]) == 0
-    *_, broken, last = capsys.readouterr().out.splitlines()
-    assert last == "bf16 on cpu  ok"
-    assert broken.startswith(" " * len("bf16 on cpu  ") + "wall")
+    *_, broken, after, _, _, _, _ = capsys.readouterr().out.splitlines()
+    assert after == "bf16 on cpu     ok"
+    assert broken.startswith(" " * len("bf16 on cpu     ") + "wall")
 
 
 def test_demo_solves_and_compares(capsys: Capture) -> None:

@@ -235,7 +235,7 @@ def test_passes_in_whole_numbers_are_neither_compiled_nor_divided(scheme: Scheme
     for how, what in (({"compiled": True}, "compiled"), ({"shards": 2}, "divided over shards")):
         wanted = rf"\({scheme.value}\) cannot be {what}. Leave out one of the two, or use int8"
         with pytest.raises(BadRequest, match=wanted):
-            load("pocket", device="cpu", quantize=scheme.value, **how)  # type: ignore[arg-type]
+            load("pocket", device="cpu", quantize=scheme.value, **how)
 
 
 def test_values_that_are_not_finite_are_refused_in_whole_numbers_too(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from archer.results.step import Kind
 from archer.runs.statistics import Pairs
 from archer.runs.workspace import FULL, Workspace
 from archer.tasks import Data
-from archer_studies.beyond import confirm, mechanism, refresh, tail
+from archer_studies.beyond import confirm, mechanism, quantize, refresh, tail
 from archer_studies.beyond.confirm import DOUBT, MARGIN, REFRESH, TASKS
 from archer_studies.beyond.refresh import DIALS, RULES
 from archer_studies.paper import validity
@@ -48,6 +48,28 @@ def test_a_result_is_plain_and_presented_from_json_alone(name: str, workspace: W
     assert all("n = " in table.title and table.rows for table in presented.tables)
     if name in ("refresh", "tail", "confirm", "confirm-doubt"):
         assert result["n"] == PROBLEMS
+
+
+def test_every_way_of_keeping_weights_stands_beside_the_plain_one(workspace: Workspace) -> None:
+    rows = quantize.measure(workspace).rows
+    plain, *others = rows
+    assert [row["arm"] for row in rows] == ["plain", "int8", "w8a8", "w8a8-head"]
+    assert (plain["identical"], plain["agreement"], plain["not_worse_p"] < 1) == (
+        100.0,
+        100.0,
+        True,
+    )
+    assert plain["drift"] == [0.0] * (workspace.model.folder.shape.layers + 1)
+    for row in others:
+        assert row["bytes"] < plain["bytes"]
+        assert all(0 < each < 0.2 for each in row["drift"][:-1])
+        assert 0 <= row["agreement"] <= 100
+    assert others[1]["drift"][0] > others[0]["drift"][0]
+    assert others[2]["drift"][:-1] == others[1]["drift"][:-1]
+    assert others[2]["drift"][-1] != others[1]["drift"][-1]
+    assert [row["holds"] for row in quantize.judged(rows)] == ["no"] * 3, (
+        "three problems show nothing"
+    )
 
 
 def test_every_rule_is_compared_with_saber(workspace: Workspace) -> None:

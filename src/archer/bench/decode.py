@@ -9,18 +9,19 @@ methods really took; the other knows only how many passes were full and cached, 
 """
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
 
 from archer.bench.facts import Result
 from archer.bench.repeating import spread
-from archer.bench.subject import Subject, some_prompt
+from archer.bench.subject import Subject, in_eight_bits, some_prompt
 from archer.costs.counting import eta, speedup
 from archer.engine.walk import steps_of
 from archer.errors import ArcherError
 from archer.methods.build import Method
+from archer.network.shape import Scheme
 from archer.pages.tables import Field, Table, percent, table_of
 from archer.passes.work import Work, operations
 from archer.results.step import Kind, Step
@@ -83,23 +84,37 @@ class MethodRow:
 
 
 def decode(
-    subject: Subject, methods: Sequence[Method], prompt: int, prompts: int, repeats: int
+    subject: Subject,
+    methods: Sequence[Method],
+    prompt: int,
+    prompts: int,
+    repeats: int,
+    schemes: Sequence[Scheme] = (),
 ) -> list[MethodRow]:
-    """Every method on the same `prompts` random prompts of `prompt` ids each."""
-    for method in methods:
-        for _ in islice(_steps(subject, method, prompt, prompts), WARM_UP):
+    """Every method on the same `prompts` random prompts of `prompt` ids each, with each scheme as well."""
+    runners = {method.name: (subject, method) for method in methods}
+    for scheme in schemes:
+        small = in_eight_bits(subject, scheme)
+        runners |= {f"{method.name}, {scheme}": (small, method) for method in methods}
+    for runner in runners.values():
+        for _ in islice(_steps(*runner, prompt, prompts), WARM_UP):
             pass
-    rounds = [_in_turn(subject, methods, prompt, prompts) for _ in range(repeats)]
-    runs = {method.name: [each[method.name] for each in rounds] for method in methods}
-    return [_row(subject, method.name, runs, eta(prompt, method.length)) for method in methods]
+    rounds = [_in_turn(runners, prompt, prompts) for _ in range(repeats)]
+    runs = {name: [each[name] for each in rounds] for name in runners}
+    rivals = [*REFERENCES, *(method.name for method in methods if schemes)]
+    references = [name for name in dict.fromkeys(rivals) if name in runs]
+    return [
+        _row(subject, name, runs, references, eta(prompt, method.length))
+        for name, (_, method) in runners.items()
+    ]
 
 
 def _in_turn(
-    subject: Subject, methods: Sequence[Method], prompt: int, prompts: int
+    runners: Mapping[str, tuple[Subject, Method]], prompt: int, prompts: int
 ) -> dict[str, DecodedPrompts]:
-    """One update of each method after the other, until all have ended."""
-    runs = {method.name: DecodedPrompts() for method in methods}
-    going = {method.name: _steps(subject, method, prompt, prompts) for method in methods}
+    """One update of each after the other, until all have ended."""
+    runs = {name: DecodedPrompts() for name in runners}
+    going = {name: _steps(*runner, prompt, prompts) for name, runner in runners.items()}
     for steps in zip_longest(*going.values()):
         for name, step in zip(going, steps, strict=True):
             if step is not None:
@@ -118,10 +133,13 @@ def _steps(subject: Subject, method: Method, prompt: int, prompts: int) -> Itera
 
 
 def _row(
-    subject: Subject, name: str, runs: dict[str, list[DecodedPrompts]], eta: float
+    subject: Subject,
+    name: str,
+    runs: dict[str, list[DecodedPrompts]],
+    references: Sequence[str],
+    eta: float,
 ) -> MethodRow:
     own = runs[name][0]
-    references = [each for each in REFERENCES if each in runs]
     return MethodRow(
         method=name,
         updates=own.updates,

@@ -1,4 +1,4 @@
-"""What this machine offers: devices, versions, bfloat16, and how programs would be judged."""
+"""What this machine offers: devices, versions, bfloat16, eight bits, and how programs would be judged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from archer.checks.products import Products, time_products
 from archer.judge import describe_tier
 from archer.machine.description import describe
 from archer.machine.devices import (
@@ -18,6 +19,7 @@ from archer.machine.devices import (
     default_dtype,
     probe_bf16,
 )
+from archer.network.rounded import probe
 
 CORE_PACKAGES = (
     "archer-dlm",
@@ -45,12 +47,19 @@ class MachineReport:
     threads: int
     versions: Mapping[str, str]
     bf16: Bf16
+    products: Products
     judge: str
 
     def as_dict(self) -> dict[str, Any]:
         """The findings as plain JSON values."""
         bf16 = {**asdict(self.bf16), "refusal": self.bf16.refusal}
-        return {**asdict(self), "devices": list(self.devices), "bf16": bf16}
+        products = {**asdict(self.products), "fastest": self.products.fastest}
+        return {
+            **asdict(self),
+            "devices": list(self.devices),
+            "bf16": bf16,
+            "products": products,
+        }
 
     def facts(self) -> dict[str, str]:
         """The findings by name, as text for people."""
@@ -63,6 +72,10 @@ class MachineReport:
             **self.versions,
             "judge": self.judge,
             "bf16 on cpu": str(self.bf16.as_is),
+            "w8a8 on cpu": "refused"
+            if self.products.operator is None
+            else f"ok ({self.products.operator})",
+            "fastest on cpu": str(self.products),
         }
         if self.bf16.with_variable is not None:
             facts["bf16 capped"] = f"{self.bf16.with_variable} ({ISA_SETTING})"
@@ -72,8 +85,9 @@ class MachineReport:
 def examine(
     command: Sequence[str] = PROBE_COMMAND, seconds: float = PROBE_SECONDS
 ) -> MachineReport:
-    """Look at this machine. Takes a few seconds: bfloat16 and a sandbox are tried in processes."""
+    """Look at this machine. Takes some seconds: bfloat16, eight bits and a sandbox are tried in processes."""
     device, machine = default_device(), describe()
+    bf16 = probe_bf16(command, seconds)
     accelerators = 0 if device == "cpu" else torch.accelerator.device_count()
     return MachineReport(
         python=machine["python"],
@@ -83,7 +97,8 @@ def examine(
         dtype=str(default_dtype(device)).removeprefix("torch."),
         threads=torch.get_num_threads(),
         versions={name: _installed_version(name) for name in CORE_PACKAGES},
-        bf16=probe_bf16(command, seconds),
+        bf16=bf16,
+        products=time_products(probe(), bf16=bf16.as_is.ok and command == PROBE_COMMAND),
         judge=describe_tier(),
     )
 

@@ -19,7 +19,7 @@ def doctor(
     output: Path | None = None,
     json: Json = False,
 ) -> int:
-    """Say which device, dtype and threads are used, and whether bfloat16 is safe here.
+    """Say which device, dtype and threads are used, what is safe here, and which weights multiply fastest.
 
     Args:
         selftest: Check that decoding is right on this device and in this dtype; takes minutes.
@@ -48,9 +48,10 @@ def doctor(
         width = max(map(len, facts)) + 2
         for name, value in facts.items():
             write_line(f"{name:<{width}}{value}", hanging=width)
-        if report.bf16.refusal is not None:
-            write_line("")
-            write_line(report.bf16.refusal)
+        for refusal in (report.bf16.refusal, report.products.refusal):
+            if refusal is not None:
+                write_line("")
+                write_line(refusal)
 
     return emit(report.as_dict(), show, json=json)
 

@@ -24,7 +24,7 @@ from archer.network.shape import Scheme
 from archer.pages.fields import Field, p_value, table_of
 from archer.pages.output import Presented
 from archer.runs.statistics import Pairs, bootstrap, holm, mean
-from archer.runs.workspace import Arm, Workspace
+from archer.runs.workspace import FULL, Arm, Workspace
 from archer_studies.arms import PERCENT, SCORES, SHIFTED, WON, companion, compared, in_turn
 from archer_studies.study import Measured, Row
 
@@ -41,7 +41,12 @@ BATCH = 16
 def measure(workspace: Workspace) -> Measured:
     other = companion(workspace, SHIFTED)
     rows = [row for each in (workspace, other) if each is not None for row in _rows(each)]
-    settings = {"task": workspace.task, "method": DEFAULT_METHOD, "batch": BATCH}
+    settings = {
+        "task": workspace.task,
+        "method": DEFAULT_METHOD,
+        "batch": BATCH,
+        "probed": workspace.scale.probed,
+    }
     return Measured(rows[0]["n"], rows, settings)
 
 
@@ -169,8 +174,9 @@ def present(result: Mapping[str, Any]) -> Presented:
         ],
     )
     depth = len(rows[0]["drift"])
+    looked_at = min(result["n"], result["settings"].get("probed", FULL.probed))
     drifts = table_of(
-        "Drift by layer, % of the plain length",
+        f"Drift by layer, % of the plain length, n = {looked_at}",
         (
             Field("model"),
             Field("arm", "kept"),

@@ -81,6 +81,7 @@ def decode(
     response: ResponseLength = 256,
     prompts: Positive = 1,
     repeats: Repeats = 3,
+    quantize: Names = (),
     json: Json = False,
 ) -> int:
     """Decode the same random prompts with every method, and compare with the cost model.
@@ -88,17 +89,20 @@ def decode(
     Args:
         methods: Methods, comma-separated; speedups are relative to saber and llada-confidence.
         prompts: How many prompts.
+        quantize: Decode in eight bits as well, in turn: int8, w8a8, w8a8-head, comma-separated.
     """
     from archer.bench.decode import decode as measure
     from archer.bench.decode import table
     from archer.bench.facts import subject_facts
+    from archer.loading.source import quantised_as
     from archer.methods.build import build
 
+    schemes = [quantised_as(name) for name in quantize]
     chosen = [build(name, {"length": response}) for name in methods]
     opened = subject.open("small", prompt, response)
     sizes = {"prompt": prompt, "response": response, "prompts": prompts, "repeats": repeats}
     facts = subject_facts("decode", opened, **sizes)
-    rows = partial(measure, opened, chosen, prompt, prompts, repeats)
+    rows = partial(measure, opened, chosen, prompt, prompts, repeats, schemes)
     return measure_rows(facts, rows, table, json=json)
 
 
