@@ -65,6 +65,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,step-llada2-mini,step --shape llada2-mini --layers 3 --prompt 128$(COMMA)512 --response 128 --threads 1 --repeats 3)
 	$(call measure,library-llada-8b,step --shape llada-8b --layers 2 --prompt 512 --library)
 	$(call measure,library-llada-8b-6-layers,step --shape llada-8b --layers 6 --prompt 512 --library --repeats 2)
+	$(call measure,eight-llada-8b,step --shape llada-8b --layers 4 --prompt 512 --threads 1 --repeats 3 --quantize w8a8$(COMMA)w8a8-head)
 	$(call measure,step-pocket-64,step --shape pocket --prompt 128$(COMMA)512 --response 64 --threads 1 --repeats 21)
 	$(call measure,step-pocket-256,step --shape pocket --prompt 128$(COMMA)512 --response 256 --threads 1 --repeats 21)
 	$(call measure,profile-llada-8b,profile --shape llada-8b --layers 2)
@@ -80,6 +81,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 8 --dtype bfloat16
 	$(call measure,load-llada-8b-int8,load $(RANDOM_MODEL) --dtype float32 --quantize int8)
+	$(call measure,load-llada-8b-w8a8,load $(RANDOM_MODEL) --dtype float32 --quantize w8a8-head)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/python docs/generate.py
 

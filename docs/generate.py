@@ -127,6 +127,7 @@ def parts() -> dict[str, str]:
         "roofline": _markdown(step.roofline()),
         "steps": _measured("step", step.tables),
         "libraries": _measured("library", step.library_table),
+        "eight": _measured("eight", step.eight_bits_tables),
         "profiles": _measured("profile", profiling.table),
         "trajectories": _measured("decode", decode.table),
         "batches": _measured("batch", batch.table),

@@ -269,11 +269,7 @@ def tables(result: Result) -> list[Table]:
         table(result),
         whole_table(result),
         library_table(result),
-        *(
-            eight_bits_table(result, name)
-            for name in ("eight_bits", "eight_bits_whole")
-            if any(row.get(name) for row in result["rows"])
-        ),
+        *eight_bits_tables(result),
     )
     return [each for each in made if each.rows]
 
@@ -332,7 +328,17 @@ def library_table(result: Result) -> Table:
     return table_of("A full pass of the transformers library, without the update", fields, rows)
 
 
-def eight_bits_table(result: Result, name: str) -> Table:
+def eight_bits_tables(result: Result) -> list[Table]:
+    """At the layers that were run, and at full depth; none where no scheme was asked for."""
+    names = ("eight_bits", "eight_bits_whole")
+    return [
+        _eight_bits_table(result, name)
+        for name in names
+        if any(row.get(name) for row in result["rows"])
+    ]
+
+
+def _eight_bits_table(result: Result, name: str) -> Table:
     """Steps in eight bits beside those of the plain network."""
     depth = result["layers"] if name == "eight_bits" else result["depth"]
     rows = [

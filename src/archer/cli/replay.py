@@ -23,7 +23,9 @@ def replay(
     skip_unsupported: bool = False,
     threads: Whole = 1,
 ) -> int:
-    """Re-run recorded trajectories in float32 and compare every recorded field.
+    """Re-run recorded trajectories in float32, as they were recorded, and compare every recorded field.
+
+    They are of plain weights; there is no replay in eight bits, whose texts differ.
 
     Args:
         traces: Trace files, or folders with *.jsonl files.
