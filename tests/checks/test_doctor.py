@@ -1,7 +1,6 @@
 """The doctor: what it says about a machine."""
 
 import sys
-from dataclasses import replace
 
 import pytest
 import torch

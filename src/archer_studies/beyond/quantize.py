@@ -21,8 +21,8 @@ from archer.model import Model
 from archer.network.differentiable import hidden_states
 from archer.network.network import Transformer
 from archer.network.shape import Scheme
-from archer.pages.fields import Field, p_value, table_of
-from archer.pages.output import Presented
+from archer.pages.page import Presented
+from archer.pages.tables import Field, p_value, table_of
 from archer.runs.statistics import Pairs, bootstrap, holm, mean
 from archer.runs.workspace import FULL, Arm, Workspace
 from archer_studies.arms import PERCENT, SCORES, SHIFTED, WON, companion, compared, in_turn
