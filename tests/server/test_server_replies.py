@@ -189,6 +189,16 @@ def test_the_default_length_is_the_folders_and_ids_name_methods(
     assert reply["usage"]["archer"]["updates"] == 4
 
 
+def test_a_length_that_follows_the_answer_has_a_most(pocket: Model, client: Client) -> None:
+    """`max_tokens` is the most then, and usage counts the columns that there were."""
+    auto = {"settings": {"length": "auto", "cap": 0.99}}
+    reply = client.ask(max_tokens=200, archer=auto).json
+    (done,) = pocket.generate(PROBLEM, length="auto", max_length=200, cap=0.99)
+    assert reply["choices"][0]["message"]["content"] == done.text
+    assert reply["usage"]["archer"]["canvas_tokens"] == max(done.history.stops) < 64
+    assert client.ask(max_tokens=10**6, archer=auto).status == 400
+
+
 def test_completions_take_texts_and_ids_as_they_are(pocket: Model, client: Client) -> None:
     first, second = pocket.encode(problem(1), chat=False), pocket.encode(problem(2))
     body = {"model": "pocket", "prompt": [first, second], "max_tokens": 8, "n": 2, "logprobs": 0}

@@ -103,9 +103,7 @@ def shown(model: Model, done: Completion) -> list[int]:
     return tokens[: model.language.fewest(tokens, lambda text: len(text) >= said)]
 
 
-def usage(
-    model: Model, done: Sequence[Completion], prompts: int, canvas: int, columns: int
-) -> dict[str, Any]:
+def usage(model: Model, done: Sequence[Completion], prompts: int, columns: int) -> dict[str, Any]:
     """What was consumed; prompts, and samples that leave nothing to chance, are counted once."""
     written = sum(counted(model, each) for each in done)
     rows = list({id(each): each for each in done}.values())
@@ -115,7 +113,7 @@ def usage(
         "total_tokens": prompts + written,
         "prompt_tokens_details": {"cached_tokens": 0},
         "archer": {
-            "canvas_tokens": len(done) * canvas,
+            "canvas_tokens": sum(max(each.history.stops, default=0) for each in done),
             "updates": sum(each.updates for each in rows),
             "full": sum(each.full_passes for each in rows),
             "cached": sum(each.cached_passes for each in rows),

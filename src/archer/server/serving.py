@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from archer.engine.handle import Listener
 from archer.engine.job import Options
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
-from archer.methods.build import Choice, resolve, says_length
+from archer.methods.build import Choice, resolve, says_length, spelled_out
 from archer.methods.catalogue import LENGTHS, METHODS
 from archer.results.completion import Completion
 from archer.results.step import Step
@@ -232,7 +232,7 @@ class Serving:
         if named is not None and own is not None:
             sentence = "The method is given twice, in the model's name and as archer.method."
             raise Refusal(400, sentence, param="archer.method")
-        settings = dict(asked.extension.settings or {})
+        settings = spelled_out(asked.extension.settings or {})
         for name in settings.keys() & NOT_SETTINGS:
             raise refusal(BadRequest(f"{name!r} is not a setting of a method."))
         for field, value in (("length", asked.length), ("temperature", asked.temperature)):

@@ -196,6 +196,5 @@ def _sure(serving: Serving, exchange: Exchange, done: Completion) -> dict[str, A
 def _usage(
     serving: Serving, exchange: Exchange, done: Sequence[Completion], columns: int
 ) -> dict[str, Any]:
-    length = exchange.requests[0].method.length
     prompts = sum(len(each) for request in exchange.requests for each in request.prompts)
-    return usage(serving.model, done, prompts, length, columns)
+    return usage(serving.model, done, prompts, columns)
