@@ -81,6 +81,11 @@ class Gap:
             sets[length - 1] = self._pieces.ending_with(self.after)
         return sets
 
+    def tokens_of(self, answer: str) -> int:
+        """Columns that an answer takes with the given bytes around it: the oracle's length."""
+        spelled = (self.before + answer.encode() + self.after).decode("utf-8", "replace")
+        return max(self.shortest, len(self.text.tokenizer.encode(spelled).ids))
+
     def answer(self, ids: Iterable[int]) -> str:
         """The text of all columns of the gap without the given bytes."""
         if self._pieces is None:
