@@ -90,12 +90,12 @@ def test_all_references(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_all_lines_left_out() -> None:
-    """A line left out: some functions do without, which no test of theirs can tell."""
-    report = graded(
-        "humaneval-single-line", [(each, "\n") for each in task("humaneval-single-line").samples()]
-    )
-    assert 0.0 < (report.score or 0.0) < 0.1
+def test_a_line_left_out_is_seldom_right() -> None:
+    """Some functions do without one of their lines, which no test can tell."""
+    name = "humaneval-single-line"
+    report = graded(name, [(each, "\n") for each in task(name).samples()[::10]])
+    assert report.score is not None
+    assert report.score < 0.15
 
 
 def test_some_random_spans_are_empty() -> None:
