@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ from archer.files import replace_json
 from archer.judge import Verdict
 from archer.runs.comparison import open_run
 from archer.runs.folder import JOURNAL, MANIFEST, SUMMARY, RunFolder, read_recorded, read_summary
-from archer.runs.records import GradeLine, SampleLine, Score, SuiteVerdict, as_line
+from archer.runs.journal import read_records
+from archer.runs.records import GradeLine, SampleLine, Score, SuiteVerdict, as_line, shown
 from archer.runs.summary import lines
 from archer.tasks.grading import GradedCompletion
 from conftest import let_everybody_through
@@ -155,12 +157,29 @@ def test_damaged_manifests_are_refused(tmp_path: Path, capsys: Capture, name: st
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("journal", [None, 1, 3])
-def test_a_journal_of_another_format_is_named(tmp_path: Path, journal: int | None) -> None:
+@pytest.mark.parametrize("journal", [None, 0, 1, 3, 2.5, "2", [2], 10**30])
+def test_a_journal_of_another_format_is_named(tmp_path: Path, journal: object) -> None:
     run = write_folder(tmp_path / "run", manifest=HELD | {"journal": journal})
-    said = rf"journal must be 2, the only format .* reads, not '{journal}'\. Restore the file"
+    said = (
+        rf"journal must be 2, the only format .* reads, not {re.escape(shown(journal))}\. Restore"
+    )
     with pytest.raises(BadRun, match=said):
         RunFolder(run, IDENTITY, {})
+
+
+@pytest.mark.parametrize("journal", [None, 1, 2, 3])
+def test_no_version_in_a_manifest_makes_checksums_optional(
+    tmp_path: Path, capsys: Capture, journal: int | None
+) -> None:
+    run = write_folder(tmp_path / "run", manifest=HELD | {"journal": journal})
+    lines = [json.dumps(record) for record in read_records(run / JOURNAL)]
+    (run / JOURNAL).write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(BadRun, match=r"Line 1 of .* is damaged: it has no checksum"):
+        read_recorded(run)
+    with pytest.raises(BadRun, match=r"it has no checksum|journal must be 2"):
+        RunFolder(run, IDENTITY, {})
+    assert main(["compare", str(run), str(run)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("record", [sample(7), sample(7) | {"id": "x/1"}, grade(7)])
