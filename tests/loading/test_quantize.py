@@ -188,6 +188,27 @@ def test_what_is_loaded_is_what_rounding_the_plain_network_makes(
     assert not torch.equal(ours, exact)
 
 
+def test_a_head_that_is_the_embedding_is_rounded_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archer.loading import checkpoint
+
+    folder, every = read_folder(make_llada(tmp_path / "model")), checkpoint.slots_of
+    monkeypatch.setattr(
+        checkpoint,
+        "slots_of",
+        lambda *given: {n: slot for n, slot in every(*given).items() if slot.parameter != "head"},
+    )
+    loaded = load_network(
+        folder, device=torch.device("cpu"), dtype=torch.float32, scheme=Scheme.W8A8_HEAD
+    )
+    plain = load_network(folder, device=torch.device("cpu"), dtype=torch.float32)
+    plain.head.data.copy_(plain.embedding)
+    twin = kept_by(plain, Scheme.W8A8_HEAD, packed=True)
+    hidden = torch.randn((5, folder.shape.width), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(loaded.score(hidden), twin.score(hidden))
+
+
 @pytest.mark.parametrize(
     ("name", "plain", "layers", "head"),
     [

@@ -140,8 +140,8 @@ def load_network(
     """The network with all weights in place; NaN or infinite weights are refused.
 
     Matrices are kept by the `scheme`, quantised piece by piece as they are read; one that is kept whole is
-    packed as soon as it is complete.  Of a `shard` only its own part is allocated and kept.  `meanwhile` is
-    called between tensors.
+    packed as soon as it is complete; a head that is the embedding is rounded from it.  Of a `shard` only its
+    own part is allocated and kept.  `meanwhile` is called between tensors.
     """
     shape = folder.shape if shard is None else shape_of(folder.shape, shard)
     operator = operator_on(device, shape, scheme) if scheme.whole else None
@@ -176,6 +176,10 @@ def load_network(
 
     for file, wanted in copies.items():
         stream(file, wanted, meanwhile, filled)
+    if "head" in scales and "head" not in missing:
+        network.large()["head"].fill(network.embedding)
+        if "head" in whole:
+            network.pack("head")
     return network.eval()
 
 

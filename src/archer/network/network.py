@@ -321,7 +321,8 @@ class Transformer(nn.Module):
 def kept_by(plain: Transformer, scheme: Scheme, *, packed: bool) -> Transformer:
     """A network with the weights of a plain one, kept by a scheme; embedding and plain head are shared."""
     network = Transformer(plain.shape, scheme=scheme, device=plain.device, dtype=plain.dtype)
-    theirs, large = dict(plain.named_parameters()), network.large()
+    theirs = dict(plain.named_parameters(remove_duplicate=False))
+    large = network.large()
     network.embedding = plain.embedding
     if network.to_words is None:
         network.head = plain.head
