@@ -28,6 +28,7 @@ ABOUT = {
     "engine": "many requests, one network",
     "loading": "from a folder to a network",
     "shards": "one model, several devices",
+    "fill": "texts with gaps",
     "request": "what is asked for",
     "model": "load, generate, stream",
     "extend": "for your own parts",

@@ -25,7 +25,7 @@ UPDATE = 36
 
 def main() -> None:
     model = archer.load("pocket", device="cpu", dtype="float32")
-    prompt = model.request([EXAMPLE], "archer").prompts[0]
+    prompt = model.request([EXAMPLE], "archer").prompts[0].prefix
     runs = [
         player_data(decoded(model, prompt, method, settings).trajectory)
         for method, settings in (("saber", {}), ("archer", {"radius": 8}))

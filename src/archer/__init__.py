@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from archer.engine.generate import Stream
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
+    from archer.fill import Fill
     from archer.methods.build import Method, settings
     from archer.methods.presets import read_preset
     from archer.model import Model, load
@@ -27,6 +28,7 @@ __all__ = [
     "BadModel",
     "BadRequest",
     "Completion",
+    "Fill",
     "Incompatible",
     "Method",
     "Model",
@@ -44,6 +46,7 @@ _HOME = {
     "BadModel": "errors",
     "BadRequest": "errors",
     "Completion": "results.completion",
+    "Fill": "fill",
     "Incompatible": "errors",
     "Method": "methods.build",
     "Model": "model",

@@ -19,6 +19,7 @@ from archer.engine.engine import Engine
 from archer.engine.generate import Stream, generate
 from archer.engine.job import as_stops
 from archer.errors import BadRequest
+from archer.fill import GAP, Fill
 from archer.loading.checkpoint import Folder
 from archer.loading.hub import FETCHED
 from archer.loading.source import Source
@@ -33,10 +34,15 @@ from archer.request import (
     Prompts,
     Request,
     Window,
+    as_fills,
     as_list,
     check_ids,
     check_seed,
     encoded,
+    filled,
+    fitted,
+    forms,
+    gap_lengths,
     joined,
 )
 from archer.results.completion import Completion
@@ -187,11 +193,46 @@ class Model:
         size = f"{self.folder.parameters / 1e6:,.1f} M parameters"
         return f"Model({self.name!r}, {self.folder.architecture.name}, {size}, {kind} on {self.device})"
 
+    def infill(
+        self,
+        prefix: Prompts,
+        suffix: str | Sequence[Any],
+        method: str | Method | None = None,
+        **options: Any,
+    ) -> list[Completion]:
+        """Write what stands between two texts; `text` of a completion is that, and `whole` all three.
+
+        Texts are used as they are, without the chat template.  For several pairs give two lists.  `length`
+        is the number of tokens between the texts, or "auto".  Other options are those of `generate`.
+        """
+        return self.generate(prefix, method, **({"chat": False} | options), suffix=suffix)
+
+    def fill(
+        self,
+        texts: str | Fill | Sequence[Any],
+        method: str | Method | None = None,
+        *,
+        gap: str = GAP,
+        **options: Any,
+    ) -> list[Completion]:
+        """Fill the gaps of a text, or of each text of a list, wherever it holds the mark `gap`.
+
+        `length` is the number of tokens of each gap, one number for all of them or a list with one for each;
+        "auto", which is the default, leaves it to the model, up to `max_length`.
+        The completion's `gaps` are the texts that were written, `whole` is the text with its gaps filled.
+        Token ids with None for those to be written do as well.  Other options are those of `generate`.
+        """
+        return self.generate(as_fills(texts, gap), method, **options)
+
     def request(
         self,
         prompts: Prompts,
         method: str | Method | None = None,
         *,
+        suffix: Any = None,
+        prefill: Any = None,
+        gap: str = GAP,
+        healing: bool = True,
         seed: int = 0,
         chat: bool = True,
         allow_special: bool = False,
@@ -201,8 +242,13 @@ class Model:
     ) -> Request:
         """Check everything that can be checked, encode the prompts, and compute nothing.
 
-        A prompt is a text (a user's message), a list of messages with `role` and `content`, or a list of
-        token ids.  Pass a list of these for several prompts.
+        A prompt is a text (a user's message), a list of messages with `role` and `content`, a list of token
+        ids, or a `Fill`, a text with gaps.  Pass a list of these for several prompts.
+
+        `prefill` is how the answer begins; where it holds the mark `gap`, it is the answer with gaps to be
+        filled.  `suffix` is what stands behind the response.  Each is one for all prompts, or a list.  The
+        length is then that of a gap, or a list with one for each.  The tokens next to a gap may be written
+        anew where the cut is inside a word, unless `healing` is False; the text around it stays as it is.
 
         `method` is a name or a `Method`.  Without it the default is `archer-doubt`, or `archer` if a radius
         or one of the paper's presets is given.  `keywords` are settings of the method, such as length,
@@ -214,15 +260,31 @@ class Model:
         are, without the chat template.
         """
         check_seed(seed)
-        chosen = resolve(method, joined(keywords, settings), preset, self.folder.length)
-        compatibility.check_attention(chosen, self.folder.shape.attention)
-        entries = as_list(prompts)
-        ids = encoded(entries, self.name, self.text, chat=chat, allow_special=allow_special)
-        window = Window(self.folder.shape.max_positions, self.folder.architecture.trained_window)
-        for prompt in ids:
-            check_ids(prompt, vocabulary=self.folder.shape.vocabulary, mask=self.folder.mask)
-        window.check(max(map(len, ids)), chosen.length)
-        return Request(chosen, tuple(map(tuple, ids)), seed, self.language)
+        shape = self.folder.shape
+        entries = filled(as_list(prompts), suffix, prefill, gap, chat=chat)
+        wanted, sizes = gap_lengths(entries, joined(keywords, settings), self.folder.length)
+        chosen = resolve(method, wanted, preset, self.folder.length)
+        compatibility.check_attention(chosen, shape.attention)
+        made = forms(
+            entries,
+            self.name,
+            self.text,
+            chat=chat,
+            allow_special=allow_special,
+            healing=healing,
+            sizes=sizes,
+        )
+        window = Window(shape.max_positions, self.folder.architecture.trained_window)
+        for form in made:
+            check_ids(
+                [*form.prefix, *form.behind], vocabulary=shape.vocabulary, mask=self.folder.mask
+            )
+            if form.behind:
+                compatibility.check_given(chosen, shape)
+            if not form.prefix:
+                compatibility.check_nothing_before(shape)
+            window.check(form.prompt_tokens, fitted(chosen, form).length)
+        return Request(chosen, tuple(made), seed, self.language)
 
     def encode(
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False

@@ -8,18 +8,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from archer.errors import BadRequest, TooLong, quoted
+from archer.fill import AUTO, MOST, Fill, Form, Given
+from archer.methods.build import Method, adopt, over
+from archer.methods.catalogue import LENGTHS, Shared
 from archer.passes.bounds import MOST_SEED
 
 if TYPE_CHECKING:
     from archer.loading.text.text import Text
-    from archer.methods.build import Method
     from archer.results.language import Language
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
 """Messages with `role` and `content`, the last of them to be answered."""
-OnePrompt: TypeAlias = str | Sequence[int] | Messages
+OnePrompt: TypeAlias = str | Sequence[int] | Messages | Fill
 Prompts: TypeAlias = OnePrompt | Sequence[OnePrompt]
-"""A text, a list of ids, a list of chat messages, or a list of these."""
+"""A text, a list of ids, a list of chat messages, a text with gaps, or a list of these."""
+
+Sizes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Of a fill: the tokens of each gap, and which gaps are searched for up to that."""
 
 NO_PROMPT = "A prompt is a text, a list of token ids or a list of chat messages, not {}."
 
@@ -29,14 +34,25 @@ class Request:
     """A checked request: nothing about it can fail any more but the model itself."""
 
     method: Method
-    prompts: tuple[tuple[int, ...], ...]
+    """Its length is that of the longest response."""
+    prompts: tuple[Form, ...]
     seed: int
     language: Language
     """What the ids of its model mean."""
 
-    def only(self, prompt: tuple[int, ...]) -> Request:
-        """The same for one of its prompts."""
-        return replace(self, prompts=(prompt,))
+    def only(self, prompt: Form) -> Request:
+        """The same for one of its prompts, with a method of the length of its response."""
+        return replace(self, method=fitted(self.method, prompt), prompts=(prompt,))
+
+    def with_fitted_method(self) -> Request:
+        """The same, of one prompt whose response has got another length."""
+        return self.only(self.prompts[0])
+
+
+def fitted(method: Method, prompt: Form) -> Method:
+    """The method for as many tokens as a prompt leaves open; refuses what does not go with that many."""
+    length = method.length if prompt.length is None else prompt.length
+    return method if length == method.length else adopt(method, {"length": length})
 
 
 class LongerThanTrained(UserWarning):
@@ -85,7 +101,7 @@ def joined(keywords: Mapping[str, Any], settings: Mapping[str, Any] | None) -> d
 
 def as_list(prompts: Prompts) -> list[OnePrompt]:
     """One entry per row: a text, a list of ids or a chat."""
-    if isinstance(prompts, str):
+    if isinstance(prompts, str | Fill):
         return [prompts]
     if isinstance(prompts, Mapping):
         raise BadRequest("A chat is a list of messages: put the message in a list.")
@@ -100,7 +116,10 @@ def as_list(prompts: Prompts) -> list[OnePrompt]:
         return [entries]
     if all(isinstance(entry, int) for entry in entries):
         return [_ids(entries)]
-    return [entry if isinstance(entry, str) or is_chat(entry) else _ids(entry) for entry in entries]
+    return [
+        entry if isinstance(entry, str | Fill) or is_chat(entry) else _ids(entry)
+        for entry in entries
+    ]
 
 
 def is_chat(prompt: object) -> TypeGuard[Messages]:
@@ -116,11 +135,181 @@ def is_chat(prompt: object) -> TypeGuard[Messages]:
     return messages > 0
 
 
+def as_fills(texts: Any, gap: str) -> list[Fill]:
+    """One text with gaps, or several; ids with None for what is to be written do as well."""
+    if isinstance(texts, str | Fill):
+        texts = [texts]
+    if isinstance(texts, Mapping | bytes) or not isinstance(texts, Iterable):
+        raise BadRequest(f"A text with gaps must be text, not {type(texts).__name__}.")
+    entries = list(texts)
+    if not entries:
+        raise BadRequest("There is no text to fill.")
+    if any(each is None or isinstance(each, int) for each in entries):
+        entries = [entries]
+    return [_as_fill(each, gap) for each in entries]
+
+
+def _as_fill(entry: Any, gap: str) -> Fill:
+    if isinstance(entry, Fill):
+        return entry
+    if isinstance(entry, str) or not isinstance(entry, Sequence):
+        return Fill.marked(entry, gap)
+    return Fill.of_ids([None if token is None else _ids([token])[0] for token in entry])
+
+
+def gap_lengths(
+    prompts: Sequence[OnePrompt], settings: Mapping[str, Any], recommended: int | None
+) -> tuple[dict[str, Any], Sequence[Sizes | None]]:
+    """The settings of the method, with the length of the longest response, and the sizes of each fill."""
+    wanted = dict(settings)
+    if not any(isinstance(each, Fill) for each in prompts):
+        return wanted, []
+    most = wanted.get("max_length")
+    said = [
+        value
+        for name, value in wanted.items()
+        if name in LENGTHS and name != "max_length" and value is not None
+    ]
+    whole = most or recommended or Shared.length
+    if said == [AUTO] and all(isinstance(each, Fill) and each.ends_open for each in prompts):
+        return wanted, [((whole,), ()) for _ in prompts]
+    sizes: list[Sizes | None] = []
+    for each in prompts:
+        usual = [*said, whole if isinstance(each, Fill) and each.ends_open else AUTO][0]
+        sizes.append(each.sizes(usual, most or MOST) if isinstance(each, Fill) else None)
+    longest = max(sum(size[0]) for size in sizes if size is not None)
+    if None in sizes:
+        longest = max(longest, said[0] if said and isinstance(said[0], int) else whole)
+    return over({"length": longest}, wanted), sizes
+
+
+def filled(
+    prompts: Sequence[OnePrompt],
+    suffix: Any,
+    prefill: Any,
+    gap: str,
+    *,
+    chat: bool,
+) -> list[OnePrompt]:
+    """The prompts with what is given of their responses; `suffix` and `prefill`: one for all, or one each."""
+    entries = list(prompts)
+    suffixes = _one_for_each("suffix", suffix, len(entries))
+    prefills = _one_for_each("prefill", prefill, len(entries))
+    return [
+        _with_given(entry, behind, begun, gap, chat)
+        for entry, behind, begun in zip(entries, suffixes, prefills, strict=True)
+    ]
+
+
+def _with_given(
+    entry: OnePrompt, behind: Given | None, begun: Any, gap: str, chat: bool
+) -> OnePrompt:
+    if not behind and not begun:
+        return entry
+    if isinstance(entry, Fill):
+        raise BadRequest(
+            "A text with gaps says itself what is given. Write suffix and prefill into it."
+        )
+    if isinstance(begun, Fill):
+        return begun.with_prompt(entry)
+    parts: list[Given] = [*(begun or "").split(gap)] if gap else [begun or ""]
+    if len(parts) > 1 and behind:
+        raise BadRequest(
+            "A prefill with gaps says itself how the answer ends. Leave out the suffix."
+        )
+    if len(parts) == 1:
+        parts.append(behind or "")
+    if isinstance(entry, str) and not chat:
+        return Fill((entry + str(parts[0]), *parts[1:]))
+    return Fill(tuple(parts), prompt=entry)
+
+
+def _one_for_each(name: str, given: Any, prompts: int) -> Sequence[Any]:
+    if given is None or isinstance(given, str | Fill):
+        return [given] * prompts
+    if not isinstance(given, Sequence):
+        raise BadRequest(f"{name} must be text or a list of texts, not {type(given).__name__}.")
+    if all(isinstance(each, int) for each in given):
+        return [given] * prompts
+    if len(given) != prompts:
+        raise BadRequest(
+            f"There are {len(given)} texts as {name} for {prompts} prompts. "
+            "Give one for each, or one for all."
+        )
+    return given
+
+
+def forms(
+    prompts: Sequence[OnePrompt],
+    name: str,
+    text: Text | None,
+    *,
+    chat: bool,
+    allow_special: bool,
+    healing: bool,
+    sizes: Sequence[Sizes | None],
+) -> list[Form]:
+    """Prompts of the model `name` in ids; `sizes` are those of the gaps of each, where there are fills."""
+    leads = [_lead(each, text, allow_special) for each in prompts]
+    known = [pair for pair in leads if pair is not None]
+    ids = iter(
+        encoded(
+            [prompt for prompt, _ in known],
+            name,
+            text,
+            chat=chat,
+            allow_special=allow_special,
+            begun=[begun for _, begun in known],
+        )
+    )
+    made = []
+    for each, own, pair in zip(prompts, sizes or [None] * len(prompts), leads, strict=True):
+        lead = None if pair is None else next(ids)
+        if isinstance(each, Fill) and own is not None:
+            options = {"healing": healing, "allow_special": allow_special}
+            made.append(each.form(lead, text, own, **options))
+        else:
+            assert lead is not None
+            made.append(Form(tuple(lead)))
+    return made
+
+
+def _lead(
+    prompt: OnePrompt, text: Text | None, allow_special: bool
+) -> tuple[OnePrompt, str] | None:
+    """What is encoded as a prompt, and the beginning of the answer; None for a text by itself."""
+    if not isinstance(prompt, Fill):
+        return prompt, ""
+    if prompt.prompt is None:
+        return None
+    (asked,), begun = as_list(prompt.prompt), prompt.parts[0]
+    if isinstance(begun, str) and (isinstance(asked, str) or is_chat(asked)):
+        return asked, begun
+    if isinstance(asked, str) or is_chat(asked):
+        raise BadRequest("An answer to a text begins with a text, not with ids.")
+    if isinstance(begun, str) and begun:
+        if text is None:
+            raise BadRequest("This model has no tokenizer, so an answer begins with ids only.")
+        begun = text.encode_raw(begun, allow_special=allow_special)
+    return [*cast("Sequence[int]", asked), *cast("Sequence[int]", begun)], ""
+
+
 def encoded(
-    prompts: Sequence[OnePrompt], name: str, text: Text | None, *, chat: bool, allow_special: bool
+    prompts: Sequence[OnePrompt],
+    name: str,
+    text: Text | None,
+    *,
+    chat: bool,
+    allow_special: bool,
+    begun: Sequence[str] | None = None,
 ) -> list[list[int]]:
-    """Prompts of the model `name` as ids; rendering a template has a price per call, not per prompt."""
-    texts = [prompt for prompt in prompts if isinstance(prompt, str) or is_chat(prompt)]
+    """Prompts of the model `name` as ids; rendering a template has a price per call, not per prompt.
+
+    `begun` are the beginnings of the answers, which are encoded together with the prompts.
+    """
+    openings = [""] * len(prompts) if begun is None else begun
+    pairs = list(zip(prompts, openings, strict=True))
+    texts = [(each, begin) for each, begin in pairs if isinstance(each, str) or is_chat(each)]
     ids = iter(_encoded_texts(texts, name, text, chat, allow_special) if texts else [])
     return [
         next(ids) if isinstance(each, str) or is_chat(each) else list(cast("Sequence[int]", each))
@@ -129,17 +318,22 @@ def encoded(
 
 
 def _encoded_texts(
-    texts: Sequence[str | Messages], name: str, text: Text | None, chat: bool, allow_special: bool
+    texts: Sequence[tuple[str | Messages, str]],
+    name: str,
+    text: Text | None,
+    chat: bool,
+    allow_special: bool,
 ) -> list[list[int]]:
     if text is None:
         raise BadRequest(
             f"{name!r} has no tokenizer, so it takes prompts as lists of ids only, such as [5, 7, 9]."
         )
-    plain = [each for each in texts if isinstance(each, str)]
+    plain = [each + begun for each, begun in texts if isinstance(each, str)]
     if not all(each.strip() for each in plain):
         raise BadRequest("The prompt is empty. Write what the model should answer.")
     if chat:
-        return text.encode_chats(texts, allow_special=allow_special)
+        chats, begun = zip(*texts, strict=True)
+        return text.encode_chats(chats, prefixes=begun, allow_special=allow_special)
     if len(plain) < len(texts):
         raise BadRequest(
             "Chat messages need the chat template, which chat=False leaves out. "

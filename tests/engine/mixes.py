@@ -1,15 +1,18 @@
 """Drawn requests of all methods, decoded alone and in drawn company; what happened to each of them."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from archer.decoders.base import Attention
 from archer.engine.batch import Batch
 from archer.engine.walk import Walk, steps_of
+from archer.fill import Fill
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.passes.canvas import Blocks, Prompt
@@ -40,6 +43,17 @@ class Drawn:
     samples: int
     seed: int
     eos: tuple[int, ...] = (1,)
+    given: tuple[int | None, ...] | None = None
+    """The response with gaps, where some of it is given."""
+    allowed: Mapping[int, Tensor] = field(default_factory=dict)
+    """What may stand at some columns of the gaps."""
+
+    @property
+    def asked(self) -> Fill | list[int]:
+        """Its prompt as a user gives it, without what is allowed."""
+        if self.given is None:
+            return list(self.prompt)
+        return Fill.of_ids((*self.prompt, *self.given))
 
     def walk(self, net: Backbone) -> Walk:
         return Walk(net.network, self.method, self.start(net))
@@ -52,6 +66,8 @@ class Drawn:
             seed=self.seed,
             eos=self.eos,
             ends=(1, 2),
+            given=self.given,
+            allowed=self.allowed,
         )
         return self.method.decoder.start(prompt, self.method.length)
 
@@ -88,7 +104,24 @@ def draw_request(
         except ValueError:
             continue
         samples = draw.choice([1, 1, 1, 2, 3])
-        return Drawn(method, tuple(draw.choice(PROMPTS)), samples, draw.randrange(3))
+        drawn = Drawn(method, tuple(draw.choice(PROMPTS)), samples, draw.randrange(3))
+        full = method.decoder.attention is not Attention.BLOCK_CAUSAL
+        return with_gaps(draw, drawn) if full and draw.random() < 0.5 else drawn
+
+
+def with_gaps(draw: random.Random, request: Drawn) -> Drawn:
+    """The same request with text in and behind its response, and tokens at seams restricted."""
+    length = request.method.length
+    response: list[int | None] = [None]
+    for _ in range(length - 1):
+        response += [draw.randrange(3, 20) for _ in range(draw.choice([0, 0, 1, 3]))]
+        response.append(None)
+    response += [draw.randrange(3, 20) for _ in range(draw.choice([0, 1, 4]))]
+    seams = draw.sample(range(length), draw.choice([0, 1, 2]))
+    allowed = {
+        at: torch.tensor(sorted(draw.sample(range(22), draw.choice([1, 3])))) for at in seams
+    }
+    return replace(request, given=tuple(response), allowed=allowed)
 
 
 def draw_resting(draw: random.Random, settle: int = 2) -> Drawn:

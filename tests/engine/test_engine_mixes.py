@@ -44,7 +44,7 @@ def draw_accepted(model: Model, draw: random.Random) -> Drawn:
     while True:
         request = draw_request(draw, shift=False)
         try:
-            model.request(list(request.prompt), request.method)
+            model.request(request.asked, request.method)
         except BadRequest:
             continue
         return request
@@ -52,8 +52,8 @@ def draw_accepted(model: Model, draw: random.Random) -> Drawn:
 
 def alone(model: Model, request: Drawn) -> Record:
     rows = request.samples if request.method.decoder.draws else 1
-    asked = model.request(list(request.prompt), request.method, seed=request.seed)
-    prompt = model.language.prompt(request.prompt, request.seed, rows)
+    asked = model.request(request.asked, request.method, seed=request.seed)
+    prompt = model.language.prompt(asked.prompts[0], request.seed, rows)
     state = asked.method.decoder.start(prompt, asked.method.length)
     return [record(step) for step in steps_of(model.network, asked.method, state)]
 
@@ -68,16 +68,14 @@ def served(
     model: Model, requests: Sequence[Drawn], draw: random.Random
 ) -> list[tuple[Recorded, Handle]]:
     """In one engine, with a drawn budget and bound; some are cancelled at a drawn turn."""
-    each = max(
-        model.engine().submit(list(r.prompt), r.method, n=r.samples)._job.bytes for r in requests
-    )
+    each = max(model.engine().submit(r.asked, r.method, n=r.samples)._job.bytes for r in requests)
     engine = model.engine(budget=draw.choice([8, 40, 200, 1024]), memory=draw.randint(1, 4) * each)
     waiting, made = list(requests), []
     for _ in range(10_000):
         while waiting and draw.random() < 0.6:
             request, heard = waiting.pop(0), Recorded()
             options = Options(n=request.samples, isolated=draw.random() < 0.1)
-            asked = model.request(list(request.prompt), request.method, seed=request.seed)
+            asked = model.request(request.asked, request.method, seed=request.seed)
             made.append((heard, engine.enqueue(asked, options, heard)))
         if made and draw.random() < 0.06:
             draw.choice(made)[1].cancel()

@@ -11,6 +11,7 @@ import torch
 
 from archer.decoders.base import Attention
 from archer.errors import ArcherError, BadRequest, Incompatible, PassFailed, TooLong
+from archer.fill import Form
 from archer.methods.build import build
 from archer.methods.settings import DECODERS
 from archer.model import Model, load
@@ -87,17 +88,17 @@ TURNS = [
 
 def test_messages_go_wherever_a_prompt_goes(llada: Model) -> None:
     (one,) = llada.request([SYSTEM, *TURNS], length=LENGTH).prompts
-    said = bytes_of(llada, one)
+    said = bytes_of(llada, one.prefix)
     assert said.count("<|start_header_id|>") == 5
     assert said.index("Be brief.") < said.index("hi") < said.index("ho") < said.index("so?")
     several: list[Any] = [[SYSTEM, *TURNS], "hi", [1, 2, 3], TURNS[:1]]
     together = llada.request(several, length=LENGTH).prompts
     assert together[0] == one
     assert together[1] == together[3] == llada.request("hi", length=LENGTH).prompts[0]
-    assert together[2] == (1, 2, 3)
-    assert llada.encode([SYSTEM, *TURNS]) == list(one)
+    assert together[2] == Form((1, 2, 3))
+    assert llada.encode([SYSTEM, *TURNS]) == list(one.prefix)
     (done,) = llada.generate([SYSTEM, *TURNS], length=LENGTH)
-    assert done.tokens == llada.generate(list(one), length=LENGTH)[0].tokens
+    assert done.tokens == llada.generate(list(one.prefix), length=LENGTH)[0].tokens
     assert done.tokens == llada.stream([[SYSTEM, *TURNS]], length=LENGTH).finish()[0].tokens
 
 

@@ -26,7 +26,7 @@ def data_of(*events: Any, pieces: dict[int, str] | None = PIECES, length: int = 
 def replayed(data: Any) -> list[list[int]]:
     """Every state, from the player's data alone."""
     response, seen = [MASK] * data["length"], []
-    for _, _, _, accepted, replaced, remasked, _ in data["updates"]:
+    for _, _, _, accepted, replaced, remasked, _, _ in data["updates"]:
         for changes in (accepted, replaced):
             for at, token in zip(changes[::3], changes[1::3], strict=True):
                 response[at] = data["ids"][token]
@@ -45,7 +45,7 @@ def test_every_state_can_be_rebuilt(seed: int, length: int) -> None:
 def test_everything_said_about_an_update_is_kept() -> None:
     events = simulate(4)
     data = data_of(*events)
-    for event, (call, distance, bar, accepted, replaced, remasked, drift) in zip(
+    for event, (call, distance, bar, accepted, replaced, remasked, drift, _) in zip(
         events, data["updates"], strict=True
     ):
         assert (CALLS[call], distance, drift) == (event.call, event.distance, UNKNOWN)

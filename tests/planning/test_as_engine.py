@@ -104,9 +104,11 @@ def test_turn_by_turn(model: Model, budget: int, rows: int) -> None:
     memory = rows * 36 * column
     drawn = []
     for request in asked:
-        (prompt,), length = request.prompts, request.method.length
-        trajectory = recorded(len(prompt), length, Stream(model, request))
-        drawn.append(simulation.SimulatedRequest(trajectory, (len(prompt) + length) * column))
+        (form,), length = request.prompts, request.method.length
+        trajectory = recorded(form.prompt_tokens, length, Stream(model, request))
+        drawn.append(
+            simulation.SimulatedRequest(trajectory, (form.prompt_tokens + length) * column)
+        )
     noted: list[Noted] = []
 
     def make() -> Noted:

@@ -105,7 +105,7 @@ def test_the_start_event_tells_everything_about_the_request(model: Model) -> Non
     start = trace.start(request)
     assert (start.model, start.method, start.seed) == (model.name, "archer", 5)
     assert (start.mask, start.length) == (model.folder.mask, LENGTH)
-    assert start.prompts == [list(request.prompts[0])]
+    assert start.prompts == [list(request.prompts[0].prefix)]
     assert start.pieces is not None
     assert "".join(start.pieces[token] for token in start.prompts[0]) == "hi"
     assert json.loads(start.model_dump_json())["settings"]["radius"] == "inf"

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from archer.engine.walk import steps_of
+from archer.fill import Form
 from archer.methods.build import Method
 from archer.model import Model, load
 from archer.network.group import Traffic
@@ -108,7 +109,7 @@ class ThreadGroup:
 
 def walked(model: Model, method: Method, samples: int = 1, seed: int = 0) -> list[Any]:
     """What happened in every update."""
-    prompt = model.language.prompt(PROMPT, seed, samples)
+    prompt = model.language.prompt(Form(PROMPT), seed, samples)
     state = method.decoder.start(prompt, method.length)
     return [record(step) for step in steps_of(model.network, method, state)]
 

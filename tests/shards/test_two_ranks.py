@@ -11,6 +11,7 @@ import torch
 
 from archer.engine.walk import Walk, steps_of
 from archer.errors import BadRequest
+from archer.fill import Form
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.model import Model
@@ -143,7 +144,7 @@ def test_a_memory_that_is_cloned_goes_on_by_itself(two: Two) -> None:
     method = build("confidence+archer", {"length": 8, "radius": 3})
     finals = []
     for model in (two.whole, two.shared):
-        start = method.decoder.start(model.language.prompt(list(PROMPT), 0), 8)
+        start = method.decoder.start(model.language.prompt(Form(PROMPT), 0), 8)
         steps = steps_of(model.network, method, start)
         for _ in range(3):
             step = next(steps)
@@ -169,7 +170,7 @@ def test_what_is_sent_is_what_the_formula_says(two: Two, name: str) -> None:
     group = leader_of(two.shared).group
     rows = 8 + two.whole.folder.shape.shift
     before, compared = replace(group.traffic), 0
-    start = method.decoder.start(two.shared.language.prompt(list(PROMPT), 0), 8)
+    start = method.decoder.start(two.shared.language.prompt(Form(PROMPT), 0), 8)
     steps = steps_of(two.shared.network, method, start)
     for number, step in enumerate(steps):
         fed = sum(call.fed for call in step.calls)
@@ -214,7 +215,7 @@ def test_logits_can_be_had_whole(two: Two) -> None:
     method = build("confidence", {"length": 6})
     rows = []
     for model in (two.whole, two.shared):
-        state = method.decoder.start(model.language.prompt(list(PROMPT), 0), 6)
+        state = method.decoder.start(model.language.prompt(Form(PROMPT), 0), 6)
         step = next(steps_of(model.network, method, state))
         rows.append(step.logits.rows[0].values)
     torch.testing.assert_close(rows[1], rows[0], rtol=1e-9, atol=1e-11)
@@ -227,7 +228,7 @@ def test_a_rule_that_the_others_do_not_know_is_refused(two: Two) -> None:
             return hidden
 
     method = build("confidence+dllm-cache", {"length": 6})
-    state = method.decoder.start(two.shared.language.prompt(list(PROMPT), 0), 6)
+    state = method.decoder.start(two.shared.language.prompt(Form(PROMPT), 0), 6)
     wanted = Walk(two.shared.network, method, state).wants
     assert wanted is not None
     with pytest.raises(BadRequest, match="The rule Own chooses rows inside layers"):

@@ -21,9 +21,11 @@ def forward(
     past: LayerState | None = None,
     offset: int = 0,
     attention_block: int | None = None,
+    held: tuple[Tensor, LayerState] | None = None,
 ) -> tuple[Tensor, LayerState]:
     """Raw logits [T, V] of the columns `tokens` at positions first.., after the columns of `past`.
 
+    At the columns `held` [T] keys and values are those of another pass, whatever these tokens give.
     Concatenates and rotates all keys again in every layer, repeats grouped key heads, uses no store; every
     expert computes every row, and a block-causal rule is a mask of minus infinities.
     """
@@ -32,7 +34,14 @@ def forward(
     for index in range(network.shape.layers):
         before = None if past is None else past[index]
         hidden, keys, values = _layer(
-            network, network.layer(index), hidden, first + offset, before, offset, attention_block
+            network,
+            network.layer(index),
+            hidden,
+            first + offset,
+            before,
+            offset,
+            attention_block,
+            None if held is None else (held[0], *held[1][index]),
         )
         states.append((keys, values))
     normed = _norm(hidden, network.norm, network.shape.norm_epsilon)
@@ -78,6 +87,7 @@ def _layer(
     past: tuple[Tensor, Tensor] | None,
     offset: int,
     attention_block: int | None,
+    held: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     shape = network.shape
     normed = _norm(hidden, layer.attention_norm, shape.norm_epsilon)
@@ -87,6 +97,9 @@ def _layer(
     if layer.query_norm is not None and layer.key_norm is not None:
         queries = _norm(queries, layer.query_norm, shape.norm_epsilon)
         keys = _norm(keys, layer.key_norm, shape.norm_epsilon)
+    if held is not None:
+        keys = torch.where(held[0][:, None, None], held[1], keys)
+        values = torch.where(held[0][:, None, None], held[2], values)
     all_keys = keys if past is None else torch.cat((past[0], keys))
     all_values = values if past is None else torch.cat((past[1], values))
     turned_keys = _rotate(all_keys, offset, shape.rope_theta, shape.rotary)

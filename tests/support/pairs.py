@@ -9,6 +9,7 @@ import numpy as np
 
 from archer.engine.batch import Batch
 from archer.engine.walk import Walk, steps_of
+from archer.fill import Form
 from archer.methods.build import Method, build
 from archer.model import Model
 from archer.network.network import Transformer
@@ -55,16 +56,16 @@ def together(network: Transformer, method: Method, states: Sequence[Any]) -> Ite
 def by_the_loop(model: Model, prompts: Any, method: Any = None, **options: Any) -> list[Completion]:
     """One prompt after the other, without an engine: the naive twin of `generate` and `stream`."""
     request = model.request(prompts, method, **options)
-    language, own = request.language, request.method
-    repeated: Counter[tuple[int, ...]] = Counter()
+    language = request.language
+    repeated: Counter[Form] = Counter()
     done = []
     for prompt in request.prompts:
         laid = language.prompt(prompt, request.seed, first=repeated[prompt])
         repeated[prompt] += 1
-        tally = Tally()
+        tally, own = Tally(), request.only(prompt).method
         for step in steps_of(model.network, own, own.decoder.start(laid, own.length)):
             add({0: tally}, step)
-        done.append(language.completion(tally, len(prompt)))
+        done.append(language.completion(tally, prompt.prompt_tokens, prompt))
     return done
 
 

@@ -54,7 +54,7 @@ def drawn(view: LiveView, width: int = 100, height: int = 25) -> list[str]:
 
 def text_view(length: int = 8, rows: int = 1, radius: float | None = 8.0) -> LiveView:
     return LiveView(
-        rows=rows, length=length, look=Look(words), title="archer · tiny", radius=radius
+        responses=[[None] * length] * rows, look=Look(words), title="archer · tiny", radius=radius
     )
 
 
@@ -143,14 +143,14 @@ def test_distance_against_the_radius(radius: float | None, expected: str) -> Non
 
 
 def test_ids_stand_in_columns() -> None:
-    view = LiveView(rows=1, length=6, look=Look(str, cell=3), title="t")
+    view = LiveView(responses=[[None] * 6], look=Look(str, cell=3), title="t")
     view.follow(update(1, {0: 7, 1: 123}))
     view.follow(update(2, {2: 45}, [1]))
     assert drawn(view, width=20)[-2:] == [f"   7    {TAKEN_SIGN} {LEFT} 45{RIGHT}   ·", "   ·    ·"]
 
 
 def test_nats_stand_where_the_cache_counts_them() -> None:
-    view = LiveView(rows=1, length=8, look=Look(words), title="t", nats=0.5)
+    view = LiveView(responses=[[None] * 8], look=Look(words), title="t", nats=0.5)
     view.follow(update(1, {0: 3}).model_copy(update={"drift": 0.1}))
     assert "unexpected 0.10/0.5 nats ▓▓░░░░░░░░" in drawn(view)[3]
     view.follow(update(2, {1: 3}))
@@ -159,7 +159,7 @@ def test_nats_stand_where_the_cache_counts_them() -> None:
 
 def test_ends_are_one_sign() -> None:
     look = Look(words, ends=frozenset({0}))
-    view = LiveView(rows=1, length=3, look=look, title="t")
+    view = LiveView(responses=[[None] * 3], look=look, title="t")
     view.follow(update(1, {0: 3, 1: 0, 2: 0}))
     view.follow(update(2, {}))
     assert drawn(view)[-1] == "x∎ x 2"
@@ -174,7 +174,9 @@ def test_the_history_keeps_its_end() -> None:
 
 
 def test_a_response_higher_than_the_terminal_shows_what_is_fresh() -> None:
-    view = LiveView(rows=1, length=600, look=Look(lambda id: f"{id:04}"), title="t", radius=None)
+    view = LiveView(
+        responses=[[None] * 600], look=Look(lambda id: f"{id:04}"), title="t", radius=None
+    )
     view.follow(update(1, {at: at for at in range(600)}))
     view.follow(update(2, {}, replaced={150: 150}))
     lines = drawn(view, width=80, height=16)

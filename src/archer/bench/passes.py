@@ -17,6 +17,7 @@ from archer.costs.recording import timed_of
 from archer.costs.workload import PassShare
 from archer.engine.engine import Engine
 from archer.engine.handle import Listener
+from archer.fill import Form
 from archer.methods.build import build
 from archer.model import Model
 from archer.pages.tables import Field, Table, table_of
@@ -50,7 +51,7 @@ class Mixes:
                 prompt = tuple(draw.choices(plain, k=draw.randint(*self.prompts)))
                 name = draw.choice((FULL, CACHED, CACHED, MASKS))
                 method = build(name, {"length": draw.choice(self.lengths)})
-                requests.append(Request(method, (prompt,), 0, model.language))
+                requests.append(Request(method, (Form(prompt),), 0, model.language))
             yield requests
 
 

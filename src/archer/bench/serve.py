@@ -221,7 +221,7 @@ def _body(request: Request) -> dict[str, Any]:
     (prompt,) = request.prompts
     return {
         "model": "",
-        "prompt": list(prompt),
+        "prompt": list(prompt.prefix),
         "max_tokens": request.method.length,
         "archer": {"method": request.method.name},
     }
@@ -249,7 +249,7 @@ def _in_turn(
             spent_there = server.cpu - there
             began, here = time.monotonic(), time.process_time()
             steps = itertools.islice(Stream(model, request), updates)
-            trajectory = recorded(len(request.prompts[0]), request.method.length, steps)
+            trajectory = recorded(request.prompts[0].prompt_tokens, request.method.length, steps)
             ended, spent_here = time.monotonic(), time.process_time() - here
         alone.append(ended - began)
         made.append(trajectory)

@@ -16,6 +16,7 @@ from archer.costs.service import ServiceOutcome, figures, percentile
 from archer.engine.engine import Engine
 from archer.engine.generate import Stream
 from archer.engine.handle import Handle
+from archer.fill import Form
 from archer.methods.build import build
 from archer.model import Model
 from archer.pages.tables import Field, Table, table_of
@@ -38,7 +39,7 @@ class Arrival:
     @property
     def small(self) -> bool:
         (prompt,) = self.request.prompts
-        return len(prompt) <= SMALL_PROMPT and self.request.method.length <= SMALL_LENGTH
+        return prompt.prompt_tokens <= SMALL_PROMPT and self.request.method.length <= SMALL_LENGTH
 
     @property
     def kind(self) -> tuple[str, int]:
@@ -63,7 +64,7 @@ class Load:
         for _ in range(self.requests):
             prompt = tuple(draw.choices(plain, k=draw.randint(*self.prompts)))
             method = build(draw.choice(self.methods), {"length": draw.choice(self.lengths)})
-            requests.append(Request(method, (prompt,), 0, model.language))
+            requests.append(Request(method, (Form(prompt),), 0, model.language))
         return requests
 
     def arrivals(self, requests: Sequence[Request], rate: float) -> list[Arrival]:

@@ -7,11 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from archer.errors import BadModel, BadRequest, BadTrace
+from archer.fill import Fill
 from archer.methods.build import build
 from archer.model import Model, load
+from archer.passes.canvas import Flags
 from archer.results.step import Kind, Step
 from archer.results.trace import first_difference, parsed_lines
 
@@ -30,6 +33,7 @@ METHODS = {
     "fastdllm_dual": "confidence+dual",
     "llada2": "llada2+eager",
     "llada2_edit": "llada2-edit+eager",
+    "infill": "confidence+eager",
 }
 """Recorded method -> ours."""
 
@@ -55,6 +59,8 @@ class Case(BaseModel):
     method: str
     settings: dict[str, Any]
     prompt: list[int]
+    canvas: list[int | None] | None = None
+    """The response as it was given, null for what was written."""
     response: list[int]
     updates: int
     nfe: int
@@ -123,14 +129,21 @@ def replay(
 
 def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
     """Every recorded field against what the steps did."""
+    lead = [] if case.canvas is None else case.canvas[: case.canvas.index(None)]
+
+    def places(step: Step[Any], chosen: Flags) -> list[int]:
+        """Where these stand in what was recorded as the response."""
+        (whole,) = step.after.prompt.among_given(chosen[:1], given=False)
+        return [len(lead) + at for at in np.flatnonzero(whole).tolist()]
+
     happened: dict[str, Any] = {
-        "states": [step.after.response[0].tolist() for step in steps],
+        "states": [lead + step.record.response[0].tolist() for step in steps],
         "fed": [step.calls[0].fed for step in steps],
         "full": [step.calls[0].kind is Kind.FULL for step in steps],
         "distance": [step.calls[0].distance for step in steps],
-        "accepted": [_positions(step.decision.accepted[0].tolist()) for step in steps],
-        "remasked": [_positions(step.decision.remasked[0].tolist()) for step in steps],
-        "replaced": [_positions(step.decision.replaced[0].tolist()) for step in steps],
+        "accepted": [places(step, step.decision.accepted) for step in steps],
+        "remasked": [places(step, step.decision.remasked) for step in steps],
+        "replaced": [places(step, step.decision.replaced) for step in steps],
         "tau": [step.decision.threshold[0].item() for step in steps],
     }
     whole = {"response": happened["states"][-1], "updates": len(steps), "nfe": len(steps)}
@@ -159,9 +172,13 @@ def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
     if decoder == "confidence":
         decoder = next((rule for rule in RULES if rule in case.settings), decoder)
     method = f"{decoder}+{policy}"
+    prompt: list[int] | Fill = case.prompt
+    if case.canvas is not None:
+        settings |= {"length": None, "block": None}  # as many as it leaves open, together
+        prompt = Fill.of_ids([*case.prompt, *case.canvas])
     try:
         build(method, settings)
-        for step in model.stream(case.prompt, method, settings=settings):
+        for step in model.stream(prompt, method, settings=settings):
             for error in step.errors.values():
                 raise error
             yield step
@@ -171,10 +188,6 @@ def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
 
 def _close(recorded: float, happened: float) -> bool:
     return abs(recorded - happened) <= THRESHOLD_TOLERANCE
-
-
-def _positions(chosen: Sequence[bool]) -> list[int]:
-    return [at for at, yes in enumerate(chosen) if yes]
 
 
 def _checkpoint(root: Path, name: str) -> Model:

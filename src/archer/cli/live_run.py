@@ -57,8 +57,10 @@ def view_of(model: Model, request: Request) -> LiveView:
     """The view of a request, before its first update."""
     method = request.method
     return LiveView(
-        rows=len(request.prompts),
-        length=method.length,
+        responses=[
+            [None] * method.length if prompt.given is None else prompt.given
+            for prompt in request.prompts
+        ],
         stop=method.first_stop,
         look=_look(model),
         title=f"{method.name} · {model.name}",

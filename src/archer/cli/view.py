@@ -74,4 +74,6 @@ def _page(traces: list[Path]) -> str:
 def _title(trajectory: Trajectory) -> str:
     count = len(trajectory.start.prompts)
     which = f"Prompt {trajectory.row + 1} of {count}: " if count > 1 else ""
-    return f"{which}{len(trajectory.prompt)} tokens in, {trajectory.start.length} out"
+    written = trajectory.given.count(trajectory.start.mask)
+    given = len(trajectory.prompt) + len(trajectory.given) - written
+    return f"{which}{given} tokens in, {written} out"

@@ -1,6 +1,7 @@
 """What every decoder shares: its state, what it says it did, and how positions are ranked.
 
-Axes: B rows, G response columns.
+Axes: B rows, G open columns of the response: those that the rule fills.  Columns that are given are none of
+its business: the state does not hold them, and the canvas puts them in their place.
 
 A decoder is a frozen dataclass of settings with three verbs.  `start` makes the state, `canvas` says what
 to ask the model, `step` is pure: it returns a new state and a Decision and changes nothing.  A decoder
@@ -33,7 +34,7 @@ class DecodeState:
 
     prompt: Prompt
     response: Ints
-    """[B, G]: the mask id where nothing is placed."""
+    """[B, G]: what the rule has written; the mask id where nothing is placed."""
     done: Flags
     """[B]"""
     updates: tuple[int, ...]
@@ -49,7 +50,7 @@ class DecodeState:
 
     @property
     def tokens(self) -> Ints:
-        """[B, P + G]: prompt and response."""
+        """[B, L]: prompt and response, with what is given of it."""
         return self.prompt.before(self.response)
 
     @property
@@ -268,6 +269,11 @@ class Rule(Generic[State]):
 
 def blank(prompt: Prompt, length: int) -> DecodeState:
     """A response of masks for every row of the prompt."""
+    if prompt.gaps is not None and len(prompt.gaps) != length:
+        raise BadRequest(
+            f"The response that is given has {len(prompt.gaps)} tokens to fill, and the length is {length}. "
+            "Give the number of its masks as the length."
+        )
     return DecodeState(
         prompt=prompt,
         response=np.full((prompt.rows, length), prompt.mask, dtype=np.int64),

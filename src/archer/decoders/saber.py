@@ -22,6 +22,9 @@ from archer.passes.bounds import Count, CountOrNone, Share, Tokens
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Candidates, Logits
 
+FEWEST = 2
+"""An n that goes with every response; one of a single token is then filled at once."""
+
 
 @plain_dataclass(frozen=True)
 class SaberState(BlockState):
@@ -69,7 +72,7 @@ class Saber(Blockwise[SaberState]):
         return Scope.RESPONSE if self.rollback else Scope.MASKS
 
     def check(self, length: int) -> None:
-        if self.n > length:
+        if self.n > max(length, FEWEST):
             raise BadRequest(
                 f"n = {self.n} positions per update do not fit a response of {length}. "
                 f"Choose n at most {length}, or a longer response."
@@ -223,7 +226,7 @@ class SaberTail(Saber):
         plain = super().canvas(state)
         assert isinstance(state, SaberTailState)
         resting = np.zeros_like(plain.reads)
-        resting[:, plain.response] = self.resting(state)
+        resting[:, plain.open] = self.resting(state)
         return replace(plain, reads=plain.reads & ~resting, resting=resting)
 
     def resting(self, state: SaberTailState) -> Flags:

@@ -64,9 +64,10 @@ class Wino(Blockwise[WinoState]):
     def canvas(self, state: WinoState) -> Canvas:
         plain = state.canvas(state.masked & state.current)
         size, scratch = state.size, plain.columns
-        own = plain.block[:, :1] + np.arange(size)
+        inside = self._own(state)
+        own = plain.answers[inside]
         everywhere = np.broadcast_to(np.arange(scratch), (plain.rows, scratch))
-        placed = np.take_along_axis(state.placed, own - plain.response.start, axis=1)
+        placed = np.take_along_axis(state.placed, inside, axis=1)
         visible = np.ones((plain.rows, scratch + size, scratch + size), dtype=np.bool_)
         visible[:, :scratch, scratch:] = False
         np.put_along_axis(visible[:, scratch:], own[:, :, None], False, axis=2)
@@ -118,5 +119,5 @@ class Wino(Blockwise[WinoState]):
         return trust
 
     def _own(self, state: WinoState) -> Ints:
-        """[B, K]: the block's columns, counted from the response."""
+        """[B, K]: the block's columns, counted among the open ones."""
         return state.block[:, None] * state.size + np.arange(state.size)

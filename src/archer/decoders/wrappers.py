@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -74,7 +75,7 @@ class EndOfText(Wrapped):
 
 @dataclass(frozen=True)
 class Guided(Wrapped):
-    """Classifier-free guidance: each row is asked twice, once with its prompt masked.
+    """Classifier-free guidance: each row is asked twice, once with all that is given masked.
 
     Both are rows of the same batch with the same response, so each has its own prompt cache and both are
     refreshed together.  Logits are u + (scale + 1) (c - u).
@@ -85,20 +86,23 @@ class Guided(Wrapped):
     def canvas(self, state: DecodeState) -> Canvas:
         plain = self.inner.canvas(state)
         twice = plain.select([row for row in range(plain.rows) for _ in range(2)])
-        tokens = twice.tokens.copy()
-        tokens[1::2, : plain.response.start] = state.prompt.mask
+        tokens = np.full_like(twice.tokens, state.prompt.mask)
+        tokens[::2], tokens[1::2, plain.answers] = plain.tokens, plain.tokens[:, plain.answers]
         return replace(twice, tokens=tokens)
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         pairs = zip(logits.rows[::2], logits.rows[1::2], strict=True)
         rows = [
-            with_prompt.with_values(self._guide(with_prompt.values, without.values))
+            with_prompt.with_values(self._guide(with_prompt.values, without.values, state.prompt))
             for with_prompt, without in pairs
         ]
         return self.inner.step(state, logits.changed(rows))
 
-    def _guide(self, with_prompt: Tensor, without: Tensor) -> Tensor:
-        return without + (self.scale + 1) * (with_prompt - without)
+    def _guide(self, with_prompt: Tensor, without: Tensor, prompt: Prompt) -> Tensor:
+        guided = without + (self.scale + 1) * (with_prompt - without)
+        if not prompt.allowed:
+            return guided
+        return guided.masked_fill_(with_prompt == -torch.inf, -torch.inf)
 
 
 class _EndsLast(Logits):

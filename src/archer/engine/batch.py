@@ -200,6 +200,7 @@ def _asks(walk: Walk, at: int) -> Hashable:
         canvas.reads.tobytes(),
         part.layout.fed,
         walk.pending.asked.tobytes(),
+        tuple((row, ids.numpy().tobytes()) for row, ids in part.limits),
     )
 
 

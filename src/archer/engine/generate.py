@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from archer.engine.engine import Engine
+from archer.engine.gap_length import sized
 from archer.engine.handle import Handle, Listener
 from archer.engine.job import Options, check_count, check_samples
+from archer.machine.threads import computing
 from archer.results.completion import Completion
 from archer.results.step import Step
 
 if TYPE_CHECKING:
+    from archer.fill import Form
     from archer.model import Model
     from archer.request import Request
 
@@ -35,10 +38,10 @@ class _Samples:
     """1 where nothing is drawn: all samples are the same then."""
 
     @property
-    def kind(self) -> tuple[int, int]:
+    def kind(self) -> tuple[int, int, int]:
         """Samples of one kind hold equally much memory."""
         (prompt,) = self.request.prompts
-        return len(prompt), self.rows
+        return prompt.prompt_tokens, self.request.method.length, self.rows
 
     def options(self, stop: tuple[str, ...]) -> Options:
         return Options(n=len(self.places), stop=stop, first=self.first)
@@ -90,7 +93,7 @@ def _rows(running: Sequence[tuple[_Samples, Handle]]) -> int:
 def _together(request: Request, n: int, most: int | None) -> Iterator[_Samples]:
     """Samples of equal prompts together, each with the number it has among them; at most `most`, or all."""
     draws = request.method.decoder.draws
-    places: dict[tuple[int, ...], list[int]] = {}
+    places: dict[Form, list[int]] = {}
     for at, prompt in enumerate(request.prompts):
         places.setdefault(prompt, []).extend(range(at * n, (at + 1) * n))
     for prompt, own in places.items():
@@ -124,6 +127,8 @@ class Stream:
     """
 
     def __init__(self, model: Model, request: Request) -> None:
+        with computing(model.threads):
+            request = sized(model.network, request)
         self.request = request
         self._engine = Engine(model)
         self._unread: deque[Step[Any]] = deque()

@@ -15,6 +15,7 @@ import numpy as np
 
 from archer.decoders.base import DecodeState
 from archer.engine.footprint import kept_bytes
+from archer.engine.gap_length import sized
 from archer.engine.handle import Listener
 from archer.engine.schedule import Application, Offer
 from archer.engine.walk import Walk
@@ -22,10 +23,11 @@ from archer.errors import ArcherError, BadRequest, quoted
 from archer.network.network import Transformer
 from archer.passes.canvas import Canvas
 from archer.results.completion import Completion, Tally, add
-from archer.results.settled_text import SettledText
+from archer.results.settled_text import SettledGaps, SettledText
 from archer.results.step import Step
 
 if TYPE_CHECKING:
+    from archer.fill import Form
     from archer.model import Model
     from archer.request import Request
 
@@ -129,7 +131,7 @@ class Job:
     """Columns still to compute; before anything is known, one pass over everything per token."""
     walk: Walk | None = None
     tallies: dict[int, Tally] = field(default_factory=dict)
-    texts: dict[int, SettledText] = field(default_factory=dict)
+    texts: dict[int, SettledText | SettledGaps] = field(default_factory=dict)
     passed_over: int = 0
     cancelled: bool = False
     unread: deque[Step[Any]] | None = None
@@ -145,7 +147,7 @@ class Job:
         cls, model: Model, request: Request, options: Options, listener: Listener, now: float
     ) -> Job:
         """Make everything that needs no device; refuses stop strings without a tokenizer."""
-        (prompt,) = request.prompts
+        (form,) = request.prompts
         method = request.method
         language = request.language
         if options.stop and language.text is None:
@@ -156,7 +158,7 @@ class Job:
                 f"n = {rows} drawn samples of one request are too many: at most {MOST_TOGETHER}. "
                 "Submit several requests, or call generate, which does."
             )
-        laid = language.prompt(prompt, request.seed, rows, options.first)
+        laid = language.prompt(form, request.seed, rows, options.first)
         start = method.decoder.start(laid, method.length)
         canvas = method.decoder.canvas(start)
         job = cls(
@@ -173,8 +175,13 @@ class Job:
         )
         job.tallies = {row: Tally() for row in range(rows)}
         if language.text is not None and (job.ends_early or listener.hears_text):
-            job.texts = {row: SettledText(language, options.stop) for row in range(rows)}
+            job.texts = {row: _settled_text(request, options.stop) for row in range(rows)}
         return job
+
+    @property
+    def form(self) -> Form:
+        """Its prompt."""
+        return self.request.prompts[0]
 
     @property
     def rows(self) -> int:
@@ -185,7 +192,16 @@ class Job:
         return bool(self.options.stop) or self.options.ends_early
 
     def begin(self, network: Transformer) -> Walk:
-        """Give it memory."""
+        """Give it memory; find the lengths of its gaps, where they are to be found."""
+        if self.form.searched:
+            self.request = sized(network, self.request).with_fitted_method()
+            rows, first = self.rows, self.options.first
+            laid = self.request.language.prompt(self.form, self.request.seed, rows, first)
+            self.start = self.request.method.decoder.start(laid, self.request.method.length)
+            self.canvas = self.request.method.decoder.canvas(self.start)
+            self.bytes = kept_bytes(network, self.request.method.policy, self.canvas)
+            for row in self.texts:
+                self.texts[row] = _settled_text(self.request, self.options.stop)
         return Walk(network, self.request.method, self.start, canvas=self.canvas)
 
     def application(self, now: float) -> Application[Job]:
@@ -252,11 +268,7 @@ class Job:
 
     def finish(self) -> None:
         """Make the completions and hand them out."""
-        (prompt,) = self.request.prompts
-        made = [
-            replace(self._completion(row, len(prompt)), request=self.request)
-            for row in range(self.rows)
-        ]
+        made = [replace(self._completion(row), request=self.request) for row in range(self.rows)]
         self.completions = [made[row] for row in range(self.rows) for _ in self._samples_of(row)]
         self._close()
         self.ended.set()
@@ -276,9 +288,24 @@ class Job:
         """Samples that a row stands for."""
         return range(self.options.n) if self.rows == 1 else (row,)
 
-    def _completion(self, row: int, prompt_tokens: int) -> Completion:
+    def _completion(self, row: int) -> Completion:
         tally, text = self.tallies[row], self.texts.get(row)
+        prompt_tokens = self.form.prompt_tokens
         if text is None or not text.stopped or not self.ends_early or tally.error is not None:
-            return self.request.language.completion(tally, prompt_tokens)
+            return self.request.language.completion(tally, prompt_tokens, self.form)
         whole = tally.complete(prompt_tokens)
+        if isinstance(text, SettledGaps):
+            if not text.cut:
+                return self.request.language.completion(tally, prompt_tokens, self.form)
+            filled = whole.around(self.form, text.texts).kept(self.form, text.counts)
+            return replace(filled, finish_reason="stop")
         return replace(whole.first(text.tokens), text=text.text, finish_reason="stop")
+
+
+def _settled_text(request: Request, stop: tuple[str, ...]) -> SettledText | SettledGaps:
+    (form,) = request.prompts
+    return (
+        SettledGaps(request.language, form, stop)
+        if form.lengths
+        else SettledText(request.language, stop)
+    )

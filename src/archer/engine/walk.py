@@ -26,7 +26,7 @@ from archer.methods.build import Method
 from archer.network.network import Transformer
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Flags, Ints, Reals
-from archer.passes.forward import Answer, Question, run
+from archer.passes.forward import Answer, Question, limits_of, run
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory
 from archer.passes.timing import Clock
@@ -316,7 +316,8 @@ class Walk:
         frame = layout.Frame.of(canvas, memory.slots, running, full)
         plan = self._planned(pending.asked, canvas.reads, frame)
         rule = None if inside is None else inside.rule
-        part = Question(canvas, plan, memory, rule) if running else None
+        limits = limits_of(canvas, plan)
+        part = Question(canvas, plan, memory, rule, limits) if running else None
         return _Plan(part, plan, twins, reused)
 
     def _planned(self, asked: Flags, reads: Flags, frame: layout.Frame) -> layout.Layout:
@@ -329,7 +330,7 @@ class Walk:
         if kept is None:
             return False
         canvas = self.pending.canvas
-        read = np.flatnonzero(canvas.reads[row]) - canvas.response.start
+        read = np.flatnonzero(canvas.reads[row, canvas.answers])
         return set(kept.places).issuperset(read.tolist())
 
     def _read(self, plan: _Plan, answer: Answer | None) -> Logits:
@@ -340,8 +341,8 @@ class Walk:
             memory.copy_rows(plan.twins)
             fresh = answer.rows | {row: answer.rows[like] for row, like in plan.twins.items()}
         rows = [fresh.get(row, kept) for row, kept in enumerate(memory.logits)]
-        answers = canvas.columns - canvas.response.start
-        return Logits([row for row in rows if row is not None], answers, canvas.mask)
+        found = [row for row in rows if row is not None]
+        return Logits(found, len(canvas.answers), canvas.mask)
 
     def _note(self, plan: _Plan, logits: Logits) -> None:
         """Record the pass in the memory, with what the policy makes of it."""

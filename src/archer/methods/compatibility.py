@@ -16,7 +16,7 @@ from archer.decoders.base import Attention, Decoder
 from archer.errors import Incompatible
 from archer.methods.catalogue import Part
 from archer.methods.settings import POLICIES
-from archer.network.shape import AttentionKind, Blocks
+from archer.network.shape import AttentionKind, Blocks, Shape
 from archer.passes.canvas import Scope
 from archer.policies.base import Policy
 
@@ -99,6 +99,29 @@ def check_attention(method: Method, attention: AttentionKind) -> None:
             f"{method.name!r} has a cache that approximates full attention. This model attends "
             "block-causally, where archer keeps every finished block and is exact. "
             f"Choose {_caches('block_causal', True)}."
+        )
+
+
+def check_given(method: Method, shape: Shape) -> None:
+    """Refuse text behind a gap where no column of the gap could see it, or where it would move."""
+    if method.settings.get("canvas", "fixed") != "fixed":
+        raise Incompatible(
+            "A canvas that follows its answer gets and loses columns at its end, and text stands behind "
+            'this gap. Give its length as a number, "search" or "delete".'
+        )
+    if isinstance(shape.attention, Blocks):
+        raise Incompatible(
+            "This model attends block-causally: a column sees nothing after its block, so a gap would be "
+            "filled without the text behind it. Let the gap end the text, or use a model with full attention."
+        )
+
+
+def check_nothing_before(shape: Shape) -> None:
+    """Refuse a gap at the very beginning where its first token could not be read."""
+    if shape.shift:
+        raise Incompatible(
+            "This model's logits are shifted by one: the first token is read at the column before it, and "
+            "there is none. Begin the text with at least one token."
         )
 
 

@@ -33,6 +33,11 @@ SMALLEST_NORM = 1e-8
 class ShardInPass(Protocol):
     """Any shard, while a pass is made."""
 
+    @property
+    def first_token(self) -> int:
+        """The first id of its part of the vocabulary."""
+        ...
+
     def embed(self, tokens: Tensor, embedding: Tensor) -> Tensor:
         """Long[N], this shard's rows of the embedding -> [N, d]"""
         ...

@@ -34,12 +34,17 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
     `updates` holds for each update: call, distance, threshold, three flat lists of changes: accepted and
     replaced as position, token, confidence; re-masked as position, confidence; and the nats that a cache
     counted instead of the distance, in thousandths as well; and how many positions the response has then.
-    A token is a place in `ids` and `texts`.
+    `given` holds position and token of what was given of the response.  A token is a place in `ids` and
+    `texts`.
     """
     start, pieces = trajectory.start, trajectory.pieces
-    ids = sorted(
-        {change.token for event in trajectory.updates for change in event.accepted + event.replaced}
+    given = [
+        (at, token) for at, token in enumerate(trajectory.given) if token != trajectory.start.mask
+    ]
+    written = (
+        change.token for event in trajectory.updates for change in event.accepted + event.replaced
     )
+    ids = sorted({*written, *(token for _, token in given)})
     place = {token: number for number, token in enumerate(ids)}
     return {
         "model": printable(_model(start.model)),
@@ -47,13 +52,14 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
         "settings": {printable(name): value for name, value in start.settings.items()},
         "seed": start.seed,
         "length": _longest(trajectory),
-        "stop": start.stop or start.length,
+        "stop": start.stop or len(trajectory.given),
         "radius": start.settings.get("radius"),
         "nats": start.settings.get("nats"),
         "prompt": _prompt(trajectory.prompt, pieces),
         "numbers": not pieces,
         "ids": ids,
         "texts": [_text(token, pieces) for token in ids],
+        "given": [number for at, token in given for number in (at, place[token])],
         "ends": [place[token] for token in ids if token in start.ends],
         "updates": [
             [
@@ -64,7 +70,7 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
                 _changes(event.replaced, place),
                 _taken(event.remasked, event.doubts),
                 _thousandths(event.drift),
-                event.stop or start.length,
+                event.stop or len(trajectory.given),
             ]
             for event in trajectory.updates
         ],
@@ -103,7 +109,7 @@ def _model(name: str) -> str:
 
 def _longest(trajectory: Trajectory) -> int:
     """Positions that the response has at any time."""
-    length = trajectory.start.length
+    length = len(trajectory.given)
     stops = [event.stop for event in trajectory.updates]
     return max((each or length for each in (trajectory.start.stop, *stops)), default=length)
 

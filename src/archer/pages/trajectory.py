@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ class Trajectory:
     @property
     def prompt(self) -> list[int]:
         return self.start.prompts[self.row]
+
+    @cached_property
+    def given(self) -> list[int]:
+        """The response before the first update."""
+        return self.start.response(self.row)
 
 
 def trajectories(path: Path) -> list[Trajectory]:
@@ -53,9 +59,9 @@ def rows(events: Iterable[Start | Update | End]) -> list[Trajectory]:
 
 def check_pair(first: Trajectory, second: Trajectory) -> None:
     """Refuse to compare what has no common beginning."""
-    same = (first.prompt, first.start.length, first.start.mask) == (
+    same = (first.prompt, first.given, first.start.mask) == (
         second.prompt,
-        second.start.length,
+        second.given,
         second.start.mask,
     )
     if not same:
@@ -75,9 +81,11 @@ def _add(trajectory: Trajectory, event: Update | End) -> None:
     if event.update != len(trajectory.updates) + 1:
         raise _Broken(f"update {len(trajectory.updates) + 1} of row {row} is missing")
     places = [*event.remasked, *(change.at for change in (*event.accepted, *event.replaced))]
-    if not all(0 <= at < trajectory.start.length for at in places):
+    if not all(0 <= at < len(trajectory.given) for at in places):
         raise _Broken(f"update {event.update} of row {row} writes outside the response")
-    if event.stop is not None and not 0 < event.stop <= trajectory.start.length:
+    if any(trajectory.given[at] != trajectory.start.mask for at in places):
+        raise _Broken(f"update {event.update} of row {row} writes where a token is given")
+    if event.stop is not None and not 0 < event.stop <= len(trajectory.given):
         raise _Broken(f"update {event.update} of row {row} stops outside the response")
     if event.doubts and len(event.doubts) != len(event.remasked):
         raise _Broken(

@@ -1,9 +1,12 @@
 """What the model is asked right now: prompt, response and scratch columns, and which logits are read.
 
-Axes: B rows (samples of one prompt), L = P + G (+ scratch) columns, P prompt columns, G response columns.
+Axes: B rows (samples of one prompt), L columns, P prompt columns, G open columns: those that a decoder fills.
 
-Every row has the same columns: [ prompt | response | scratch ].  Different prompts are different canvases,
-which share passes where they are batched.
+Every row has the same columns: [ prompt | response | scratch ].  The response begins with the first column
+that is open.  Mostly all of it is open; where text is given behind a gap, only the gaps are, and what is
+given is kept with the prompt: computed when everything is, never read, never written.  A decoder counts the
+open columns alone and does not know where they stand.  Different prompts are different canvases, which share
+passes where they are batched.
 
 What a column sees is the backbone's (`attention`), unless a decoder says more.  Under block-causal attention
 what lies behind the block that holds the last column read is never fed.  A row may stop before the last
@@ -13,12 +16,15 @@ column: what lies behind its stop does not exist, so it is neither computed nor 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from archer.network.shape import DENSE, AttentionKind, PromptFirst
 from archer.network.shape import Blocks as Blocks
@@ -55,6 +61,10 @@ class Prompt:
     """The model's end-of-text ids."""
     ends: tuple[int, ...] = ()
     """All ids at which a reader stops: end of text and end of turn."""
+    given: Ints | None = None
+    """The response as it is given, with the mask id in its gaps; None where nothing of it is."""
+    allowed: Mapping[int, Tensor] = field(default_factory=dict)
+    """Ids Long[n] that may stand in an open column, by its number; other columns are free."""
 
     @classmethod
     def of(
@@ -62,16 +72,26 @@ class Prompt:
         ids: Sequence[int],
         mask: int,
         *,
+        given: Sequence[int | None] | None = None,
+        allowed: Mapping[int, Tensor] | None = None,
         samples: int = 1,
         seed: int = 0,
         eos: Sequence[int] = (),
         ends: Sequence[int] = (),
         first: int = 0,
     ) -> Prompt:
-        """Some samples of a prompt, each with its own noise key; `first` is the number of the first one."""
+        """Some samples of a prompt, each with its own noise key; `first` is the number of the first one.
+
+        `given` has None for what is to be written.  Where it has nothing else the prompt is the same as
+        without it.
+        """
+        behind = None if given is None or not any(token is not None for token in given) else given
+        about = () if behind is None else (tuple(behind),)
         keys = []
         for sample in range(first, first + samples):
-            digest = hashlib.blake2b(repr((seed, tuple(ids), sample)).encode(), digest_size=8)
+            digest = hashlib.blake2b(
+                repr((seed, tuple(ids), sample, *about)).encode(), digest_size=8
+            )
             keys.append(int.from_bytes(digest.digest(), "big") >> 1)
         return cls(
             tokens=np.array(ids, dtype=np.int64),
@@ -79,6 +99,10 @@ class Prompt:
             keys=tuple(keys),
             eos=tuple(eos),
             ends=tuple(ends),
+            given=None
+            if behind is None
+            else np.array([mask if token is None else token for token in behind]),
+            allowed=dict(allowed or {}),
         )
 
     @property
@@ -89,8 +113,27 @@ class Prompt:
     def rows(self) -> int:
         return len(self.keys)
 
-    def before(self, response: Ints) -> Ints:
-        """[B, G] -> [B, P + G]: the prompt in front of every row."""
+    @cached_property
+    def gaps(self) -> Ints | None:
+        """[G]: where the open columns stand in the response; None where all of it is open."""
+        return None if self.given is None else np.flatnonzero(self.given == self.mask)
+
+    def among_given(self, values: NDArray[Any], given: NDArray[Any] | bool | float) -> NDArray[Any]:
+        """[B, G] -> the same in the whole response, with these values where tokens are given."""
+        if self.gaps is None or self.given is None:
+            return values
+        whole = np.empty((len(values), len(self.given)), dtype=values.dtype)
+        whole[:] = given
+        whole[:, self.gaps] = values
+        return whole
+
+    def response(self, written: Ints) -> Ints:
+        """[B, G] -> the whole response: what is given, and in its gaps what is written."""
+        return written if self.given is None else self.among_given(written, self.given)
+
+    def before(self, written: Ints) -> Ints:
+        """[B, G] -> [B, L]: the prompt in front of every row, and the given parts of the response."""
+        response = self.response(written)
         tokens = np.empty((len(response), self.columns + response.shape[1]), dtype=np.int64)
         tokens[:, : self.columns] = self.tokens
         tokens[:, self.columns :] = response
@@ -107,7 +150,7 @@ class Canvas:
     tokens: Ints
     """[B, L]"""
     response: slice
-    """The columns that can be revised; everything before is prompt, everything behind is scratch."""
+    """Everything before is prompt, everything behind is scratch."""
     mask: int
     """The id that means "nothing placed here"."""
     block: Ints
@@ -126,18 +169,31 @@ class Canvas:
     """Whether what rests is read where a pass computes it anyway."""
     stops: Ints | None = None
     """[B]: one past the last column of each row; None where every row has them all."""
+    gaps: Ints | None = None
+    """[G]: the open columns, where not all of the response is open; what is given is kept like the prompt."""
+    allowed: Mapping[int, Tensor] = field(default_factory=dict)
+    """Ids Long[n] that may stand at a position; at others any may."""
 
     @classmethod
     def plain(cls, prompt: Prompt, response: Ints, block: Ints, reads: Flags) -> Canvas:
-        """Prompt and response without scratch.  `block` and `reads` [B, G] count from the response."""
-        first = prompt.columns
+        """Prompt and response without scratch.  `response`, `reads` [B, G] and `block` count open columns."""
+        first, gaps = prompt.columns, prompt.gaps
         unread = np.zeros((len(response), first), dtype=np.bool_)
+        tokens = prompt.before(response)
+        if gaps is not None:
+            block = np.stack((gaps[block[:, 0]], gaps[block[:, 1] - 1] + 1), axis=1)
+            reads = prompt.among_given(reads, given=False)
         return cls(
-            tokens=prompt.before(response),
-            response=slice(first, first + response.shape[1]),
+            tokens=tokens,
+            response=slice(first, tokens.shape[1]),
             mask=prompt.mask,
             block=block + first,
             reads=np.concatenate((unread, reads), axis=1),
+            gaps=None if gaps is None else gaps + first,
+            allowed={
+                first + (at if gaps is None else int(gaps[at])): ids
+                for at, ids in prompt.allowed.items()
+            },
         )
 
     def under(self, attention: AttentionKind) -> Canvas:
@@ -158,7 +214,7 @@ class Canvas:
     def exact(self) -> bool:
         """Nothing that a prompt cache keeps can see the response: such a cache never grows old."""
         if isinstance(self.attention, PromptFirst):
-            return self.resting is None
+            return self.resting is None and self.gaps is None
         return isinstance(self.attention, Blocks)
 
     @property
@@ -177,14 +233,28 @@ class Canvas:
         fed: Flags = np.arange(self.columns) < self.horizon()[:, None]
         return fed
 
+    @property
+    def open(self) -> slice | Ints:
+        """The columns that a decoder fills, as an index: the response without what is given."""
+        return self.response if self.gaps is None else self.gaps
+
+    @property
+    def answers(self) -> Ints:
+        """[A]: the columns whose logits a decoder may ask for: those that are open, then scratch."""
+        if self.gaps is None:
+            return np.arange(self.response.start, self.columns)
+        return np.concatenate((self.gaps, np.arange(self.response.stop, self.columns)))
+
     def revisable(self) -> Flags:
-        """[B, L]: response and scratch, all that a rollback decoder can change; without what rests.
+        """[B, L]: open columns and scratch, all that a rollback decoder can change; without what rests.
 
         Under block-causal attention, with the prompt tokens of the block in which the response begins: they
         see it, and no earlier column does.
         """
         if not isinstance(self.attention, Blocks):
             found = self._from(self.response.start)
+            if self.gaps is not None:
+                found = self._opened() | self.scratch()
             found = found if self.stops is None else found & self.everything()
             return found if self.resting is None else found & ~self.resting
         first = self.response.start // self.attention.size * self.attention.size
@@ -211,21 +281,30 @@ class Canvas:
         chosen[:, first:] = True
         return chosen
 
+    def _opened(self) -> Flags:
+        """[B, L]: the columns that a decoder fills."""
+        chosen = np.zeros(self.tokens.shape, dtype=np.bool_)
+        chosen[:, self.open] = True
+        return chosen
+
+    def positions_of(self, row: int, columns: Ints) -> Ints:
+        """[n] -> [n]: where columns of a row stand in the text."""
+        return columns if self.positions is None else self.positions[row, columns]
+
     def current(self) -> Flags:
         """[B, L]: the block being decoded."""
         columns = np.arange(self.columns)
-        return (columns >= self.block[:, :1]) & (columns < self.block[:, 1:])
+        inside: Flags = (columns >= self.block[:, :1]) & (columns < self.block[:, 1:])
+        return inside if self.gaps is None else inside & self._opened()
 
     def masked_in(self, tokens: Ints) -> Flags:
-        """[B, L]: response columns at which `tokens` [B, L] has nothing placed."""
-        columns = np.arange(self.columns)
-        inside = (columns >= self.response.start) & (columns < self.response.stop)
-        masked: Flags = inside & (tokens == self.mask)
+        """[B, L]: open columns at which `tokens` [B, L] has nothing placed."""
+        masked: Flags = self._opened() & (tokens == self.mask)
         return masked
 
     def placed(self) -> Ints:
-        """[B, G]: the response as it stands."""
-        return self.tokens[:, self.response]
+        """[B, G]: the open columns as they stand."""
+        return self.tokens[:, self.open]
 
     def select(self, rows: Sequence[int]) -> Canvas:
         chosen = list(rows)

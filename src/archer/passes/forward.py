@@ -30,6 +30,22 @@ from archer.passes.memory import Memory
 from archer.passes.timing import Clock, Interval
 from archer.passes.work import Work
 
+Limit = tuple[int, Tensor]
+"""A scored row, and the ids Long[n] that may stand there."""
+
+
+def limits_of(canvas: Canvas, layout: Layout) -> tuple[Limit, ...]:
+    """The scored rows of a pass whose positions allow some tokens only."""
+    found: list[Limit] = []
+    scored = 0
+    for row, places in layout.answers if canvas.allowed else ():
+        columns = canvas.answers[list(places)]
+        for at, position in enumerate(canvas.positions_of(row, columns).tolist(), start=scored):
+            if position in canvas.allowed:
+                found.append((at, canvas.allowed[position]))
+        scored += len(places)
+    return tuple(found)
+
 
 @dataclass(frozen=True)
 class Question:
@@ -40,6 +56,8 @@ class Question:
     memory: Memory
     rule: RowRule | None = None
     """Chooses rows inside each layer; None where the columns say it all."""
+    limits: tuple[Limit, ...] = ()
+    """Scored rows, counted among those of this part, at which not every token may stand."""
 
     @property
     def columns(self) -> int:
@@ -215,12 +233,19 @@ class Inputs:
     positions: Tensor
     """Long[N]"""
     kept: slice | Tensor | None
+    limits: tuple[Limit, ...] = ()
+    """Scored rows of the whole pass at which not every token may stand."""
 
     @classmethod
     def of(cls, parts: Sequence[Question], device: torch.device) -> Inputs:
         shares = _shares(parts, device)
         tokens, positions = _tokens(parts, device)
-        return cls(shares, tokens, positions, _kept(shares, device))
+        limits = tuple(
+            (share.scored.start + row, ids.to(device))
+            for share in shares
+            for row, ids in share.part.limits
+        )
+        return cls(shares, tokens, positions, _kept(shares, device), limits)
 
 
 def compute(network: Transformer, inputs: Inputs) -> Tensor:
@@ -244,7 +269,19 @@ def compute(network: Transformer, inputs: Inputs) -> Tensor:
             hidden = dense(index, network, hidden, at)
         else:
             hidden = ruled(index, network, hidden, at, rule)
-    return pieces.score(network, hidden)
+    scores = pieces.score(network, hidden)
+    first = 0 if network.one_shard is None else network.one_shard.first_token
+    for row, ids in inputs.limits:
+        restrict(scores[row], ids - first)
+    return scores
+
+
+def restrict(scores: Tensor, ids: Tensor) -> None:
+    """[V] in place: minus infinity for all tokens but these; ids that another shard has are left out."""
+    own = ids[(ids >= 0) & (ids < len(scores))]
+    kept = scores[own]
+    scores.fill_(-torch.inf)
+    scores[own] = kept
 
 
 def _shares(parts: Sequence[Question], device: torch.device) -> tuple[Share, ...]:

@@ -63,7 +63,7 @@ class Layout:
     places: Ints
     """The same for the host, without exceptions."""
     answers: tuple[tuple[int, tuple[int, ...]], ...]
-    """(row, answer columns counted from the response) in packed order."""
+    """(row, places of the columns read among those that may be) in packed order."""
     fed: tuple[int, ...]
     """Columns computed per running row; 0 for rows that did not run."""
     full: tuple[bool, ...]
@@ -101,6 +101,8 @@ class Frame:
     attention: AttentionKind = DENSE
     stops: tuple[int, ...] | None = None
     """One past the last column of each row, where rows have fewer than there are."""
+    answers: tuple[int, ...] | None = None
+    """The columns that may be read, where these are not all from the first of the response on."""
 
     @classmethod
     def of(
@@ -111,7 +113,14 @@ class Frame:
         full: tuple[bool, ...] | None = None,
     ) -> Frame:
         stops = None if canvas.stops is None else tuple(canvas.stops.tolist())
-        return cls(slots, canvas.response.start, running, full, canvas.attention, stops)
+        answers = None if canvas.gaps is None else tuple(canvas.answers.tolist())
+        return cls(slots, canvas.response.start, running, full, canvas.attention, stops, answers)
+
+    def places(self, columns: Ints) -> tuple[int, ...]:
+        """Where columns that are read stand among those that may be."""
+        if self.answers is None:
+            return tuple((columns - self.response).tolist())
+        return tuple(np.searchsorted(self.answers, columns).tolist())
 
 
 def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
@@ -140,7 +149,7 @@ def planned(
         columns, read = np.flatnonzero(needed[row]), np.flatnonzero(reads[row])
         computed.append(_Want(row, slots[row], columns))
         scored.append(_Want(row, slots[row], read - int(shift)))
-        answers.append((row, tuple((read - response).tolist())))
+        answers.append((row, frame.places(read)))
         fed[row] = len(columns)
         whole[row] = bool(asked[row].all()) if frame.full is None else frame.full[row]
     positions = [each.columns for each in computed]

@@ -139,9 +139,9 @@ class Memory:
         """
         if canvas.exact:
             return np.zeros(canvas.rows, dtype=np.int64)
-        moved = canvas.placed() != self.anchor[:, canvas.response]
+        moved = canvas.placed() != self.anchor[:, canvas.open]
         if canvas.stops is not None:
-            moved &= canvas.everything()[:, canvas.response]
+            moved &= canvas.everything()[:, canvas.open]
         distance: Ints = moved.sum(axis=1) * self.anchored
         return distance
 

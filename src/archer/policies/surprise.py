@@ -86,7 +86,7 @@ def surprisal(canvas: Canvas, memory: Memory) -> Reals:
     if canvas.exact:
         return np.zeros(canvas.rows)
     placed = canvas.placed()
-    new = (placed != memory.anchor[:, canvas.response]) & (placed != canvas.mask)
+    new = (placed != memory.anchor[:, canvas.open]) & (placed != canvas.mask)
     if not new.any():
         return np.zeros(canvas.rows)
     nats = nats_of(placed, memory.notes["tokens"], memory.notes["nats"])

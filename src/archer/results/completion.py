@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from archer.passes.canvas import Flags, Ints, Reals
 from archer.results.step import CHANGE, Call, Changes, Kind, Moment, Step
 
 if TYPE_CHECKING:
+    from archer.fill import Form
     from archer.request import Request
     from archer.results.notebook import Trace
 
@@ -80,9 +82,12 @@ class Completion:
     """One finished response and its cost.  With `finish_reason == "error"` it has no text and no tokens."""
 
     text: str | None
-    """The text up to the first end-of-text or end-of-turn id; None if the model has no tokenizer."""
+    """The text up to the first end-of-text or end-of-turn id; None if the model has no tokenizer.
+
+    Where gaps were filled, the text from the first to the last of them, end marks left out.
+    """
     tokens: tuple[int, ...]
-    """The whole response, including ids after the end."""
+    """All that was written, including ids after the end; of several gaps one after the other."""
     finish_reason: FinishReason
     """`stop`: an end id was written; `length`: none was; `error`: see `error`."""
     updates: int
@@ -104,6 +109,14 @@ class Completion:
     """For each token, the update that wrote it for good, counted from 1."""
     history: History = field(default=History.of([]), compare=False)
     """What every update did."""
+    given: tuple[int | None, ...] = ()
+    """The response as it was given, None where a token was written; nothing where all of it was written."""
+    parts: tuple[str, ...] = ()
+    """The texts around the gaps, as they were given; none where there was no gap."""
+    gaps: tuple[str, ...] = ()
+    """The text of each gap."""
+    probed_columns: int = 0
+    """Columns that were computed to find the lengths of gaps, before the first update."""
     request: Request | None = field(default=None, compare=False)
     """The request that it answers, which `trace` needs; pickled copies have none."""
 
@@ -149,6 +162,54 @@ class Completion:
             settled_at=self.settled_at[:tokens],
         )
 
+    def kept(self, form: Form, counts: Sequence[int]) -> Completion:
+        """This completion of a prompt with gaps with only the first tokens of each gap."""
+        chosen = [
+            at
+            for span, count in zip(form.spans, counts, strict=True)
+            for at in range(span.start, span.start + count)
+        ]
+        stays = set(chosen)
+        number = iter(range(len(self.tokens)))
+        return replace(
+            self,
+            tokens=tuple(self.tokens[at] for at in chosen),
+            confidences=tuple(self.confidences[at] for at in chosen),
+            settled_at=tuple(self.settled_at[at] for at in chosen),
+            given=tuple(
+                token for token in self.given if token is not None or next(number) in stays
+            ),
+        )
+
+    def around(self, form: Form, texts: Sequence[str]) -> Completion:
+        """This completion of a prompt with gaps, whose texts are these."""
+        last = len(texts) - 1
+        pieces = (text + form.parts[at + 1] * (at < last) for at, text in enumerate(texts))
+        return replace(
+            self,
+            text="".join(pieces) if texts else None,
+            given=(form.given or ()) if form.behind else (),
+            parts=form.parts,
+            gaps=tuple(texts),
+            probed_columns=form.probed,
+        )
+
+    @property
+    def response(self) -> tuple[int, ...]:
+        """The response from the first gap on: what was given, and in the gaps what was written."""
+        if not self.given:
+            return self.tokens
+        written = iter(self.tokens)
+        return tuple(next(written) if token is None else token for token in self.given)
+
+    @property
+    def whole(self) -> str | None:
+        """The text with its gaps filled, byte for byte as it was given around them."""
+        if not self.parts:
+            return self.text
+        pairs = zip_longest(self.parts, self.gaps, fillvalue="")
+        return "".join(part + text for part, text in pairs)
+
     @property
     def refresh_fraction(self) -> float:
         """Full passes per update."""
@@ -162,7 +223,8 @@ class Completion:
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON, derived figures included, without what is kept per token and update."""
         plain = asdict(replace(self, history=History.of([]), request=None))
-        for name in ("confidences", "settled_at", "history", "request"):
+        own = () if self.given or self.parts else ("given", "parts", "gaps", "probed_columns")
+        for name in ("confidences", "settled_at", "history", "request", *own):
             del plain[name]
         return plain | {
             "tokens": list(self.tokens),

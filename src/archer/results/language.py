@@ -12,6 +12,7 @@ from archer.passes.canvas import Prompt
 from archer.results.completion import Completion, Tally
 
 if TYPE_CHECKING:
+    from archer.fill import Form
     from archer.loading.text.text import Text
 
 
@@ -29,11 +30,13 @@ class Language:
     text: Text | None = None
     """Decodes and spells; None where the model has no tokenizer."""
 
-    def prompt(self, ids: Sequence[int], seed: int, samples: int = 1, first: int = 0) -> Prompt:
+    def prompt(self, form: Form, seed: int, samples: int = 1, first: int = 0) -> Prompt:
         """What a decoder starts from; options as for `Prompt.of`."""
         return Prompt.of(
-            ids,
+            form.prefix,
             self.mask,
+            given=form.given,
+            allowed=form.allowed(),
             samples=samples,
             seed=seed,
             eos=self.eos,
@@ -57,11 +60,13 @@ class Language:
             range(len(tokens)), True, key=lambda count: enough(text.decode(tokens[:count]))
         )
 
-    def completion(self, tally: Tally, prompt_tokens: int) -> Completion:
-        """A finished row with its text."""
+    def completion(self, tally: Tally, prompt_tokens: int, form: Form | None = None) -> Completion:
+        """A finished row with its text; `form` is needed where text was given behind a gap."""
         done = tally.complete(prompt_tokens)
         if done.finish_reason == "error":
             return done
+        if form is not None and form.lengths:
+            return self._filled(done, form)
         end = self.ends_at(done.tokens)
         done = replace(done, finish_reason="length" if end is None else "stop")
         if self.text is None:
@@ -69,3 +74,17 @@ class Language:
         if self.mask in done.tokens:
             raise ArcherError("The decoder ended with masks in the response. Please report this.")
         return replace(done, text=self.text.decode(done.tokens[:end]))
+
+    def _filled(self, done: Completion, form: Form) -> Completion:
+        """A finished row of a prompt with gaps.
+
+        End marks leave no trace in their texts; a gap that nothing follows ends at its first one.
+        """
+        if self.mask in done.tokens:
+            raise ArcherError("The decoder ended with masks in the response. Please report this.")
+        written = [done.tokens[span] for span in form.spans]
+        ended = all(self.ends_at(tokens) is not None for tokens in written)
+        if form.ends_open:
+            written[-1] = written[-1][: self.ends_at(written[-1])]
+        texts = [gap.answer(ids) for gap, ids in zip(form.gaps, written, strict=False)]
+        return replace(done.around(form, texts), finish_reason="stop" if ended else "length")

@@ -68,9 +68,8 @@ def of_completions(request: Request, done: Sequence[Completion]) -> Trace:
     """What happened, from what the completions of a request have kept; one for each of its prompts."""
     speller = Speller(request)
     events: list[Start | Update | End] = [start(request)]
-    for row, each in enumerate(done):
-        events += [
-            speller.spelled(event) for event in retold(row, each.history, request.method.length)
-        ]
+    for row, (prompt, each) in enumerate(zip(request.prompts, done, strict=True)):
+        length = prompt.length or request.method.length
+        events += [speller.spelled(event) for event in retold(row, each.history, length)]
         events.append(End(row=row, completion=each.as_dict()))
     return Trace(tuple(events), tuple(done))

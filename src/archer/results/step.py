@@ -64,8 +64,19 @@ class Moment:
     changes: Changes
 
     @classmethod
-    def of(cls, call: Call, decision: Decision, row: int, wanted: int, stop: int) -> Moment:
-        """`row` of a decision; what a rule decodes beyond the `wanted` columns is left out."""
+    def of(
+        cls,
+        call: Call,
+        decision: Decision,
+        row: int,
+        wanted: int,
+        stop: int,
+        gaps: Ints | None = None,
+    ) -> Moment:
+        """`row` of a decision; what a rule decodes beyond the `wanted` columns is left out.
+
+        `gaps` says where the columns of the decision stand in the response, where some are given.
+        """
         here = np.s_[row, :wanted]
         what = (
             decision.accepted[here] * ACCEPTED
@@ -74,7 +85,7 @@ class Moment:
         )
         at = np.flatnonzero(what)
         changes = np.empty(len(at), CHANGE)
-        changes["at"], changes["what"] = at, what[at]
+        changes["at"], changes["what"] = at if gaps is None else gaps[at], what[at]
         changes["token"] = decision.tokens[here][at]
         changes["confidence"] = decision.confidence[here][at]
         return cls(call, float(decision.threshold[row]), min(stop, wanted), changes)
@@ -89,19 +100,21 @@ class StepRecord:
     updates: tuple[int, ...]
     """Of each row, the number of this update, counted from 1."""
     response: Ints
-    """[B, G], after the update."""
+    """The response after the update, row by row, with what is given of it."""
     wanted: int
-    """Response columns that were asked for; a rule may decode more."""
+    """Columns that were asked for of those that the decision is about; a rule may decode more."""
     stops: tuple[int, ...]
     """Columns that each row has after the update."""
     calls: tuple[Call, ...]
     decision: Decision
+    gaps: Ints | None = None
+    """[G]: where these columns stand in the response, where some of it is given."""
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
         """One per row, packed once."""
         return tuple(
-            Moment.of(call, self.decision, index, self.wanted, self.stops[index])
+            Moment.of(call, self.decision, index, self.wanted, self.stops[index], self.gaps)
             for index, call in enumerate(self.calls)
         )
 
@@ -134,11 +147,12 @@ class Step(Generic[State]):
         return StepRecord(
             rows=self.rows,
             updates=tuple(after.updates),
-            response=after.response,
+            response=after.prompt.response(after.response),
             wanted=after.wanted,
             stops=tuple(after.stops.tolist()),
             calls=self.calls,
             decision=self.decision,
+            gaps=after.prompt.gaps,
         )
 
     def with_rows(self, rows: Sequence[RowLogits]) -> Step[State]:

@@ -7,9 +7,9 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
 from archer.methods.settings import plain
@@ -54,6 +54,20 @@ class Start(_Event):
     """How ids look, when the model has a tokenizer; filled for the ids of the prompts."""
     ends: list[int] = []
     """Ids that end a response."""
+    given: list[list[int | None] | None] = []
+    """For each prompt the response as it was given, None for what is to be written; empty where none was."""
+
+    def response(self, row: int) -> list[int]:
+        """The response of a row before its first update."""
+        given = self.given[row] if self.given else None
+        tokens = [None] * self.length if given is None else given
+        return [self.mask if token is None else token for token in tokens]
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> Self:
+        if len(self.given) not in (0, len(self.prompts)):
+            raise ValueError("a given response for each prompt, or for none")
+        return self
 
 
 class Update(_Event):
@@ -158,9 +172,12 @@ def start(request: Request) -> Start:
         mask=language.mask,
         length=method.length,
         stop=method.first_stop,
-        prompts=[list(prompt) for prompt in request.prompts],
+        prompts=[list(prompt.prefix) for prompt in request.prompts],
         pieces=None if text is None else {id: text.piece(id) for id in sorted(_ids(request))},
         ends=sorted(language.ends),
+        given=[None if each.given is None else list(each.given) for each in request.prompts]
+        if any(each.given is not None for each in request.prompts)
+        else [],
     )
 
 
@@ -262,7 +279,7 @@ def read_lines(path: Path) -> list[str]:
 
 def states(start: Start, events: Sequence[Update]) -> Iterator[list[int]]:
     """The response after each update of one row; masks where it has no column."""
-    response = [start.mask] * start.length
+    response = start.response(events[0].row if events else 0)
     for event in events:
         for change in (*event.accepted, *event.replaced):
             response[change.at] = change.token
@@ -283,7 +300,7 @@ def first_difference(
 
 
 def _ids(request: Request) -> set[int]:
-    return {token for prompt in request.prompts for token in prompt}
+    return {token for prompt in request.prompts for token in (*prompt.prefix, *prompt.behind)}
 
 
 def _finite(value: float) -> float | None:

@@ -324,7 +324,7 @@ class Serving:
             for place, request in enumerate(requests):
                 ticket = Ticket(self, exchange, request, place * asked.n)
                 exchange.handles.append(self.engine.enqueue(request, options, ticket))
-                self.metrics.accepted(len(request.prompts[0]))
+                self.metrics.accepted(request.prompts[0].prompt_tokens)
         except ArcherError:
             exchange.cancel()
             raise
@@ -350,9 +350,9 @@ class ProvisionalEvents:
         """`request` holds all rows; `name` is what the model is called here, which is no path."""
         self._start = start(request).model_copy(update={"model": name})
         self._speller = Speller(request)
-        length = request.method.length
-        self._changed = [[0] * length for _ in request.prompts]
-        self._open = [[True] * length for _ in request.prompts]
+        responses = [self._start.response(row) for row in range(len(request.prompts))]
+        self._changed = [[0] * len(response) for response in responses]
+        self._open = [[token == self._start.mask for token in response] for response in responses]
 
     def start(self) -> str:
         return self._start.model_dump_json()

@@ -196,5 +196,5 @@ def _sure(serving: Serving, exchange: Exchange, done: Completion) -> dict[str, A
 def _usage(
     serving: Serving, exchange: Exchange, done: Sequence[Completion], columns: int
 ) -> dict[str, Any]:
-    prompts = sum(len(each) for request in exchange.requests for each in request.prompts)
+    prompts = sum(each.prompt_tokens for request in exchange.requests for each in request.prompts)
     return usage(serving.model, done, prompts, columns)

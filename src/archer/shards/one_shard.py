@@ -79,6 +79,11 @@ class OneShard:
             network.layer(index).group = self.group
         network.one_shard = self
 
+    @property
+    def first_token(self) -> int:
+        first: int = self.words.span.start
+        return first
+
     def embed(self, tokens: Tensor, embedding: Tensor) -> Tensor:
         return split_vocabulary.embed(self.words, tokens, embedding)
 

@@ -45,10 +45,12 @@ def order(parts: Sequence[Question], logits: int, number: Callable[[Store], list
                 "attention": _kind(canvas.attention),
                 "rule": _described(part.rule),
                 "given": given,
+                "limits": [row for row, _ in part.limits],
             }
         )
         arrays += [canvas.tokens, _columns(canvas, layout.computed)]
         arrays += [_columns(canvas, layout.scored), *(getattr(canvas, name) for name in given)]
+        arrays += [ids.numpy() for _, ids in part.limits]
     return Message(PASS, {"parts": fields, "pass": logits}, tuple(arrays))
 
 
@@ -60,7 +62,9 @@ def parts_of(
     for fields in message.fields["parts"]:
         tokens, computed, scored = next(arrays), next(arrays), next(arrays)
         given = {name: next(arrays) for name in fields["given"]}
-        yield _part(fields, (tokens, computed, scored), given, kept(fields["store"]), device)
+        limits = tuple((row, torch.from_numpy(next(arrays))) for row in fields["limits"])
+        part = _part(fields, (tokens, computed, scored), given, kept(fields["store"]), device)
+        yield replace(part, limits=limits)
 
 
 def _part(

@@ -183,15 +183,14 @@ class LiveView:
     def __init__(
         self,
         *,
-        rows: int,
-        length: int,
+        responses: Sequence[Sequence[int | None]],
         stop: int | None = None,
         look: Look,
         title: str,
         radius: float | None = None,
         nats: float | None = None,
     ) -> None:
-        self.rows = [RowView([None] * length, stop) for _ in range(rows)]
+        self.rows = [RowView(list(response), stop) for response in responses]
         self._look = look
         self._title = printable(title)
         self._limits = radius, nats

@@ -20,7 +20,7 @@ class History {
     const entries = history.map((entry) => this.#entry(entry, update));
     const list = entries.length
       ? make("ol", {}, ...entries)
-      : make("p", { class: "hint" }, "Nothing was ever placed here.");
+      : make("p", { class: "hint" }, this.run.given.has(at) ? "This was given." : "Nothing was ever placed here.");
     this.node.replaceChildren(make("p", { class: "now" }, ...this.#now(at, update)), list);
   }
 
@@ -28,6 +28,7 @@ class History {
     const state = this.run.state(at, update);
     const place = make("b", {}, `position ${at + 1}`);
     if (state.id === null) return [place, ` ${SAID[state.mark]}`];
+    if (state.since === null) return [place, " ", this.#token(state.token), ` id ${state.id}, given`];
     const details = ` id ${state.id}, confidence ${sureness(state.sure)} when placed at update ${state.since}`;
     return [place, " ", this.#token(state.token), details];
   }

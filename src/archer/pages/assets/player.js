@@ -71,7 +71,7 @@ class Player {
       "div",
       { class: pair ? "player pair" : "player", role: "group", "aria-label": "Player", tabindex: -1, onkeydown: (event) => this.#key(event) },
       make("details", { class: "about" }, make("summary", {}, "Prompt"), prompt),
-      legend(pair),
+      legend(pair, this.runs.some((run) => run.given.size > 0)),
       ...(pair ? [make("p", { class: "parted" }, words)] : []),
       make("div", { class: "panels" }, ...this.panels.map(({ node }) => node)),
       this.controls.node,

@@ -3,6 +3,7 @@
 // only a wider one that does not last moves what is behind it.
 
 const SAID = {
+  given: "given",
   masked: "masked",
   reopened: "masked again",
   accepted: "placed now",

@@ -4,11 +4,12 @@
 //   masked     nothing placed yet          accepted  placed in this update
 //   remasked   taken back in this update   replaced  overwritten in this update
 //   reopened   taken back before           settled   placed before
-//                                          revised   placed before, after a revision
+//   given      never written               revised   placed before, after a revision
 
 const CALLS = ["full", "cached", "reused"];
 const PLACED = 3;
 const TAKEN = 2;
+const GIVEN = 2;
 const SURE = 1000;
 
 class Run {
@@ -18,6 +19,9 @@ class Run {
     this.total = data.updates.length;
     this.stops = [data.stop, ...data.updates.map((update) => update[7])]; // positions after each update
     this.ends = new Set(data.ends);
+    this.given = new Map();
+    const given = data.given ?? []; // nothing in pages of a server, where all of a response is written
+    for (let i = 0; i < given.length; i += GIVEN) this.given.set(given[i], given[i + 1]);
     this.histories = Array.from({ length: data.length }, () => []);
     this.counts = []; // of each update, [placed, taken back, replaced], of text and of end marks
     data.updates.forEach((update, index) => this.#follow(update, index + 1));
@@ -88,6 +92,10 @@ class Run {
 
   // { mark, token, id, since }: `token` is what is shown, `id` what the response holds (null: nothing).
   state(at, update) {
+    if (this.given.has(at)) {
+      const token = this.given.get(at);
+      return { mark: "given", token, id: this.data.ids[token], since: null, sure: -1 };
+    }
     const history = this.histories[at];
     let last = history.length - 1;
     while (last >= 0 && history[last].update > update) last -= 1;
@@ -110,7 +118,12 @@ class Run {
   placed(update) {
     let count = 0;
     for (let at = 0; at < this.stop(update); at += 1) count += this.state(at, update).id !== null;
-    return count;
+    return count - this.given.size;
+  }
+
+  // How many positions are to be filled.
+  open(update) {
+    return this.stop(update) - this.given.size;
   }
 
   spelled(token) {

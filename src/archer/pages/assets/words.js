@@ -11,12 +11,13 @@ const LEGEND = [
   ["revised", "settled after a revision"],
 ];
 
-function legend(pair) {
+function legend(pair, given) {
   const entry = (mark, said, kind = "slot") => {
     const sample = make("span", { class: kind, "data-mark": mark, "aria-hidden": "true" }, SIGNS[mark] ?? "abc");
     return make("li", {}, sample, ` ${said}`);
   };
   const entries = LEGEND.map(([mark, said]) => entry(mark, said));
+  if (given) entries.push(entry("given", "given"));
   if (pair) entries.push(entry("settled", "differs", "slot differs"));
   return make("ul", { class: "legend", "aria-label": "Signs" }, ...entries);
 }
@@ -34,7 +35,7 @@ function numbersOf(run, update) {
     part("update", `${Math.min(update, run.total)} of ${run.total}`),
     part("pass", call ?? "none yet"),
     part(run.inNats ? "unexpected nats" : "distance", `${run.inNats ? moved.toFixed(2) : moved}${reach}`),
-    part("placed", `${run.placed(update)} of ${run.stop(update)}`),
+    part("placed", `${run.placed(update)} of ${run.open(update)}`),
     part("change", `${counted(changes.text)}${ends}`),
     part("threshold", bar < 0 ? "none" : sureness(bar)),
     part("passes so far", `${passes.full} full, ${passes.cached} cached, ${passes.reused} reused`),

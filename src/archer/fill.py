@@ -1,0 +1,246 @@
+"""Texts with gaps: what a user gives around them, and what becomes of it in ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+from archer.errors import BadRequest, quoted
+from archer.loading.text.healing import Gap, heal
+from archer.passes.bounds import MOST_TOKENS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from archer.loading.text.text import Text
+
+Given = str | Sequence[int]
+Length = int | str
+AUTO, SEARCH, DELETE = "auto", "search", "delete"
+"""What may stand for the length of a gap."""
+BY_ITSELF = DELETE
+"""What "auto" means."""
+MOST = 64
+"""Tokens of a gap whose length is not said, at the most."""
+GAP = "{}"
+"""What stands for a gap in a text."""
+MOST_GAPS = 1000
+"""Of one prompt."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A prompt in ids: what stands in front of the response, and what of the response is given."""
+
+    prefix: tuple[int, ...]
+    given: tuple[int | None, ...] | None = None
+    """The response from its first gap on, None where a token is to be written; None where all of it is."""
+    lengths: tuple[int, ...] = ()
+    """Tokens to be written in each gap."""
+    parts: tuple[str, ...] = ()
+    """The texts around the gaps, as they were given; one more than there are gaps, or none."""
+    gaps: tuple[Gap, ...] = field(default=(), compare=False, repr=False)
+    """What may stand in each gap, and how its tokens are read; none for a model without a tokenizer."""
+    searched: tuple[int, ...] = ()
+    """Gaps whose length is still to be found; what `lengths` has of them is the most."""
+    probed: int = 0
+    """Columns that were computed to find lengths."""
+
+    @classmethod
+    def between(
+        cls,
+        given: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        parts: Sequence[str] = (),
+        gaps: Sequence[Gap] = (),
+    ) -> Form:
+        """Given ids with a gap between each two."""
+        response: list[int | None] = []
+        for length, behind in zip(lengths, given[1:], strict=True):
+            response += [None] * length
+            response += behind
+        return cls(tuple(given[0]), tuple(response), tuple(lengths), tuple(parts), tuple(gaps))
+
+    def resized(self, gap: int, length: int) -> Form:
+        """The same with another length of one gap."""
+        if length == self.lengths[gap]:
+            return self
+        given = list(self.given or ())
+        first = [at for at, token in enumerate(given) if token is None][self.spans[gap].start]
+        given[first : first + self.lengths[gap]] = [None] * length
+        lengths = (*self.lengths[:gap], length, *self.lengths[gap + 1 :])
+        return replace(self, given=tuple(given), lengths=lengths)
+
+    def shortest(self, gap: int) -> int:
+        """Tokens that a gap needs at the least."""
+        return self.gaps[gap].shortest if self.gaps else 1
+
+    @property
+    def length(self) -> int | None:
+        """Tokens to be written; None where the method says how many."""
+        return None if self.given is None else sum(self.lengths)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens that are given."""
+        return len(self.prefix) + len(self.behind)
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """What is given behind the first gap."""
+        return tuple(token for token in self.given or () if token is not None)
+
+    @property
+    def ends_open(self) -> bool:
+        """Nothing follows the last gap."""
+        return self.given is not None and self.given[-1] is None
+
+    @property
+    def spans(self) -> tuple[slice, ...]:
+        """Where each gap stands among the tokens that are written."""
+        return tuple(slice(*ends) for ends in pairwise(accumulate(self.lengths, initial=0)))
+
+    def response(self, length: int, mask: int) -> list[int]:
+        """The response before the first update; `length` is the method's."""
+        given = (None,) * length if self.given is None else self.given
+        return [mask if token is None else token for token in given]
+
+    def allowed(self) -> Mapping[int, Tensor]:
+        """Which ids may stand at a token that is written, by its number; others are free."""
+        return {
+            span.start + at: ids
+            for gap, span in zip(self.gaps, self.spans, strict=False)
+            for at, ids in gap.allowed(span.stop - span.start).items()
+        }
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A prompt with gaps; goes wherever a prompt goes: `model.stream(Fill.marked("1, {}, 3"))`."""
+
+    parts: Sequence[Given]
+    """What is given, as texts or ids, with a gap between each two; the first and the last may be empty."""
+    length: Length | Sequence[Length] | None = None
+    """Tokens of each gap: one number for all, or one for each; the request's length when left out.
+
+    "search" finds a length up to the most by a few passes on masks.  "delete" gives the gap as many tokens
+    as it may have, and end marks among them leave no trace.  "auto" is one of the two.
+    """
+    prompt: Any = None
+    """A text, messages or ids before it, where it is an answer; nothing where it is a text by itself."""
+
+    @classmethod
+    def marked(cls, text: object, gap: object = GAP, **more: Any) -> Fill:
+        """A text in which `gap` stands for every gap."""
+        if not isinstance(text, str):
+            raise BadRequest(f"A text with gaps must be text, not {type(text).__name__}.")
+        if not isinstance(gap, str) or not gap:
+            raise BadRequest(f"A gap is marked by some text, such as {GAP!r}, not {quoted(gap)}.")
+        if text.count(gap) > MOST_GAPS:
+            raise BadRequest(_too_many(text.count(gap)))
+        if gap not in text:
+            raise BadRequest(
+                f"There is no gap in the text: it does not hold {quoted(gap)}, which stands for one. "
+                "Mark the place, or say with gap=... how gaps are marked."
+            )
+        return cls(tuple(text.split(gap)), **more)
+
+    @classmethod
+    def of_ids(cls, ids: Sequence[int | None], **more: Any) -> Fill:
+        """Token ids with None for each token that is to be written."""
+        parts: list[list[int]] = [[]]
+        lengths = []
+        for open_, run in groupby(ids, lambda token: token is None):
+            if open_:
+                lengths.append(len(list(run)))
+                parts.append([])
+            else:
+                parts[-1] = [token for token in run if token is not None]
+        return cls(parts, **({"length": lengths} | more))
+
+    @property
+    def ends_open(self) -> bool:
+        """One gap and nothing behind it: a response like any other, which has begun."""
+        return len(self.parts) == 2 and not self.parts[1]
+
+    def with_prompt(self, prompt: Any) -> Fill:
+        return replace(self, prompt=prompt)
+
+    def sizes(self, usual: object, most: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Tokens of each gap, and which gaps are searched for up to that; refuses what is no fill."""
+        gaps = len(self.parts) - 1
+        if gaps < 1:
+            raise BadRequest("There is no gap: give at least two texts, which may be empty.")
+        if gaps > MOST_GAPS:
+            raise BadRequest(_too_many(gaps))
+        if not all(len(part) for part in self.parts[1:-1]):
+            raise BadRequest("Two gaps have no text between them. Make them one gap.")
+        if self.prompt is None and not any(len(part) for part in self.parts):
+            raise BadRequest(
+                "Nothing is given around the gap. Write what stands before or behind it."
+            )
+        said = usual if self.length is None else self.length
+        each = list(said) if isinstance(said, list | tuple) else [said] * gaps
+        if len(each) != gaps:
+            raise BadRequest(
+                f"There are {len(each)} lengths for {gaps} gaps. Give one for each gap, or one for all."
+            )
+        each = [BY_ITSELF if length == AUTO else length for length in each]
+        searched = tuple(at for at, length in enumerate(each) if length == SEARCH)
+        return tuple(_tokens(most if name in (SEARCH, DELETE) else name) for name in each), searched
+
+    def form(
+        self,
+        lead: list[int] | None,
+        text: Text | None,
+        sizes: tuple[Sequence[int], tuple[int, ...]],
+        *,
+        healing: bool,
+        allow_special: bool,
+    ) -> Form:
+        """In ids; `lead` is the encoded prompt with the beginning of the answer, where there is a prompt."""
+        lengths, searched = sizes
+        first: Given = self.parts[0] if lead is None else lead
+        parts = [first, *self.parts[1:]]
+        if text is None:
+            plain = Form.between([_as_ids(part) for part in parts], lengths)
+            return replace(plain, searched=searched)
+        if all(isinstance(part, str) for part in self.parts[1:]):
+            healed = heal(text, parts, healing=healing, allow_special=allow_special)
+            given, gaps = healed.given, healed.gaps
+        else:
+            given = tuple(
+                tuple(text.encode_raw(part, allow_special=allow_special) if part else ())
+                if isinstance(part, str)
+                else tuple(part)
+                for part in parts
+            )
+            gaps = (Gap(text),) * len(lengths)
+        spelled = [
+            part if isinstance(part, str) else text.decode_whole(part) for part in self.parts
+        ]
+        return replace(Form.between(given, lengths, spelled, gaps), searched=searched)
+
+
+def _as_ids(part: Given) -> Sequence[int]:
+    if isinstance(part, str) and part:
+        raise BadRequest(
+            "This model has no tokenizer, so it takes what is given as lists of ids only."
+        )
+    return [] if isinstance(part, str) else part
+
+
+def _tokens(length: object) -> int:
+    """The length of a gap, if it is one."""
+    if isinstance(length, int) and not isinstance(length, bool) and 1 <= length <= MOST_TOKENS:
+        return length
+    raise BadRequest(
+        f"The length of a gap is a whole number from 1 to {MOST_TOKENS}, {AUTO!r}, {SEARCH!r} or "
+        f"{DELETE!r}, not {quoted(length)}."
+    )
+
+
+def _too_many(gaps: int) -> str:
+    return f"{gaps} gaps are too many for one text: at most {MOST_GAPS}. Fill it in pieces."
