@@ -75,7 +75,7 @@ class Model:
         self.text = text
         own = frozenset(folder.eos)
         self.language = Language(
-            model=source.name,
+            model="+".join((source.name, *(f"adapter-{each[:8]}" for each in folder.adapters))),
             mask=folder.mask,
             eos=folder.eos,
             ends=own if text is None else own | text.end_ids,
@@ -263,7 +263,7 @@ class Model:
         shape = self.folder.shape
         entries = filled(as_list(prompts), suffix, prefill, gap, chat=chat)
         wanted, sizes = gap_lengths(entries, joined(keywords, settings), self.folder.length)
-        chosen = resolve(method, wanted, preset, self.folder.length)
+        chosen = resolve(method, wanted, preset, self.folder.recommended)
         compatibility.check_attention(chosen, shape.attention)
         made = forms(
             entries,

@@ -57,9 +57,33 @@ def test_models_as_json(capsys: Capture) -> None:
     assert main(["models", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["bundled"] == ["pocket", "pocket-dream", "pocket-blind"]
-    assert found["architectures"]["DreamModel"]["trained_window"] == 2048
-    ids = [each["id"] for each in found["architectures"]["LLaDAModelLM"]["models"]]
+    assert found["families"]["dream"]["trained_window"] == 2048
+    ids = [each["id"] for each in found["families"]["llada"]["models"]]
     assert "GSAI-ML/LLaDA-8B-Instruct" in ids
+    assert found["families"]["sdar"]["method"] == "sdar"
+
+
+@pytest.mark.parametrize(
+    ("free", "small", "large"),
+    [(1, None, None), (2, "bfloat16", None), (20, "float32", "bfloat16")],
+)
+def test_what_fits_this_machine_is_said(
+    free: int,
+    small: str | None,
+    large: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.setattr("archer.machine.available.available", lambda: free * 10**9)
+    assert main(["models", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["families"]
+    tiny, big = found["a2d-qwen3"]["models"][0], found["llada"]["models"][0]
+    assert (tiny["fits"], big["fits"]) == (small, large)
+    assert (tiny["laptop"], big["laptop"]) == (True, False)
+    assert main(["models"]) == 0
+    out = capsys.readouterr().out
+    assert f"{free} GB of memory are free" in out
+    assert (f"{small or '-'}, laptop") in out
 
 
 def machine(bf16: Bf16, judge: str) -> MachineReport:

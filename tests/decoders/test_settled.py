@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archer.decoders.base import Decoder, DecodeState, kept
+from archer.decoders.dllm import EndingState
 from archer.decoders.llada2 import AbsoluteState
 from archer.decoders.saber import Saber
 from archer.decoders.wrappers import EndOfText, Guided
@@ -38,16 +39,19 @@ FILLS = [
     "entropy-bound",
     "dream",
     "no-rollback",
+    "a2d",
 ]
 """Nothing is ever taken back: settled is what is placed."""
 BY_BLOCK = ["wino", "editing"]
 """The current block is revised: settled are the blocks before it."""
-AT_ITS_END = ["saber", "saber-doubt", "saber-tail", "saber-dream", "remdm", "remdm-sampling"]
+AT_ITS_END = ["p2", "saber", "saber-doubt", "saber-tail", "saber-dream", "remdm", "remdm-sampling"]
 """Everything may be revised, up to the end or close to it."""
-AS_RELEASED = ["llada2", "llada2-edit"]
-"""Their blocks count from the first token of the prompt; a row may end with masks behind its end of text."""
+AS_RELEASED = ["llada2", "llada2-edit", "sdar", "bd3lm"]
+"""Their blocks are the attention rule; a row may end with masks behind its end of text."""
 WITH_BLOCKS = (
-    {*DECODERS} - {*AS_RELEASED} - {"dream", "saber-tail", "saber-dream", "remdm", "remdm-sampling"}
+    {*DECODERS}
+    - {*AS_RELEASED}
+    - {"p2", "a2d", "dream", "saber-tail", "saber-dream", "remdm", "remdm-sampling"}
 )
 BOLD: dict[str, dict[str, list[Any]]] = {
     "threshold": {"threshold": [0.02, 0.1, 0.9]},
@@ -117,7 +121,7 @@ def violations(decoder: Decoder[Any], before: DecodeState, after: DecodeState) -
     """How one update breaks what was declared settled."""
     was, now = decoder.settled(before), decoder.settled(after)
     done = after.done[:, None]
-    unsure = ~done if isinstance(after, AbsoluteState) else np.ones_like(done)
+    unsure = ~done if isinstance(after, AbsoluteState | EndingState) else np.ones_like(done)
     broken = {
         "a settled position changed": was & (after.response != before.response),
         "a settled position became unsettled": was & ~now,

@@ -11,12 +11,14 @@ import pytest
 from archer.costs.shapes import shapes
 from archer.errors import BadModel
 from archer.loading.architecture import Architecture
+from archer.loading.architectures import known_models
 from archer.loading.checkpoint import slots_of
 from archer.loading.families.dream import DREAM
 from archer.loading.families.llada import LLADA
 from archer.loading.families.llada2 import LLADA2
 from archer.loading.families.llada_moe import LLADA_MOE
 from archer.loading.model_config import ModelConfig, config_for, parse_config
+from archer.network.shape import Blocks
 from conftest import REPOSITORY, shared
 from support.folders import Config, dream_config, llada_config
 
@@ -116,6 +118,42 @@ def test_tensor_names_are_those_of_the_real_index(row: Architecture) -> None:
     assert slots.keys() == index["weight_map"].keys()
     stored = sum(math.prod(slot.shape) for slot in slots.values()) * 2
     assert stored == index["metadata"]["total_size"]
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "parameters", "mask"),
+    [
+        ("a2d-qwen3-0.6b", 310, 596_049_920, 151669),
+        ("a2d-qwen2-0.5b", 290, 494_032_768, 151665),
+        ("illada-8b", 290, 7_615_025_152, 5),
+        ("sdar-4b", 399, 4_411_424_256, 151669),
+    ],
+)
+def test_the_models_of_2026_have_as_many_parameters_as_published(
+    name: str, names: int, parameters: int, mask: int
+) -> None:
+    """And, without one in their config, each family's own mask: two of them share a vocabulary size."""
+    known = shapes()[name]
+    slots = slots_of(known.architecture, known.shape)
+    assert len(slots) == names
+    assert sum(math.prod(slot.shape) for slot in slots.values()) == parameters
+    assert known.mask == mask
+    assert parameters in [each.parameters for each in known.architecture.models]
+
+
+def test_the_real_config_of_sdar() -> None:
+    text = shared("data", "tokenizers", "sdar-4b-chat", "config.json").read_text()
+    model = parse_config(json.loads(text), "config.json")
+    assert model.shape == replace(shapes()["sdar-4b"].shape, attention=Blocks(4))
+    assert model.mask == 151669
+    index = shared("data", "tokenizers", "sdar-4b-chat", "model.safetensors.index.json")
+    stored = json.loads(index.read_text())["weight_map"]
+    assert slots_of(model.architecture, model.shape).keys() == stored.keys()
+
+
+def test_known_models() -> None:
+    ids = [model.id for _, model in known_models()]
+    assert len(ids) == len(set(ids)) == 35
 
 
 def test_the_page_about_backbones_names_every_field_of_a_row() -> None:

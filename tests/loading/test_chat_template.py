@@ -19,7 +19,7 @@ import pytest
 
 from archer.errors import BadModel, BadRequest
 from archer.loading.text import chat_template, template_child
-from archer.loading.text.chat_template import ChatTemplate, read_template
+from archer.loading.text.chat_template import ChatTemplate, SystemTurnMoved, read_template
 from support.folders import write_json
 from support.processes import alive, descriptors
 
@@ -453,16 +453,40 @@ def test_where_the_template_comes_from(
     if file is not None:
         where = tmp_path / "chat_template.jinja"
         where.write_text(file)
-    template = read_template(tmp_path, {"chat_template": config}, {"bos_token": "<s>"})
+    template = read_template(tmp_path, {"chat_template": config}, {"bos_token": "<s>"}, {})
     assert template == ChatTemplate(source, {"bos_token": "<s>"}, str(where))
 
 
 def test_there_may_be_none(tmp_path: Path) -> None:
     write_json(tmp_path / "tokenizer_config.json", {})
-    assert read_template(tmp_path, {}, {}) is None
+    assert read_template(tmp_path, {}, {}, {}) is None
 
 
 def test_a_template_too_long(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_bytes(b"a" * ((1 << 20) + 1))
     with pytest.raises(BadModel, match="larger than 1 MiB"):
-        read_template(tmp_path, {}, {})
+        read_template(tmp_path, {}, {}, {})
+
+
+NO_SYSTEM = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}"
+    "{% endif %}" + ECHO
+)
+
+
+def test_a_template_without_system_turns_gets_their_text_with_the_first_users() -> None:
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+    template = ChatTemplate(NO_SYSTEM, {}, "folder")
+    with pytest.warns(SystemTurnMoved, match="takes no system turns"):
+        (moved,) = template.render([asked])
+    assert moved == template.render([[{"role": "user", "content": "Be brief.\n\nHello"}]])[0]
+    with pytest.raises(BadRequest, match="System role not supported"):
+        template.render([[asked[0]]])
+
+
+def test_a_template_is_given_the_variables_of_its_family() -> None:
+    source = "{% if enable_thinking is false %}short{% else %}long{% endif %}"
+    assert ChatTemplate(source, {}, "folder", {"enable_thinking": False}).render([USER]) == [
+        "short"
+    ]
+    assert ChatTemplate(source, {}, "folder").render([USER]) == ["long"]

@@ -234,7 +234,12 @@ def test_nothing_is_left_to_choose_for_the_processes_of_one_machine(tmp_path: Pa
     source = Source(folder, device="cpu", shards=2)
     settled = source.settled(source.folder())
     assert settled == Source(
-        str(folder), device="cpu", dtype="float32", threads=settled.threads, shards=2
+        str(folder),
+        device="cpu",
+        dtype="float32",
+        threads=settled.threads,
+        shards=2,
+        family="llada",
     )
     assert settled.threads is not None
 

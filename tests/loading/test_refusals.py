@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from archer.errors import BadModel
 from archer.loading import weights
 from archer.loading.checkpoint import read_folder
-from support import malformed_config, malformed_files, malformed_mixture, malformed_tokenizer
+from support import (
+    malformed_config,
+    malformed_files,
+    malformed_mixture,
+    malformed_qwen,
+    malformed_tokenizer,
+)
 from support.folders import llada_config, make_llada
 from support.spoil import Case, open_model
 
@@ -24,6 +30,7 @@ CASES = (
     malformed_config.CASES
     + malformed_files.CASES
     + malformed_mixture.CASES
+    + malformed_qwen.CASES
     + malformed_tokenizer.CASES
 )
 opened: list[str] = []

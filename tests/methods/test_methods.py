@@ -14,6 +14,7 @@ from archer.errors import BadRequest
 from archer.methods.build import (
     Choice,
     Method,
+    Recommended,
     build,
     default_method,
     parse_setting,
@@ -139,7 +140,7 @@ def test_a_setting_that_is_not_used_is_refused_with_what_is(name: str, setting: 
         (DEFAULT_METHOD, "share", "'late'"),
         ("saber", "radius", "'archer'"),
         ("llada-confidence", "mu", "'saber', 'saber-doubt', 'saber-tail' and others"),
-        ("saber", "threshold", "'threshold', 'wino', 'llada2' and others"),
+        ("saber", "threshold", "'threshold', 'wino', 'sdar' and others"),
     ],
 )
 def test_whose_setting_it_is_is_told(name: str, setting: str, owner: str) -> None:
@@ -307,13 +308,26 @@ def test_every_setting_says_what_it_means(part: Part) -> None:
 def test_a_method_is_resolved_from_whatever_was_said() -> None:
     """A name or none, an object, settings, a preset and what the model recommends: one door for all."""
     assert (
-        resolve(None, {}, recommended=32).settings == build(DEFAULT_METHOD, {"length": 32}).settings
+        resolve(None, {}, recommended=Recommended(32)).settings
+        == build(DEFAULT_METHOD, {"length": 32}).settings
     )
-    assert resolve("saber", {"length": None}, recommended=32).length == 32, "left unset"
-    assert resolve("saber", {"max_new_tokens": 8}, recommended=32).length == 8
-    assert resolve("saber", {}, "paper", recommended=32).length == PRESETS["paper"]["length"]
-    assert resolve(Method(build("saber", {}).decoder), {}, recommended=32).length == 32
-    assert Choice(settings={"radius": 4}).method == "archer"
+    assert resolve("saber", {"length": None}, recommended=Recommended(32)).length == 32, (
+        "left unset"
+    )
+    assert resolve("saber", {"max_new_tokens": 8}, recommended=Recommended(32)).length == 8
+    assert (
+        resolve("saber", {}, "paper", recommended=Recommended(32)).length
+        == PRESETS["paper"]["length"]
+    )
+    assert resolve(Method(build("saber", {}).decoder), {}, recommended=Recommended(32)).length == 32
+    assert Choice(settings={"radius": 4}).named() == "archer"
+    own = Recommended(method="sdar", block=8)
+    assert resolve(None, {}, recommended=own).settings["block"] == 8
+    assert resolve("llada2", {}, recommended=own).settings["block"] == 8
+    assert resolve("llada2", {"block": 4}, recommended=own).settings["block"] == 4
+    assert resolve("saber", {}, recommended=own).settings["block"] is None
+    assert resolve(None, {"radius": 4}, recommended=own).name == "archer"
+    assert Choice(settings={"threshold": 0.5}).named(own) == "sdar"
     assert Choice(preset="paper").build().settings["radius"] == PRESETS["paper"]["radius"]
 
 

@@ -516,6 +516,27 @@ def test_a_preset_longer_than_allowed_is_refused_at_the_start(
     assert "raise --max-length" in capsys.readouterr().err
 
 
+def test_the_operators_method_decodes_whoever_names_none(pocket: Model) -> None:
+    with serving(pocket, method="factor+dual") as client:
+        (plain,) = pocket.generate(PROBLEM, "factor+dual", length=16)
+        reply = client.post(CHAT, chat(max_tokens=16)).json
+        assert reply["usage"]["archer"]["updates"] == plain.updates
+
+
+@pytest.mark.parametrize(
+    ("options", "phrase"),
+    [
+        (["--method", "sabre"], "There is no method 'sabre'"),
+        (["--method", "saber", "--preset", "p.json"], "names a method: leave out 'saber'"),
+    ],
+)
+def test_a_method_that_cannot_be_served_is_refused_at_the_start(
+    options: list[str], phrase: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", *options]) == 2
+    assert phrase in capsys.readouterr().err
+
+
 PROMPT = "def solve(nums):"
 LONGEST_REPLY = 3000
 

@@ -196,6 +196,80 @@ def llada2_config(**changes: Any) -> Config:
     return SIZES | config | changes
 
 
+def a2d_config(**changes: Any) -> Config:
+    """As A2D-Qwen3-0.6B's, but tiny; the mask is in the tokenizer alone."""
+    config = {
+        "architectures": ["A2DQwen3LMHeadModel"],
+        "attention_bias": False,
+        "eos_token_id": 258,
+        "head_dim": 16,
+        "hidden_act": "silu",
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "layer_types": ["full_attention"] * 2,
+        "max_position_embeddings": 512,
+        "model_type": "a2d-qwen3",
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "tie_word_embeddings": True,
+        "use_sliding_window": False,
+        "vocab_size": VOCABULARY,
+    }
+    return config | changes
+
+
+def sdar_config(**changes: Any) -> Config:
+    """As SDAR's, but tiny: blocks, a head of its own, the mask in the config."""
+    own = {
+        "architectures": ["SDARForCausalLM"],
+        "block_size": 4,
+        "mask_token_id": 260,
+        "model_type": "sdar",
+        "tie_word_embeddings": False,
+    }
+    return a2d_config(**own | changes)
+
+
+def a2d_tensors(config: Config, seed: int = 0) -> Tensors:
+    """Every tensor such a checkpoint holds, in float32."""
+    d, size, vocabulary = config["hidden_size"], config["head_dim"], config["vocab_size"]
+    queries, keys = (config[f"num_{kind}_heads"] * size for kind in ("attention", "key_value"))
+    around = _around("embed_tokens", vocabulary, d)
+    if config["tie_word_embeddings"]:
+        del around["lm_head.weight"]
+    layer: Shapes = {
+        "input_layernorm.weight": (d,),
+        "self_attn.q_proj.weight": (queries, d),
+        "self_attn.k_proj.weight": (keys, d),
+        "self_attn.v_proj.weight": (keys, d),
+        "self_attn.q_norm.weight": (size,),
+        "self_attn.k_norm.weight": (size,),
+        "self_attn.o_proj.weight": (d, queries),
+        "post_attention_layernorm.weight": (d,),
+        **_swiglu("mlp.", config["intermediate_size"], d),
+    }
+    return _drawn(around, "model.layers", [layer] * config["num_hidden_layers"], seed)
+
+
+def write_adapter(
+    folder: Path, shapes: Mapping[str, tuple[int, int]], *, rank: int = 2, **changes: Any
+) -> Path:
+    """A LoRA adapter for some modules, by name and shape, as PEFT saves it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 4, "target_modules": list(shapes)}
+    write_json(folder / "adapter_config.json", config | changes)
+    halves: Shapes = {}
+    for module, (outputs, inputs) in shapes.items():
+        halves[f"base_model.model.{module}.lora_A.weight"] = (rank, inputs)
+        halves[f"base_model.model.{module}.lora_B.weight"] = (outputs, rank)
+    save_file(_drawn(halves, "", (), 3), folder / "adapter_model.safetensors")
+    return folder
+
+
 def llada_moe_tensors(config: Config, seed: int = 0) -> Tensors:
     """Every tensor such a checkpoint holds, in float32."""
     d, vocabulary = config["hidden_size"], config["vocab_size"]
@@ -396,3 +470,6 @@ make_llada = partial(_make, llada_config, llada_tensors, LLADA_TEXT)
 make_dream = partial(_make, dream_config, dream_tensors, _in_several_files)
 make_llada_moe = partial(_make, llada_moe_config, llada_moe_tensors, LLADA_MOE_TEXT)
 make_llada2 = partial(_make, llada2_config, llada2_tensors, LLADA2_TEXT)
+A2D_TEXT = partial(_in_one_file, DREAM_MARKERS, DREAM_TEMPLATE)
+make_a2d = partial(_make, a2d_config, a2d_tensors, A2D_TEXT, tokenizer=True)
+make_sdar = partial(_make, sdar_config, a2d_tensors, A2D_TEXT)

@@ -31,7 +31,7 @@ CASES = [
     Case(
         "unknown architecture",
         config(architectures=["LlamaForCausalLM"]),
-        '"LlamaForCausalLM" is not supported; supported are LLaDAModelLM, DreamModel, LLaDAMoEModelLM',
+        '"LlamaForCausalLM" is not supported; supported are LLaDAModelLM, ILLaDAForCausalLM, DreamModel',
     ),
     Case("model_type alone", config(architectures=None, model_type="llada"), "list of names"),
     Case("mask beyond", config(mask_token_id=288), "token id from 0 to 287"),

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from archer.loading.adapters import with_adapters
 from archer.loading.checkpoint import load_network, read_folder
 from archer.loading.text.text import read_text
 from support.folders import make_llada, write_json
@@ -30,6 +31,8 @@ def open_model(folder: Path) -> None:
     """All that loading does."""
     read = read_folder(folder)
     read_text(read)
+    if (folder / "adapter_config.json").exists():
+        read = with_adapters(read, [str(folder)])
     load_network(read, device=torch.device("cpu"), dtype=torch.float32)
 
 
@@ -92,11 +95,13 @@ def instead(name: str, make: Callable[[Path], object]) -> Spoil:
     return spoil
 
 
-def tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Spoil:
+def tensors(
+    change: Callable[[dict[str, torch.Tensor]], object], file: str = "model.safetensors"
+) -> Spoil:
     def spoil(folder: Path) -> None:
-        held = load_file(folder / "model.safetensors")
+        held = load_file(folder / file)
         change(held)
-        save_file(held, folder / "model.safetensors")
+        save_file(held, folder / file)
 
     return spoil
 

@@ -8,7 +8,7 @@ import pytest
 from archer.cli.tune import line_of
 from archer.errors import BadRequest
 from archer.loading.source import Source
-from archer.methods.build import in_full
+from archer.methods.build import Recommended, in_full
 from archer.model import Model, load
 from archer.network.shape import Blocks
 from archer.tune.candidates import REFERENCE, Candidate, given, parsed, usual
@@ -25,7 +25,7 @@ def model() -> Model:
 
 
 def made(each: Candidate) -> object:
-    method = each.build(LENGTH)
+    method = each.build(Recommended(LENGTH))
     return method.decoder, method.policy
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from archer.errors import BadRequest, BadRun, RunBusy
 from archer.files import read_json, replace_json
-from archer.methods.build import build
+from archer.methods.build import Recommended, build
 from archer.methods.presets import open_preset
 from archer.model import Model
 from archer.runs.executors.executor import Inline
@@ -190,7 +190,7 @@ def test_the_result_is_plain_and_presented_from_json_alone(whole: Whole, tmp_pat
     replace_json(path, preset.as_dict())
     held = open_preset(path)
     candidate = search.candidates[chosen["arm"]]
-    assert build(held.method, held.settings).settings == candidate.build(8).settings
+    assert build(held.method, held.settings).settings == candidate.build(Recommended(8)).settings
     assert held.about["task"] == "tiny-dozen"
 
 

@@ -195,7 +195,7 @@ class StepVariants:
         shape = subject.network.shape
         kept = prompt - int(shape.shift)
         if isinstance(shape.attention, Blocks):
-            kept -= kept % shape.attention.size
+            kept = max(0, shape.attention.start(kept, prompt))
         past = tuple(each.first(kept) for each in made)
         network.take()
         return cls(network, state, memory, past)

@@ -53,8 +53,8 @@ def library_pass(
 
 def _family(shape: Shape) -> str:
     if shape.experts is None:
-        return "Qwen2" if shape.qkv_bias else "Llama"
-    return {Router.SOFTMAX: "Qwen3Moe", Router.GROUPED_SIGMOID: "Glm4Moe"}[shape.experts.router]
+        return "Qwen3" if shape.qk_norm else "Qwen2" if shape.qkv_bias else "Llama"
+    return "Glm4Moe" if shape.experts.router is Router.GROUPED_SIGMOID else "Qwen3Moe"
 
 
 def _config(shape: Shape) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _config(shape: Shape) -> dict[str, Any]:
         "rms_norm_eps": shape.norm_epsilon,
         "max_position_embeddings": shape.max_positions,
         "rope_parameters": rope,
-        "tie_word_embeddings": False,
+        "tie_word_embeddings": shape.tied,
         "attn_implementation": "sdpa",
         **({} if shape.experts is None else _mixture(shape.experts)),
     }
@@ -84,10 +84,10 @@ def _mixture(experts: Experts) -> dict[str, Any]:
         "moe_intermediate_size": experts.inner,
         "attention_bias": False,
     }
-    if experts.router is Router.SOFTMAX:
+    if experts.router is not Router.GROUPED_SIGMOID:
         return both | {
             "num_experts": experts.count,
-            "norm_topk_prob": False,
+            "norm_topk_prob": experts.router is Router.RENORMALISED,
             "decoder_sparse_step": 1,
             "mlp_only_layers": [],
         }

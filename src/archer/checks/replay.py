@@ -34,8 +34,22 @@ METHODS = {
     "llada2": "llada2+eager",
     "llada2_edit": "llada2-edit+eager",
     "infill": "confidence+eager",
+    "p2": "p2+eager",
+    "dllm_mdlm": "a2d+eager",
+    "a2d_bd3lm": "bd3lm+eager",
+    "sdar_dynamic": "sdar+eager",
+    "sdar_static": "sdar+eager",
+    "sdar_sequential": "sdar+eager",
+    "sdar_top1": "sdar+eager",
 }
 """Recorded method -> ours."""
+
+IMPLIED: dict[str, dict[str, Any]] = {
+    "sdar_static": {"strategy": "static"},
+    "sdar_sequential": {"strategy": "sequential"},
+    "sdar_top1": {"temperature": 1.0},
+}
+"""Settings that a recorded method's name implies.  SDAR always draws: of one token, at any temperature."""
 
 RULES = ("threshold", "factor")
 """Recorded settings that mean the decoder of this name instead of the schedule."""
@@ -166,6 +180,9 @@ def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
 
 def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
     settings = {SETTINGS.get(name, name): value for name, value in case.settings.items()}
+    settings |= IMPLIED.get(case.method, {})
+    if case.method == "p2":
+        del settings["block"]  # the whole response, which it always decodes together
     if case.order is not None:
         settings["order"] = case.order
     decoder, policy = METHODS[case.method].split("+")

@@ -9,8 +9,10 @@ from typing import Any
 
 from archer.cli.messages import complain
 from archer.cli.output import Json, emit, side_by_side, write_grid, write_line, write_lines
+from archer.loading.architecture import KnownModel
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
+from archer.methods.catalogue import DEFAULT_METHOD
 
 
 def methods(name: str | None = None, *, matrix: bool = False, json: Json = False) -> int:
@@ -90,24 +92,66 @@ def _first_line(task: type) -> str:
     return (inspect.getdoc(task) or "").partition("\n")[0].rstrip(".")
 
 
+LAPTOP = 5e9
+"""Bytes of weights in 16 bits that a common laptop has room for."""
+ROOM = 1.2
+"""What a model takes beside its weights, as a factor: keys, values and logits of a few requests."""
+
+
 def models(*, json: Json = False) -> int:
-    """List the supported architectures, hub ids that are known to work, and what is bundled."""
+    """List the supported families, hub ids with their size, and whether this machine has memory for them."""
+    from archer.machine.available import available
+
+    free = available()
     rows = {
-        name: {
-            "models": [asdict(each) for each in row.models],
+        family: {
+            "architecture": row.name,
+            "method": row.method or DEFAULT_METHOD,
             "trained_window": row.trained_window,
+            "models": [_sized(each, free) for each in row.models],
         }
-        for name, row in ARCHITECTURES.items()
+        for family, row in ARCHITECTURES.items()
     }
-    return emit({"architectures": rows, "bundled": list(BUNDLED)}, _show_models, json=json)
+    listed = {"families": rows, "memory_bytes": free, "bundled": list(BUNDLED)}
+    return emit(listed, partial(_show_models, rows, free), json=json)
 
 
-def _show_models() -> None:
-    for name, row in ARCHITECTURES.items():
-        if row.models:
-            _section(name, ((each.id, each.note) for each in row.models))
+def _sized(model: KnownModel, free: int) -> dict[str, Any]:
+    """One hub id, with the widest of two dtypes in which its weights fit into `free` bytes."""
+    sizes = {"float32": 4 * model.parameters, "bfloat16": 2 * model.parameters}
+    fits = [dtype for dtype, size in sizes.items() if ROOM * size <= free]
+    return {
+        "id": model.id,
+        "note": model.note,
+        "parameters": model.parameters,
+        "bytes": sizes,
+        "fits": fits[0] if fits else None,
+        "laptop": sizes["bfloat16"] <= LAPTOP,
+    }
+
+
+def _show_models(rows: Mapping[str, Any], free: int) -> None:
+    write_grid(
+        ("family", "model", "parameters", "GB in 16, 32 bits", "fits here in", "note"),
+        [
+            (
+                family,
+                each["id"],
+                f"{each['parameters'] / 1e9:.1f} B",
+                " ".join(f"{each['bytes'][dtype] / 1e9:.1f}" for dtype in ("bfloat16", "float32")),
+                (each["fits"] or "-") + (", laptop" if each["laptop"] else ""),
+                each["note"],
+            )
+            for family, row in rows.items()
+            for each in row["models"]
+        ],
+    )
+    write_line("")
     _section("Bundled with Archer", ((name, each.note) for name, each in BUNDLED.items()))
-    write_line("A local folder of one of these architectures works as well: --model FOLDER.")
+    write_line(
+        f"{free / 1e9:.0f} GB of memory are free on this machine. A local folder of one of these families "
+        "works as well: --model FOLDER."
+    )
 
 
 def _settings_of(name: str, *, json: bool) -> int:

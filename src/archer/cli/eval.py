@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,10 +66,9 @@ def evaluate(
 
     check_numbers(batch, traces)
     chosen = method.chosen()
-    chosen.build()
+    chosen.check()
     selection = Selection(parse_subset(subset), limit, parse_shard(shard))
     opened = _open(tasks, data, selection)
-    folders = run_folders(list(opened), out or _default_folder(list(opened), chosen.method))
     request = {
         "seed": seed,
         "batch": batch,
@@ -77,6 +77,8 @@ def evaluate(
         "traces": traces,
     }
     with workers.opened(model) as computing:
+        chosen = replace(chosen, method=chosen.named(computing.model.folder.recommended))
+        folders = run_folders(list(opened), out or _default_folder(list(opened), chosen.method))
         done = _run(opened, folders, computing, chosen, request, unsafe_no_sandbox)
     summaries = {name: outcome.summary.plain() for name, outcome in done.items()}
     if len(summaries) > 1:

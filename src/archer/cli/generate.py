@@ -51,7 +51,7 @@ def generate(
     """
     entries = gather(prompts, prompt)
     chosen = method.chosen()
-    chosen.build()
+    chosen.check()
     from archer.cli.live_run import console_to_draw_on, run
     from archer.results.trace import Writer
 

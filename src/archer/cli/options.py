@@ -40,6 +40,7 @@ class ModelOptions(Source):
     threads: MaybeWhole = None
     compiled: Annotated[bool, Parameter(name="--compile")] = False
     shards: Whole = 1
+    adapter: Annotated[tuple[str, ...], Parameter(negative=())] = ()
 
     def load(self) -> Model:
         from archer.model import load_here
@@ -58,7 +59,7 @@ class MethodOptions:
     """A decoder with its cache, and their settings.  `archer methods` explains them."""
 
     method: str | None = None
-    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: archer-doubt]."""
+    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: the model's]."""
     preset: str | None = None
     """A named preset, such as paper (which selects archer), or a file written by `archer tune`."""
     length: Annotated[

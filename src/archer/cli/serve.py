@@ -66,12 +66,14 @@ def serve(
     model: ModelOptions = DEFAULT_MODEL,
     address: AddressOptions = DEFAULT_ADDRESS,
     limits: LimitOptions = DEFAULT_LIMITS,
+    method: str | None = None,
     preset: Path | None = None,
 ) -> int:
     """Serve a model through OpenAI's API; / is a page on which you can watch it decode.
 
     Args:
-        preset: Preset file from `archer tune`, for requests that name no method [default: archer-doubt].
+        method: Method for requests that name none [default: what the model was released with].
+        preset: The same as a preset file from `archer tune`, with settings.
     """
     require("The server", SERVE, "serve")
     settings = _settings(
@@ -79,6 +81,7 @@ def serve(
         api_key_file=address.api_key_file,
         without_key=address.without_key,
         page=not address.no_page,
+        method=method,
         preset=preset,
     )
     from archer.server.lifecycle import Server

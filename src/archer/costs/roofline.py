@@ -70,7 +70,7 @@ def weights_read(shape: Shape) -> int:
 
 def weights_held(shape: Shape) -> int:
     """Numbers in memory: those that are read, and the embedding; norms and biases are nothing beside them."""
-    return weights_read(shape) + shape.width * shape.vocabulary
+    return weights_read(shape) + (0 if shape.tied else shape.width * shape.vocabulary)
 
 
 def kv_numbers(shape: Shape, columns: int) -> int:

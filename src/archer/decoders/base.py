@@ -305,6 +305,12 @@ def kept(state: DecodeState) -> Flags:
     return state.placed | finished(state)
 
 
+def until_end(response: Ints, ends: Sequence[int]) -> Ints:
+    """[G] -> the same up to and with the first of `ends`."""
+    found = np.flatnonzero(np.isin(response, ends))
+    return response[: found[0] + 1] if len(found) else response
+
+
 def ended(updates: Sequence[int], total: int) -> Flags:
     """[B]: rows that have made all updates of a fixed plan."""
     return np.array([update >= total for update in updates])

@@ -1,4 +1,4 @@
-"""LLaDA2's released samplers: 2.0 fills blocks for good, 2.1 also edits the tokens of the current block.
+"""The released samplers of LLaDA2 and SDAR, block by block; LLaDA2.1's also edits the current block.
 
 Axes: B rows, G response columns.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -30,6 +30,8 @@ from archer.decoders.base import (
     blank,
     grow,
     kept,
+    leading,
+    until_end,
 )
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
@@ -51,13 +53,21 @@ class AbsoluteState(DecodeState):
     """Columns that were asked for; the response has as many more as the last block needs."""
     inside: Ints
     """[B]: what the rule counts within a block."""
+    ends: tuple[int, ...]
+    """What ends a response, for the rule."""
 
     @classmethod
-    def begin(cls, prompt: Prompt, length: int, size: int) -> AbsoluteState:
+    def begin(cls, prompt: Prompt, length: int, size: int, ends: tuple[int, ...]) -> AbsoluteState:
         base = blank(prompt, _end(prompt, length, size) - prompt.columns)
         block = np.full(prompt.rows, prompt.columns // size)
         return grow(
-            AbsoluteState, base, block=block, size=size, asked=length, inside=np.zeros_like(block)
+            AbsoluteState,
+            base,
+            block=block,
+            size=size,
+            asked=length,
+            inside=np.zeros_like(block),
+            ends=ends,
         )
 
     @property
@@ -66,9 +76,7 @@ class AbsoluteState(DecodeState):
 
     def result(self, row: int) -> Ints:
         """As the released code returns it: what was asked for, up to and with the first end of text."""
-        response = self.response[row, : self.asked]
-        found = np.flatnonzero(np.isin(response, self.prompt.eos))
-        return response[: found[0] + 1] if len(found) else response
+        return until_end(self.response[row, : self.asked], self.ends)
 
     @property
     def bounds(self) -> Ints:
@@ -105,7 +113,7 @@ class AbsoluteState(DecodeState):
     def ended_so_far(self, response: Ints) -> Flags:
         """[B, G]: ends of text up to the end of the block."""
         reached = np.arange(self.length) < self.bounds[:, 1:]
-        return np.isin(response, self.prompt.eos) & reached
+        return np.isin(response, self.ends) & reached
 
 
 def _end(prompt: Prompt, length: int, size: int) -> int:
@@ -135,7 +143,7 @@ class _Sampler(Rule[AbsoluteState]):
         return -(-length // self.block) + 1
 
     def begin(self, prompt: Prompt, length: int) -> AbsoluteState:
-        return AbsoluteState.begin(prompt, length, self.block)
+        return AbsoluteState.begin(prompt, length, self.block, prompt.eos)
 
     def _candidates(self, state: AbsoluteState, logits: Logits) -> Candidates:
         if self.temperature == 0:
@@ -252,6 +260,54 @@ class LLaDA2Edit(_Sampler):
         stop = leave & state.ended_so_far(response).any(axis=1) & self.eos_early_stop
         after = state.moved(response, leave, stop, inside)
         return after, Decision.accepting(accepted, best, replaced=replaced)
+
+
+@dataclass(frozen=True)
+class Sdar(_Sampler):
+    """SDAR: per update the schedule's share of a block, or all masks above a threshold if these are more.
+
+    A block that holds an end of text or of a turn is the last one.  Released, tokens are always drawn, at
+    temperature 1; at 0 the likeliest is taken, as sure as it is.  Not reproduced: where the prompt leaves
+    fewer masks in a block than the schedule fills, the released code overwrites tokens that stand there.
+    """
+
+    block: Annotated[int, Field(ge=1, le=MOST_BLOCK)] = 4
+    """Columns per block, counted from the prompt's first token; the model's own by default."""
+    threshold: Share = 0.85
+    """Masks with more confidence than this are filled, with `dynamic`."""
+    steps: Count | None = None
+    """Updates per block at most; one per column when left out."""
+    strategy: Literal["dynamic", "static", "sequential"] = "dynamic"
+    """dynamic fills what is sure enough, static the schedule's share, sequential the same from the left."""
+    eos_early_stop: bool = True
+    """Stop after a block with an end instead of filling what follows it."""
+
+    def begin(self, prompt: Prompt, length: int) -> AbsoluteState:
+        return AbsoluteState.begin(prompt, length, self.block, (*prompt.eos, *prompt.ends))
+
+    def limit(self, length: int) -> int:
+        return (length // self.block + 2) * max(self.steps or 1, self.block)
+
+    def canvas(self, state: AbsoluteState) -> Canvas:
+        return state.canvas(state.masked & state.current)
+
+    def step(self, state: AbsoluteState, logits: Logits) -> tuple[AbsoluteState, Decision]:
+        best = self._candidates(state, logits)
+        masked = state.masked & state.current
+        shares = [share_of(self.block, self.steps or self.block, at) for at in state.inside]
+        if self.strategy == "sequential":
+            accepted = leading(
+                -np.arange(state.length) + np.zeros(masked.shape), masked, np.array(shares)
+            )
+        elif self.strategy == "static":
+            accepted = leading(best.confidence, masked, np.array(shares))
+        else:
+            accepted = self._filled(best, masked, np.array(shares))
+        response = np.where(accepted, best.tokens, state.response)
+        leave = state.filled(response, state.current)
+        stop = leave & state.ended_so_far(response).any(axis=1) & self.eos_early_stop
+        after = state.moved(response, leave, stop, state.inside + 1)
+        return after, Decision.accepting(accepted, best)
 
 
 def _first(found: Flags) -> Ints:

@@ -30,7 +30,7 @@ def truncated(
     """
     rows = []
     for row in logits.rows:
-        weights = row.values.double() / (temperature if temperature > 0 else 1.0)
+        weights = row.exact / (temperature if temperature > 0 else 1.0)
         others = weights.clone()
         others[:, logits.mask] = -torch.inf
         left = weights if mask_weighs else others

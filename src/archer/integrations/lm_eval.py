@@ -14,7 +14,7 @@ from archer.errors import ArcherError, BadRequest
 from archer.integrations.generation_kwargs import GenerationSettings, first_length, read_kwargs
 from archer.loading.text.chat_template import ChatTemplate
 from archer.loading.text.text import Text
-from archer.methods.build import resolve
+from archer.methods.build import Choice, resolve
 from archer.model import load
 from archer.request import Request
 
@@ -49,13 +49,14 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
             raise BadRequest("No model is named: --model_args pretrained=FOLDER_OR_HUB_ID.")
         length = first_length(settings)
         self._settings = settings if length is None else settings | {"length": length}
-        chosen = resolve(method, self._settings, preset)
-        self._method, self._preset, self._seed = chosen.name, preset, seed
+        Choice(method or "", self._settings, preset).check()
         self._batch_size = _positive(batch_size)
-        self._complete = dict(chosen.settings)
         revision = None if revision is None else str(revision)
         device = None if device == UNLESS_TOLD else device
         self._model = load(pretrained, revision=revision, device=device, dtype=dtype)
+        chosen = resolve(method, self._settings, preset, self._model.folder.recommended)
+        self._method, self._preset, self._seed = chosen.name, preset, seed
+        self._complete = dict(chosen.settings)
         self._revision = revision
         self._device = self._model.network.device
 

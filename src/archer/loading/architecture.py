@@ -1,7 +1,7 @@
 """What a family of checkpoints can differ in: the columns of the table of families."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from archer.network.shape import DENSE, AttentionKind, Router
@@ -73,6 +73,10 @@ class Keys:
     rotary_share: str | None = None
     """The same number as a part of the head size, which must agree."""
     experts: ExpertKeys | None = None
+    tied: str | None = None
+    """Whether the vocabulary head is the embedding; None where it never is."""
+    block: str | None = None
+    """Columns per block of attention; None where the row's own attention says it."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +95,23 @@ class KnownModel:
 
     id: str
     note: str
+    parameters: int
+    method: str | None = None
+    """What it was released with, where that is not the row's."""
+    assumed: Mapping[str, object] = field(default_factory=dict)
+    """Config keys that its released files may lack, and their values."""
 
 
 @dataclass(frozen=True)
 class Architecture:
     """One family of checkpoints."""
 
+    family: str
+    """What users call it; each row has its own."""
     name: str
-    """The first entry of `architectures` in config.json."""
-    model_type: str
-    """What config.json calls the kind of model; several families may share a name."""
+    """The first entry of `architectures` in config.json; several families may share it."""
+    model_type: str | None
+    """What config.json calls the kind of model; several families may share it, None where any will do."""
     shift: bool
     """True where the network's output at one column scores the token of the next column."""
     qkv_bias: bool
@@ -129,3 +140,19 @@ class Architecture:
     """None where config.json always has them."""
     attention: AttentionKind = DENSE
     """What a column sees."""
+    hint: str = ""
+    """Found in the names of its models, where config.json is that of another family as well."""
+    mask_tokens: tuple[str, ...] = ()
+    """Spellings of the mask, where the tokenizer has it and does not say that it is the mask."""
+    borrowed: bool = False
+    """Its config.json is that of an autoregressive model: never taken for this family without a reason."""
+    assumed: Mapping[str, object] = field(default_factory=dict)
+    """Config keys that released files lack, and the values that the released code then takes."""
+    per_layer_if_given: tuple[tuple[str, object], ...] = ()
+    """As `per_layer`, for keys that may be missing."""
+    template: Mapping[str, object] = field(default_factory=dict)
+    """Variables that the chat template has to be given."""
+    method: str | None = None
+    """The method that its models were released with; None where Archer's own default decodes."""
+    length: int | None = None
+    """Tokens of a response in the released examples; None where the general default will do."""

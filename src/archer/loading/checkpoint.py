@@ -8,7 +8,7 @@ of files, and the name, shape and dtype of every tensor against what the config 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -17,13 +17,16 @@ from torch import Tensor
 
 from archer.errors import BadModel
 from archer.loading.architecture import Architecture, In, MatrixPart, Placement
-from archer.loading.model_config import parse_config
+from archer.loading.architectures import known
+from archer.loading.model_config import ModelConfig, Provenance, parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
+from archer.loading.text.tokenizer_files import mask_id
 from archer.loading.weight_files import Stored, read_tensors
-from archer.loading.weights import Copy, nothing, stream
+from archer.loading.weights import Change, Copy, nothing, same_values, stream
+from archer.methods.build import NO_ADVICE, Recommended
 from archer.network.network import Transformer
 from archer.network.rounded import Operator, operator_on
-from archer.network.shape import Scheme, Shape
+from archer.network.shape import Blocks, Scheme, Shape
 from archer.network.shard import Shard, shape_of
 
 CONFIG = "config.json"
@@ -75,27 +78,45 @@ class Folder:
     weight_bytes: int
     """Size of the weights as stored."""
     tensors: Mapping[str, Stored]
-    length: int | None = None
-    """Tokens of a response, where the folder recommends a number."""
+    recommended: Recommended = NO_ADVICE
+    """How its models are meant to be decoded."""
+    copies: tuple[tuple[str, str], ...] = ()
+    """Pairs of tensors that must be equal: a head that is stored although it is the embedding."""
+    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    """What adapters make of tensors."""
+    adapters: tuple[str, ...] = ()
+    """Digests of the adapters."""
+
+    @property
+    def length(self) -> int | None:
+        """Tokens of a response, where a number is recommended."""
+        return self.recommended.length
 
     @property
     def parameters(self) -> int:
         """How many numbers its weights are made of."""
-        return sum(math.prod(each.entry.shape) for each in self.tensors.values())
+        copies = dict(self.copies)
+        return sum(math.prod(t.entry.shape) for n, t in self.tensors.items() if n not in copies)
 
 
-def read_folder(folder: Path) -> Folder:
-    """Check the folder; no weight is read and nothing large is allocated."""
+def read_folder(folder: Path, name: str | None = None, family: str | None = None) -> Folder:
+    """Check the folder; no weight is read and nothing large is allocated.
+
+    `name` is what the model was asked for by, and may tell which family it is of; `family` says it.
+    """
     if not is_folder(folder):
         raise BadModel(f"{folder} is not a folder; give the folder that holds {CONFIG}.")
     path = find(folder, CONFIG)
     if path is None:
         raise BadModel(f"{folder} holds no {CONFIG}; give the folder of a model as the hub has it.")
     config = read_json(path, LONGEST_CONFIG)
-    model = parse_config(config, str(path))
+    named = folder.resolve().name if name is None else name
+    beside = Provenance(named, family, lambda row: mask_id(folder, row.mask_tokens))
+    model = parse_config(config, str(path), beside)
     stored = read_tensors(folder)
+    model, copies = _with_head(model, config, stored)
     slots = slots_of(model.architecture, model.shape)
-    _compare(folder, slots, stored)
+    _compare(folder, slots, {n: each for n, each in stored.items() if n not in dict(copies)})
     used = {name: stored[name] for name in slots}
     sizes: dict[torch.dtype, int] = defaultdict(int)
     for each in used.values():
@@ -109,8 +130,36 @@ def read_folder(folder: Path) -> Folder:
         config=config,
         dtype=str(max(sizes, key=sizes.__getitem__)).removeprefix("torch."),
         weight_bytes=sum(sizes.values()),
-        tensors=used,
-        length=_recommended_length(folder, model.shape.max_positions),
+        tensors=used | {name: stored[name] for name, _ in copies},
+        recommended=_recommended(folder, named, model),
+        copies=copies,
+    )
+
+
+def _with_head(
+    model: ModelConfig, config: Json, stored: Mapping[str, Stored]
+) -> tuple[ModelConfig, tuple[tuple[str, str], ...]]:
+    """The files decide whether there is a head of its own.
+
+    Where the config itself says that it is the embedding, and both are stored, they must be equal.
+    """
+    if not model.shape.tied:
+        return model, ()
+    names = {place.parameter: place.tensor for place in model.architecture.placements}
+    if names["head"] not in stored:
+        return model, ()
+    if model.architecture.keys.tied in config:
+        return model, ((names["head"], names["embedding"]),)
+    return replace(model, shape=replace(model.shape, tied=False)), ()
+
+
+def _recommended(folder: Path, name: str, model: ModelConfig) -> Recommended:
+    row, published = model.architecture, known(name)
+    kind = model.shape.attention
+    return Recommended(
+        length=_recommended_length(folder, model.shape.max_positions) or row.length,
+        method=(published and published.method) or row.method,
+        block=kind.size if isinstance(kind, Blocks) else None,
     )
 
 
@@ -145,12 +194,18 @@ def load_network(
     """
     shape = folder.shape if shard is None else shape_of(folder.shape, shard)
     operator = operator_on(device, shape, scheme) if scheme.whole else None
+    for copy, original in folder.copies:
+        _check_copy(folder, copy, original)
     network = Transformer(shape, scheme=scheme, device=device, dtype=dtype)
     parameters, scales = dict(network.named_parameters()), network.scales()
     whole = scales if operator is Operator.PACKED else {}
     copies: dict[Path, list[Copy]] = defaultdict(list)
     missing: dict[str, int] = defaultdict(int)
-    for name, slot in slots_of(folder.architecture, folder.shape).items():
+    slots = list(slots_of(folder.architecture, folder.shape).items())
+    if shape.tied and "head" in parameters:
+        embedding = [(name, slot) for name, slot in slots if slot.parameter == "embedding"]
+        slots += [(name, replace(slot, parameter="head")) for name, slot in embedding]
+    for name, slot in slots:
         stored = folder.tensors[name]
         scale = scales.get(slot.parameter)
         for own in slices_of(slot, folder.shape, shard):
@@ -165,6 +220,7 @@ def load_network(
                     rows=own.rows,
                     columns=own.columns,
                     parameter=slot.parameter,
+                    changes=folder.changes.get(name, ()),
                 )
             )
     del parameters
@@ -183,6 +239,15 @@ def load_network(
     return network.eval()
 
 
+def _check_copy(folder: Folder, copy: str, original: str) -> None:
+    first, second = folder.tensors[copy], folder.tensors[original]
+    if not same_values((first.file, first.entry), (second.file, second.entry)):
+        raise BadModel(
+            f"{folder.path}: {CONFIG} says that head and embedding are the same, but {kind_of(copy)} differs "
+            f"from {kind_of(original)}; remove one, or set {folder.architecture.keys.tied} to false."
+        )
+
+
 def _target(parameter: Tensor, own: Slice) -> Tensor:
     """The part of `parameter` that is filled; of scales, [..., rows], the same rows."""
     matrix = parameter if own.expert is None else parameter[own.expert]
@@ -195,6 +260,8 @@ def slots_of(architecture: Architecture, shape: Shape) -> dict[str, Slot]:
     sizes = {name: tuple(each.shape) for name, each in blank.named_parameters()}
     slots = {}
     for place in architecture.placements:
+        if shape.tied and place.parameter == "head":
+            continue
         for i in _layers(place, shape):
             parameter = place.parameter.format(i=i)
             for expert in _experts(place, shape):

@@ -4,15 +4,20 @@ Every number the network needs is read by name and checked for type and range. A
 refused; the defaults that other libraries would fill in are those of a different model.
 """
 
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from archer.errors import BadModel
+from archer.errors import BadModel, BadRequest, meant
 from archer.loading.architecture import Architecture, ExpertKeys, Keys
-from archer.loading.architectures import ARCHITECTURES
+from archer.loading.architectures import ARCHITECTURES, known, row_for
 from archer.loading.model_files import Json, kind_of
 from archer.network.network import Shape
-from archer.network.shape import Experts
+from archer.network.shape import AttentionKind, Blocks, Experts
+from archer.passes.bounds import MOST_BLOCK
 
 LARGEST_LAYERS = 1 << 10
 LARGEST_SIZE = 1 << 24
@@ -20,6 +25,8 @@ LARGEST_REAL = 1e15
 """No published model comes near these; a config beyond them is a mistake or a trap."""
 MOST_EXPERTS = 1 << 14
 """Experts of all layers together; LLaDA2-flash has half of it."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -32,14 +39,32 @@ class ModelConfig:
     eos: tuple[int, ...]
 
 
-def parse_config(config: Json, where: str) -> ModelConfig:
+@dataclass(frozen=True)
+class Provenance:
+    """Where a config comes from: what is known of the model beside it."""
+
+    name: str = ""
+    """Hub id or folder: it may tell families apart whose configs are the same."""
+    family: str | None = None
+    """The row of the table, where the user has named it."""
+    mask_of: Callable[[Architecture], int | None] = lambda row: None
+    """Finds the mask in the tokenizer, for configs without it."""
+
+
+UNKNOWN = Provenance()
+
+
+def parse_config(config: Json, where: str, beside: Provenance = UNKNOWN) -> ModelConfig:
     """Check the whole config; `where` names its file in the refusals."""
     values = _Values(config, where)
-    architecture = _architecture(values)
-    _check_type(values)
+    architecture = _architecture(values, beside)
+    published = known(beside.name)
+    released = {**architecture.assumed, **({} if published is None else published.assumed)}
+    values = replace(values, config={**released, **config})
+    _check_type(values, architecture)
     _check_settings(values, architecture)
     shape = _shape(values, architecture)
-    mask, eos = _special_ids(values, architecture, shape.vocabulary)
+    mask, eos = _special_ids(values, architecture, shape.vocabulary, beside)
     if mask in eos:
         raise values.refused("mask_token_id", f"is {mask}, which eos_token_id names too")
     return ModelConfig(architecture, shape, mask, eos)
@@ -54,6 +79,8 @@ def config_for(architecture: Architecture, shape: Shape, mask: int, eos: int) ->
     if experts is not None and shape.experts is not None:
         numbers |= _by_key(experts, shape.experts)
         numbers[experts.shared_count] = shape.experts.shared // shape.experts.inner
+    if isinstance(shape.attention, Blocks):
+        numbers[keys.block] = shape.attention.size
     config: Json = {
         **{key: _first(value) for key, value in architecture.fixed.items()},
         **{key: value for key, value in numbers.items() if key is not None},
@@ -102,6 +129,12 @@ class _Values:
             raise self.refused(key, f"{expected}, not {kind_of(value)}")
         return value
 
+    def flag(self, key: str) -> bool:
+        value = self.get(key)
+        if not isinstance(value, bool):
+            raise self.refused(key, f"must be true or false, not {kind_of(value)}")
+        return value
+
     def positive(self, key: str) -> float:
         value = self.get(key)
         if not _is_number(value) or not 0 < value <= LARGEST_REAL:
@@ -129,17 +162,57 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _architecture(values: _Values) -> Architecture:
+def _architecture(values: _Values, beside: Provenance) -> Architecture:
     names = values.get("architectures")
     if not isinstance(names, list) or not names or not isinstance(names[0], str):
         raise values.refused("architectures", f"must be a list of names, not {kind_of(names)}")
-    if names[0] not in ARCHITECTURES:
-        supported = ", ".join(ARCHITECTURES)
+    row = row_for(names[0], beside.name)
+    if beside.family is not None:
+        return _named(values, beside.family, names[0])
+    if row is None:
+        supported = ", ".join(dict.fromkeys(each.name for each in ARCHITECTURES.values()))
         raise BadModel(
             f"{values.where}: the architecture {kind_of(names[0])} is not supported; "
             f"supported are {supported}."
         )
-    return ARCHITECTURES[names[0]]
+    if row.borrowed:
+        _check_borrowed(values, row, beside)
+    return row
+
+
+def _named(values: _Values, family: str, architecture: str) -> Architecture:
+    """The row that the user has named; its models must have this architecture."""
+    if family not in ARCHITECTURES:
+        raise BadRequest(
+            f"There is no family {family!r} of models.{meant(family, ARCHITECTURES)} "
+            f"Families: {', '.join(ARCHITECTURES)}."
+        )
+    row = ARCHITECTURES[family]
+    if row.name != architecture:
+        raise BadRequest(
+            f"{values.where} says {kind_of(architecture)}, and models of the family {family!r} say "
+            f"{kind_of(row.name)}. Leave the family out, or name another."
+        )
+    return row
+
+
+def _check_borrowed(values: _Values, row: Architecture, beside: Provenance) -> None:
+    """A config with the name of an autoregressive model needs the mask token as a second witness."""
+    spelled = " or ".join(row.mask_tokens)
+    if beside.mask_of(row) is None:
+        raise BadModel(
+            f"{values.where}: {kind_of(row.name)} is the name of an autoregressive model, which cannot be "
+            f"decoded here. Models of the family {row.family!r} bear it too, but their tokenizer has the "
+            f'mask token {spelled}, and this one has not; if it is one, say so (family="{row.family}").'
+        )
+    log.warning(
+        "%s says %s, the name of an autoregressive model; it is loaded as %s, because its tokenizer has "
+        "the mask token %s.",
+        values.where,
+        row.name,
+        row.family,
+        spelled,
+    )
 
 
 def _check_settings(values: _Values, architecture: Architecture) -> None:
@@ -156,33 +229,40 @@ def _check_settings(values: _Values, architecture: Architecture) -> None:
             raise values.refused(first, f"differs from {kind_of(second)}; they must be equal")
 
 
-def _check_type(values: _Values) -> None:
+def _check_type(values: _Values, architecture: Architecture) -> None:
     """`model_type` does not choose the family, but an unknown one is another kind of model."""
-    if "model_type" in values.config:
+    if "model_type" in values.config and architecture.model_type is not None:
         kind = values.config["model_type"]
-        known = [row.model_type for row in ARCHITECTURES.values()]
-        if kind not in known:
+        supported = [row.model_type for row in ARCHITECTURES.values() if row.model_type]
+        if kind not in supported:
             raise values.refused(
                 "model_type",
                 f"is {kind_of(kind)}, which is not supported; supported are "
-                f"{', '.join(dict.fromkeys(known))}",
+                f"{', '.join(dict.fromkeys(supported))}",
             )
 
 
 def _special_ids(
-    values: _Values, architecture: Architecture, vocabulary: int
+    values: _Values, architecture: Architecture, vocabulary: int, beside: Provenance
 ) -> tuple[int, tuple[int, ...]]:
-    """Mask id and end ids: the config's own, else the family's constants where the vocabulary is its own."""
-    known = architecture.special_ids
+    """Mask id and end ids.
+
+    The config's own, else the tokenizer's mask, else the family's constants where the vocabulary is its own.
+    """
+    if "mask_token_id" not in values.config:
+        mask = beside.mask_of(architecture)
+        if mask is not None:
+            values = replace(values, config=values.config | {"mask_token_id": mask})
+    constants = architecture.special_ids
     absent = [key for key in ("mask_token_id", "eos_token_id") if key not in values.config]
-    if known is not None and absent:
-        if vocabulary != known.vocabulary:
+    if constants is not None and absent:
+        if vocabulary != constants.vocabulary:
             raise BadModel(
                 f"{values.where}: the key {kind_of(absent[0])} is missing, and the ids of "
-                f"{architecture.name} are known for a vocabulary of {known.vocabulary} only, not of "
+                f"{architecture.name} are known for a vocabulary of {constants.vocabulary} only, not of "
                 f"{vocabulary}; add the key."
             )
-        family: Json = {"mask_token_id": known.mask, "eos_token_id": known.eos}
+        family: Json = {"mask_token_id": constants.mask, "eos_token_id": constants.eos}
         values = replace(values, config=family | values.config)
     return values.token("mask_token_id", vocabulary), values.tokens("eos_token_id", vocabulary)
 
@@ -198,6 +278,9 @@ def _shape(values: _Values, architecture: Architecture) -> Shape:
         raise values.refused(keys.kv_heads, f"({kv_heads}) must divide {keys.heads} ({heads})")
     for key, entry in architecture.per_layer:
         _check_per_layer(values, key, entry, layers)
+    for key, entry in architecture.per_layer_if_given:
+        if key in values.config:
+            _check_per_layer(values, key, entry, layers)
     return Shape(
         layers=layers,
         width=width,
@@ -215,8 +298,17 @@ def _shape(values: _Values, architecture: Architecture) -> Shape:
         rotary=_rotary(values, architecture, head_dim),
         experts=_experts(values, architecture, layers),
         shift=architecture.shift,
-        attention=architecture.attention,
+        attention=_attention(values, architecture),
+        tied=keys.tied is not None and values.flag(keys.tied),
     )
+
+
+def _attention(values: _Values, architecture: Architecture) -> AttentionKind:
+    """The row's, with the block of the config where it names one."""
+    kind, key = architecture.attention, architecture.keys.block
+    if key is None or not isinstance(kind, Blocks):
+        return kind
+    return replace(kind, size=values.whole(key, MOST_BLOCK))
 
 
 def _head_dim(values: _Values, architecture: Architecture, width: int, heads: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,9 +57,18 @@ class Source:
     """Compile the passes with torch.compile: slow at first, and needs a C++ compiler."""
     shards: int = 1
     """Split the network over this many processes, each with its own device."""
+    family: str | None = None
+    """Family of the model, as `archer models` lists them [default: what its files and its name tell]."""
+
+    adapter: str | Path | Sequence[str] = ()
+    """LoRA adapter to merge, a folder or a hub id, with @0.5 behind it to weigh it; may be repeated."""
+    force_adapter: bool = False
+    """Merge an adapter that by its name was trained for another kind of attention."""
 
     def __post_init__(self) -> None:
         """Folders, devices and dtypes may be given as objects; they are kept by their names."""
+        given = (self.adapter,) if isinstance(self.adapter, str | Path) else self.adapter
+        object.__setattr__(self, "adapter", tuple(map(str, given)))
         if isinstance(self.model, Path):
             path = str(self.model)
             named = path if self.model.is_absolute() or path.startswith(".") else f"./{path}"
@@ -72,6 +81,12 @@ class Source:
     @property
     def name(self) -> str:
         return str(self.model)
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """Every adapter by its name."""
+        several = () if isinstance(self.adapter, str | Path) else self.adapter
+        return tuple(several)
 
     def check(self) -> None:
         """Refuse what no checkpoint can be loaded with, on whatever machine."""
@@ -110,7 +125,11 @@ class Source:
         from archer.loading.hub import locate
 
         self.check()
-        folder = read_folder(locate(self.name, self.revision))
+        folder = read_folder(locate(self.name, self.revision), self.name, self.family)
+        if self.adapter:
+            from archer.loading.adapters import with_adapters
+
+            folder = with_adapters(folder, self.adapters, forced=self.force_adapter)
         if self.compiled and folder.shape.experts is not None:
             raise BadRequest(
                 "torch.compile cannot follow rows to their experts. Leave compiled=True out."
@@ -170,11 +189,16 @@ class Source:
         from archer.loading.hub import HUB_ID
         from archer.loading.model_files import is_folder
 
+        adapters = tuple(
+            str(Path(each).resolve()) if is_folder(Path(each.rpartition("@")[0] or each)) else each
+            for each in self.adapters
+        )
+        found = replace(self, family=folder.architecture.family, adapter=adapters)
         if is_folder(Path(self.model)):
-            return replace(self, model=str(Path(self.model).resolve()))
+            return replace(found, model=str(Path(self.model).resolve()))
         if HUB_ID.fullmatch(self.name):
-            return replace(self, revision=folder.path.name)
-        return self
+            return replace(found, revision=folder.path.name)
+        return replace(self, adapter=adapters)
 
     def settled(self, folder: Folder) -> Source:
         """The same with nothing left to choose, for other processes of this machine."""
@@ -187,6 +211,7 @@ class Source:
         return replace(
             self,
             model=str(folder.path),
+            family=folder.architecture.family,
             revision=None,
             device=str(device),
             dtype=str(dtype),

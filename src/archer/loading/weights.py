@@ -43,6 +43,10 @@ class Entry:
     stop: int
 
 
+Change = Callable[[Tensor, slice], Tensor]
+"""What becomes of some rows of a stored tensor, [rows, n] in at least float32, and which rows they are."""
+
+
 @dataclass(frozen=True)
 class Copy:
     """Rows and columns of one tensor to be read, and the part of a parameter that they fill (contiguous)."""
@@ -60,6 +64,8 @@ class Copy:
     """None means all.  The scale of a row is that of the whole row, whichever columns are kept."""
     parameter: str = ""
     """What the target is a part of."""
+    changes: tuple[Change, ...] = ()
+    """Made to whole rows, in this order, before anything else."""
 
 
 def read_header(path: Path) -> dict[str, Entry]:
@@ -110,16 +116,34 @@ def stream(
         filled(copy)
 
 
+def same_values(first: tuple[Path, Entry], second: tuple[Path, Entry]) -> bool:
+    """Whether two stored tensors hold the same bytes as the same numbers."""
+    (one, own), (other, its) = first, second
+    if (own.dtype, own.shape) != (its.dtype, its.shape):
+        return False
+    with one.open("rb") as left, other.open("rb") as right:
+        left.seek(own.start)
+        right.seek(its.start)
+        for begin in range(own.start, own.stop, MEGABYTE):
+            count = min(MEGABYTE, own.stop - begin)
+            if left.read(count) != right.read(count):
+                return False
+    return True
+
+
 def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
     entry, scale, columns = copy.entry, copy.scale, copy.columns
     width = entry.shape[-1] if entry.shape else 1
+    if copy.changes:
+        width = math.prod(entry.shape[1:])
+    skipped = 0 if copy.rows is None else copy.rows.start
     first, numbers = entry.start, math.prod(entry.shape)
     if copy.rows is not None and entry.shape:
         each = numbers // max(1, entry.shape[0])
         first += copy.rows.start * each * entry.dtype.itemsize
         numbers = (copy.rows.stop - copy.rows.start) * each
     target, together = copy.target.view(-1), PIECE
-    if scale is not None or columns is not None:
+    if scale is not None or columns is not None or copy.changes:
         together = max(1, PIECE // width) * width
     kept = 0
     for begin in range(0, numbers, together):
@@ -127,8 +151,18 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
         start = first + begin * entry.dtype.itemsize
         piece = torch.frombuffer(mapped, dtype=entry.dtype, count=count, offset=start)
         own, made = piece, None
-        if scale is not None:
+        rows = piece
+        if scale is not None or copy.changes:
             rows = piece.view(-1, width).to(torch.promote_types(torch.float32, piece.dtype))
+        for change in copy.changes:
+            at = skipped + begin // width
+            own = rows = change(rows, slice(at, at + len(rows)))
+        if copy.changes and _finite(piece) and not _finite(own):
+            raise BadModel(
+                f"{path}: an adapter makes NaN or infinite values of the tensor {kind_of(copy.name)}; "
+                "leave it out, or download it again."
+            )
+        if scale is not None:
             count_of_scales = scales(width) if scale.dtype == SCALES else 1
             own, made = quantised(rows, count_of_scales, scale.dtype)
             kept_scales = (

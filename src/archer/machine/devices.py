@@ -6,6 +6,7 @@ here changes the environment or a setting of torch.
 """
 
 import functools
+import logging
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch.nn import functional as F
 
 from archer.errors import BadRequest, meant
 from archer.machine.signals import signal_name
@@ -26,6 +28,8 @@ DTYPES = {
 }
 SPELLINGS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
 """Short names of dtypes that people use."""
+log = logging.getLogger(__name__)
+
 ISA_VARIABLE = "ONEDNN_MAX_CPU_ISA"
 ISA_VALUE = "AVX512_CORE_BF16"
 ISA_SETTING = f"{ISA_VARIABLE}={ISA_VALUE}"
@@ -91,11 +95,35 @@ class Bf16:
 
 
 def default_device() -> str:
-    """The type of the accelerator torch sees ("cuda", "mps", ...), else "cpu"."""
+    """The type of the accelerator torch sees ("cuda", "mps", ...) if it passes a short trial, else "cpu"."""
     accelerator = torch.accelerator.current_accelerator()
     if accelerator is None or not torch.accelerator.is_available():
         return "cpu"
-    return accelerator.type
+    return accelerator.type if usable(accelerator.type) else "cpu"
+
+
+@functools.cache
+def usable(kind: str) -> bool:
+    """Whether a kind of device computes what a pass is made of; if not, one sentence says so.
+
+    In float32 against the processor: a product, attention, a norm, and what comes back to the host.
+    """
+    drawn = torch.randn(1, 2, 8, 16, generator=torch.Generator().manual_seed(0))
+
+    def computed(where: str) -> torch.Tensor:
+        values = drawn.to(where)
+        seen = F.scaled_dot_product_attention(values, values, values)
+        rows = F.rms_norm(F.linear(seen.flatten(0, 2), values[0, 0]), (8,))
+        return torch.cat((rows, rows.sort(dim=1, stable=True).values)).cpu()
+
+    try:
+        good = torch.allclose(computed(kind), computed("cpu"), atol=1e-3)
+        reason = "its results are wrong"
+    except Exception as error:  # noqa: BLE001 - whatever a device does wrong, there is the processor
+        good, reason = False, str(error).partition("\n")[0].rstrip(".")
+    if not good:
+        log.warning("The device %s is not used, because %s; the processor is.", kind, reason)
+    return good
 
 
 def default_dtype(device_type: str) -> torch.dtype:

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from archer.decoders.base import Decoder
+from archer.decoders.base import Attention, Decoder
 from archer.decoders.length import Appended, Sized
 from archer.decoders.wrappers import EndOfText, Guided
 from archer.errors import BadRequest, meant, quoted
@@ -59,6 +59,20 @@ RECOMMENDED = 0
 
 
 @dataclass(frozen=True)
+class Recommended:
+    """What a model recommends where nothing is said; None where it recommends nothing."""
+
+    length: int | None = None
+    method: str | None = None
+    """What it was released with."""
+    block: int | None = None
+    """Columns per block of its attention, for decoders whose block is the attention rule."""
+
+
+NO_ADVICE = Recommended()
+
+
+@dataclass(frozen=True)
 class Method:
     """A decoder and a policy with all their settings; stands wherever a method's name can."""
 
@@ -93,11 +107,11 @@ def adopt(
     method: Method,
     settings: Mapping[str, Any],
     preset: str | None = None,
-    recommended: int | None = None,
+    recommended: Recommended = NO_ADVICE,
 ) -> Method:
     """A method that the user put together, checked as `build` does; `length`, or the `recommended` one."""
     wanted = _canonical(settings)
-    usual = recommended or Shared.length
+    usual = recommended.length or Shared.length
     length = wanted.pop("length", method.length if method.length != RECOMMENDED else usual)
     if wanted or preset is not None:
         what = "a preset" if preset is not None else f"the setting {next(iter(wanted))!r}"
@@ -136,21 +150,38 @@ def resolve(
     method: str | Method | None,
     settings: Mapping[str, Any],
     preset: str | None = None,
-    recommended: int | None = None,
+    recommended: Recommended = NO_ADVICE,
 ) -> Method:
-    """The method that is meant; `recommended` is its length where neither settings nor a preset say one."""
+    """The method that is meant; `recommended` says what settings and preset leave open."""
     if isinstance(method, Method):
         return adopt(method, settings, preset, recommended)
     wanted = spelled_out(settings)
-    if recommended is not None and preset is None and not says_length(wanted):
-        wanted["length"] = recommended
-    return build(method or default_method(preset, settings), wanted, preset)
+    if recommended.length is not None and preset is None and not says_length(wanted):
+        wanted["length"] = recommended.length
+    name = method or default_method(preset, settings, recommended)
+    if recommended.block is not None and _takes_the_models_block(name, settings):
+        wanted["block"] = recommended.block
+    return build(name, wanted, preset)
 
 
-def default_method(preset: str | None = None, settings: Mapping[str, Any] | None = None) -> str:
+def _takes_the_models_block(name: str, settings: Mapping[str, Any]) -> bool:
+    """Its block is how the model attends, and nobody has named one."""
+    decoder, _, given = _spelled(name)
+    part = DECODERS[decoder]
+    open_yet = "block" in part.settings and "block" not in given | _canonical(settings)
+    return open_yet and getattr(part.make, "attention", None) is Attention.BLOCK_CAUSAL
+
+
+def default_method(
+    preset: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    recommended: Recommended = NO_ADVICE,
+) -> str:
     """What decodes where nobody names a method; a named preset or a radius selects the paper's."""
     radius = (settings or {}).get("radius")
-    return DEFAULT_METHOD if preset is None and radius is None else PAPER_METHOD
+    if preset is not None or radius is not None:
+        return PAPER_METHOD
+    return recommended.method or DEFAULT_METHOD
 
 
 def says_length(settings: Mapping[str, Any]) -> bool:
@@ -179,16 +210,21 @@ class Choice:
     """A method as it was asked for: plain data, for whoever hands it on before a model is at hand."""
 
     method: str = ""
-    """A name; the default where it is empty."""
+    """A name; what the model recommends where it is empty."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     preset: str | None = None
     """A name of the catalogue."""
 
-    def __post_init__(self) -> None:
-        if not self.method:
-            object.__setattr__(self, "method", default_method(self.preset, self.settings))
+    def check(self) -> None:
+        """Refuse what can be refused without a model; what an empty name means, a model has to say."""
+        if self.method or self.preset is not None:
+            self.build()
 
-    def build(self, recommended: int | None = None) -> Method:
+    def named(self, recommended: Recommended = NO_ADVICE) -> str:
+        """The name of the method that decodes a model with these recommendations."""
+        return self.method or default_method(self.preset, self.settings, recommended)
+
+    def build(self, recommended: Recommended = NO_ADVICE) -> Method:
         """The method; refuses whatever can be refused without a model."""
         return resolve(self.method, self.settings, self.preset, recommended)
 

@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from archer.decoders.dllm import A2D, Bd3lm
 from archer.decoders.dream import Dream
 from archer.decoders.editing import Editing
-from archer.decoders.llada2 import LLaDA2, LLaDA2Edit
+from archer.decoders.llada2 import LLaDA2, LLaDA2Edit, Sdar
+from archer.decoders.p2 import P2
 from archer.decoders.parallel import EntropyBound, Factor, Threshold
 from archer.decoders.remdm import Remdm
 from archer.decoders.remdm_sampling import RemdmSampling
@@ -140,6 +142,10 @@ DECODERS: Mapping[str, Part] = {
         RemdmSampling, "the original ReMDM: fill and re-mask at random", {}, "strategy"
     ),
     "editing": Part(Editing, "LLaDA2.1's idea on any model: replace placed tokens", {}, "edit"),
+    "p2": Part(P2, "Open-dCoder as released: the least sure columns become masks", {}, "steps"),
+    "a2d": Part(A2D, "A2D as released: LLaDA's schedule in blocks of 32", {}, "steps"),
+    "bd3lm": Part(Bd3lm, "A2D's block models as released: block by block, to the end", {}, "steps"),
+    "sdar": Part(Sdar, "SDAR as released: small blocks, by threshold or schedule", {}, "threshold"),
     "llada2": Part(LLaDA2, "LLaDA2.0 as released: block by block, by threshold", {}, "threshold"),
     "llada2-edit": Part(
         LLaDA2Edit, "LLaDA2.1 as released: it edits what it placed", {}, "editing_threshold"
@@ -190,6 +196,10 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "dkv-decode": ("confidence+dkv-decode", "dKV-Cache-Decode"),
     "dkv-greedy": ("fixed-order+dkv-greedy", "dKV-Cache-Greedy in a random order"),
     "dllm-cache": ("confidence+dllm-cache", "dLLM-Cache"),
+    "p2": ("p2+eager", "Open-dCoder's own decoding: a full pass at every update"),
+    "a2d": ("a2d+eager", "A2D's own decoding: a full pass at every update"),
+    "bd3lm": ("bd3lm+archer", "the own decoding of A2D's block models, finished blocks kept"),
+    "sdar": ("sdar+archer", "SDAR's own decoding, finished blocks kept"),
     "llada2": ("llada2+archer", "LLaDA2.0's own decoding, finished blocks kept"),
     "llada2-edit": ("llada2-edit+archer", "LLaDA2.1's own decoding, finished blocks kept"),
 }

@@ -32,7 +32,7 @@ def seen(kind: AttentionKind, queries: Tensor, keys: Tensor, prompt: int) -> Ten
     if isinstance(kind, Dense):
         return None
     if isinstance(kind, Blocks):
-        return queries[:, None] // kind.size >= keys // kind.size
+        return kind.index(queries, prompt)[:, None] >= kind.index(keys, prompt)
     return (queries[:, None] >= prompt) | (keys < prompt)
 
 

@@ -69,9 +69,11 @@ class Mixture:
 
 def send(normed: Tensor, router: Linear, bias: Tensor | None, experts: Experts) -> Sent:
     """[N, d] -> experts and weights of each row.  A near tie at the last place makes this discontinuous."""
-    if experts.router is Router.SOFTMAX:
+    if experts.router in (Router.SOFTMAX, Router.RENORMALISED):
         scores = wide(router(normed)).softmax(dim=-1)
         weights, chosen = scores.topk(experts.active, dim=-1)
+        if experts.router is Router.RENORMALISED:
+            weights = weights / weights.sum(dim=-1, keepdim=True)
         return Sent(chosen, weights).to(experts)
     scores = Linear(wide(router.values))(wide(normed)).sigmoid()
     ranked = scores if bias is None else scores + bias

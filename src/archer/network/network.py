@@ -1,4 +1,4 @@
-"""The one network: LLaDA, Dream, DiffuCoder, LLaDA-MoE and LLaDA2 are shapes of it.
+"""The one network: LLaDA, Dream, A2D, SDAR, LLaDA-MoE, LLaDA2 and their relatives are shapes of it.
 
 Axes: N token rows of one pass, d width, H query heads, KV key/value heads, D head size, R rotated dimensions
 of a head, V vocabulary.
@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from archer.network.experts import Mixture
 from archer.network.linear import Linear, Swiglu, allocated
 from archer.network.rounded import Rounded
-from archer.network.shape import Product, Router, Scheme
+from archer.network.shape import Kept, Product, Router, Scheme
 from archer.network.shape import Shape as Shape
 
 if TYPE_CHECKING:
@@ -232,12 +232,11 @@ class Transformer(nn.Module):
             for i in range(shape.layers)
         )
         self.norm = weight(shape.width)
-        head = Linear.empty(
-            shape.vocabulary,
-            shape.width,
-            kept=scheme.keeps(Product.HEAD),
-            device=device,
-            dtype=dtype,
+        kept = scheme.keeps(Product.HEAD)
+        head = (
+            Linear(self.embedding)
+            if shape.tied and kept is Kept.PLAIN
+            else Linear.empty(shape.vocabulary, shape.width, kept=kept, device=device, dtype=dtype)
         )
         self.head, self.head_scale, self.head_packed = head.values, head.scale, head.blocks
         self.to_words = None if head.blocks is None else head

@@ -2,6 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+Columns = TypeVar("Columns", int, "NDArray[np.int64]", "Tensor")
 
 
 class Kept(StrEnum):
@@ -76,6 +84,8 @@ class Router(StrEnum):
 
     SOFTMAX = "softmax"
     """The largest probabilities, which are the weights as they are (LLaDA-MoE)."""
+    RENORMALISED = "renormalised softmax"
+    """The largest probabilities, brought to a sum of one (Qwen3-MoE, RND1)."""
     GROUPED_SIGMOID = "grouped sigmoid"
     """The best of the best groups by biased sigmoids; weights without the bias, brought to a sum (LLaDA2)."""
 
@@ -116,10 +126,28 @@ class Dense:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Block-causal attention: a column sees the blocks up to its own, counted from the row's first token."""
+    """Block-causal attention: a column sees the blocks up to its own."""
 
     size: int
     """Columns per block."""
+    from_response: bool = False
+    """Counted back from the prompt's end, so that a short block stands first; else from the first token."""
+
+    def index(self, columns: Columns, prompt: int) -> Columns:
+        """The blocks of some columns, behind `prompt` columns of a prompt."""
+        return (columns + self._missing(prompt)) // self.size
+
+    def start(self, columns: Columns, prompt: int) -> Columns:
+        """Where their blocks begin; below 0 in a short first block."""
+        return self.index(columns, prompt) * self.size - self._missing(prompt)
+
+    def stop(self, columns: Columns, prompt: int) -> Columns:
+        """One past the last column of their blocks."""
+        return self.start(columns, prompt) + self.size
+
+    def _missing(self, prompt: int) -> int:
+        """Columns that the first block lacks."""
+        return -prompt % self.size if self.from_response else 0
 
 
 @dataclass(frozen=True)
@@ -157,6 +185,8 @@ class Shape:
     shift: bool = False
     """The output at a column scores the token of the next column."""
     attention: AttentionKind = DENSE
+    tied: bool = False
+    """The vocabulary head is the embedding."""
 
     @property
     def dense_layers(self) -> int:

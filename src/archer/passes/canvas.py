@@ -257,7 +257,7 @@ class Canvas:
                 found = self._opened() | self.scratch()
             found = found if self.stops is None else found & self.everything()
             return found if self.resting is None else found & ~self.resting
-        first = self.response.start // self.attention.size * self.attention.size
+        first = self.attention.start(self.response.start, self.response.start)
         return self._from(first) & self.everything()
 
     def horizon(self) -> Ints:
@@ -268,8 +268,7 @@ class Canvas:
         last = np.where(
             self.reads.any(axis=1), np.maximum(self.block[:, 1], read), self.block[:, 1]
         )
-        size = self.attention.size
-        ends: Ints = ((last - 1) // size + 1) * size
+        ends = self.attention.stop(last - 1, self.response.start)
         return np.minimum(ends, self.columns)
 
     def scratch(self) -> Flags:

@@ -221,8 +221,7 @@ def _sights(want: _Want, frame: Frame, columns: int) -> tuple[Sight, ...]:
         whole = slice(0, len(want.columns))
         return () if frame.stops is None else (Sight(whole, columns),)
     if isinstance(frame.attention, Blocks):
-        size = frame.attention.size
-        stops = np.minimum((want.columns // size + 1) * size, columns)
+        stops = np.minimum(frame.attention.stop(want.columns, frame.response), columns)
     else:
         stops = np.where(want.columns < frame.response, frame.response, columns)
     found, firsts = np.unique(stops, return_index=True)

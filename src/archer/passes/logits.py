@@ -24,6 +24,7 @@ from torch import Tensor
 
 from archer.passes import noise
 from archer.passes.canvas import Flags, Ints, Reals
+from archer.passes.noise import exact
 from archer.passes.reduction import (
     Peaks,
     entropy_of,
@@ -86,6 +87,11 @@ class RowLogits:
     def values(self) -> Tensor:
         """[n, V]"""
         return self.scores if isinstance(self.scores, Tensor) else self.scores.whole()
+
+    @property
+    def exact(self) -> Tensor:
+        """Float64[n, V], on the host where the device has no float64."""
+        return exact(self.values)
 
     def with_values(self, values: Tensor) -> RowLogits:
         """Other logits [n, V] of the same columns."""
@@ -272,7 +278,7 @@ class Logits:
     def at(self, tokens: Ints) -> Rows:
         """[B, A] -> Long[n] per row: of given tokens those of the columns that were read."""
         placed = torch.from_numpy(tokens).to(self.rows[0].device)
-        return tuple(placed[index, row.columns] for index, row in enumerate(self.rows))
+        return tuple(placed[index][row.columns] for index, row in enumerate(self.rows))
 
     def probability(self, tokens: Rows) -> Rows:
         """Float64[n]: probability of the given token at each column."""

@@ -159,8 +159,8 @@ class Memory:
             return canvas.revisable()
         columns = np.arange(canvas.columns)
         unseen = (canvas.tokens != self.seen) | (columns >= self.reached[:, None])
-        size = canvas.attention.size
-        first = (unseen | canvas.reads).argmax(axis=1) // size * size
+        changed = (unseen | canvas.reads).argmax(axis=1)
+        first = canvas.attention.start(changed, canvas.response.start)
         outdated: Flags = (columns >= first[:, None]) & canvas.everything()
         return outdated
 

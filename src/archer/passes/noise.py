@@ -1,5 +1,6 @@
 """Noise by row key, update and purpose, never by what else runs; at temperature 0 nobody calls this."""
 
+import functools
 import hashlib
 from typing import Literal
 
@@ -9,12 +10,28 @@ from torch import Tensor
 Purpose = Literal["token", "order", "remask"]
 
 
+@functools.cache
+def has_float64(kind: str) -> bool:
+    """Whether a kind of device computes in float64; Apple's GPUs do not."""
+    try:
+        torch.zeros(1, dtype=torch.float64, device=kind)
+    except (RuntimeError, TypeError, NotImplementedError):
+        return False
+    return True
+
+
+def exact(values: Tensor) -> Tensor:
+    """The same in float64, on the host where the device has none."""
+    return values.double() if has_float64(values.device.type) else values.cpu().double()
+
+
 def stream(
     key: int, update: int, device: torch.device, purpose: Purpose = "token"
 ) -> torch.Generator:
-    """The generator of one row at one update for one purpose."""
+    """The generator of one row at one update for one purpose; on the host where the device has no float64."""
     digest = hashlib.blake2b(f"{key}/{update}/{purpose}".encode(), digest_size=8).digest()
-    return torch.Generator(device=device).manual_seed(int.from_bytes(digest, "big") >> 1)
+    where = device if has_float64(device.type) else torch.device("cpu")
+    return torch.Generator(device=where).manual_seed(int.from_bytes(digest, "big") >> 1)
 
 
 def gumbel(generator: torch.Generator, rows: int, width: int) -> Tensor:

@@ -20,6 +20,8 @@ from torch.nn import functional as F
 
 from archer.network.linear import wide
 from archer.passes import noise
+from archer.passes.noise import exact as exact
+from archer.passes.noise import has_float64
 
 CHUNK = 1 << 22
 """Logits looked at together: bounds the temporary of the reduction."""
@@ -46,7 +48,7 @@ class Peaks:
 
     def probability(self, logit: Tensor) -> Tensor:
         """Float[n] -> Float64[n]"""
-        return (logit.double() - self.top).exp() / (1.0 + self.rest.double())
+        return (exact(logit) - exact(self.top)).exp() / (1.0 + exact(self.rest))
 
 
 def peaks_of(values: Tensor, mask: int | None) -> Peaks:
@@ -74,17 +76,18 @@ def entropy_of(values: Tensor, peaks: Peaks) -> Tensor:
 
 def entropy_from(weighted: Tensor, peaks: Peaks) -> Tensor:
     """The same from the sums of exp(z_v - top) (z_v - top), Float64[n]."""
-    mass = 1.0 + peaks.rest.double()
+    mass = 1.0 + exact(peaks.rest)
     return mass.log() - weighted / mass
 
 
 def weighted_below(values: Tensor, top: Tensor) -> Tensor:
     """[n, V], [n] -> Float64[n]: sum of exp(z_v - top) (z_v - top)."""
-    weighted = torch.empty_like(top, dtype=torch.float64)
+    kind = torch.float64 if has_float64(values.device.type) else torch.float32
+    weighted = torch.empty_like(top, dtype=kind)
     for rows in _chunks(values):
         below = (wide(values[rows]) - top[rows, None]).clamp(min=-1e4)
-        weighted[rows] = below.exp().mul_(below).sum(dim=1, dtype=torch.float64)
-    return weighted
+        weighted[rows] = below.exp().mul_(below).sum(dim=1, dtype=kind)
+    return exact(weighted)
 
 
 def second_best(values: Tensor, tokens: Tensor, mask: int | None) -> Tensor:
@@ -160,7 +163,8 @@ def gumbel_argmax(
     values: Tensor, temperature: float, generator: torch.Generator, mask: int
 ) -> Tensor:
     """[n, V] -> Long[n]: argmax of z + T * Gumbel, which samples softmax(z / T) without overflow."""
-    return gumbel_best(values, temperature, generator, mask, slice(0, values.shape[1])).tokens
+    found = gumbel_best(values, temperature, generator, mask, slice(0, values.shape[1]))
+    return found.tokens.to(values.device)
 
 
 def gumbel_best(
@@ -176,7 +180,7 @@ def gumbel_best(
     found = []
     for rows in _chunks(values, width):
         noisy = noise.gumbel(generator, values[rows].shape[0], width)[:, drawn]
-        found.append(_summits(values[rows].double() + temperature * noisy, mask))
+        found.append(_summits(exact(values[rows]) + temperature * noisy, mask))
     if not found:
         found.append(_summits_of_none(values))
     return Summits(*(torch.cat(parts) for parts in zip(*found, strict=True)))
@@ -184,7 +188,7 @@ def gumbel_best(
 
 def _summits_of_none(values: Tensor) -> Summits:
     """Of no rows at all."""
-    tokens, heights = values.new_empty(0, dtype=torch.long), values.new_empty(0).double()
+    tokens, heights = values.new_empty(0, dtype=torch.long), exact(values.new_empty(0))
     return Summits(tokens, heights, tokens, heights)
 
 
@@ -202,13 +206,18 @@ def _chunks(values: Tensor, width: int | None = None) -> Iterator[slice]:
 
 def to_host(*tensors: Tensor) -> list[NDArray[Any]]:
     """Each tensor as an array, with one wait of the host; on a CPU its own memory, not to be written to."""
-    if all(tensor.is_cpu for tensor in tensors):
-        return [tensor.numpy() for tensor in tensors]
-    return packed(*tensors)
+    away = [tensor for tensor in tensors if not tensor.is_cpu]
+    fetched = iter(packed(*away) if away else ())
+    return [tensor.numpy() if tensor.is_cpu else next(fetched) for tensor in tensors]
 
 
 def packed(*tensors: Tensor) -> list[NDArray[Any]]:
-    """The same in one transfer, through float64, which holds every id and every flag exactly."""
+    """The same in one transfer, through float64, which holds every id and every flag exactly.
+
+    A device without it sends them one by one.
+    """
+    if not has_float64(tensors[0].device.type):
+        return [tensor.cpu().numpy() for tensor in tensors]
     flat = torch.cat([tensor.flatten().double() for tensor in tensors]).numpy(force=True)
     ends = np.cumsum([tensor.numel() for tensor in tensors])[:-1]
     return [

@@ -1,9 +1,22 @@
 """A clock that measures finished work: wall time on a CPU, device events elsewhere."""
 
+import functools
 import time
 from dataclasses import dataclass
 
 import torch
+
+
+@functools.cache
+def has_events(kind: str) -> bool:
+    """Whether a kind of device can time its own work; else the host's clock has to do."""
+    if kind in ("cpu", "meta"):
+        return False
+    try:
+        torch.Event(torch.device(kind), enable_timing=True).record()
+    except (RuntimeError, NotImplementedError, ValueError):
+        return False
+    return True
 
 
 class Clock:
@@ -13,7 +26,7 @@ class Clock:
         self._device = device
 
     def mark(self) -> float | torch.Event:
-        if self._device.type in ("cpu", "meta"):
+        if not has_events(self._device.type):
             return time.perf_counter()
         event = torch.Event(self._device, enable_timing=True)
         event.record()

@@ -21,7 +21,7 @@ from torch import Tensor
 from archer.passes.canvas import Canvas, Flags, Ints, Reals
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory, Notes
-from archer.passes.reduction import to_host
+from archer.passes.reduction import exact, to_host
 from archer.policies.prompt_cache import PromptCache, prompt_kept
 
 MOST_NATS = 6.0
@@ -105,7 +105,7 @@ def nats_of(placed: Ints, tokens: Ints, nats: Reals) -> Reals:
 def likeliest(row: RowLogits, mask: int, kept: int) -> tuple[Tensor, Tensor]:
     """[n, k] each: the likeliest tokens of every column that was read, and their nats."""
     peaks = row.peaks(mask)
-    mass = peaks.rest.double().log1p() + peaks.top.double()
+    mass = exact(peaks.rest).log1p() + exact(peaks.top)
     if kept == 1:
         tokens, logits = peaks.tokens[:, None], peaks.best[:, None]
     else:
@@ -113,5 +113,5 @@ def likeliest(row: RowLogits, mask: int, kept: int) -> tuple[Tensor, Tensor]:
         order = (tokens == mask).to(torch.int8).argsort(dim=1, stable=True)
         order = order[:, : tokens.shape[1] - 1]
         tokens, logits = tokens.gather(1, order), logits.gather(1, order)
-    nats = (mass[:, None] - logits.double()).clamp(min=0.0)
+    nats = (mass[:, None] - exact(logits)).clamp(min=0.0)
     return tokens.contiguous(), nats.contiguous()

@@ -56,7 +56,9 @@ def check_numbers(batch: int, traces: int) -> None:
 def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
     """Whatever could change a completion or its grade."""
     model, task = request.model, request.task
-    method = resolve(request.method, request.settings, request.preset, request.model.folder.length)
+    method = resolve(
+        request.method, request.settings, request.preset, request.model.folder.recommended
+    )
     return {
         "version": VERSION,
         "archer": __version__,
@@ -84,6 +86,7 @@ def model_identity(
         "dtype": str(model.network.dtype).removeprefix("torch."),
         "device": device or model.network.device.type,
         **({} if scheme is Scheme.PLAIN else {"quantize": scheme.value}),
+        **({"adapters": list(model.folder.adapters)} if model.folder.adapters else {}),
     }
 
 

@@ -15,6 +15,7 @@ from archer.engine.job import Options
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
 from archer.methods.build import Choice, resolve, says_length, spelled_out
 from archer.methods.catalogue import LENGTHS, METHODS
+from archer.methods.compatibility import check_attention
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Speller, plain_updates, start
@@ -147,6 +148,9 @@ class Serving:
         self._entering = 0
         self._prompts_entering = 0
         self._preset = settings.decoding
+        if self._preset is not None:
+            chosen = self._preset.under({}).build(model.folder.recommended)
+            check_attention(chosen, model.folder.shape.attention)
         self._encoder = PromptEncoder(model.text)
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)

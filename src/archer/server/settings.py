@@ -46,8 +46,10 @@ class ServerSettings(BaseModel):
     without_key: bool = False
     """Answer to every name although there is no key: where something in front decides who may ask."""
     page: bool = True
+    method: str | None = None
+    """How requests are decoded that name no method [default: what the model was released with]."""
     preset: Path | None = None
-    """File that says how requests are decoded that name no method."""
+    """The same by a file, with settings."""
 
     @property
     def memory_bytes(self) -> int | None:
@@ -64,11 +66,19 @@ class ServerSettings(BaseModel):
 
     @cached_property
     def decoding(self) -> Preset | None:
-        """What the preset holds; refused where its responses are longer than those allowed."""
+        """The operator's method or preset; refused where its responses are longer than those allowed."""
+        from archer.methods.build import build
+        from archer.methods.presets import Preset, open_preset
+
+        if self.method is not None:
+            if self.preset is not None:
+                raise BadRequest(
+                    f"The preset {self.preset} names a method: leave out {self.method!r}."
+                )
+            build(self.method, {})
+            return Preset(self.method, {})
         if self.preset is None:
             return None
-        from archer.methods.presets import open_preset
-
         preset = open_preset(self.preset)
         length = preset.settings.get("length", 0)
         if length > self.max_length:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, product
 from typing import Any
 
@@ -103,7 +104,7 @@ def given(texts: Sequence[str], model: Model, length: int) -> list[Candidate]:
 
 def checked(candidate: Candidate, model: Model, length: int) -> Method:
     """Its method, if it goes with the model."""
-    method = candidate.build(length)
+    method = candidate.build(replace(model.folder.recommended, length=length))
     check_attention(method, model.folder.shape.attention)
     return method
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from archer.methods.build import Recommended
 from archer.methods.presets import Preset
 from archer.pages.figures import Labels
 from archer.pages.figures import frontier as drawn
@@ -83,7 +84,8 @@ def preset_of(search: Search, result: Mapping[str, Any]) -> Preset | None:
     if label is None:
         return None
     (row,) = (row for row in result["rows"] if row["chosen"])
-    method = search.candidates[label].build(search.workspace.open(search.task).length)
+    advice = Recommended(length=search.workspace.open(search.task).length)
+    method = search.candidates[label].build(advice)
     about = {
         "chosen by": "archer tune",
         "because": result["choice"]["reason"],

@@ -1,4 +1,4 @@
-"""What several families share: names of config keys and tensors, and the ids of Ling's tokenizer."""
+"""What several families share: names of config keys and tensors, and what belongs to a common tokenizer."""
 
 from archer.loading.architecture import In, Keys, MatrixPart, Placement, SpecialIds
 
@@ -13,6 +13,16 @@ KEYS = Keys(
     norm_epsilon="rms_norm_eps",
     max_positions="max_position_embeddings",
 )
+QWEN_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+    r"|[^\r\n\p{L}\p{N}]?\p{L}+"
+    r"|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+"
+    r"|\s+(?!\S)"
+    r"|\s+"
+)
+"""How the tokenizers of Qwen2 and Qwen3 split text before merging; Dream has Qwen2's."""
 
 
 def frame(embedding: str) -> tuple[Placement, ...]:

@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 from archer.loading.architecture import Architecture, KnownModel, Placement
-from archer.loading.families.common import KEYS, frame, projections, swiglu
+from archer.loading.families.common import KEYS, QWEN_SPLIT, frame, projections, swiglu
+
+SIZE = 7_615_616_512
 
 DREAM = Architecture(
+    family="dream",
     name="DreamModel",
     model_type="Dream",
     shift=True,
@@ -34,22 +37,14 @@ DREAM = Architecture(
     ),
     trained_window=2048,
     turn_ends=("<|im_end|>", "<|dlm_pad|>"),
-    split_pattern=(
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-        r"|[^\r\n\p{L}\p{N}]?\p{L}+"
-        r"|\p{N}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
-        r"|\s*[\r\n]+"
-        r"|\s+(?!\S)"
-        r"|\s+"
-    ),
+    split_pattern=QWEN_SPLIT,
     models=(
-        KnownModel("Dream-org/Dream-v0-Instruct-7B", "7B, chat"),
-        KnownModel("Dream-org/Dream-v0-Base-7B", "7B, before instruction tuning: raw prompts"),
-        KnownModel("Dream-org/Dream-Coder-v0-Instruct-7B", "7B, chat about code"),
-        KnownModel("Dream-org/Dream-Coder-v0-Base-7B", "7B, code, raw prompts"),
-        KnownModel("apple/DiffuCoder-7B-cpGRPO", "7B, chat about code, reinforcement-tuned"),
-        KnownModel("apple/DiffuCoder-7B-Instruct", "7B, chat about code"),
-        KnownModel("apple/DiffuCoder-7B-Base", "7B, code, raw prompts"),
+        KnownModel("Dream-org/Dream-v0-Instruct-7B", "chat", SIZE),
+        KnownModel("Dream-org/Dream-v0-Base-7B", "before instruction tuning: raw prompts", SIZE),
+        KnownModel("Dream-org/Dream-Coder-v0-Instruct-7B", "chat about code", SIZE),
+        KnownModel("Dream-org/Dream-Coder-v0-Base-7B", "code, raw prompts", SIZE),
+        KnownModel("apple/DiffuCoder-7B-cpGRPO", "chat about code, reinforcement-tuned", SIZE),
+        KnownModel("apple/DiffuCoder-7B-Instruct", "chat about code", SIZE),
+        KnownModel("apple/DiffuCoder-7B-Base", "code, raw prompts", SIZE),
     ),
 )

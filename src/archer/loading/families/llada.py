@@ -5,7 +5,10 @@ from dataclasses import replace
 from archer.loading.architecture import Architecture, Keys, KnownModel, MatrixPart, Placement
 from archer.network.shape import PromptFirst
 
+SIZE = 8_015_581_184
+
 LLADA = Architecture(
+    family="llada",
     name="LLaDAModelLM",
     model_type="llada",
     shift=False,
@@ -71,11 +74,17 @@ LLADA = Architecture(
     turn_ends=("<|eot_id|>",),
     split_pattern=None,
     models=(
-        KnownModel("GSAI-ML/LLaDA-8B-Instruct", "8B, chat; the model of most published numbers"),
-        KnownModel("GSAI-ML/LLaDA-8B-Base", "8B, before instruction tuning: raw prompts"),
-        KnownModel("GSAI-ML/LLaDA-1.5", "8B, chat, preference-tuned LLaDA-8B-Instruct"),
+        KnownModel("GSAI-ML/LLaDA-8B-Instruct", "chat; the model of most published numbers", SIZE),
+        KnownModel("GSAI-ML/LLaDA-8B-Base", "before instruction tuning: raw prompts", SIZE),
+        KnownModel("GSAI-ML/LLaDA-1.5", "chat, preference-tuned LLaDA-8B-Instruct", SIZE),
     ),
 )
 
-PROMPT_BLIND = replace(LLADA, name="PromptBlindLLaDAModelLM", attention=PromptFirst(), models=())
+PROMPT_BLIND = replace(
+    LLADA,
+    family="prompt-blind",
+    name="PromptBlindLLaDAModelLM",
+    attention=PromptFirst(),
+    models=(),
+)
 """Ours alone: LLaDA's tensors and config keys, trained with a prompt that does not see the response."""

@@ -6,7 +6,11 @@ from archer.loading.architecture import Architecture, ExpertKeys, In, KnownModel
 from archer.loading.families.common import KEYS, LING, frame, swiglu
 from archer.network.shape import Blocks, Router
 
+EDITS = "chat; edits placed tokens"
+MINI, FLASH = 16_255_643_392, 102_889_705_216
+
 LLADA2 = Architecture(
+    family="llada2",
     name="LLaDA2MoeModelLM",
     model_type="llada2_moe",
     shift=False,
@@ -72,13 +76,14 @@ LLADA2 = Architecture(
     turn_ends=("<|role_end|>",),
     split_pattern=None,
     models=(
-        KnownModel("inclusionAI/LLaDA2.1-mini", "16B, 1.4B active, chat; edits placed tokens"),
-        KnownModel("inclusionAI/LLaDA2.1-flash", "100B, 6B active, chat; edits placed tokens"),
-        KnownModel("inclusionAI/LLaDA2.0-mini", "16B, 1.4B active, chat"),
-        KnownModel("inclusionAI/LLaDA2.0-flash", "100B, 6B active, chat"),
+        KnownModel("inclusionAI/LLaDA2.1-mini", f"1.4B active, {EDITS}", MINI, "llada2-edit"),
+        KnownModel("inclusionAI/LLaDA2.1-flash", f"6B active, {EDITS}", FLASH, "llada2-edit"),
+        KnownModel("inclusionAI/LLaDA2.0-mini", "1.4B active, chat", MINI),
+        KnownModel("inclusionAI/LLaDA2.0-flash", "6B active, chat", FLASH),
     ),
     qk_norm=True,
     router=Router.GROUPED_SIGMOID,
     special_ids=LING,
     attention=Blocks(32),
+    method="llada2",
 )

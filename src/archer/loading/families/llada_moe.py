@@ -6,7 +6,10 @@ from archer.loading.architecture import Architecture, ExpertKeys, KnownModel, Pl
 from archer.loading.families.common import KEYS, LING, frame, projections, swiglu
 from archer.network.shape import Router
 
+SIZE = 7_356_880_896
+
 LLADA_MOE = Architecture(
+    family="llada-moe",
     name="LLaDAMoEModelLM",
     model_type="llada",
     shift=False,
@@ -53,8 +56,8 @@ LLADA_MOE = Architecture(
     turn_ends=("<|role_end|>",),
     split_pattern=None,
     models=(
-        KnownModel("inclusionAI/LLaDA-MoE-7B-A1B-Instruct", "7B, 1B active, chat"),
-        KnownModel("inclusionAI/LLaDA-MoE-7B-A1B-Base", "7B, 1B active, raw prompts"),
+        KnownModel("inclusionAI/LLaDA-MoE-7B-A1B-Instruct", "1B active, chat", SIZE),
+        KnownModel("inclusionAI/LLaDA-MoE-7B-A1B-Base", "1B active, raw prompts", SIZE),
     ),
     qk_norm=True,
     router=Router.SOFTMAX,

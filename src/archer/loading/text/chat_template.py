@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,10 @@ REMEDY = "give raw prompts instead (chat=False)"
 Message = Mapping[str, str]
 
 
+class SystemTurnMoved(UserWarning):
+    """The model's template takes no system turns."""
+
+
 class NoAnswer(Exception):
     """The process ended, or was ended, before it answered."""
 
@@ -47,8 +52,10 @@ class NoAnswer(Exception):
 class TemplateProcess:
     """Renders by `template_child`; safe to use from several threads."""
 
-    def __init__(self, source: str, names: Mapping[str, str]) -> None:
-        self._template = _line({"source": source, "names": names})
+    def __init__(
+        self, source: str, names: Mapping[str, str], variables: Mapping[str, object]
+    ) -> None:
+        self._template = _line({"source": source, "names": names, "variables": dict(variables)})
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._child: Child | None = None
@@ -141,18 +148,40 @@ def _ended(child: Child, owner: int) -> None:
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A template and its token names, rendered in a process with limits that stays for many calls."""
+    """A template, its token names and variables; rendered in a process with limits that stays for long."""
 
     source: str
     names: Mapping[str, str]
     where: str
+    variables: Mapping[str, object] = field(default_factory=dict)
     process: TemplateProcess = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "process", TemplateProcess(self.source, self.names))
+        object.__setattr__(
+            self, "process", TemplateProcess(self.source, self.names, self.variables)
+        )
 
     def render(self, conversations: Sequence[Sequence[Message]]) -> list[str]:
-        """Each conversation as text that ends where the assistant's answer begins."""
+        """Each conversation as text that ends where the assistant's answer begins.
+
+        A template that takes no system turns gets their text before the first user's, which is said.
+        """
+        try:
+            return self._rendered(conversations)
+        except BadRequest:
+            merged = [_without_system(each) for each in conversations]
+            if merged == [list(each) for each in conversations]:
+                raise
+        texts = self._rendered(merged)
+        warnings.warn(
+            f"The chat template of {self.where} takes no system turns; the text of the system turn stands "
+            "before that of the first user turn.",
+            SystemTurnMoved,
+            stacklevel=2,
+        )
+        return texts
+
+    def _rendered(self, conversations: Sequence[Sequence[Message]]) -> list[str]:
         try:
             reply = self.process.ask(conversations)
         except NoAnswer as error:
@@ -175,24 +204,37 @@ class ChatTemplate:
         return BadModel(f"The chat template of {self.where} fails ({reason}); {REMEDY}.")
 
 
+def _without_system(conversation: Sequence[Message]) -> list[Message]:
+    """The text of leading system turns before that of the user turn that follows, an empty line between."""
+    messages = list(conversation)
+    first = next((at for at, each in enumerate(messages) if each["role"] != "system"), 0)
+    if not first or messages[first]["role"] != "user":
+        return messages
+    texts = [each["content"] for each in messages[: first + 1]]
+    return [{"role": "user", "content": "\n\n".join(texts)}, *messages[first + 1 :]]
+
+
 def read_template(
-    folder: Path, config: Mapping[str, object], names: Mapping[str, str]
+    folder: Path,
+    config: Mapping[str, object],
+    names: Mapping[str, str],
+    variables: Mapping[str, object],
 ) -> ChatTemplate | None:
     """The folder's template: its own file first, then the tokenizer's config; None without one."""
     path = find(folder, FILE)
     if path is not None:
-        return ChatTemplate(read_text(path, LONGEST_TEMPLATE), names, str(path))
+        return ChatTemplate(read_text(path, LONGEST_TEMPLATE), names, str(path), variables)
     where = str(folder)
     match config.get("chat_template"):
         case None:
             return None
         case str(source):
-            return ChatTemplate(source, names, where)
+            return ChatTemplate(source, names, where, variables)
         case [*choices]:
             for choice in choices:
                 match choice:
                     case {"name": "default", "template": str(source)}:
-                        return ChatTemplate(source, names, where)
+                        return ChatTemplate(source, names, where, variables)
             raise BadModel(f'{where}: none of its chat templates is named "default".')
         case other:
             raise BadModel(f"{where}: chat_template must be text, not {kind_of(other)}.")

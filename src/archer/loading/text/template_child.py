@@ -2,8 +2,9 @@
 
 A template is a program from outside. Jinja's sandbox keeps it from touching anything but its input,
 but not from computing forever or filling the memory: that takes limits on a process. Standard input
-is JSON by lines: first the template (`source`, `names`), then one list of conversations per request.
-Standard output answers each with one line: `texts`, or why there are none (`refused`, `failed`).
+is JSON by lines: first the template (`source`, `names`, `variables`), then one list of conversations
+per request. Standard output answers each with one line: `texts`, or why there are none (`refused`,
+`failed`).
 Imports nothing of Archer.
 """
 
@@ -63,14 +64,15 @@ class TemplateAnswers:
         return texts
 
 
-def compiled(source: str, names: dict[str, str]) -> Render:
+def compiled(source: str, names: dict[str, str], variables: dict[str, Any] | None = None) -> Render:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise_exception
     template = environment.from_string(source)
-    fixed = {**names, "add_generation_prompt": True, "tools": None, "documents": None}
+    usual = {"add_generation_prompt": True, "tools": None, "documents": None}
+    fixed = {**(variables or {}), **names, **usual}
     return lambda messages: template.render(messages=messages, **fixed)
 
 

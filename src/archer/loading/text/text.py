@@ -208,12 +208,13 @@ def read_text(folder: Folder) -> Text | None:
     if tokenizer is None:
         return None
     config = read_tokenizer_config(folder.path)
-    ends = map(tokenizer.token_to_id, folder.architecture.turn_ends)
+    names, row = token_names(folder.path, config), folder.architecture
+    ends = map(tokenizer.token_to_id, row.turn_ends)
     added = {each.content: id for id, each in tokenizer.get_added_tokens_decoder().items()}
     return Text(
         where=str(folder.path),
         tokenizer=tokenizer,
-        template=read_template(folder.path, config, token_names(folder.path, config)),
+        template=read_template(folder.path, config, names, row.template),
         added=added,
         end_ids=frozenset(folder.eos) | {id for id in ends if id is not None},
         mask=folder.mask,

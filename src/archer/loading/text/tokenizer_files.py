@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
@@ -95,6 +95,50 @@ def token_names(folder: Path, config: Mapping[str, object]) -> dict[str, str]:
             case other:
                 raise BadModel(f"{folder}: {name} must be text, not {kind_of(other)}.")
     return names
+
+
+def mask_id(folder: Path, spellings: Sequence[str]) -> int | None:
+    """The id of the mask: of what the tokenizer declares as such, else of a token spelled like one.
+
+    Only looked up in the folder's files; None where it is not there.
+    """
+    declared = token_names(folder, read_tokenizer_config(folder)).get("mask_token")
+    wanted = [text for text in (declared, *spellings) if text is not None]
+    for ids in (_described_ids, _listed_ids, _whole_ids):
+        found = ids(folder) if wanted else {}
+        for text in wanted:
+            if text in found:
+                return found[text]
+    return None
+
+
+def _described_ids(folder: Path) -> dict[str, int]:
+    """Added tokens by the tokenizer's config."""
+    described = read_tokenizer_config(folder).get("added_tokens_decoder")
+    entries = described.items() if isinstance(described, dict) else ()
+    return {
+        text: int(id)
+        for id, entry in entries
+        if id.isdecimal() and len(id) < 10 and isinstance(entry, dict)
+        if isinstance(text := entry.get("content"), str)
+    }
+
+
+def _listed_ids(folder: Path) -> dict[str, int]:
+    path = find(folder, ADDED)
+    return {} if path is None else _ids(path)
+
+
+def _whole_ids(folder: Path) -> dict[str, int]:
+    path = find(folder, WHOLE)
+    added = None if path is None else read_json(path, LONGEST).get("added_tokens")
+    return {
+        entry["content"]: entry["id"]
+        for entry in (added if isinstance(added, list) else ())
+        if isinstance(entry, dict)
+        and isinstance(entry.get("content"), str)
+        and type(entry.get("id")) is int
+    }
 
 
 def _parse(path: Path) -> Tokenizer:
