@@ -201,11 +201,7 @@ def load_network(
     whole = scales if operator is Operator.PACKED else {}
     copies: dict[Path, list[Copy]] = defaultdict(list)
     missing: dict[str, int] = defaultdict(int)
-    slots = list(slots_of(folder.architecture, folder.shape).items())
-    if shape.tied and "head" in parameters:
-        embedding = [(name, slot) for name, slot in slots if slot.parameter == "embedding"]
-        slots += [(name, replace(slot, parameter="head")) for name, slot in embedding]
-    for name, slot in slots:
+    for name, slot in slots_of(folder.architecture, folder.shape).items():
         stored = folder.tensors[name]
         scale = scales.get(slot.parameter)
         for own in slices_of(slot, folder.shape, shard):
