@@ -110,7 +110,7 @@ def test_every_recorded_file_is_replayed(folder: str, names: tuple[str, ...]) ->
     assert files == {f"{name}.{method}.jsonl" for name, method in RECORDED if name in names}
 
 
-@pytest.mark.parametrize(("name", "method"), [*RECORDED, ("llada-tiny-c", "infill")])
+@pytest.mark.parametrize(("name", "method"), RECORDED)
 def test_every_recorded_trajectory_is_reproduced(name: str, method: str) -> None:
     recorded = cases(name, method)
     outcome = replay.ReplayReport()
