@@ -81,7 +81,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 8 --dtype bfloat16
 	$(call measure,load-llada-8b-int8,load $(RANDOM_MODEL) --dtype float32 --quantize int8)
-	$(call measure,load-llada-8b-w8a8,load $(RANDOM_MODEL) --dtype float32 --quantize w8a8-head)
+	$(call measure,load-llada-8b-w8a8,load $(RANDOM_MODEL) --dtype float32 --quantize w8a8)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/python docs/generate.py
 
