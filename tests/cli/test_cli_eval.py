@@ -82,6 +82,20 @@ def test_several_tasks_have_a_folder_each(model: str, tmp_path: Path, capsys: Ca
     assert (tmp_path / "all" / "mbpp" / JOURNAL).is_file()
 
 
+def test_every_rule_for_a_gap_is_a_column(tmp_path: Path, capsys: Capture) -> None:
+    asked = ("pocket-infill-line", "--limit", "2", "--length", "6", "--out", str(tmp_path / "runs"))
+    assert main(["eval", *asked, "--gap", "oracle", "--gap", "fixed"]) == 0
+    head, names, *rows = capsys.readouterr().out.splitlines()
+    assert head == "pocket-infill-line by archer-doubt: 2 gaps, intervals by function"
+    assert names.split() == ["oracle", "fixed"]
+    assert [row.split()[0] for row in rows[:3]] == ["pass@1", "pass@1_extended", "exact_match"]
+    assert rows[3].split() == ["tokens", "per", "gap", "13.0", "6.0"]
+    found = json.loads((tmp_path / "runs" / "summary.json").read_text())
+    assert list(found["tasks"]) == ["pocket-infill-line-oracle", "pocket-infill-line-fixed"]
+    assert "None of the tasks has gaps" in refused(capsys, "pocket-dev", "--gap", "oracle")
+    assert "The length of a gap is oracle" in refused(capsys, *asked, "--gap", "long")
+
+
 def test_runs_have_a_folder_by_default(
     model: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

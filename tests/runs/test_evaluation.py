@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import torch
 
 from archer.errors import ArcherError, BadRequest, BadRun, DiskFault
 from archer.judge import Verdict
-from archer.model import Model
+from archer.model import Model, load
 from archer.pages.trajectory import trajectories
 from archer.runs import decoding, evaluation
 from archer.runs.evaluation import evaluate
+from archer.runs.executors.dispatch import _item
+from archer.runs.executors.worker import Item
 from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, read_recorded
 from archer.runs.journal import Journal
+from archer.runs.manifest import RunRequest, check_gap
 from archer.runs.selection import Selection, parse_shard, parse_subset
 from archer.tasks import Data, Sample, grading, open_task
 from runs.toy import Disturbed, Quiet, Stop, Toy, results, toy_model, toy_request
@@ -287,13 +291,65 @@ def test_what_cannot_be_asked_is_refused_first(model: Model, tmp_path: Path) -> 
     assert not (tmp_path / "run").exists()
 
 
-def test_gaps_are_not_filled_as_if_nothing_stood_behind_them(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(
-        BadRequest, match="The task pocket-infill-line fills gaps, which evaluations"
-    ):
-        evaluate(
-            toy_request(model, task=open_task("pocket-infill-line")), tmp_path / "run", Quiet()
-        )
+@pytest.mark.parametrize(
+    ("rule", "lengths"),
+    [("oracle", [16, 10]), ("fixed", [6, 6]), ("9", [9, 9]), ("delete", [64, 64])],
+)
+def test_gaps_are_filled_by_the_rule_of_the_run(
+    tmp_path: Path, rule: str, lengths: list[int]
+) -> None:
+    """On the bundled model, whose tokenizer the gaps were cut for."""
+    task = open_task("pocket-infill-line")
+    request = RunRequest(
+        load("pocket"),
+        task,
+        "llada-confidence",
+        {"length": 6},
+        gap=rule,
+        selection=Selection(limit=2),
+    )
+    outcome = evaluate(request, tmp_path / "run", Quiet())
+    done = read_recorded(tmp_path / "run").samples
+    assert [len(each.tokens) for each in done.values()] == lengths
+    assert outcome.summary.measures == {"gap": {"tokens": sum(lengths) / 2, "probed_columns": 0.0}}
+    assert set(outcome.summary.scores) == {"pass@1", "pass@1_extended", "exact_match"}
+    manifest = json.loads((tmp_path / "run" / MANIFEST).read_text())
+    assert manifest["identity"]["gap"] == rule
+
+
+def test_a_search_counts_what_it_computed(tmp_path: Path) -> None:
+    task, chosen = open_task("pocket-infill-line"), Selection(limit=1)
+    request = RunRequest(
+        load("pocket"), task, "llada-confidence", {"length": 6}, gap="search", selection=chosen
+    )
+    evaluate(request, tmp_path / "run", Quiet())
+    (done,) = read_recorded(tmp_path / "run").samples.values()
+    assert done.probed_columns > len(done.tokens)
+
+
+def test_what_a_gap_gives_reaches_a_worker() -> None:
+    request = RunRequest(
+        load("pocket"), open_task("pocket-infill-span"), "saber", {"length": 8}, gap="oracle"
+    )
+    samples = request.task.samples()[:3]
+    prompts = decoding.encode(request, samples)
+    for sample in samples:
+        item = _item(request, sample, prompts, {})
+        sent = Item.of(json.loads(json.dumps(asdict(item))))
+        assert sent == item
+        assert sent.gap == decoding.gap_of(request, sample, prompts[str(sample.id)])
+        assert sample.infill is not None
+        assert sent.gap is not None
+        assert sent.gap[0] == sample.infill.suffix
+
+
+def test_a_rule_for_gaps_that_is_none_is_refused() -> None:
+    assert [check_gap(rule) for rule in ("oracle", "16")] == ["oracle", "16"]
+    for rule in ("0", "-3", "long", "", "1.5", "9" * 9):
+        with pytest.raises(
+            BadRequest, match="The length of a gap is oracle, fixed, search, delete or"
+        ):
+            check_gap(rule)
 
 
 class Raw(Toy):

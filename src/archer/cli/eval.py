@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
 from archer.cli.messages import complain
 from archer.cli.numbers import MaybeWhole, Whole
 from archer.cli.options import DEFAULT_MODEL, DataFolder, MethodOptions, ModelOptions, Unconfined
-from archer.cli.output import Json, emit, write_line
+from archer.cli.output import Json, emit, write_grid, write_line
 from archer.cli.workers import WorkerOptions
 from archer.errors import BadRequest
 
@@ -43,6 +43,7 @@ def evaluate(
     seed: Whole = 0,
     raw: bool = False,
     traces: Whole = 0,
+    gap: list[str] | None = None,
     data: DataFolder = None,
     json: Json = False,
     unsafe_no_sandbox: Unconfined = False,
@@ -59,6 +60,8 @@ def evaluate(
         seed: Seed of the noise at a temperature above 0.
         raw: Send prompts without the chat template.
         traces: Record every update of the first N problems, for archer view and archer report.
+        gap: Length of gaps: oracle, fixed (the method's), search, delete or a number; several give a run each
+            [default: oracle, fixed and search].
     """
     from archer.runs.evaluation import run_folders
     from archer.runs.manifest import check_numbers
@@ -69,6 +72,7 @@ def evaluate(
     chosen.check()
     selection = Selection(parse_subset(subset), limit, parse_shard(shard))
     opened = _open(tasks, data, selection)
+    planned = _planned(opened, gap)
     request = {
         "seed": seed,
         "batch": batch,
@@ -78,13 +82,14 @@ def evaluate(
     }
     with workers.opened(model) as computing:
         chosen = replace(chosen, method=chosen.named(computing.model.folder.recommended))
-        folders = run_folders(list(opened), out or _default_folder(list(opened), chosen.method))
-        done = _run(opened, folders, computing, chosen, request, unsafe_no_sandbox)
+        place = out or _default_folder(list(opened), chosen.method)
+        folders = run_folders([run.name for run in planned], place)
+        done = _run(planned, folders, computing, chosen, request, unsafe_no_sandbox)
     summaries = {name: outcome.summary.plain() for name, outcome in done.items()}
     if len(summaries) > 1:
-        _write_all(out or _default_folder(list(opened), chosen.method), summaries)
+        _write_all(place, summaries)
     result = next(iter(summaries.values())) if len(summaries) == 1 else {"tasks": summaries}
-    emit(result, partial(_show, done, folders), json=json)
+    emit(result, partial(_show, planned, done, folders), json=json)
     return _faults(done)
 
 
@@ -103,8 +108,33 @@ def _open(names: tuple[str, ...], data: Path | None, selection: Selection) -> di
     return opened
 
 
+class PlannedRun(NamedTuple):
+    """A task and, where it has gaps, the rule for their length."""
+
+    name: str
+    task: Task
+    gap: str | None = None
+
+
+def _planned(opened: dict[str, Task], gap: list[str] | None) -> list[PlannedRun]:
+    """A run for each task, and for each rule where a task has gaps."""
+    from archer.fill import SEARCH
+    from archer.runs.manifest import FIXED, ORACLE, check_gap
+
+    rules = list(dict.fromkeys(map(check_gap, gap or (ORACLE, FIXED, SEARCH))))
+    planned = []
+    for name, task in opened.items():
+        if task.samples()[0].infill is None:
+            planned.append(PlannedRun(name, task))
+        else:
+            planned += [PlannedRun(f"{name}-{rule}", task, rule) for rule in rules]
+    if gap and not any(run.gap for run in planned):
+        raise BadRequest("None of the tasks has gaps; leave out --gap.")
+    return planned
+
+
 def _run(
-    opened: dict[str, Task],
+    planned: list[PlannedRun],
     folders: dict[str, Path],
     computing: Computing,
     chosen: Choice,
@@ -118,7 +148,7 @@ def _run(
 
     console = Console(stderr=True, highlight=False)
     done = {}
-    for name, task in opened.items():
+    for name, task, gap in planned:
         settings = chosen.settings
         if chosen.preset is None:
             settings = over(settings, {"length": task.length})
@@ -129,6 +159,7 @@ def _run(
             settings,
             chosen.preset,
             device=computing.device,
+            gap=gap,
             **request,
         )
         with RunProgress(name, console, complain) as progress:
@@ -154,13 +185,23 @@ def _write_all(out: Path, summaries: dict[str, dict[str, Any]]) -> None:
     replace_json(out / "summary.json", {"complete": complete, "tasks": summaries})
 
 
-def _show(done: dict[str, Evaluation], folders: dict[str, Path]) -> None:
-    from archer.runs.summary import lines
+def _show(planned: list[PlannedRun], done: dict[str, Evaluation], folders: dict[str, Path]) -> None:
+    from archer.runs.summary import by_gap, lines
 
-    for name, outcome in done.items():
-        for line in lines(outcome.summary):
-            write_line(line)
-        write_line(f"  in {folders[name]}")
+    for run in planned:
+        if run.gap is None:
+            for line in lines(done[run.name].summary):
+                write_line(line)
+            write_line(f"  in {folders[run.name]}")
+    for task in dict.fromkeys(run.task.name for run in planned if run.gap is not None):
+        runs = [run for run in planned if run.task.name == task]
+        summaries = {str(run.gap): done[run.name].summary for run in runs}
+        first = next(iter(summaries.values()))
+        write_line(f"{task} by {first.method}: {first.n} gaps, intervals by function")
+        head, *rows = by_gap(summaries)
+        write_grid(head, rows)
+        for run in runs:
+            write_line(f"  {run.gap} in {folders[run.name]}")
 
 
 def _faults(done: dict[str, Evaluation]) -> int:

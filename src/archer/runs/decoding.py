@@ -10,13 +10,16 @@ from archer.engine.engine import Engine
 from archer.engine.generate import Stream
 from archer.engine.handle import Handle, Listener
 from archer.errors import ArcherError, BadRequest
+from archer.fill import Fill
+from archer.loading.text.healing import heal
+from archer.methods.build import resolve
 from archer.model import Model
 from archer.passes.work import Work, operations
 from archer.request import Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Speller, Writer, start, updates
-from archer.runs.manifest import RunRequest, digest
+from archer.runs.manifest import FIXED, ORACLE, RunRequest, digest
 from archer.runs.records import SampleLine
 from archer.tasks.base import Sample
 
@@ -24,6 +27,8 @@ WARM_UP = 2
 """Updates that are run and thrown away before the first one is timed."""
 
 Prompts = Mapping[str, tuple[int, ...]]
+GapAsked = tuple[str, int | str]
+"""The text behind a gap; its tokens, or how their number is found."""
 
 
 class MethodChoice(Protocol):
@@ -47,11 +52,6 @@ def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
             f"{request.model.name!r} has no tokenizer, and a benchmark is made of texts. Give a "
             "folder with its tokenizer.json."
         )
-    if any(sample.infill is not None for sample in samples):
-        raise BadRequest(
-            f"The task {request.task.name} fills gaps, which evaluations cannot do yet. Write the "
-            "completions otherwise and grade them with: archer grade"
-        )
     if request.chat and all(sample.messages for sample in samples):
         prefixes = [sample.prefix for sample in samples]
         ids = text.encode_chats([sample.messages for sample in samples], prefixes=prefixes)
@@ -59,10 +59,32 @@ def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
         ids = [text.encode_raw(_flat(sample)) for sample in samples]
     for sample, prompt in zip(samples, ids, strict=True):
         try:
-            ask(request.model, request, [prompt])
+            ask(request.model, request, [put(prompt, gap_of(request, sample, prompt))])
         except BadRequest as error:
             raise BadRequest(f"Problem {sample.id}: {error}") from error
     return {str(sample.id): tuple(prompt) for sample, prompt in zip(samples, ids, strict=True)}
+
+
+def gap_of(request: RunRequest, sample: Sample, prompt: Sequence[int]) -> GapAsked | None:
+    """What stands behind a problem's gap, and how long the gap is made by the rule of the run."""
+    text, infill = request.model.text, sample.infill
+    if infill is None:
+        return None
+    assert text is not None
+    rule = request.gap or FIXED
+    if rule == ORACLE:
+        (gap,) = heal(text, [prompt, infill.suffix]).gaps
+        return infill.suffix, gap.tokens_of(infill.middle)
+    if rule == FIXED:
+        recommended = request.model.folder.recommended
+        method = resolve(request.method, request.settings, request.preset, recommended)
+        return infill.suffix, method.length
+    return infill.suffix, int(rule) if rule.isdecimal() else rule
+
+
+def put(prompt: Sequence[int], gap: GapAsked | None) -> Sequence[int] | Fill:
+    """A prompt as it is put to a model: with the text behind its gap, where it has one."""
+    return prompt if gap is None else Fill((list(prompt), gap[0]), length=gap[1])
 
 
 def shown_prompt(request: RunRequest, prompt: Sequence[int]) -> str:
@@ -79,14 +101,13 @@ def decode(
 ) -> Iterator[tuple[Sample, SampleLine]]:
     """Each problem with its record, in order, `request.batch` at a time; `traces` are written for some."""
     if samples:
-        first = prompts[str(samples[0].id)]
-        warm_up(request.model, ask(request.model, request, [first]))
+        warm_up(request.model, _asked(request, samples[0], prompts))
     engine = Engine(request.model)
     waiting, running = deque(samples), deque[tuple[Sample, Handle, Counted]]()
     while waiting or running:
         while waiting and sum(not handle.done for _, handle, _ in running) < request.batch:
             sample = waiting.popleft()
-            one = ask(request.model, request, [prompts[str(sample.id)]])
+            one = _asked(request, sample, prompts)
             trace = (traces or {}).get(str(sample.id))
             listener = (
                 Counted(request.model) if trace is None else Traced(request.model, one, trace)
@@ -97,6 +118,11 @@ def decode(
             prompt, done = prompts[str(sample.id)], handle.result()
             yield sample, record_of(sample.id, prompt, done, counted.operations)
         engine.turn()
+
+
+def _asked(request: RunRequest, sample: Sample, prompts: Prompts) -> Request:
+    prompt = prompts[str(sample.id)]
+    return ask(request.model, request, [put(prompt, gap_of(request, sample, prompt))])
 
 
 class Counted(Listener):
@@ -144,7 +170,8 @@ def record_of(
     if completion.error is not None:
         raise ArcherError(f"Problem {id}: {completion.error}")
     fields = completion.as_dict()
-    fields.pop("error")
+    for name in ("error", "given", "parts", "gaps"):
+        fields.pop(name, None)
     return SampleLine(
         event="sample",
         id=id,
@@ -161,10 +188,10 @@ def warm_up(model: Model, request: Request) -> None:
         pass
 
 
-def ask(model: Model, choice: MethodChoice, prompts: Sequence[Sequence[int]]) -> Request:
+def ask(model: Model, choice: MethodChoice, prompts: Sequence[Sequence[int] | Fill]) -> Request:
     """The request for these prompts; refuses what the model cannot take."""
     return model.request(
-        [list(prompt) for prompt in prompts],
+        [prompt if isinstance(prompt, Fill) else list(prompt) for prompt in prompts],
         choice.method,
         seed=choice.seed,
         preset=choice.preset,

@@ -12,14 +12,19 @@ from typing import Any
 
 from archer import __version__
 from archer.errors import BadRequest
+from archer.fill import DELETE, SEARCH
 from archer.methods.build import resolve
 from archer.methods.settings import plain
 from archer.model import Model
 from archer.network.shape import Scheme
+from archer.passes.bounds import MOST_TOKENS
 from archer.runs.selection import Selection
 from archer.tasks.base import CodeTask, Sample, Task
 
 VERSION = 1
+ORACLE, FIXED = "oracle", "fixed"
+RULES = (ORACLE, FIXED, SEARCH, DELETE)
+"""The length of the reference; that of the method; searched for; over-long, with end marks left out."""
 PACKAGES = ("torch", "tokenizers", "safetensors", "math-verify")
 MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.jinja")
 
@@ -37,10 +42,21 @@ class RunRequest:
     batch: int = 1
     chat: bool = True
     selection: Selection = field(default_factory=Selection)
+    gap: str | None = None
+    """How long a gap is made, where the task has gaps: one of RULES, or a number of tokens."""
     traces: int = 0
     """Every update is kept for the first N problems. Not part of the run's identity."""
     device: str | None = None
     """The kind of device others compute on, where the model at hand is an outline without weights."""
+
+
+def check_gap(rule: str) -> str:
+    """Refuse what says nothing about the length of a gap."""
+    if rule not in RULES and not (rule.isdecimal() and 1 <= int(rule) <= MOST_TOKENS):
+        raise BadRequest(
+            f"The length of a gap is {', '.join(RULES)} or a number from 1 to {MOST_TOKENS}, not {rule!r}."
+        )
+    return rule
 
 
 def check_numbers(batch: int, traces: int) -> None:
@@ -70,6 +86,7 @@ def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
         "method": {"name": method.name, "settings": plain(method.settings)},
         "seed": request.seed,
         "batch": request.batch,
+        **({} if request.gap is None else {"gap": request.gap}),
         "model": model_identity(model, device=request.device),
     }
 

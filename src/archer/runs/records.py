@@ -77,6 +77,8 @@ class SampleLine(Held):
     tokens_per_forward: float = Field(description="a number")
     operations: Count
     """Multiplications and additions of all its passes."""
+    probed_columns: Count = 0
+    """Columns that were computed to find the length of a gap, which `operations` leaves out."""
 
     def count(self, name: str) -> int:
         """One of the COUNTS."""

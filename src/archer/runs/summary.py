@@ -94,7 +94,12 @@ def costs(done: Sequence[SampleLine]) -> Costs:
 
 
 def _measures(task: Task, samples: Sequence[Sample], recorded: Recorded) -> dict[str, Any] | None:
-    """Further measures of tasks with answers."""
+    """Further measures of tasks with answers, and the lengths of gaps."""
+    if samples[0].infill is not None:
+        done = [recorded.samples[str(each.id)] for each in samples]
+        lengths = mean([float(len(each.tokens)) for each in done])
+        probed = mean([float(each.probed_columns) for each in done])
+        return {"gap": {"tokens": lengths, "probed_columns": probed}}
     if not isinstance(task, AnswerTask):
         return None
     answered = [
@@ -134,6 +139,30 @@ def lines(summary: Summary) -> Iterator[str]:
     )
     if summary.refresh_fraction is not None:
         yield f"  refresh fraction   {summary.refresh_fraction:.3f}"
+
+
+def by_gap(summaries: Mapping[str, Summary]) -> Iterator[list[str]]:
+    """One task by several rules for the length of its gaps, a column each, which the first row names."""
+    yield ["", *summaries]
+    columns = list(summaries.values())
+    for name in columns[0].scores:
+        yield [name, *(_told(each.scores[name]) for each in columns)]
+    if all(each.complete for each in columns):
+        for name in ("tokens", "probed_columns"):
+            gaps = [(each.measures or {})["gap"][name] for each in columns]
+            yield [f"{name.replace('_', ' ')} per gap", *(f"{value:.1f}" for value in gaps)]
+        for name in ("updates", "full_passes", "cached_passes"):
+            yield [
+                f"{name.replace('_', ' ')} per gap",
+                *(f"{each.per_problem[name]:.1f}" for each in columns),
+            ]
+
+
+def _told(score: Score) -> str:
+    if score.value is None or score.interval is None:
+        return "unknown"
+    low, high = score.interval
+    return f"{score.value:.1%} ({low:.1%} to {high:.1%})"
 
 
 def harness_lines(

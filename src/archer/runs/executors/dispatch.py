@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 from archer.errors import ArcherError
 from archer.files import replace_file
 from archer.methods.settings import plain
-from archer.runs.decoding import Prompts
+from archer.runs.decoding import Prompts, gap_of
 from archer.runs.executors.executor import Completed, Tell
 from archer.runs.executors.worker import Item, Order
 from archer.runs.manifest import RunRequest, model_identity
@@ -252,6 +252,7 @@ def _item(
         settings=plain(request.settings),
         preset=request.preset,
         seed=request.seed,
+        gap=gap_of(request, sample, prompts[key]),
         traced=key in traces,
     )
 

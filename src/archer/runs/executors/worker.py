@@ -20,7 +20,7 @@ from archer.errors import ArcherError
 from archer.loading.source import Source
 from archer.model import Model, load_here
 from archer.request import Request
-from archer.runs.decoding import Counted, Traced, ask, record_of, warm_up
+from archer.runs.decoding import Counted, GapAsked, Traced, ask, put, record_of, warm_up
 from archer.runs.manifest import differences, model_identity
 
 
@@ -51,11 +51,13 @@ class Item:
     settings: Mapping[str, Any]
     preset: str | None
     seed: int
+    gap: GapAsked | None = None
     traced: bool = False
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Item:
-        return cls(**{**fields, "prompt": tuple(fields["prompt"])})
+        gap = fields["gap"] and tuple(fields["gap"])
+        return cls(**{**fields, "prompt": tuple(fields["prompt"]), "gap": gap})
 
 
 class OtherModel(ArcherError):
@@ -80,7 +82,7 @@ class Worker:
 
     def complete(self, item: Item) -> dict[str, Any]:
         """The record of a problem, and its trace where that is wanted."""
-        request = ask(self._model, item, [item.prompt])
+        request = ask(self._model, item, [put(item.prompt, item.gap)])
         if not self._warm:
             self._warm = True
             warm_up(self._model, request)
