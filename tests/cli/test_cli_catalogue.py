@@ -56,7 +56,7 @@ def test_models_are_listed(capsys: Capture) -> None:
 def test_models_as_json(capsys: Capture) -> None:
     assert main(["models", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["bundled"] == ["pocket", "pocket-dream", "pocket-blind"]
+    assert found["bundled"] == ["pocket", "pocket-dream", "pocket-blind", "pocket-sudoku"]
     assert found["families"]["dream"]["trained_window"] == 2048
     ids = [each["id"] for each in found["families"]["llada"]["models"]]
     assert "GSAI-ML/LLaDA-8B-Instruct" in ids

@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 
 import archer
 from archer.errors import ArcherError, BadRequest
-from archer.pocket import tokenizer as vocabulary
 from pocket_training import checkpoint, samples, trainer, watch
 from pocket_training.__main__ import run as main
 from pocket_training.checkpoint import BadCheckpoint, Progress
@@ -23,7 +22,8 @@ from pocket_training.curve import curve
 from pocket_training.export import export
 from pocket_training.learner import Learner
 from pocket_training.loop import train
-from pocket_training.trainer import Recipe, Trainer
+from pocket_training.recipe import Recipe
+from pocket_training.trainer import Trainer
 from pocket_training.worker import work
 from pocket_training.workers import Workers, averaged
 
@@ -144,7 +144,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(
 
 
 def test_the_exported_folder_is_an_ordinary_model(tmp_path: Path) -> None:
-    learner = Learner(vocabulary.vocabulary(), 0)
+    learner = Learner(0)
     checkpoint.save(tmp_path / "run", PROGRESS, learner.tensors())
     export(tmp_path / "run", tmp_path / "model")
     model = archer.load(str(tmp_path / "model"))
@@ -156,7 +156,7 @@ def test_the_exported_folder_is_an_ordinary_model(tmp_path: Path) -> None:
 
 
 def test_an_export_does_not_overwrite(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path, PROGRESS, Learner(vocabulary.vocabulary(), 0).tensors())
+    checkpoint.save(tmp_path, PROGRESS, Learner(0).tensors())
     with pytest.raises(BadRequest, match="is not empty"):
         export(tmp_path, tmp_path)
 
@@ -183,7 +183,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pools of eight sequences, each worth half a minute; dev problems are watched elsewhere."""
-    monkeypatch.setattr(trainer.Recipe, "__init__", partialmethod(trainer.Recipe.__init__, pool=8))
+    monkeypatch.setattr(Recipe, "__init__", partialmethod(Recipe.__init__, pool=8))
     ticks = iter(range(10_000))
     monkeypatch.setattr(trainer, "process_time", lambda: 30.0 * next(ticks))
 

@@ -12,14 +12,15 @@ from archer.engine.walk import steps_of
 from archer.methods.build import Method
 from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
-from archer.pocket.tokenizer import MASK, build, token_id, vocabulary
+from archer.pocket.tokenizer import build, token_id
 from archer.policies.prompt_cache import Eager
 from pocket_training import objective
 from pocket_training.learner import Diverged, Learner
 from pocket_training.network import first_weights, hidden_states
 from pocket_training.objective import LEAST_RATE, Masked, loss, mask, prompt_blind
 from pocket_training.optimiser import Optimiser
-from pocket_training.samples import LONGEST, RESPONSE, Batch, Samples
+from pocket_training.samples import LONGEST, RESPONSE, Samples
+from pocket_training.subject import Batch
 from pocket_training.variants import VARIANTS, Variant
 
 
@@ -29,7 +30,7 @@ def network() -> Transformer:
 
 
 def untrained(variant: Variant, seed: int = 0) -> Transformer:
-    pieces = vocabulary()
+    pieces = variant.subject.pieces()
     network = first_weights(variant.shape(len(pieces)), pieces, seed)
     for index in range(network.shape.layers):
         bias = network.layer(index).qkv_bias
@@ -48,14 +49,15 @@ def batch_of(rows: int = 6) -> Batch:
     return Batch(tokens, [12 + row for row in range(rows)], [20 + row for row in range(rows)])
 
 
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=str)
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 def test_the_loss_reads_what_the_package_would_decode_from(variant: Variant) -> None:
     """The batched pass, its shift and its blindness against the loop: cross-entropy of the same holes."""
     network = untrained(variant)
-    hole, length = token_id(MASK), 5
-    prompts = [[20 + (row + column) % 60 for column in range(9)] for row in range(3)]
+    hole, length = variant.subject.mask, 5
+    first, last = network.shape.vocabulary // 2, network.shape.vocabulary
+    prompts = [[first + (row + column) % 9 for column in range(9)] for row in range(3)]
     decoder = Scheduled()
-    truth = torch.randint(20, 90, (3, 9 + length), generator=torch.Generator().manual_seed(0))
+    truth = torch.randint(first, last, (3, 9 + length), generator=torch.Generator().manual_seed(0))
     truth[:, :9] = torch.tensor(prompts)
     holes = (torch.arange(9 + length) >= 9).expand(3, -1)
     weights = torch.rand(3, 9 + length, generator=torch.Generator().manual_seed(1))
@@ -157,7 +159,7 @@ def test_of_several_candidates_the_shortest_is_taken(samples: Samples) -> None:
 
 
 def test_learning_lowers_the_loss() -> None:
-    learner = Learner(vocabulary(), 0)
+    learner = Learner(0)
     masked = mask(batch_of(), 3, torch.Generator().manual_seed(0))
     before = learner.network.embedding.detach().clone()
     losses = [learner.step(masked, 2e-3) for _ in range(5)]
@@ -168,7 +170,7 @@ def test_learning_lowers_the_loss() -> None:
 
 
 def test_a_loss_that_is_not_finite_stops_the_run() -> None:
-    learner = Learner(vocabulary(), 0)
+    learner = Learner(0)
     masked = mask(batch_of(), 3, torch.Generator().manual_seed(0))
     spoiled = replace(masked, weights=masked.weights * torch.nan)
     with pytest.raises(Diverged, match="smaller learning rate"):

@@ -14,7 +14,7 @@ from archer.cli.output import write_line
 from archer.errors import BadRequest
 from pocket_training.export import export as exported
 from pocket_training.loop import train as trained
-from pocket_training.trainer import Recipe
+from pocket_training.recipe import Recipe
 from pocket_training.variants import variant
 
 
@@ -41,7 +41,8 @@ def train(
     Parameters
     ----------
     model
-        pocket, pocket-dream (Dream's architecture) or pocket-blind (its prompt does not see the response).
+        pocket, pocket-dream (Dream's architecture), pocket-blind (its prompt does not see the response) or
+        pocket-sudoku (it fills grids).
     out
         Folder for checkpoints, the log and samples of what the model writes.
     minutes
@@ -73,6 +74,10 @@ def _told(line: dict[str, Any]) -> str:
     place = f"{line['minutes']:.1f} min, {line['sequences']:,} sequences"
     if "base" in line:
         return f"{place}: dev Pass@1 {line['base']:.1%} base, {line['extended']:.1%} extended"
+    if "solved" in line:
+        return (
+            f"{place}: dev grids {line['solved']:.1%}, {line['at_once']:.1%} several digits at once"
+        )
     return f"{place}: loss {line['loss']:.3f}, {line['speed']:.0f} sequences/s"
 
 

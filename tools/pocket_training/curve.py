@@ -10,6 +10,7 @@ from typing import Any
 from pocket_training import checkpoint
 
 LOG = "log.jsonl"
+SCORES = ("base", "extended", "solved", "at_once")
 
 
 def curve(folder: Path) -> dict[str, Any]:
@@ -29,9 +30,9 @@ def curve(folder: Path) -> dict[str, Any]:
         "minutes": round(progress.minutes, 2),
         "loss": [[point["sequences"], point["loss"]] for point in points if "loss" in point],
         "dev": [
-            [point["sequences"], point["base"], point["extended"]]
+            [point["sequences"], *(point[score] for score in SCORES if score in point)]
             for point in points
-            if "base" in point
+            if any(score in point for score in SCORES)
         ],
     }
 

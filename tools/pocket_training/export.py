@@ -20,7 +20,6 @@ from pocket_training.card import card
 from pocket_training.learner import restore_weights
 from pocket_training.model_config import model_config
 from pocket_training.network import first_weights
-from pocket_training.samples import RESPONSE
 from pocket_training.variants import variant
 
 
@@ -35,22 +34,23 @@ def export(source: Path, folder: Path) -> None:
     progress, tensors = checkpoint.load(path)
     if folder.exists() and any(folder.iterdir()):
         raise BadRequest(f"{folder} is not empty. Name a new folder for the exported model.")
-    pieces, made = vocabulary.vocabulary(), variant(progress.model)
+    made = variant(progress.model)
+    subject = made.subject
+    pieces = subject.pieces()
     network = first_weights(made.shape(len(pieces)), pieces, progress.seed).requires_grad_(False)
     restore_weights(network, tensors, "average")
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = vocabulary.build()
-    end, begin = vocabulary.token_id(vocabulary.END), vocabulary.token_id(vocabulary.BEGIN)
+    end, begin = subject.token_id(vocabulary.END), subject.token_id(vocabulary.BEGIN)
     tensors = _named(network, made.architecture)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    mask = vocabulary.token_id(vocabulary.MASK)
-    _write(folder / "config.json", model_config(made.architecture, network.shape, end, mask))
+    config = model_config(made.architecture, network.shape, end, subject.mask)
+    _write(folder / "config.json", config)
     _write(
         folder / "generation_config.json",
-        {"bos_token_id": begin, "eos_token_id": end, "max_new_tokens": RESPONSE},
+        {"bos_token_id": begin, "eos_token_id": end, "max_new_tokens": subject.response},
     )
-    _write(folder / "tokenizer_config.json", vocabulary.settings())
-    tokenizer.save(str(folder / "tokenizer.json"))
+    _write(folder / "tokenizer_config.json", subject.settings())
+    subject.tokenizer().save(str(folder / "tokenizer.json"))
     (folder / "README.md").write_text(card(made, network.shape, progress), encoding="utf-8")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
@@ -30,12 +28,13 @@ class Learner:
 
     def __init__(
         self,
-        pieces: Sequence[str],
         seed: int,
-        *,
         variant: Variant = VARIANTS["pocket"],
+        *,
         compiled: bool = False,
     ) -> None:
+        self.variant = variant
+        pieces = variant.subject.pieces()
         shape = variant.shape(len(pieces))
         self.network = first_weights(shape, pieces, seed)
         self.average = first_weights(shape, pieces, seed).requires_grad_(False)

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from archer.errors import BadRequest
-from archer.pocket import frozen
 from pocket_training import checkpoint
 from pocket_training.checkpoint import Progress
-from pocket_training.trainer import Effort, Recipe, Trainer
-from pocket_training.watch import score
+from pocket_training.recipe import Recipe
+from pocket_training.trainer import Effort, Trainer
 from pocket_training.workers import Workers
 
 MOST_THREADS = 512
@@ -66,7 +65,6 @@ class _Run:
         self.recipe, self.report = recipe, report
         self.trainer = Trainer(recipe, threads)
         self.progress = Progress(recipe.seed, 0, 0, 0, 0.0, recipe.model)
-        self.problems = frozen.load("dev")[: recipe.watched] if recipe.watch_every else []
         self.workers: Workers | None = None
         found = checkpoint.existing(out)
         if found:
@@ -114,14 +112,10 @@ class _Run:
         return checkpoint.save(self.out, self.progress, self.trainer.learner.tensors())
 
     def _watch(self) -> None:
-        learner = self.trainer.learner
-        measured = score(learner.average, self.trainer.tokenizer, self.problems)
-        self._log(base=measured.base, extended=measured.extended, failed=measured.failed)
-        shown = [
-            {"name": task.name, "statement": task.statement, "reference": task.body, "body": body}
-            for task, body in zip(self.problems, measured.bodies, strict=True)
-        ]
-        text = "\n".join(json.dumps(item) for item in shown)
+        trainer = self.trainer
+        measured = trainer.subject.watch(trainer.learner.average, self.recipe.watched)
+        self._log(**measured.scores)
+        text = "\n".join(map(json.dumps, measured.answers))
         (self.out / "dev.jsonl").write_text(text + "\n", encoding="utf-8")
 
     def _log(self, **facts: Any) -> None:

@@ -15,11 +15,14 @@ from torch.nn import functional as F
 from archer.network.network import Transformer
 from archer.network.shape import PromptFirst
 from pocket_training.network import hidden_states
-from pocket_training.samples import Batch
+from pocket_training.subject import Batch
 
 LEAST_RATE = 0.02
 TAILED = 0.3
 """Share of the rows that show some of the end marks behind the answer, as decoding by confidence does."""
+
+MOST_SLIPS = 0.2
+"""Up to which share tokens are replaced in a row that is checked."""
 
 Forward = Callable[[Transformer, Tensor, Tensor | None], Tensor]
 """`hidden_states`, compiled or not."""
@@ -30,11 +33,11 @@ class Masked:
     """A batch with holes."""
 
     tokens: Tensor
-    """Long[B, L] with the mask id in the holes."""
+    """Long[B, L] with the mask id in what is masked."""
     truth: Tensor
     """Long[B, L]"""
     holes: Tensor
-    """Bool[B, L]"""
+    """Bool[B, L]: what is asked for. It is masked, or shown in a row that is checked."""
     weights: Tensor
     """[B, L]: 1 / (rate x columns that may be masked x rows)."""
     prompts: Tensor
@@ -42,7 +45,7 @@ class Masked:
 
 
 def mask(batch: Batch, mask_id: int, source: torch.Generator) -> Masked:
-    """Rates are spread evenly over (0, 1) within the batch; every row gets at least one hole.
+    """Rates are spread evenly over (0, batch.most); every row gets at least one hole.
 
     In some rows the columns from a random place behind the answer on are shown and not counted.
     """
@@ -50,16 +53,34 @@ def mask(batch: Batch, mask_id: int, source: torch.Generator) -> Masked:
     rows, columns = truth.shape
     stop = _stops(batch, columns, source)[:, None]
     offset = torch.rand(1, generator=source)
-    rate = (torch.arange(rows) + offset) / rows
+    rate = (torch.arange(rows) + offset) / rows * batch.most
     rate = rate[torch.randperm(rows, generator=source)].clamp(min=LEAST_RATE)[:, None]
     prompt = torch.tensor(batch.prompts)[:, None]
     places = torch.arange(columns)
     response = (places >= prompt) & (places < stop)
+    for row, shown in enumerate(batch.shown):
+        response[row, shown] = False
     noise = torch.rand(rows, columns, generator=source).masked_fill(~response, 2.0)
     holes = noise < rate
     holes |= noise == noise.min(dim=1, keepdim=True).values
-    weights = (1.0 / (rate * (stop - prompt) * rows)).expand(rows, columns)
-    return Masked(truth.masked_fill(holes, mask_id), truth, holes, weights, prompt[:, 0])
+    evenly = 1.0 / (response.sum(1, keepdim=True) * rows)
+    weights = (evenly / rate).expand(rows, columns)
+    tokens = truth.masked_fill(holes, mask_id)
+    if batch.checked:
+        checked = (torch.rand(rows, 1, generator=source) < batch.checked) & response & ~holes
+        tokens = torch.where(checked, _with_slips(truth, response, source), tokens)
+        weights = torch.where(checked, evenly, weights)
+        holes = holes | checked
+    return Masked(tokens, truth, holes, weights, prompt[:, 0])
+
+
+def _with_slips(truth: Tensor, response: Tensor, source: torch.Generator) -> Tensor:
+    """Long[B, L]: some tokens are replaced by others of the same response."""
+    rows, columns = truth.shape
+    rate = torch.rand(rows, 1, generator=source) * MOST_SLIPS
+    other = torch.multinomial(response.float(), columns, replacement=True, generator=source)
+    slipped = torch.rand(rows, columns, generator=source) < rate
+    return torch.where(slipped, truth.gather(1, other), truth)
 
 
 def _stops(batch: Batch, columns: int, source: torch.Generator) -> Tensor:

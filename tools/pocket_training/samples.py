@@ -15,9 +15,9 @@ from archer.pocket.problems import Problem
 from archer.pocket.tokenizer import END, token_id
 from pocket_training.generator.problems import problem
 from pocket_training.generator.published import worked_examples
+from pocket_training.recipe import POOL
+from pocket_training.subject import Batch
 
-POOL = 1024
-"""Sequences drawn together, sorted by length and cut into batches."""
 TOKENS = 4096
 """Tokens of a batch, about."""
 RESPONSES = ((16, 32, 48, 64), (5, 2, 1, 1))
@@ -36,17 +36,6 @@ class Row:
     prompt: list[int]
     response: list[int]
     columns: int
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Rows of equal length: prompt, response, end marks."""
-
-    tokens: list[list[int]]
-    prompts: list[int]
-    """Length of each row's prompt."""
-    ends: list[int]
-    """Column behind each row's answer."""
 
 
 class Samples:

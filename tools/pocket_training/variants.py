@@ -1,7 +1,7 @@
-"""The models that the recipe can train: one size and one objective, three architectures.
+"""The models that the recipe can train: by one objective, on one of the subjects.
 
-What differs between them is the row of the architecture table alone, so that a comparison of two of them
-compares architectures and nothing else.
+What differs between the first three is the row of the architecture table alone, so that a comparison of two
+of them compares architectures and nothing else.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from archer.loading.architecture import Architecture
 from archer.loading.families.dream import DREAM
 from archer.loading.families.llada import LLADA, PROMPT_BLIND
 from archer.network.network import Shape
+from pocket_training.functions import Functions
+from pocket_training.grids import Grids
+from pocket_training.subject import Subject
+
+FUNCTIONS = Functions()
+HEAD = 32
+"""Size of an attention head."""
 
 
 @dataclass(frozen=True)
@@ -24,19 +31,25 @@ class Variant:
     architecture: Architecture
     manner: str
     """How its architecture is said in the model card, after "in"."""
+    subject: Subject = FUNCTIONS
+    layers: int = 4
+    width: int = 160
+    inner: int = 384
+    rope_theta: float = 10_000.0
 
     def shape(self, vocabulary: int) -> Shape:
-        """About 1.4 million parameters: small enough for half a million sequences in an afternoon."""
+        """Up to 1.5 million parameters: small enough for half a million sequences in an afternoon."""
+        heads = self.width // HEAD
         return Shape(
-            layers=4,
-            width=160,
-            heads=5,
-            kv_heads=5,
-            head_dim=32,
-            inner=384,
+            layers=self.layers,
+            width=self.width,
+            heads=heads,
+            kv_heads=heads,
+            head_dim=HEAD,
+            inner=self.inner,
             vocabulary=vocabulary,
             norm_epsilon=1e-5,
-            rope_theta=10_000.0,
+            rope_theta=self.rope_theta,
             qkv_bias=self.architecture.qkv_bias,
             rope_float32=self.architecture.rope_float32,
             max_positions=1024,
@@ -60,6 +73,16 @@ VARIANTS: Mapping[str, Variant] = {
             PROMPT_BLIND,
             "LLaDA's architecture with one restriction: no column of the prompt sees the response, so "
             "that the prompt's keys and values never change",
+        ),
+        Variant(
+            "pocket-sudoku",
+            LLADA,
+            "LLaDA's architecture",
+            Grids(),
+            layers=6,
+            width=128,
+            inner=320,
+            rope_theta=100.0,
         ),
     )
 }

@@ -13,7 +13,8 @@ from typing import IO
 
 from safetensors.torch import load_file, save_file
 
-from pocket_training.trainer import Recipe, Trainer
+from pocket_training.recipe import Recipe
+from pocket_training.trainer import Trainer
 
 
 def work(trainer: Trainer, orders: IO[str], answers: IO[str]) -> None:

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from archer.errors import ArcherError
 from pocket_training.learner import Learner
-from pocket_training.trainer import Effort, Recipe
+from pocket_training.recipe import Recipe
+from pocket_training.trainer import Effort
 
 TOOLS = Path(__file__).resolve().parent.parent
 """Where this package lies: it is not installed."""

@@ -32,6 +32,7 @@ BUNDLED = {
     "pocket-blind": Bundled(
         "model-blind", "trained alike with a prompt that never sees the response"
     ),
+    "pocket-sudoku": Bundled("model-sudoku", "fills Sudoku grids"),
 }
 REMEDY = "download it elsewhere and give the folder in place of the name"
 

@@ -6,6 +6,7 @@ every ASCII text survives encoding and decoding unchanged. Numbers below 100 are
 """
 
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 
 from tokenizers import AddedToken, Regex, Tokenizer
@@ -50,14 +51,14 @@ def vocabulary() -> list[str]:
     return pieces
 
 
-def build() -> Tokenizer:
-    """The tokenizer, as it is written to tokenizer.json."""
-    ids = {piece: index for index, piece in enumerate(vocabulary())}
+def build(pieces: Sequence[str] | None = None, pattern: str = PIECE) -> Tokenizer:
+    """The tokenizer, as it is written to tokenizer.json; of another vocabulary, where one is given."""
+    ids = {piece: index for index, piece in enumerate(pieces or vocabulary())}
     model = WordPiece(
         ids, unk_token=UNKNOWN, continuing_subword_prefix="", max_input_chars_per_word=10_000
     )
     tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = Split(Regex(PIECE), behavior="isolated")
+    tokenizer.pre_tokenizer = Split(Regex(pattern), behavior="isolated")
     tokenizer.decoder = Fuse()
     tokenizer.add_special_tokens([AddedToken(name, special=True) for name in SPECIAL])
     return tokenizer

@@ -13,8 +13,10 @@ from random import Random
 
 from archer.pocket import frozen, prompts
 from archer.pocket.gaps import FILE
+from archer.pocket.grids import HELD
 from archer.pocket.problems import Problem
 from pocket_training.generator.gaps import cuts
+from pocket_training.generator.grids import puzzle_set
 from pocket_training.generator.problems import VERSION, distinct, problem
 
 EXAMPLES = 3
@@ -54,6 +56,9 @@ def write(folder: Path) -> None:
         (folder / f"examples-{split}.json.gz").write_bytes(packed)
     gaps = "".join(json.dumps(cut.record()) + "\n" for cut in cuts(frozen.load("dev")))
     (folder / FILE).write_text(gaps, encoding="ascii")
+    for held in HELD:
+        lines = "".join(json.dumps(each.record()) + "\n" for each in puzzle_set(held))
+        (folder / f"sudoku-{held}.jsonl").write_text(lines, encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,113 @@
+"""Sudoku grids as text: what belongs together, when a grid is right, and how a puzzle is written.
+
+A grid is a string of its cells, row by row: digits, and a point for a cell that is not given. As a model
+writes it, every row is a line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Literal
+
+from archer.pocket import frozen
+
+BOXES: Mapping[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
+"""Lines and columns of a box, by the number of digits."""
+EMPTY = "."
+Held = Literal["dev", "dev-6x6", "confirm3"]
+HELD: Mapping[Held, int] = {"dev": 300, "dev-6x6": 300, "confirm3": 1500}
+"""The published sets and their sizes; puzzles are of 9x9 unless the name says otherwise."""
+DIGESTS: Mapping[Held, str] = {
+    "dev": "e41c2e2403f515eac00ec85f9596db364fe3674b42f81478bc16e267692bdfda",
+    "dev-6x6": "be90487dcf13507d65e8856fb83807c5961d051b4755851f4e148fc7ff569e69",
+    "confirm3": "b1b154c657a340cca84f01cb3af9946e640e7c049fb4f52e6d82bc7849a19d30",
+}
+"""sha256 of each file."""
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Givens that have one solution."""
+
+    name: str
+    givens: str
+    """One character per cell; a point where nothing is given."""
+    solution: str
+
+    @property
+    def size(self) -> int:
+        """The number of digits."""
+        return size_of(self.givens)
+
+    def record(self) -> dict[str, str]:
+        """What one line of a frozen set holds."""
+        return asdict(self)
+
+
+def load(split: Held) -> list[Puzzle]:
+    """The puzzles of a set, from its file."""
+    return parse(frozen.read(f"sudoku-{split}.jsonl"), split)
+
+
+def parse(data: bytes, split: Held) -> list[Puzzle]:
+    """The puzzles in a set's bytes; refused when they are not the published ones."""
+    frozen.check(data, DIGESTS[split], f"The {split} set of pocket-sudoku is")
+    return [Puzzle(**json.loads(line)) for line in data.decode("ascii").splitlines()]
+
+
+def size_of(grid: str) -> int:
+    """The number of digits of a grid by its number of cells; 0 for a text that is no grid."""
+    return next((size for size in BOXES if size * size == len(grid)), 0)
+
+
+@cache
+def units(size: int) -> tuple[tuple[int, ...], ...]:
+    """The cells of every row, column and box: each holds every digit once."""
+    high, wide = BOXES[size]
+    rows = [tuple(range(row * size, row * size + size)) for row in range(size)]
+    columns = [tuple(range(column, size * size, size)) for column in range(size)]
+    boxes = [
+        tuple((top + i) * size + left + j for i in range(high) for j in range(wide))
+        for top in range(0, size, high)
+        for left in range(0, size, wide)
+    ]
+    return (*rows, *columns, *boxes)
+
+
+def solves(grid: str, givens: str) -> bool:
+    """Whether a grid keeps the givens and has every digit once in every row, column and box."""
+    return fault(grid, givens) is None
+
+
+def fault(grid: str, givens: str) -> str | None:
+    """What is wrong with a grid, as a sentence; None if it solves the puzzle."""
+    size = size_of(givens)
+    if not size or len(grid) != len(givens):
+        return f"{len(grid)} cells are no grid of {len(givens)}."
+    if any(given not in (EMPTY, cell) for given, cell in zip(givens, grid, strict=True)):
+        return "A digit that is given is another one."
+    digits = {str(digit) for digit in range(1, size + 1)}
+    for number, unit in enumerate(units(size)):
+        if {grid[place] for place in unit} != digits:
+            kind = ("row", "column", "box")[number // size]
+            return f"{kind.capitalize()} {number % size + 1} does not have every digit."
+    return None
+
+
+def lines(grid: str) -> str:
+    """The grid as a model reads and writes it: a line for every row."""
+    size = size_of(grid)
+    return "\n".join(grid[start : start + size] for start in range(0, len(grid), size))
+
+
+def cells(text: str | None) -> str:
+    """The cells of a grid that a model wrote."""
+    return (text or "").replace("\n", "")
+
+
+def message(size: int) -> str:
+    """What a user writes: the size of the grid alone, for its digits stand in the response."""
+    return f"a {size}x{size} grid"
