@@ -14,7 +14,7 @@ from archer.pages import embed
 from archer.pages.page import Player, Section, page
 from archer.pages.player import CALLS, SCRIPTS, UNKNOWN, player_data, player_html, script
 from archer.pages.trajectory import check_pair, rows, trajectories
-from archer.results.trace import Placed, Writer, states
+from archer.results.trace import Placed, Start, Writer, states
 from support.recorded import END, MASK, PIECES, PROMPT, Events, ended, simulate, start, update
 
 
@@ -53,6 +53,19 @@ def test_everything_said_about_an_update_is_kept() -> None:
         sure = [c.confidence for c in (*event.accepted, *event.replaced)] + event.doubts
         kept = accepted[2::3] + replaced[2::3] + remasked[1::2]
         assert kept == [round(1000 * each) for each in sure if each is not None]
+
+
+def test_what_is_given_is_told_with_its_position() -> None:
+    first = start(4).model_copy(update={"given": [[None, 1, None, 2]]})
+    placed = Placed(at=2, token=5, confidence=0.5)
+    (found,) = rows([first, update(1, accepted=[placed])])
+    data = player_data(found)
+    assert (data["length"], data["ids"]) == (4, [1, 2, 5])
+    assert data["given"] == [1, 0, 3, 1]
+    with pytest.raises(BadTrace, match="writes where a token is given"):
+        rows([first, update(1, accepted=[Placed(at=1, token=5, confidence=0.5)])])
+    with pytest.raises(ValueError, match="a given response for each prompt, or for none"):
+        Start.model_validate(first.model_dump() | {"given": [None, None]})
 
 
 def test_an_older_trace_has_no_doubts() -> None:

@@ -287,3 +287,20 @@ def test_a_row_that_failed_at_once_says_why(show: Show) -> None:
     assert now(at) == 0
     (nameless,) = rows([start(LENGTH, pieces=None), ended(reason="error", error="NaN")])
     assert show(html_of(nameless)).locator("[data-final='·']").count() == LENGTH
+
+
+def test_what_is_given_stands_from_the_start_and_is_told_apart(show: Show) -> None:
+    first = start(5).model_copy(update={"given": [[None, 1, None, 2, 5]]})
+    placed = [Placed(at=0, token=4, confidence=0.5), Placed(at=2, token=4, confidence=0.75)]
+    events = [update(1, accepted=placed[:1]), update(2, accepted=placed[1:])]
+    (found,) = rows([first, *events, ended()])
+    at = show(html_of(found))
+    assert shown(at) == [MASK, 1, MASK, 2, 5]
+    assert marks(at) == ["masked", "given", "masked", "given", "given"]
+    assert "0 of 2" in at.locator(".numbers").inner_text()
+    at.keyboard.press("End")
+    assert shown(at) == [4, 1, 4, 2, 5]
+    assert "2 of 2" in at.locator(".numbers").inner_text()
+    assert "given" in at.get_by_label("Signs").inner_text()
+    at.locator(".response .slot").nth(1).hover()
+    assert "given" in at.locator(".history").inner_text()
