@@ -37,7 +37,7 @@ FOLDERS = {
     "golden-moe": MOE + CAUSAL,
     "golden-2026": (*FULL_2026, *SDAR, *BD3LM, "llada-tiny-c"),
 }
-AWAITED = ("dllm_infill", "illada_var", "illada_think")
+AWAITED = ("illada_var", "illada_think")
 """Recorded methods that are not built yet."""
 ALIGNED_ONLY = {
     "dkv_decode",
@@ -54,19 +54,24 @@ SAMPLERS_2026 = {
     "a2d_bd3lm": BD3LM,
     **dict.fromkeys(("sdar_dynamic", "sdar_static", "sdar_sequential", "sdar_top1"), SDAR),
 }
+INFILLING = ("infill", "dllm_infill")
 SCHEDULES = ("archer_confidence", "archer_saber", "confidence", "saber")
 RECORDED = [
     *(
         (name, method)
         for name in DENSE_MODELS
         for method in sorted(replay.METHODS)
-        if method not in (*SAMPLERS, *SAMPLERS_2026, "infill")
+        if method not in (*SAMPLERS, *SAMPLERS_2026, *INFILLING)
         and (name != "dream-tiny" or method not in ALIGNED_ONLY)
     ),
     *((name, method) for name in CAUSAL for method in SAMPLERS),
     *((name, method) for name in MOE + A2D + ILLADA for method in SCHEDULES),
     *((name, method) for method, names in SAMPLERS_2026.items() for name in names),
-    *((name, "infill") for name in ("a2d-qwen3-tiny-a", "a2d-qwen3-tiny-b", "llada-tiny-c")),
+    *(
+        (name, method)
+        for name in ("a2d-qwen3-tiny-a", "a2d-qwen3-tiny-b", "llada-tiny-c")
+        for method in INFILLING
+    ),
 ]
 
 

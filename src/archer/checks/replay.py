@@ -34,6 +34,7 @@ METHODS = {
     "llada2": "llada2+eager",
     "llada2_edit": "llada2-edit+eager",
     "infill": "confidence+eager",
+    "dllm_infill": "a2d+eager",
     "p2": "p2+eager",
     "dllm_mdlm": "a2d+eager",
     "a2d_bd3lm": "bd3lm+eager",
@@ -191,7 +192,9 @@ def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
     method = f"{decoder}+{policy}"
     prompt: list[int] | Fill = case.prompt
     if case.canvas is not None:
-        settings |= {"length": None, "block": None}  # as many as it leaves open, together
+        settings["length"] = case.canvas.count(None)
+        if case.method == "infill":
+            settings["block"] = None  # all of them together
         prompt = Fill.of_ids([*case.prompt, *case.canvas])
     try:
         build(method, settings)

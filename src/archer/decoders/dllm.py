@@ -9,8 +9,10 @@ Not reproduced: in later blocks of bd3lm the released code takes an end of text 
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
+from itertools import pairwise
 from typing import Annotated, Generic
 
 import numpy as np
@@ -66,11 +68,24 @@ class _Dllm(Rule[State], Generic[State]):
         return -(-length // self.block)
 
     def limit(self, length: int) -> int:
-        return len(self.plan(length))
+        """Every update fills a mask."""
+        return length
 
     def plan(self, length: int) -> tuple[Portion, ...]:
         """Every update of a response of this length."""
         return _plan(length, self.block, self.steps or length)
+
+    def plan_of(self, state: State) -> tuple[Portion, ...]:
+        """The same where text is given behind a gap: blocks are counted from the first token of the prompt.
+
+        So a block may hold few masks or none, and the updates are spread over all blocks alike.
+        """
+        prompt = state.prompt
+        if prompt.gaps is None or prompt.given is None:
+            return self.plan(state.length)
+        columns = prompt.columns + len(prompt.given)
+        places = tuple((prompt.columns + prompt.gaps).tolist())
+        return _plan_among_given(places, columns, self.block, self.steps or state.length)
 
     def canvas(self, state: State) -> Canvas:
         return Canvas.plain(
@@ -82,14 +97,14 @@ class _Dllm(Rule[State], Generic[State]):
         counts = np.array([each.fills for each in self._portions(state)])
         accepted = leading(best.confidence, self._eligible(state), counts)
         response = np.where(accepted, best.tokens, state.response)
-        last = ended([update + 1 for update in state.updates], self.limit(state.length))
+        last = ended([update + 1 for update in state.updates], len(self.plan_of(state)))
         return state.advanced(response, last | self._over(state, response)), Decision.accepting(
             accepted, best
         )
 
     def _portions(self, state: State) -> list[Portion]:
         """Of each row its next one; of rows that are done the last."""
-        plan = self.plan(state.length)
+        plan = self.plan_of(state)
         return [plan[min(update, len(plan) - 1)] for update in state.updates]
 
     def _bounds(self, state: State) -> Ints:
@@ -153,6 +168,20 @@ def _plan(length: int, block: int, steps: int) -> tuple[Portion, ...]:
         Portion(low, min(low + block, length), count)
         for low in range(0, length, block)
         for count in shares(min(block, length - low), each)
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _plan_among_given(
+    places: tuple[int, ...], columns: int, block: int, steps: int
+) -> tuple[Portion, ...]:
+    """`places` are the positions of the masks among all `columns`."""
+    each = -(-steps // -(-columns // block))
+    bounds = [bisect_left(places, first) for first in range(0, columns + block, block)]
+    return tuple(
+        Portion(low, high, count)
+        for low, high in pairwise(bounds)
+        for count in shares(high - low, each)
     )
 
 
