@@ -187,7 +187,7 @@ def _check_kind(name: str, folder: Folder, forced: bool) -> None:
         raise BadRequest(
             f"By its name the adapter {name!r} is one of D2F's, trained for block-causal attention; this "
             "model sees the whole response from everywhere, and would compute something else with it. If it "
-            "is not one of these, or to see what happens, add force_adapter=True (--force-adapter)."
+            "is not one of these, or to see what happens, add force_adapter=True."
         )
 
 
