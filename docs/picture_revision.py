@@ -127,12 +127,11 @@ def _svg(frames: Sequence[Frame], length: int) -> str:
         places[at] = x, line
         x += widths[at] + 2
     wide, high = 2 * MARGIN + LETTER * (COLUMNS + 7), LINE * (line + 1) + MARGIN * 2
-    total = sum(SECONDS)
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
         f'width="{wide:.0f}" role="img" '
         f'aria-label="{escape(frames[-3].caption)}; {escape(frames[-2].caption)}">',
-        f"<style>{STYLE}{_keyframes(total)}</style>",
+        f"<style>{STYLE}{keyframes(SECONDS)}</style>",
         f'<rect class="paper" x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1:.0f}" rx="6"/>',
         *(_line(MARGIN, number, text, "dim") for number, text in enumerate(request, start=1)),
         _line(MARGIN, first - 1, EXAMPLE.splitlines()[-1], "ink"),
@@ -165,18 +164,18 @@ def _line(x: float, line: float, text: str, kind: str) -> str:
     return f'<text x="{x:.1f}" y="{LINE * line:.0f}" class="{kind}">{escape(text.strip())}</text>'
 
 
-def _keyframes(total: float) -> str:
-    """One animation per frame: visible in its own part of the cycle."""
-    rules, start = [".frame { opacity: 0 }"], 0.0
-    for number, seconds in enumerate(SECONDS):
+def keyframes(durations: Sequence[float]) -> str:
+    """One animation per frame: visible in its own part of the cycle, as many seconds as it is given."""
+    rules, start, total = [".frame { opacity: 0 }"], 0.0, sum(durations)
+    for number, seconds in enumerate(durations):
         begin, end = (100 * each / total for each in (start, start + seconds))
         before = f"0%, {begin:.2f}% {{ opacity: 0 }} " if number else ""
-        after = f"{end:.2f}%, 100% {{ opacity: 0 }}" if number < len(SECONDS) - 1 else ""
+        after = f"{end:.2f}%, 100% {{ opacity: 0 }}" if number < len(durations) - 1 else ""
         visible = f"{begin + 0.01:.2f}%, {end - 0.01:.2f}% {{ opacity: 1 }}"
         rules.append(f"@keyframes k{number} {{ {before}{visible} {after} }}")
         rules.append(f".f{number} {{ animation: k{number} {total:.1f}s linear infinite }}")
         start += seconds
-    still = f".frame {{ animation: none }} .f{len(SECONDS) - 1} {{ opacity: 1 }}"
+    still = f".frame {{ animation: none }} .f{len(durations) - 1} {{ opacity: 1 }}"
     return "\n".join((*rules, f"@media (prefers-reduced-motion: reduce) {{ {still} }}"))
 
 

@@ -10,14 +10,16 @@ import archer.checks.doctor
 from archer import __version__
 from archer.checks.doctor import MachineReport
 from archer.checks.products import Products
-from archer.cli import COMMANDS, demo, main
+from archer.cli import COMMANDS, demo, demo_sudoku, main
 from archer.judge import Judge, NoSandbox
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
 from archer.machine.devices import ISA_SETTING, Attempt, Bf16
 from archer.methods.catalogue import DECODERS, DEFAULT_METHOD, METHODS, POLICIES
+from archer.pocket import grids
 from archer.pocket.results import published
 from archer.results.trace import Placed, Update
+from archer.terminal.glyphs import TAKEN_SIGN
 from support.recorded import update
 from support.terminals import in_terminal, plain
 
@@ -174,6 +176,36 @@ def test_the_demo_draws_two_methods_side_by_side() -> None:
     )
     table = written[written.rindex("visible tests") :].split("\n")[1:5]
     assert all(re.search(r"% \[\d\d, \d\d\].*x$", row.rstrip()) for row in table), "a line each"
+
+
+def test_the_sudoku_demo_takes_a_wrong_digit_back(capsys: Capture) -> None:
+    """The digit that was taken back is wrong, the one that replaced it right, and the grid is solved."""
+    assert main(["demo", "sudoku", "--problems", "1"]) == 0
+    out = capsys.readouterr().out
+    told = re.search(
+        r"wrote (\d) in row (\d), column (\d) at update (\d+), took it back, and wrote (\d) there at "
+        r"update (\d+).\nEvery row, column and box has every digit: the grid is solved.",
+        out,
+    )
+    assert told is not None
+    wrong, row, column, before, right, after = map(int, told.groups())
+    place = 9 * (row - 1) + column - 1
+    puzzle = demo_sudoku.puzzle()
+    assert puzzle.givens[place] == grids.EMPTY
+    assert int(puzzle.solution[place]) == right != wrong
+    assert before < after
+    drawn = out.partition("┌")[2].partition("└")[0]
+    cells = "".join(line[len(line) // 2 :] for line in drawn.splitlines()[1:])
+    assert "".join(re.findall(r"\d", cells)) == puzzle.solution
+    for method in demo_sudoku.METHODS:
+        assert re.search(rf"{method} +[01] of 1 ", out)
+
+
+def test_the_sudoku_demo_draws_the_grid() -> None:
+    written = plain(in_terminal(["demo", "sudoku", "--problems", "1"]))
+    assert f"{DEFAULT_METHOD} · pocket-sudoku" in written
+    assert written.count("┌─────────┬─────────┬─────────┐") > 10
+    assert TAKEN_SIGN in written
 
 
 def placing(number: int, placed: dict[int, int], taken: tuple[int, ...] = ()) -> Update:

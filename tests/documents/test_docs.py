@@ -320,10 +320,14 @@ def test_prose_is_wrapped_at_one_width(page: Path) -> None:
         assert not line.lstrip().startswith("<!--="), f"Markdown takes this line for HTML: {line}"
 
 
-def test_the_picture_of_a_revision_is_what_the_model_does() -> None:
-    made = runpy.run_path(str(REPOSITORY / "docs" / "picture_revision.py"))["drawing"]()
-    target = REPOSITORY / "docs" / "images" / "revision.svg"
-    assert made == target.read_text(encoding="utf-8"), "run `python docs/picture_revision.py`"
+@pytest.mark.parametrize("name", ["revision", "sudoku"])
+def test_the_picture_of_a_revision_is_what_the_model_does(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(REPOSITORY / "docs")
+    made = runpy.run_path(str(REPOSITORY / "docs" / f"picture_{name}.py"))["drawing"]()
+    target = REPOSITORY / "docs" / "images" / f"{name}.svg"
+    assert made == target.read_text(encoding="utf-8"), f"run `python docs/picture_{name}.py`"
     assert "taken back" in made
     assert "prefers-color-scheme: dark" in made
     assert "prefers-reduced-motion" in made

@@ -83,6 +83,23 @@ def test_it_solves_problems_it_was_not_trained_on(name: str) -> None:
     assert sum(passed) >= FEW / 2
 
 
+@pytest.mark.parametrize("split", ["dev", "dev-6x6"])
+def test_grids_it_was_not_trained_on_are_filled(split: grids.Held) -> None:
+    """A third of the first ones at least, a digit per update; scores on more are in docs/reproducing.md."""
+    model = archer.load("pocket-sudoku", device="cpu", dtype="float32")
+    puzzles = grids.load(split)[:FEW]
+    prompts = [grids.fill(each.givens) for each in puzzles]
+    done = model.generate(prompts, method="llada-confidence")
+    solved = [
+        grids.solves(grids.cells(each.whole), puzzle.givens)
+        for puzzle, each in zip(puzzles, done, strict=True)
+    ]
+    assert sum(solved) >= FEW / 3
+    for puzzle, each in zip(puzzles, done, strict=True):
+        kept = zip(puzzle.givens, grids.cells(each.whole), strict=True)
+        assert all(given in (grids.EMPTY, cell) for given, cell in kept)
+
+
 def test_a_grid_is_written_from_nothing() -> None:
     model = archer.load("pocket-sudoku", device="cpu", dtype="float32")
     (done,) = model.generate(grids.message(4), method="llada-confidence", length=20)

@@ -38,12 +38,19 @@ PAUSE = 0.08
 """Seconds per drawn update: the model is faster than the eye."""
 
 
-def demo(*, problems: Positive = PROBLEMS) -> int:
-    """Watch the bundled model solve a problem, then see how methods compare. Takes less than a minute.
+def demo(
+    kind: Literal["functions", "sudoku"] = "functions", /, *, problems: Positive | None = None
+) -> int:
+    """Watch a bundled model solve a problem, then see how methods compare. Takes less than a minute.
 
     Args:
-        problems: Number of problems to time.
+        kind: functions, a short program is written; sudoku, a grid is filled and a digit taken back.
+        problems: Number of problems to time, 3 unless you say otherwise; of grids to fill, 20.
     """
+    if kind == "sudoku":
+        from archer.cli.demo_sudoku import play
+
+        return play(problems)
     announce("Loading the model that comes with Archer ...")
     from archer.model import load
     from archer.tasks import open_task
@@ -54,7 +61,7 @@ def demo(*, problems: Positive = PROBLEMS) -> int:
     sides = _solve(model)
     task = open_task(TASK)
     _judge(model, task, sides)
-    samples = task.samples()[:problems]
+    samples = task.samples()[: problems or PROBLEMS]
     counted = f"{len(samples)} problem{'s' if len(samples) > 1 else ''}"
     announce(f"Timing {len(METHODS)} methods on {counted} ...")
     seconds = _timed(model, [sample.messages[0]["content"] for sample in samples])

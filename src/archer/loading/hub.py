@@ -32,7 +32,7 @@ BUNDLED = {
     "pocket-blind": Bundled(
         "model-blind", "trained alike with a prompt that never sees the response"
     ),
-    "pocket-sudoku": Bundled("model-sudoku", "fills Sudoku grids"),
+    "pocket-sudoku": Bundled("model-sudoku", "fills Sudoku grids: `archer demo sudoku`"),
 }
 REMEDY = "download it elsewhere and give the folder in place of the name"
 

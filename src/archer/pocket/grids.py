@@ -10,8 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import groupby
 from typing import Literal
 
+from archer.fill import Fill
 from archer.pocket import frozen
 
 BOXES: Mapping[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
@@ -101,6 +103,19 @@ def lines(grid: str) -> str:
     """The grid as a model reads and writes it: a line for every row."""
     size = size_of(grid)
     return "\n".join(grid[start : start + size] for start in range(0, len(grid), size))
+
+
+def fill(givens: str) -> Fill:
+    """The puzzle as a prompt: its answer has a gap wherever nothing is given."""
+    parts, lengths = [""], []
+    for empty, run in groupby(lines(givens), EMPTY.__eq__):
+        text = "".join(run)
+        if empty:
+            lengths.append(len(text))
+            parts.append("")
+        else:
+            parts[-1] = text
+    return Fill(tuple(parts), tuple(lengths), message(size_of(givens)))
 
 
 def cells(text: str | None) -> str:

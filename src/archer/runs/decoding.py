@@ -12,10 +12,11 @@ from archer.engine.handle import Handle, Listener
 from archer.errors import ArcherError, BadRequest
 from archer.fill import Fill
 from archer.loading.text.healing import heal
+from archer.loading.text.text import Text
 from archer.methods.build import resolve
 from archer.model import Model
 from archer.passes.work import Work, operations
-from archer.request import Request
+from archer.request import OnePrompt, Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Speller, Writer, start, updates
@@ -27,6 +28,7 @@ WARM_UP = 2
 """Updates that are run and thrown away before the first one is timed."""
 
 Prompts = Mapping[str, tuple[int, ...]]
+"""Ids by problem; the mask for each token that is to be written in front of others that are given."""
 GapAsked = tuple[str, int | str]
 """The text behind a gap; its tokens, or how their number is found."""
 
@@ -53,16 +55,35 @@ def encode(request: RunRequest, samples: Sequence[Sample]) -> Prompts:
             "folder with its tokenizer.json."
         )
     if request.chat and all(sample.messages for sample in samples):
-        prefixes = [sample.prefix for sample in samples]
+        prefixes = [_opening(sample) for sample in samples]
         ids = text.encode_chats([sample.messages for sample in samples], prefixes=prefixes)
     else:
         ids = [text.encode_raw(_flat(sample)) for sample in samples]
-    for sample, prompt in zip(samples, ids, strict=True):
+    prompts: dict[str, tuple[int, ...]] = {}
+    for sample, lead in zip(samples, ids, strict=True):
+        behind = _behind(sample, text, request.model.folder.mask)
+        prompts[str(sample.id)] = prompt = (*lead, *behind)
         try:
             ask(request.model, request, [put(prompt, gap_of(request, sample, prompt))])
         except BadRequest as error:
             raise BadRequest(f"Problem {sample.id}: {error}") from error
-    return {str(sample.id): tuple(prompt) for sample, prompt in zip(samples, ids, strict=True)}
+    return prompts
+
+
+def _opening(sample: Sample) -> str:
+    """How the response begins."""
+    return sample.prefix if sample.canvas is None else f"{sample.prefix}{sample.canvas.parts[0]}"
+
+
+def _behind(sample: Sample, text: Text, mask: int) -> Iterator[int]:
+    """What is given behind the beginning of the response, with masks in its gaps."""
+    if sample.canvas is not None:
+        lengths, _ = sample.canvas.sizes(1, 1)
+        for length, part in zip(lengths, sample.canvas.parts[1:], strict=True):
+            yield from [mask] * length
+            if isinstance(part, str):
+                part = text.encode_raw(part) if part else []
+            yield from part
 
 
 def gap_of(request: RunRequest, sample: Sample, prompt: Sequence[int]) -> GapAsked | None:
@@ -191,7 +212,10 @@ def warm_up(model: Model, request: Request) -> None:
 def ask(model: Model, choice: MethodChoice, prompts: Sequence[Sequence[int] | Fill]) -> Request:
     """The request for these prompts; refuses what the model cannot take."""
     return model.request(
-        [prompt if isinstance(prompt, Fill) else list(prompt) for prompt in prompts],
+        [
+            prompt if isinstance(prompt, Fill) else _entry(prompt, model.folder.mask)
+            for prompt in prompts
+        ],
         choice.method,
         seed=choice.seed,
         preset=choice.preset,
@@ -199,7 +223,14 @@ def ask(model: Model, choice: MethodChoice, prompts: Sequence[Sequence[int] | Fi
     )
 
 
+def _entry(prompt: Sequence[int], mask: int) -> OnePrompt:
+    """As the model takes it: a prompt with masks has gaps."""
+    if mask not in prompt:
+        return list(prompt)
+    return Fill.of_ids([None if each == mask else each for each in prompt])
+
+
 def _flat(sample: Sample) -> str:
     """For models without a chat template: what was said, and how the answer begins."""
     said = [str(message["content"]) for message in sample.messages]
-    return "\n\n".join([*said, sample.prefix])
+    return "\n\n".join([*said, _opening(sample)])

@@ -152,7 +152,9 @@ def digest(value: Any) -> str:
 
 
 def _asked(sample: Sample) -> Any:
-    behind = [] if sample.infill is None else [sample.infill.suffix]
+    behind: list[Any] = [] if sample.infill is None else [sample.infill.suffix]
+    if sample.canvas is not None:
+        behind = [list(sample.canvas.parts), sample.canvas.length]
     return [[dict(message) for message in sample.messages], sample.prefix, *behind]
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, Self
 
+from archer.fill import Fill
 from archer.judge import Check, Limits, Verdict
 from archer.tasks.reading.operations import OPERATIONS
 from archer.tasks.sources import Data, DataFile
@@ -59,6 +60,8 @@ class Sample:
     infill: Infill | None = None
     cluster: str | None = None
     """What problems that depend on each other share, such as the function that they are cut from."""
+    canvas: Fill | None = None
+    """What is given of the response, where that is more than its beginning."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,13 @@ from archer.tasks.puzzles import (
     SudokuGrids,
 )
 from archer.tasks.sources import Data
+from archer.tasks.sudoku import (
+    PocketSudoku,
+    PocketSudokuConfirm,
+    PocketSudokuD1,
+    PocketSudokuDream,
+    PocketSudokuSmall,
+)
 
 TASKS: dict[str, type[Task]] = {
     task.name: task
@@ -48,6 +55,8 @@ TASKS: dict[str, type[Task]] = {
         *(Pocket, PocketLong, PocketDev, PocketDevLong),
         *(PocketConfirm, PocketConfirmLong),
         *(PocketInfillLine, PocketInfillLines, PocketInfillSpan),
+        *(PocketSudoku, PocketSudokuSmall, PocketSudokuConfirm),
+        *(PocketSudokuD1, PocketSudokuDream),
     )
 }
 ABOUT = {
@@ -81,6 +90,11 @@ ABOUT = {
     "pocket-infill-line": "a missing line of the dev problems' references",
     "pocket-infill-lines": "missing lines of these",
     "pocket-infill-span": "a missing span of these, cut anywhere",
+    "pocket-sudoku": "300 Sudoku grids for the bundled model of that name, to choose settings on",
+    "pocket-sudoku-6x6": "300 grids of 6x6 with as few givens as can be",
+    "pocket-sudoku-confirm": "1,500 other grids, to confirm what was chosen",
+    "pocket-sudoku-d1": "d1's 500 grids of 4x4, whose givens stand in the response",
+    "pocket-sudoku-dream": "Dream's 972 grids of 4x4, asked in the same way",
 }
 """A line about each for `archer tasks`."""
 

@@ -202,7 +202,7 @@ class LiveView:
         self.rows[row].error = reason
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = self.frame(options.max_width, console.height - 1, _bracketed(console))
+        lines = self.frame(options.max_width, console.height - 1, bracketed(console))
         yield from (line + Text("\n") for line in lines)
 
     def legend(self, width: int, bracketed: bool) -> list[Text]:
@@ -258,12 +258,12 @@ class Beside:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width, height = (options.max_width - len(GAP)) // 2, console.height - 1
-        key = self.left.legend(options.max_width, _bracketed(console))
+        key = self.left.legend(options.max_width, bracketed(console))
         if height >= 2 * (FEWEST_LINES + AROUND_RESPONSE):
             yield from (line + Text("\n") for line in (*key, one_line()))
             height -= len(key) + 1
         frames = [
-            view.frame(width, height, _bracketed(console), legend=False)
+            view.frame(width, height, bracketed(console), legend=False)
             for view in (self.left, self.right)
         ]
         for pair in zip_longest(*frames):
@@ -272,7 +272,7 @@ class Beside:
             yield Text.assemble(left, GAP, right, end="") + Text("\n")
 
 
-def _bracketed(console: Console) -> bool:
+def bracketed(console: Console) -> bool:
     """Whether fresh tokens need brackets, because styles cannot be relied on."""
     return console.no_color or console.color_system is None
 

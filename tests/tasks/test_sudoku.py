@@ -1,0 +1,85 @@
+"""pocket-sudoku as a task: prompts with gaps, and grids graded by the rules."""
+
+import pytest
+
+from archer.judge import Verdict
+from archer.pocket import grids
+from archer.tasks import open_task
+from archer.tasks.base import VARIANTS, AnswerTask
+from archer.tasks.sudoku import PocketSudoku
+
+
+@pytest.fixture(scope="module")
+def task() -> AnswerTask:
+    made = open_task("pocket-sudoku")
+    assert isinstance(made, PocketSudoku)
+    return made
+
+
+def test_every_reference_passes_and_every_wrong_one_fails(task: AnswerTask) -> None:
+    for sample, reference in zip(task.samples(), task.references(), strict=True):
+        givens = sample.row["givens"]
+        assert sample.id == reference.id
+        for variant in VARIANTS:
+            assert task.grade(sample, reference.text, variant) == Verdict("pass")
+        place = givens.index(grids.EMPTY)
+        digit = str(int(reference.text[place]) % 9 + 1)
+        wrong = reference.text[:place] + digit + reference.text[place + 1 :]
+        verdict = task.grade(sample, wrong, "repaired")
+        assert verdict.outcome == "fail"
+        assert verdict.reason == "Row 1 does not have every digit."
+
+
+def test_a_grid_that_forgets_a_given_fails(task: AnswerTask) -> None:
+    first, second = task.samples()[:2]
+    verdict = task.grade(first, second.row["solution"], "repaired")
+    assert (verdict.outcome, verdict.reason) == ("fail", "A digit that is given is another one.")
+    assert task.grade(first, "", "repaired").reason == "0 cells are no grid of 81."
+
+
+def test_a_response_reaches_from_the_first_gap_to_the_last(task: AnswerTask) -> None:
+    for sample in task.samples():
+        assert sample.canvas is not None
+        text = grids.lines(sample.row["solution"])
+        first, last = sample.canvas.parts[0], sample.canvas.parts[-1]
+        response = text[len(first) : len(text) - len(last)]
+        assert task.extract(response, sample, "repaired") == sample.row["solution"]
+        shown = "".join(
+            f"{grids.EMPTY * length}{part}"
+            for length, part in zip(
+                sample.canvas.sizes(1, 1)[0], sample.canvas.parts[1:], strict=True
+            )
+        )
+        assert f"{first}{shown}" == grids.lines(sample.row["givens"])
+
+
+def test_confirmations_are_sealed() -> None:
+    sealed = open_task("pocket-sudoku-confirm")
+    assert sealed.sealed
+    assert sealed.dev is None
+    assert open_task("pocket-sudoku").dev == "pocket-sudoku"
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "measures"),
+    [
+        ("pocket-sudoku-d1", 500, {"cells": 1.0}),
+        ("pocket-sudoku-dream", 972, {str(givens): 1.0 for givens in range(4, 13)}),
+    ],
+)
+def test_grids_of_others_are_asked_in_the_same_way(
+    name: str, number: int, measures: dict[str, float]
+) -> None:
+    """Their own solutions pass by the rules and by the scores that their authors report."""
+    task = open_task(name)
+    assert isinstance(task, PocketSudoku)
+    answered = [
+        (sample, reference.text)
+        for sample, reference in zip(task.samples(), task.references(), strict=True)
+    ]
+    assert len(answered) == number
+    assert all(task.grade(*each, "repaired").outcome == "pass" for each in answered)
+    assert task.measures(answered) == measures
+    assert {len(sample.row["givens"]) for sample, _ in answered} == {16}
+    wrong = [(sample, "1" * 16) for sample, _ in answered]
+    assert all(score < 0.5 for score in task.measures(wrong).values())
