@@ -1,11 +1,14 @@
 """`archer serve`: what it refuses before anything listens."""
 
+import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from archer.cli import main
+from archer.cli.messages import at_level, reporting
 
 
 def run(argv: list[str]) -> int:
@@ -23,6 +26,12 @@ WRONG = [
     (["--timeout", "0"], "--timeout should be greater than 0, not 0.0"),
     (["--memory", "nan"], "--memory should be a finite number, not nan"),
     (["--port", "99999"], "cannot listen at 127.0.0.1 port 99999"),
+    (["--cors-origin", "*"], "--cors-origin should be an origin such as https://chat.example"),
+    (
+        ["--cors-origin", "https://a.example", "--cors-origin", "https://*.example"],
+        "--cors-origin should be an origin",
+    ),
+    (["--served-model-name", ""], "--served-model-name should have at least 1"),
     (["--host", "no.such.host.example", "--without-key"], "cannot listen at no.such.host.example"),
 ]
 
@@ -49,3 +58,27 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(
     said = capsys.readouterr().err
     assert str(tmp_path) in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("level", "heard"),
+    [
+        ("error", ["error"]),
+        ("warning", ["warning", "error"]),
+        ("info", ["info", "warning", "error"]),
+    ],
+)
+def test_a_level_says_which_lines_are_written(
+    level: str, heard: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with reporting():
+        with at_level(level):
+            for each in ("info", "warning", "error"):
+                getattr(logging.getLogger("archer.access"), each)("the line: %s", each)
+        logging.getLogger("archer.access").info("the line: afterwards")
+    assert re.findall(r"the line: (\w+)", capsys.readouterr().err) == heard
+
+
+def test_an_unknown_level_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--log-level", "trace"]) == 2
+    assert "log-level" in capsys.readouterr().err

@@ -187,3 +187,102 @@ def test_headers_that_keep_browsers_out_of_trouble(client: Client) -> None:
     assert "default-src 'none'" in policy
     assert "connect-src 'self'" in policy
     assert "frame-ancestors 'none'" in policy
+
+
+ORIGINS = ("https://chat.example", "http://localhost:3000")
+ASKING = {"access-control-request-method": "POST"}
+
+
+@on_a_loop
+async def test_only_pages_of_exact_origins_may_read_answers() -> None:
+    app = Access(create_app(State()), KEYS, local=False, origins=ORIGINS)
+    async with asking(app) as client:
+        for origin in ORIGINS:
+            asked = await client.options("/v1/completions", headers={"origin": origin, **ASKING})
+            assert asked.status_code == 204
+            assert asked.headers["access-control-allow-origin"] == origin
+            assert "authorization" in asked.headers["access-control-allow-headers"]
+            for path, status in (("/health", 200), ("/metrics", 401)):
+                reply = await client.get(path, headers={"origin": origin})
+                assert (reply.status_code, reply.headers["vary"]) == (status, "origin")
+                assert reply.headers["access-control-allow-origin"] == origin
+        for origin in (
+            "https://chat.example.evil.example",
+            "https://evil.chat.example",
+            "http://chat.example",
+            "https://chat.example:444",
+            "https://CHAT.example",
+            "null",
+            "*",
+            "",
+        ):
+            asked = await client.options("/v1/completions", headers={"origin": origin, **ASKING})
+            assert asked.status_code == 401, origin
+            reply = await client.get("/health", headers={"origin": origin})
+            for each in (asked, reply):
+                assert not any(name.startswith("access-control") for name in each.headers), origin
+                assert each.headers["vary"] == "origin"
+        bare = await client.options("/metrics", headers={"origin": ORIGINS[0]})
+        assert bare.status_code == 401, "it asks for nothing, so it is a request like any other"
+
+
+@on_a_loop
+async def test_no_origin_is_allowed_unless_it_is_named() -> None:
+    async with asking(Access(create_app(State()), (), local=True)) as client:
+        for path in ("/health", "/metrics", "/nothing"):
+            reply = await client.get(path, headers={"origin": "http://localhost:3000"})
+            assert not any(name.startswith("access-control") for name in reply.headers)
+            assert "vary" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "*",
+        "null",
+        "https://*.example",
+        "https://chat.example/",
+        "chat.example",
+        "ftp://a",
+        "http://a:b",
+    ],
+)
+def test_an_origin_that_is_a_pattern_or_none_is_refused(origin: str) -> None:
+    with pytest.raises(ValueError, match="should be an origin such as"):
+        ServerSettings(cors_origin=(origin,))
+
+
+@on_a_loop
+async def test_the_access_log_holds_nothing_that_a_client_wrote(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = Access(create_app(State()), KEYS, local=False)
+    own = {"authorization": f"Bearer {KEYS[1]}", "user-agent": "SECRET", "referer": "SECRET"}
+    with caplog.at_level(logging.INFO, logger="archer.access"):
+        async with asking(app) as client:
+            await client.post("/v1/chat/completions?q=SECRET", json=chat("SECRET"), headers=own)
+            await client.get("/v1/models/SECRET", headers=own)
+            await client.get("/SECRET", headers=own)
+            await client.request("SECRET", "/health", headers=own)
+            await client.get("/metrics", headers={"authorization": "Bearer SECRET"})
+    lines = [each.getMessage() for each in caplog.records if each.name == "archer.access"]
+    assert not any("SECRET" in line or key in line for line in lines for key in KEYS)
+    beginnings = [
+        "POST /v1/chat/completions from 127.0.0.1 with key 1: 503 after 0.",
+        "GET /v1/models/{id:path} from 127.0.0.1 with key 1: 503 after 0.",
+        "GET at no known address from 127.0.0.1 with key 1: 404 after 0.",
+        "Another method /health from 127.0.0.1: 405 after 0.",
+        "GET at no known address from 127.0.0.1: 401 after 0.",
+    ]
+    for line, beginning in zip(lines, beginnings, strict=True):
+        assert line.startswith(beginning), line
+
+
+@on_a_loop
+async def test_no_line_is_written_for_requests_unless_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="archer"):
+        async with asking(Access(create_app(State()), (), local=True)) as client:
+            await client.get("/health")
+    assert not caplog.records

@@ -107,9 +107,31 @@ def test_the_same_in_messages(name: str) -> None:
 
 
 def test_numbers_are_compared_as_json_has_them() -> None:
-    assert chat_request(chat(top_p=1.0)) == chat_request(chat())
+    assert chat_request(chat(repetition_penalty=1.0)) == chat_request(chat())
+    assert chat_request(chat(top_p=1.0)) == chat_request(chat(top_p=1))
     assert refused(chat(top_p=True)).param == "top_p"
     assert refused(chat(frequency_penalty=False)).param == "frequency_penalty"
+
+
+@pytest.mark.parametrize("top_k", [-1, 0, None])
+def test_a_top_k_that_cuts_nothing_is_none(top_k: int | None) -> None:
+    assert chat_request(chat(top_k=top_k)) == chat_request(chat())
+    assert text_request(text(top_k=top_k)) == text_request(text())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("top_p", 0),
+        ("top_p", 1.5),
+        ("top_p", "0.5"),
+        ("top_k", -2),
+        ("top_k", 1 << 31),
+        ("top_k", 2.5),
+    ],
+)
+def test_what_cuts_is_bounded(name: str, value: object) -> None:
+    assert refused(chat(**{name: value})).param == name
 
 
 WRONG = [

@@ -335,7 +335,12 @@ def test_stop_strings_cut_the_text_and_the_count(pocket: Model, client: Client) 
 def test_models_methods_and_signs_of_life(client: Client) -> None:
     listed = client.get("/v1/models").json
     assert listed["object"] == "list"
-    ids = [each["id"] for each in listed["data"]]
+    (own,) = listed["data"]
+    positions = client.server.state.ready().model.folder.shape.max_positions
+    assert (own["id"], own["max_model_len"]) == ("pocket", positions)
+    for query in ("methods=false", "methods=yes", "methods[]=true", "other=true"):
+        assert client.get(f"/v1/models?{query}").json == listed, query
+    ids = [each["id"] for each in client.get("/v1/models?methods=true").json["data"]]
     assert ids[:3] == ["pocket", "pocket@archer-doubt", "pocket@archer"]
     for name in ("pocket", "pocket@wino+archer:11"):
         assert client.get(f"/v1/models/{name}").json["id"] == name
@@ -345,6 +350,47 @@ def test_models_methods_and_signs_of_life(client: Client) -> None:
     assert "archer" in client.get("/v1/archer/methods").json["methods"]
     assert client.get("/health").json == {"status": "alive"}
     assert client.get("/ready").json == {"status": "ready", "model": "pocket"}
+
+
+CUTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("dream", {"top_p": 0.5}, {"top_p": 0.5}),
+    ("dream", {"top_k": 3}, {"top_k": 3}),
+    ("dream", {"top_p": 1, "top_k": 0}, {}),
+    ("remdm-sampling", {"top_p": 1}, {"top_p": 1.0}),
+]
+"""The last one's own is 0.9."""
+
+
+@pytest.mark.parametrize(("method", "fields", "settings"), CUTS)
+def test_top_p_and_top_k_reach_decoders_that_have_them(
+    client: Client, pocket: Model, method: str, fields: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    own = {"method": method, "isolated": True}
+    reply = client.ask(temperature=1.5, seed=3, max_tokens=16, archer=own, **fields)
+    (alone,) = pocket.generate(PROBLEM, method, temperature=1.5, seed=3, length=16, **settings)
+    assert reply.json["choices"][0]["message"]["content"] == alone.text
+
+
+def test_top_p_and_top_k_are_refused_where_a_decoder_has_none(client: Client) -> None:
+    assert client.ask(top_p=1, top_k=-1, max_tokens=8).status == 200, "they cut nothing"
+    for fields in ({"top_p": 0.5}, {"top_k": 3}, {"top_p": 1, "top_k": 3}):
+        refused = client.ask(max_tokens=8, **fields)
+        assert refused.status == 400
+        assert "That belongs to 'dream'" in refused.json["error"]["message"]
+    twice = client.ask(top_p=0.5, archer={"method": "dream", "settings": {"top_p": 0.5}})
+    assert "The top_p is given twice" in twice.json["error"]["message"]
+
+
+def test_clients_may_call_the_model_by_a_name_of_the_operators(pocket: Model) -> None:
+    with serving(pocket, served_model_name="team/coder@home") as client:
+        (own,) = client.get("/v1/models").json["data"]
+        assert own["id"] == "team/coder@home"
+        for name in ("team/coder@home", "team/coder@home@saber"):
+            assert client.get(f"/v1/models/{name}").json["id"] == name
+            assert client.post(CHAT, chat(max_tokens=8) | {"model": name}).json["model"] == name
+        refused = client.ask(max_tokens=8)
+        assert (refused.status, refused.json["error"]["code"]) == (404, "model_not_found")
+        assert client.get("/ready").json["model"] == "team/coder@home"
 
 
 def setting(**settings: Any) -> dict[str, Any]:

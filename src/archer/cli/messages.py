@@ -93,6 +93,20 @@ def silence() -> Iterator[None]:
         log.setLevel(before)
 
 
+@contextmanager
+def at_level(level: str) -> Iterator[None]:
+    """Log records of this level and above become lines while this lasts."""
+    log = logging.getLogger("archer")
+    before = [(each, each.level) for each in (log, *log.handlers)]
+    for each, _ in before:
+        each.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        for each, number in before:
+            each.setLevel(number)
+
+
 class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         complain(record.getMessage())

@@ -4,11 +4,12 @@ import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from cyclopts import Parameter
 from pydantic import ValidationError
 
+from archer.cli.messages import at_level
 from archer.cli.numbers import MaybeWhole, Whole
 from archer.cli.options import DEFAULT_MODEL, SERVE, ModelOptions, require
 from archer.errors import BadRequest
@@ -32,6 +33,12 @@ class AddressOptions:
     """Listen on a public address without requiring a key."""
     no_page: bool = False
     """Leave out the page at /."""
+    served_model_name: str | None = None
+    """What clients call the model [default: the hub id, or the folder's name]."""
+    cors_origin: tuple[str, ...] = ()
+    """Origin whose pages may read answers, such as https://chat.example; may be given several times."""
+    log_level: Literal["error", "warning", "info"] = "warning"
+    """What is written to stderr; info adds a line per request, which never holds its prompt."""
 
 
 @Parameter(name="*", group="Limits")
@@ -82,12 +89,15 @@ def serve(
         without_key=address.without_key,
         page=not address.no_page,
         method=method,
+        served_model_name=address.served_model_name,
+        cors_origin=address.cors_origin,
         preset=preset,
     )
     from archer.server.lifecycle import Server
 
     server = Server(model.load, settings, address.host, address.port)
-    code = server.run()
+    with at_level(address.log_level):
+        code = server.run()
     if server.still_loading:
         _end_here(code)
     return code
@@ -106,5 +116,5 @@ def _settings(**options: Any) -> ServerSettings:
     except ValidationError as error:
         fault = error.errors()[0]
         option = str(fault["loc"][0]).replace("_", "-")
-        needed = fault["msg"].removeprefix("Input ")
+        needed = fault["msg"].removeprefix("Input ").removeprefix("Value error, ")
         raise BadRequest(f"--{option} {needed}, not {fault['input']}.") from error

@@ -2,11 +2,12 @@
 
 import hmac
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from archer.errors import BadRequest
@@ -22,7 +23,17 @@ HEADERS: Mapping[str, str] = {
     "x-frame-options": "DENY",
 }
 
+VERBS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
+ALLOWED: Mapping[str, str] = {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "authorization, content-type",
+    "access-control-max-age": "600",
+}
+"""What a page of an allowed origin may send."""
+
 log = logging.getLogger("archer")
+visits = logging.getLogger("archer.access")
+"""One line per request at the level INFO: nothing in it was written by the client."""
 
 
 def check_binding(host: str, settings: ServerSettings) -> None:
@@ -43,35 +54,59 @@ def owner_of(scope: Scope) -> str | None:
 class Access:
     """Around the application: refuses strangers, and catches what nobody foresaw."""
 
-    def __init__(self, app: ASGIApp, keys: Sequence[str], local: bool) -> None:
-        """`local`: only requests that name this machine are answered, which no page elsewhere can send."""
+    def __init__(
+        self, app: ASGIApp, keys: Sequence[str], local: bool, origins: Sequence[str] = ()
+    ) -> None:
+        """`local`: only requests that name this machine are answered, which no page elsewhere can send.
+
+        `origins`: those whose pages may read answers.
+        """
         self._app = app
+        self._origins = frozenset(origins)
         self._keys = [key.encode() for key in keys]
         self._local = local
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        begun = False
+        status: int | None = None
+        arrived = time.monotonic()
+        shared = self._shared(scope)
 
         async def answer(message: Message) -> None:
-            nonlocal begun
+            nonlocal status
             if message["type"] == "http.response.start":
-                begun = True
+                status = message["status"]
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in {**HEADERS, **shared}.items():
                     headers.setdefault(name, value)
             await send(message)
 
         try:
             self._admit(scope)
-            await self._app(scope, receive, answer)
+            if "access-control-allow-origin" in shared and _asks_first(scope):
+                await Response(status_code=204, headers=dict(ALLOWED))(scope, receive, answer)
+            else:
+                await self._app(scope, receive, answer)
         except Refusal as error:
             await refused(error)(scope, receive, answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one sentence
             log.error("A request failed in %s.", " < ".join(_places(error)))
-            if not begun:
+            if status is None:
                 await refused(unexpected())(scope, receive, answer)
+        finally:
+            seconds = time.monotonic() - arrived
+            visits.info("%s %s after %.2f s.", _visit(scope), status or "no answer", seconds)
+
+    def _shared(self, scope: Scope) -> Mapping[str, str]:
+        """Headers that let the page that asks read the answer, where its origin is allowed."""
+        if not self._origins:
+            return {}
+        origin, vary = Headers(scope=scope).get("origin"), {"vary": "origin"}
+        if origin is None or origin not in self._origins:
+            return vary
+        exposed = {"access-control-expose-headers": "retry-after"}
+        return vary | exposed | {"access-control-allow-origin": origin}
 
     def _admit(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
@@ -83,6 +118,8 @@ class Access:
             )
         if not self._keys or scope["path"] in PUBLIC:
             return
+        if _asks_first(scope) and Headers(scope=scope).get("origin") in self._origins:
+            return  # browsers send no key with the question whether they may
         kind, _, given = headers.get("authorization", "").partition(" ")
         presented = given.strip().encode()
         matches = [hmac.compare_digest(presented, key) for key in self._keys]
@@ -104,6 +141,23 @@ def refused(error: Refusal) -> JSONResponse:
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
     return JSONResponse(error.body, status_code=error.status, headers=headers)
+
+
+def _asks_first(scope: Scope) -> bool:
+    """Whether a browser asks what a page may send, before it sends it."""
+    return bool(
+        scope["method"] == "OPTIONS"
+        and Headers(scope=scope).get("access-control-request-method") is not None
+    )
+
+
+def _visit(scope: Scope) -> str:
+    """Who asked for what: the route's own path, because a client may write anything into an address."""
+    verb = scope["method"] if scope["method"] in VERBS else "Another method"
+    path = getattr(scope.get("route"), "path", "at no known address")
+    address = (scope.get("client") or ("an unknown address", 0))[0]
+    owner = owner_of(scope)
+    return f"{verb} {path} from {address}{f' with {owner}' if owner else ''}:"
 
 
 def _host(header: str) -> str:

@@ -125,10 +125,11 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
         return await generation(request, text_request)
 
     @app.get("/v1/models", responses=_responses(401, 403, 503))
-    async def models() -> Response:
-        """The served model, and its name with every method."""
+    async def models(request: Request) -> Response:
+        """The served model; with `?methods=true` also its name with every method."""
         serving = state.ready()
-        return JSONResponse({"object": "list", "data": [_model(serving, id) for id in serving.ids]})
+        ids = serving.ids if request.query_params.get("methods") == "true" else [serving.name]
+        return JSONResponse({"object": "list", "data": [_model(serving, id) for id in ids]})
 
     @app.get("/v1/models/{id:path}", responses=_responses(401, 403, 404, 503))
     async def model(id: str) -> Response:
@@ -194,7 +195,13 @@ async def _mistake(_: Request, __: Exception) -> Response:
 
 
 def _model(serving: Serving, id: str) -> dict[str, Any]:
-    return {"id": id, "object": "model", "created": serving.created, "owned_by": "archer"}
+    return {
+        "id": id,
+        "object": "model",
+        "created": serving.created,
+        "owned_by": "archer",
+        "max_model_len": serving.model.folder.shape.max_positions,
+    }
 
 
 def _described(kind: type[Common]) -> dict[str, Any]:

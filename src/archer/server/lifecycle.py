@@ -201,7 +201,12 @@ class Server:
         keys = self._settings.keys
         app = create_app(self.state, with_page=self._settings.page)
         return uvicorn.Config(
-            Access(app, keys, local=self._host in LOOPBACK and not keys),
+            Access(
+                app,
+                keys,
+                local=self._host in LOOPBACK and not keys,
+                origins=self._settings.cors_origin,
+            ),
             http=_Protocol,
             ws="none",
             loop="asyncio",
@@ -354,7 +359,8 @@ class AsgiApp:
         self._load, self._settings = load, settings
         self.state = State()
         local = not settings.keys and not settings.without_key
-        self._app = Access(create_app(self.state, with_page=settings.page), settings.keys, local)
+        app = create_app(self.state, with_page=settings.page)
+        self._app = Access(app, settings.keys, local, settings.cors_origin)
 
     async def open(self) -> None:
         """Load the model and see it make one update; raises what keeps it from doing so."""

@@ -30,9 +30,7 @@ NEUTRAL: Mapping[str, Sequence[Any]] = {
     "suffix": ("",),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
-    "top_k": (-1, 0),
     "top_logprobs": (0,),
-    "top_p": (1,),
     "verbosity": ("medium",),
     "web_search_options": (),
 }
@@ -147,6 +145,8 @@ class Common(Fields):
     model: Annotated[str, Field(min_length=1, max_length=limits.LABEL)]
     max_tokens: Annotated[int, Field(ge=1, lt=1 << 31)] | None = None
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1, lt=1 << 31)] | None = None
     seed: Whole | None = None
     n: Annotated[int, Field(ge=1, le=limits.SAMPLES)] | None = None
     stop: Stop | Stops | None = None
@@ -183,6 +183,10 @@ class GenerationRequest:
     prompts: tuple[Prompt, ...]
     length: int | None
     temperature: float | None
+    top_p: float | None
+    """1 cuts nothing; it is a setting all the same where a method would cut by itself."""
+    top_k: int | None
+    """None where the client's number means that nothing is cut."""
     seed: int
     n: int
     stop: tuple[str, ...]
@@ -261,6 +265,8 @@ def _asked(
         prompts=prompts,
         length=length,
         temperature=fields.temperature,
+        top_p=fields.top_p,
+        top_k=None if fields.top_k in (-1, 0) else fields.top_k,
         seed=fields.seed or 0,
         n=fields.n or 1,
         stop=(stop,) if isinstance(stop, str) else tuple(stop),

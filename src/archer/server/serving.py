@@ -14,6 +14,7 @@ from archer.engine.handle import Listener
 from archer.engine.job import Options
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
 from archer.methods.build import Choice, resolve, says_length, spelled_out
+from archer.methods.build import settings as settings_of
 from archer.methods.catalogue import LENGTHS, METHODS
 from archer.methods.compatibility import check_attention
 from archer.results.completion import Completion
@@ -141,7 +142,7 @@ class Serving:
                 "Add a tokenizer.json to its folder."
             )
         self.model, self.engine, self.metrics, self.settings = model, engine, metrics, settings
-        self.name = public_name(model.name)
+        self.name = settings.served_model_name or public_name(model.name)
         self.created = int(time.time())
         self.stopping = False
         self.exchanges: set[Exchange] = set()
@@ -239,7 +240,8 @@ class Serving:
         settings = spelled_out(asked.extension.settings or {})
         for name in settings.keys() & NOT_SETTINGS:
             raise refusal(BadRequest(f"{name!r} is not a setting of a method."))
-        for field, value in (("length", asked.length), ("temperature", asked.temperature)):
+        for field in ("length", "temperature", "top_p", "top_k"):
+            value = getattr(asked, field)
             if value is None:
                 continue
             if field in settings or (field == "length" and says_length(settings)):
@@ -250,6 +252,9 @@ class Serving:
         choice = Choice(named or own or "", settings, preset)
         if self._preset is not None and named is None and own is None and preset is None:
             choice = self._preset.under(settings)
+        if asked.top_p == 1 and not _takes(choice.method, "top_p"):
+            kept = {name: value for name, value in choice.settings.items() if name != "top_p"}
+            choice = replace(choice, settings=kept)
         for name in LENGTHS & choice.settings.keys():
             self._check_length(choice.settings[name])
         return choice
@@ -334,6 +339,14 @@ class Serving:
             raise
         self.exchanges.add(exchange)
         return exchange
+
+
+def _takes(method: str, setting: str) -> bool:
+    """Whether a method has a setting; one that does not exist is refused by its name elsewhere."""
+    try:
+        return setting in settings_of(method)
+    except BadRequest:
+        return True
 
 
 def public_name(name: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from archer.errors import BadRequest, reason_of
 
@@ -18,6 +19,7 @@ MOST = 1e9
 """Seconds or GiB that anybody means."""
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(gt=0, le=MOST)]
+Origin = Annotated[str, AfterValidator(lambda origin: check_origin(origin)), Field(max_length=256)]
 
 
 class ServerSettings(BaseModel):
@@ -48,6 +50,10 @@ class ServerSettings(BaseModel):
     page: bool = True
     method: str | None = None
     """How requests are decoded that name no method [default: what the model was released with]."""
+    served_model_name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """What clients call the model [default: the hub id, or the folder's name]."""
+    cors_origin: tuple[Origin, ...] = ()
+    """Origins whose pages may read answers, each exactly as a browser sends it."""
     preset: Path | None = None
     """The same by a file, with settings."""
 
@@ -87,6 +93,15 @@ class ServerSettings(BaseModel):
                 "are allowed: raise max_length."
             )
         return preset
+
+
+def check_origin(origin: str) -> str:
+    """Refuse what no browser sends as the origin of a page, patterns such as * among it."""
+    if re.fullmatch(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?", origin) is None:
+        raise ValueError(
+            "should be an origin such as https://chat.example or http://localhost:3000"
+        )
+    return origin
 
 
 def read_keys(path: Path) -> tuple[str, ...]:
