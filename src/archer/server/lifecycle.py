@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from archer.engine.engine import Engine
 from archer.engine.handle import Listener
@@ -219,7 +220,6 @@ class Server:
             limit_concurrency=bounds.CONNECTIONS,
             timeout_keep_alive=int(bounds.IDLE_SECONDS),
             timeout_graceful_shutdown=int(FLUSH_SECONDS),
-            h11_max_incomplete_event_size=bounds.HEADERS,
         )
 
 
@@ -230,10 +230,44 @@ class _Web(uvicorn.Server):
         return contextlib.nullcontext()
 
 
+class BoundedConnection(h11.Connection):
+    """Bounds headers that arrive at once, of which h11 measures only incomplete ones, and counts chunks."""
+
+    _chunks = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = 0
+            size = len(event.method) + len(event.target)
+            size += sum(len(name) + len(value) + 4 for name, value in event.headers)
+            if size > bounds.HEADERS:
+                raise h11.RemoteProtocolError("The headers are too long.", error_status_hint=431)
+        elif isinstance(event, h11.Data) and event.chunk_start:
+            self._chunks += 1
+            if self._chunks > bounds.CHUNKS:
+                raise h11.RemoteProtocolError("There are too many chunks.", error_status_hint=413)
+        return event
+
+
 class _Protocol(H11Protocol):
     """Closes connections that send no request for too long, also after the first, which uvicorn forgets."""
 
     _patience: asyncio.TimerHandle | None = None
+
+    def __init__(self, config: uvicorn.Config, *rest: Any, **named: Any) -> None:
+        super().__init__(config, *rest, **named)
+        self.conn = BoundedConnection(h11.SERVER, bounds.HEADERS)
+
+    def send_400_response(self, msg: str) -> None:
+        """Also where an answer has begun, which uvicorn takes for impossible: then only the end is left."""
+        if isinstance(self.cycle, RequestResponseCycle):
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
