@@ -1,6 +1,7 @@
 """`archer serve`: a model behind OpenAI's API."""
 
 import os
+import re
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -116,5 +117,5 @@ def _settings(**options: Any) -> ServerSettings:
     except ValidationError as error:
         fault = error.errors()[0]
         option = str(fault["loc"][0]).replace("_", "-")
-        needed = fault["msg"].removeprefix("Input ").removeprefix("Value error, ")
+        needed = re.sub("^(Input|String|Value error,) ", "", fault["msg"])
         raise BadRequest(f"--{option} {needed}, not {fault['input']}.") from error
