@@ -47,9 +47,11 @@ def test_headers_are_bounded_however_they_arrive(filler: bytes, at_once: int) ->
 @pytest.mark.parametrize(("size", "at_once"), [(1, 5), (1, 1 << 20), (3, 4096), (200, 1 << 20)])
 def test_chunks_are_counted_whatever_they_hold(size: int, at_once: int) -> None:
     one = b"%x\r\n%s\r\n" % (size, b" " * size)
-    assert read(CHUNKED + one * limits.CHUNKS + b"0\r\n\r\n", at_once).their_state is h11.DONE
-    with pytest.raises(h11.RemoteProtocolError, match="too many chunks"):
-        read(CHUNKED + one * (limits.CHUNKS + 1), at_once)
+    assert (
+        read(CHUNKED + one * (limits.PIECES // 2) + b"0\r\n\r\n", at_once).their_state is h11.DONE
+    )
+    with pytest.raises(h11.RemoteProtocolError, match="too many pieces"):
+        read(CHUNKED + one * (limits.PIECES + 1), at_once)
 
 
 @contextmanager
@@ -87,7 +89,7 @@ def answer(client: Client, content: bytes) -> bytes:
 
 
 def test_a_server_refuses_them_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    closing = CHUNKED.replace(b"host", b"connection: close\r\nhost")
+    closing = CHUNKED.replace(b"\r\nhost", b"\r\nconnection: close\r\nhost")
     with loading() as client:
         for hostile in (
             CHUNKED + ONE * 300_000 + b"0\r\n\r\n",
@@ -98,7 +100,10 @@ def test_a_server_refuses_them_and_goes_on(caplog: pytest.LogCaptureFixture) -> 
             assert received[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 415", b""), received[:200]
             assert b"HTTP/1.1 2" not in received
             assert client.get("/health").status == 200
-        sound = b"%s2\r\n{}\r\n%s0\r\n\r\n" % (closing, ONE * (limits.CHUNKS - 1))
+        sound = b"%s2\r\n{}\r\n%s0\r\n\r\n" % (closing, ONE * (limits.PIECES // 2))
         assert answer(client, sound)[:12] == b"HTTP/1.1 400"
         assert b"is missing" in answer(client, sound), "it was read to its end"
+        short = START + b"connection: close\r\ncontent-type: application/json\r\n"
+        whole = short + b"content-length: 600000\r\n\r\n{}" + b" " * 599_998
+        assert b"is missing" in answer(client, whole), "a large body is no hostile one"
     assert not [each for each in caplog.records if each.exc_info], "nothing is a mistake of ours"

@@ -231,22 +231,24 @@ class _Web(uvicorn.Server):
 
 
 class BoundedConnection(h11.Connection):
-    """Bounds headers that arrive at once, of which h11 measures only incomplete ones, and counts chunks."""
+    """Bounds headers that arrive at once, of which h11 measures only incomplete ones, and counts pieces."""
 
-    _chunks = 0
+    _pieces = 0
 
     def next_event(self) -> Any:
         event = super().next_event()
         if isinstance(event, h11.Request):
-            self._chunks = 0
+            self._pieces = 0
             size = len(event.method) + len(event.target)
             size += sum(len(name) + len(value) + 4 for name, value in event.headers)
             if size > bounds.HEADERS:
                 raise h11.RemoteProtocolError("The headers are too long.", error_status_hint=431)
-        elif isinstance(event, h11.Data) and event.chunk_start:
-            self._chunks += 1
-            if self._chunks > bounds.CHUNKS:
-                raise h11.RemoteProtocolError("There are too many chunks.", error_status_hint=413)
+        elif isinstance(
+            event, h11.Data
+        ):  # `chunk_start` is not told where a chunk's head came alone
+            self._pieces += 1
+            if self._pieces > bounds.PIECES:
+                raise h11.RemoteProtocolError("There are too many pieces.", error_status_hint=413)
         return event
 
 

@@ -28,8 +28,8 @@ LABEL = 512
 """Characters of what a client may attach and nobody reads."""
 HEADERS = 16 << 10
 """Bytes of a request's first line and headers."""
-CHUNKS = 1 << 12
-"""Pieces in which a body may be sent: each costs the event loop the same, however small it is."""
+PIECES = 1 << 12
+"""Chunks or reads in which a body may come: each costs the event loop the same, however small it is."""
 CONNECTIONS = 1024
 HEADER_SECONDS = 30.0
 """A connection whose next request has not begun in earnest, with all its headers, by then is closed."""
