@@ -252,7 +252,8 @@ class Serving:
         choice = Choice(named or own or "", settings, preset)
         if self._preset is not None and named is None and own is None and preset is None:
             choice = self._preset.under(settings)
-        if asked.top_p == 1 and not _takes(choice.method, "top_p"):
+        method = choice.named(self.model.folder.recommended)
+        if asked.top_p == 1 and not _takes(method, "top_p"):
             kept = {name: value for name, value in choice.settings.items() if name != "top_p"}
             choice = replace(choice, settings=kept)
         for name in LENGTHS & choice.settings.keys():
