@@ -97,7 +97,8 @@ def silence() -> Iterator[None]:
 def at_level(level: str) -> Iterator[None]:
     """Log records of this level and above become lines while this lasts."""
     log = logging.getLogger("archer")
-    before = [(each, each.level) for each in (log, *log.handlers)]
+    places: list[logging.Logger | logging.Handler] = [log, *log.handlers]
+    before = [(each, each.level) for each in places]
     for each, _ in before:
         each.setLevel(level.upper())
     try:
