@@ -114,7 +114,7 @@ class PassFailed(ArcherError):
 
 
 class OutOfMemory(ArcherError):
-    """There is not enough memory for a request, even with nothing else running."""
+    """There is not enough memory for a request, even with nothing else running, or for the weights."""
 
 
 class Overloaded(ArcherError):

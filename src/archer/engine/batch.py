@@ -16,6 +16,7 @@ import torch
 from archer.engine.schedule import Tag
 from archer.engine.walk import Walk
 from archer.errors import PassFailed, ShardLost
+from archer.machine.devices import out_of_memory
 from archer.network.network import Transformer
 from archer.passes.forward import Answer, Question, run
 from archer.passes.timing import Interval
@@ -164,13 +165,6 @@ def blaming(guilty: Callable[[Exception], None]) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
         guilty(error)
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether this is the device's or the system's way of saying that memory has run out."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "allocate memory" in str(error)
 
 
 def _wanted(walk: Walk) -> Question:

@@ -14,11 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archer.engine.batch import Batch, Turn, blaming, contained, out_of_memory
+from archer.engine.batch import Batch, Turn, blaming, contained
 from archer.engine.handle import Observer, PassRecord
 from archer.engine.job import Job
 from archer.engine.schedule import Application, Offer, Room, admit, choose
 from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed
+from archer.machine.devices import out_of_memory
 from archer.machine.threads import computing
 from archer.results.step import Step
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from archer.errors import BadModel
+from archer.errors import BadModel, OutOfMemory
 from archer.loading.architecture import Architecture, In, MatrixPart, Placement
 from archer.loading.architectures import known
 from archer.loading.model_config import ModelConfig, Provenance, parse_config
@@ -23,6 +23,7 @@ from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of,
 from archer.loading.text.tokenizer_files import mask_id
 from archer.loading.weight_files import Stored, read_tensors
 from archer.loading.weights import Change, Copy, nothing, same_values, stream
+from archer.machine.devices import out_of_memory
 from archer.methods.build import NO_ADVICE, Recommended
 from archer.network.network import Transformer
 from archer.network.rounded import Operator, operator_on
@@ -196,7 +197,15 @@ def load_network(
     operator = operator_on(device, shape, scheme) if scheme.whole else None
     for copy, original in folder.copies:
         _check_copy(folder, copy, original)
-    network = Transformer(shape, scheme=scheme, device=device, dtype=dtype)
+    try:
+        network = Transformer(shape, scheme=scheme, device=device, dtype=dtype)
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        raise OutOfMemory(
+            f"There is not enough memory on {device} for the weights of {folder.path}. Use a smaller "
+            "model, or quantize or shard it."
+        ) from error
     parameters, scales = dict(network.named_parameters()), network.scales()
     whole = scales if operator is Operator.PACKED else {}
     copies: dict[Path, list[Copy]] = defaultdict(list)

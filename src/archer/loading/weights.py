@@ -19,6 +19,7 @@ from torch import Tensor
 
 from archer.errors import BadModel
 from archer.loading.model_files import MEGABYTE, kind_of, one_line, parse_json
+from archer.machine.devices import out_of_memory
 from archer.network.linear import SCALES, largest, quantised, scales, scales_of
 
 DTYPES = {
@@ -74,8 +75,8 @@ def read_header(path: Path) -> dict[str, Entry]:
         raw = _header_bytes(path)
         with safe_open(path, framework="numpy"):
             size = path.stat().st_size
-    except (OSError, SafetensorError) as error:
-        raise _damaged(path, one_line(error)) from error
+    except (OSError, SafetensorError, MemoryError) as error:
+        raise _unread(path, error) from error
     header = parse_json(raw, f"The header of {path}")
     header.pop("__metadata__", None)
     if len(header) > MOST_TENSORS:
@@ -107,7 +108,10 @@ def stream(
     with path.open("rb") as file:
         # A private writable mapping, because torch warns about read-only memory; never written.
         # Its last user closes it: closing it here would fail while a refusal refers to it.
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        try:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except (OSError, ValueError, MemoryError) as error:  # a ValueError where it is empty by now
+            raise _unread(path, error) from error
     for copy in sorted(copies, key=lambda copy: copy.entry.start):
         if copy.entry.stop > len(mapped):
             raise _damaged(path, "it became shorter while it was read")
@@ -224,6 +228,16 @@ def _entry(path: Path, name: str, value: object, first: int, size: int) -> Entry
             if len(dims) == len(shape) and end - begin == length and entry.stop <= size:
                 return entry
     raise _damaged(path, f"the description of {kind_of(name)} is not valid")
+
+
+def _unread(path: Path, error: Exception) -> BadModel:
+    """What to say of a file that cannot be mapped: it is damaged, or larger than this process may map."""
+    if not out_of_memory(error):
+        return _damaged(path, one_line(error))
+    return BadModel(
+        f"{path} has {path.stat().st_size / 1e9:.3g} GB, and this process may not map as much. Raise its "
+        "limit on address space (`ulimit -v`), or use a model whose weights fit."
+    )
 
 
 def _damaged(path: Path, reason: str) -> BadModel:

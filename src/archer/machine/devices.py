@@ -5,6 +5,7 @@ the process with SIGILL, which no `try` can catch. So the trial runs in a child 
 here changes the environment or a setting of torch.
 """
 
+import errno
 import functools
 import logging
 import os
@@ -215,3 +216,12 @@ def attempt(
         last_words = child.stderr.strip().rpartition("\n")[2] or "no message"
         return Attempt("failed", f"with exit code {child.returncode} ({last_words})")
     return Attempt("ok")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this is the device's or the system's way of saying that memory has run out."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, RuntimeError) and "allocate memory" in str(error)
