@@ -20,7 +20,7 @@ Given = str | Sequence[int]
 Length = int | str
 AUTO, SEARCH, DELETE = "auto", "search", "delete"
 """What may stand for the length of a gap."""
-BY_ITSELF = DELETE
+BY_ITSELF = SEARCH
 """What "auto" means."""
 MOST = 64
 """Tokens of a gap whose length is not said, at the most."""
