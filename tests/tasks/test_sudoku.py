@@ -1,7 +1,12 @@
 """pocket-sudoku as a task: prompts with gaps, and grids graded by the rules."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+import archer
+from archer.cli import main
 from archer.judge import Verdict
 from archer.pocket import grids
 from archer.tasks import open_task
@@ -83,3 +88,26 @@ def test_grids_of_others_are_asked_in_the_same_way(
     assert {len(sample.row["givens"]) for sample, _ in answered} == {16}
     wrong = [(sample, "1" * 16) for sample, _ in answered]
     assert all(score < 0.5 for score in task.measures(wrong).values())
+
+
+def test_an_evaluation_gives_the_digits_that_are_given(
+    tmp_path: Path, task: AnswerTask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a run records is what `generate` writes for the same puzzles, in the rest of the grid's cells."""
+    asked = (
+        "eval pocket-sudoku --model pocket-sudoku --method fast-dllm-parallel --limit 3 --batch 2"
+    )
+    assert main([*asked.split(), "--out", str(tmp_path / "run")]) == 0
+    assert "3 problems" in capsys.readouterr().out
+    journal = (tmp_path / "run" / "journal.jsonl").read_text().splitlines()
+    lines = [each for each in map(json.loads, journal) if each["event"] == "sample"]
+    model = archer.load("pocket-sudoku", device="cpu", dtype="float32")
+    few = task.samples()[:3]
+    done = model.generate([each.canvas for each in few if each.canvas], "fast-dllm-parallel")
+    assert len(lines) == len(done) == 3
+    for sample, line, each in zip(few, lines, done, strict=True):
+        assert line["id"] == sample.id
+        answer = task.extract(line["completion"], sample, "repaired")
+        assert answer == grids.cells(each.whole)
+        kept = zip(sample.row["givens"], answer, strict=True)
+        assert all(given in (grids.EMPTY, cell) for given, cell in kept)
