@@ -71,6 +71,33 @@ def test_the_length_may_follow_the_answer(ids_model: str, capsys: Capture) -> No
     assert LLADA_MASK not in done["tokens"]
 
 
+def test_a_file_with_gaps_is_filled(text_model: str, tmp_path: Path, capsys: Capture) -> None:
+    """What stands around the gaps comes back as it was; the mark may be another."""
+    draft = tmp_path / "draft.txt"
+    draft.write_text("one {} two {} three\n")
+    asked = ["fill", str(draft), "--model", text_model]
+    assert main([*asked, "--length", "4", "--json"]) == 0
+    (done,) = json.loads(capsys.readouterr().out)["completions"]
+    assert len(done["tokens"]) == 8
+    assert main([*asked, "--length", "4", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("one ")
+    assert out.endswith(" three\n")
+    assert " two " in out
+    assert main([*asked, "--gap", "@@"]) == 2
+    assert "There is no gap in the text" in capsys.readouterr().err
+
+
+def test_an_answer_may_have_text_behind_it(text_model: str, capsys: Capture) -> None:
+    asked = ["generate", "--model", text_model, "--raw", "--length", "4", "--json", "one"]
+    assert main([*asked, "--suffix", " two"]) == 0
+    (between,) = json.loads(capsys.readouterr().out)["completions"]
+    assert len(between["tokens"]) == 4
+    assert main(asked) == 0
+    (behind,) = json.loads(capsys.readouterr().out)["completions"]
+    assert between["prompt_tokens"] > behind["prompt_tokens"]
+
+
 def test_text_in_text_out(text_model: str, capsys: Capture) -> None:
     assert main(["generate", "Hello", "--model", text_model, "--length", "8"]) == 0
     assert capsys.readouterr() == (

@@ -49,7 +49,28 @@ def generate(
     Args:
         prompts: Texts, one prompt each; - reads one from stdin.
     """
-    entries = gather(prompts, prompt)
+    return answered(
+        gather(prompts, prompt),
+        model,
+        method,
+        output,
+        seed=prompt.seed,
+        chat=not prompt.raw,
+        allow_special=prompt.allow_special,
+        suffix=prompt.suffix,
+    )
+
+
+def answered(
+    entries: Sequence[Any],
+    model: ModelOptions,
+    method: MethodOptions,
+    output: OutputOptions,
+    *,
+    whole: bool = False,
+    **how: Any,
+) -> int:
+    """Decode what is asked and show it; with `whole`, the given text around the answer as well."""
     chosen = method.chosen()
     chosen.check()
     from archer.cli.live_run import console_to_draw_on, run
@@ -63,19 +84,17 @@ def generate(
         request = loaded.request(
             entries,
             chosen.method,
-            seed=prompt.seed,
-            chat=not prompt.raw,
-            allow_special=prompt.allow_special,
             preset=chosen.preset,
             settings=chosen.settings,
+            **how,
         )
-        if not output.quiet and loaded.name in BUNDLED:
+        if not output.quiet and loaded.name in BUNDLED and not whole:
             _hint(loaded.name, entries)
         plain = output.json or output.plain or output.quiet
         console = None if plain else console_to_draw_on()
         done = run(loaded, request, writer=writer, console=console)
     result = _as_dict(loaded.name, request, done)
-    emit(result, lambda: _show(done, console), json=output.json)
+    emit(result, lambda: _show(done, console, whole), json=output.json)
     return _failures(done)
 
 
@@ -103,10 +122,11 @@ def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[s
     }
 
 
-def _show(done: Sequence[Completion], console: Console | None) -> None:
+def _show(done: Sequence[Completion], console: Console | None, whole: bool) -> None:
     """The text of every response, or its ids where the model has no tokenizer."""
     for each in done:
-        text = ",".join(map(str, each.tokens)) if each.text is None else each.text
+        said = each.whole if whole else each.text
+        text = ",".join(map(str, each.tokens)) if said is None else said
         if console is None:
             if each.error is None:
                 write_text(text)
@@ -130,7 +150,7 @@ def gather(texts: Sequence[str], options: PromptOptions) -> list[Entry]:
     """One entry per row: arguments first, then the file, the chat, and the id lists."""
     entries: list[Entry] = [_text(text) for text in texts]
     if options.prompt_file is not None:
-        entries.append(_text(_read(options.prompt_file)))
+        entries.append(_text(read_text(options.prompt_file)))
     if options.messages is not None:
         entries.append(_chat(options.messages))
     entries.extend(_ids(ids) for ids in options.prompt_ids)
@@ -152,7 +172,7 @@ def _text(text: str) -> str:
     return text
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
     """The file without the line break that editors put at its end."""
     standard = str(path) == "-"
     name = "stdin" if standard else repr(str(path))
@@ -176,7 +196,7 @@ def _chat(path: Path) -> list[dict[str, str]]:
         f"The chat in {path} must be a JSON list of messages, each with a role and a content, both text: "
         '[{"role": "user", "content": "Hello."}]'
     )
-    content = _read(path)
+    content = read_text(path)
     try:
         chat = json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -25,6 +25,7 @@ def run(
 ) -> list[Completion]:
     """Decode to the end."""
     stream = Stream(model, request)
+    request = stream.request
     steps = iter(stream) if writer is None else recorded(request, stream, writer)
     for _ in steps if console is None else _drawn(steps, view_of(model, request), console):
         pass

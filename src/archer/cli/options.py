@@ -125,6 +125,8 @@ class PromptOptions:
     """A UTF-8 text file with one prompt; - reads stdin."""
     messages: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None
     """A JSON file with one chat, a list of {"role": ..., "content": ...}; - reads stdin."""
+    suffix: str | None = None
+    """Text that stands behind the answer, which fills the gap between the two."""
     raw: bool = False
     """Use texts as they are, without the chat template."""
     allow_special: bool = False

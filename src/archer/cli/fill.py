@@ -1,0 +1,35 @@
+"""`archer fill`: a text with gaps in, the whole text out."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from archer.cli.generate import answered, read_text
+from archer.cli.numbers import Whole
+from archer.cli.options import DEFAULT_MODEL, MethodOptions, ModelOptions, OutputOptions
+
+DEFAULT_METHOD = MethodOptions()
+DEFAULT_OUTPUT = OutputOptions()
+
+
+def fill(
+    file: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    *,
+    gap: str = "{}",
+    seed: Whole = 0,
+    model: ModelOptions = DEFAULT_MODEL,
+    method: MethodOptions = DEFAULT_METHOD,
+    output: OutputOptions = DEFAULT_OUTPUT,
+) -> int:
+    """Fill the gaps of a text.
+
+    Args:
+        file: A UTF-8 text file with gaps in it; - reads stdin.
+        gap: How a gap is marked.
+        seed: Seed of the noise at a temperature above 0.
+    """
+    from archer.fill import Fill
+
+    entry = Fill.marked(read_text(file), gap)
+    return answered([entry], model, method, output, whole=True, seed=seed, chat=False)
