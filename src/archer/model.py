@@ -262,7 +262,9 @@ class Model:
         check_seed(seed)
         shape = self.folder.shape
         entries = filled(as_list(prompts), suffix, prefill, gap, chat=chat)
-        wanted, sizes = gap_lengths(entries, joined(keywords, settings), self.folder.length)
+        wanted, sizes = gap_lengths(
+            entries, joined(keywords, settings), self.folder.recommended.length
+        )
         chosen = resolve(method, wanted, preset, self.folder.recommended)
         compatibility.check_attention(chosen, shape.attention)
         made = forms(

@@ -8,6 +8,7 @@ import torch
 from archer.checks import doctor
 from archer.checks.products import time_products
 from archer.judge import describe_tier
+from archer.machine import devices
 from archer.machine.devices import Attempt
 from archer.network.rounded import INSTEAD, Trials
 
@@ -42,6 +43,7 @@ def test_accelerators_are_listed_and_preferred(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(devices, "usable", lambda kind: True)
     report = doctor.examine(child(""))
     assert report.devices == ("cpu", "cuda:0", "cuda:1")
     assert (report.device, report.dtype) == ("cuda", "bfloat16")

@@ -85,7 +85,8 @@ def test_what_fits_this_machine_is_said(
     assert main(["models"]) == 0
     out = capsys.readouterr().out
     assert f"{free} GB of memory are free" in out
-    assert (f"{small or '-'}, laptop") in out
+    fits = f"fits here in {small}" if small else "does not fit here"
+    assert f"{fits}; for a laptop" in " ".join(out.split())
 
 
 def machine(bf16: Bf16, judge: str) -> MachineReport:

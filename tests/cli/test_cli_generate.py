@@ -282,7 +282,8 @@ def test_bad_requests_are_refused_before_the_model_is_loaded(
     monkeypatch.setattr(archer.model, "load_here", untouched)
     argv = ["generate", "--model", ids_model, *IDS]
     assert main([*argv, "--trace", str(tmp_path)]) == 2
-    assert main([*argv, "--length", "8", "--block", "3"]) == 2
+    assert main([*argv, "--method", "saber", "--length", "8", "--block", "3"]) == 2
+    assert main([*argv, "--radius", "-1"]) == 2
     assert main([*argv, "--method", "nope"]) == 2
 
 

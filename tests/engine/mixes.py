@@ -103,9 +103,11 @@ def draw_request(
             method = build(f"{decoder}+{policy}", settings)
         except ValueError:
             continue
+        full = method.decoder.attention is not Attention.BLOCK_CAUSAL
+        if not full and not method.policy.block_causal:
+            continue  # no model takes such a pair
         samples = draw.choice([1, 1, 1, 2, 3])
         drawn = Drawn(method, tuple(draw.choice(PROMPTS)), samples, draw.randrange(3))
-        full = method.decoder.attention is not Attention.BLOCK_CAUSAL
         return with_gaps(draw, drawn) if full and draw.random() < 0.5 else drawn
 
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
+from textwrap import fill
 from typing import Any
 
 from archer.cli.messages import complain
@@ -12,7 +13,7 @@ from archer.cli.output import Json, emit, side_by_side, write_grid, write_line, 
 from archer.loading.architecture import KnownModel
 from archer.loading.architectures import ARCHITECTURES
 from archer.loading.hub import BUNDLED
-from archer.methods.catalogue import DEFAULT_METHOD
+from archer.methods import DEFAULT_METHOD
 
 
 def methods(name: str | None = None, *, matrix: bool = False, json: Json = False) -> int:
@@ -98,6 +99,10 @@ ROOM = 1.2
 """What a model takes beside its weights, as a factor: keys, values and logits of a few requests."""
 
 
+WIDTH, INDENT = 80, "    "
+"""Of lists that are no grids."""
+
+
 def models(*, json: Json = False) -> int:
     """List the supported families, hub ids with their size, and whether this machine has memory for them."""
     from archer.machine.available import available
@@ -131,21 +136,27 @@ def _sized(model: KnownModel, free: int) -> dict[str, Any]:
 
 
 def _show_models(rows: Mapping[str, Any], free: int) -> None:
-    write_grid(
-        ("family", "model", "parameters", "GB in 16, 32 bits", "fits here in", "note"),
-        [
-            (
-                family,
-                each["id"],
-                f"{each['parameters'] / 1e9:.1f} B",
-                " ".join(f"{each['bytes'][dtype] / 1e9:.1f}" for dtype in ("bfloat16", "float32")),
-                (each["fits"] or "-") + (", laptop" if each["laptop"] else ""),
-                each["note"],
+    for family, row in rows.items():
+        if row["models"]:
+            write_line(family)
+        for each in row["models"]:
+            small, wide = (each["bytes"][dtype] / 1e9 for dtype in ("bfloat16", "float32"))
+            fits = f"fits here in {each['fits']}" if each["fits"] else "does not fit here"
+            laptop = "; for a laptop" if each["laptop"] else ""
+            about = (
+                f"{each['parameters'] / 1e9:.1f} B parameters, {small:.1f} GB in 16 bits, {wide:.1f} in 32; "
+                f"{fits}{laptop}; {each['note']}"
             )
-            for family, row in rows.items()
-            for each in row["models"]
-        ],
-    )
+            write_line(f"  {each['id']}")
+            write_lines(
+                fill(
+                    about,
+                    WIDTH,
+                    initial_indent=INDENT,
+                    subsequent_indent=INDENT,
+                    break_on_hyphens=False,
+                )
+            )
     write_line("")
     _section("Bundled with Archer", ((name, each.note) for name, each in BUNDLED.items()))
     write_line(

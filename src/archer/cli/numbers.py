@@ -108,7 +108,7 @@ def _floats(text: str) -> tuple[float, ...]:
         return ()
 
 
-EXACT = frozenset((whole, positive, processes, positives, bounds))
+EXACT = frozenset((whole, canvas_length, positive, processes, positives, bounds))
 """Converters that take a whole number as it is written."""
 Whole = Annotated[int, Parameter(converter=whole)]
 MaybeWhole = Annotated[int | None, Parameter(converter=whole)]

@@ -108,12 +108,16 @@ class Sized(Resized):
         return replace(known, response=response, stops=stops, resting=marks), marks
 
     def _with_room(self, state: DecodeState) -> DecodeState:
-        """Rows that have ended without an end mark go on with more masks, as long as there may be more."""
+        """Rows that have ended without an end mark go on with more masks, as long as there may be more.
+
+        So do those whose plan has ended before their masks have: growing took some of its updates.
+        """
         ends = np.isin(state.response, _end_ids(state)).any(axis=1)
         short = state.done & ~ends & (state.stops < state.length)
         stops = np.where(short, np.minimum(state.stops + self.grow, state.length), state.stops)
         resting = state.resting & state.placed
-        return replace(state, stops=stops, done=state.done & ~short, resting=resting)
+        done = state.done & ~short & ~state.masked.any(axis=1)
+        return replace(state, stops=stops, done=done, resting=resting)
 
 
 @dataclass(frozen=True)

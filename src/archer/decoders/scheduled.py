@@ -49,9 +49,9 @@ class Scheduled(Blockwise[DecodeState]):
         best, ranked = scored(self.score, logits, self.sampled(state, logits), state)
         accepted = leading(ranked, self._eligible(state), self._counts(state))
         response = np.where(accepted, best.tokens, state.response)
-        may_end = ends_now(state, self.limit(state.length)) | (state.stops < state.length)
-        after = state.advanced(response, state.filled(response) & may_end)
-        return after, Decision.accepting(accepted, best)
+        shorter = state.filled(response) & (state.stops < state.length)
+        over = ends_now(state, self.limit(state.length)) | shorter
+        return state.advanced(response, over), Decision.accepting(accepted, best)
 
     def _eligible(self, state: DecodeState) -> Flags:
         """[B, G]: the masks this update may fill."""

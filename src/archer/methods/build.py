@@ -216,8 +216,13 @@ class Choice:
     """A name of the catalogue."""
 
     def check(self) -> None:
-        """Refuse what can be refused without a model; what an empty name means, a model has to say."""
-        if self.method or self.preset is not None:
+        """Refuse what can be refused without a model; what an empty name means, a model has to say.
+
+        Unless a preset or a radius selects the paper's method, or no method has such a setting.
+        """
+        unknown = _canonical(spelled_out(self.settings)).keys() - _all_settings() - COMMON.settings
+        papers = default_method(self.preset, self.settings) != DEFAULT_METHOD
+        if self.method or papers or unknown:
             self.build()
 
     def named(self, recommended: Recommended = NO_ADVICE) -> str:

@@ -20,6 +20,8 @@ from archer.decoders.saber import Saber, SaberTail
 from archer.decoders.saber_dream import SaberDream
 from archer.decoders.scheduled import Ordered, Scheduled
 from archer.decoders.wino import Wino
+from archer.methods import DEFAULT_METHOD as DEFAULT_METHOD
+from archer.methods import PAPER_METHOD as PAPER_METHOD
 from archer.passes.bounds import Count, CountOrNone, Share, Tokens
 from archer.passes.layer_rule import RowRule
 from archer.policies.blockwise import DkvDecode, DkvGreedy, Dual, Prefix
@@ -204,8 +206,6 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "llada2-edit": ("llada2-edit+archer", "LLaDA2.1's own decoding, finished blocks kept"),
 }
 """The rows of the paper's main table, the control it lacks, and our own method (docs/beyond.md)."""
-DEFAULT_METHOD, PAPER_METHOD = "archer-doubt", "archer"
-"""What decodes where nobody names a method, see `methods.default_method`."""
 
 CANVASES = ("auto", "append")
 """What `length` may say instead of a number; the number is then the most, `max_length`."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Shape:
     tied: bool = False
     """The vocabulary head is the embedding."""
 
-    @property
+    @cached_property
     def dense_layers(self) -> int:
         """Layers at the front with an ordinary feed-forward."""
         return self.layers if self.experts is None else min(self.experts.dense_layers, self.layers)

@@ -24,10 +24,10 @@ from torch import Tensor
 
 from archer.passes import noise
 from archer.passes.canvas import Flags, Ints, Reals
-from archer.passes.noise import exact
 from archer.passes.reduction import (
     Peaks,
     entropy_of,
+    exact,
     gumbel_argmax,
     logit_of,
     peaks_of,

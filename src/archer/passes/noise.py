@@ -20,11 +20,6 @@ def has_float64(kind: str) -> bool:
     return True
 
 
-def exact(values: Tensor) -> Tensor:
-    """The same in float64, on the host where the device has none."""
-    return values.double() if has_float64(values.device.type) else values.cpu().double()
-
-
 def stream(
     key: int, update: int, device: torch.device, purpose: Purpose = "token"
 ) -> torch.Generator:

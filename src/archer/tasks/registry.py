@@ -49,9 +49,10 @@ TASKS: dict[str, type[Task]] = {
     task.name: task
     for task in (
         *(HumanEval, HumanEvalET, Mbpp, MbppET, LiveCodeBench, LiveCodeBenchSamples),
-        *(Math500, FinQA, PubMedQA, GradeSchoolMath, SudokuCells, SudokuGrids),
-        *(Countdown, CountdownSteps3, CountdownSteps4, CountdownSteps5, SantaCoder),
+        *(Math500, FinQA, PubMedQA, GradeSchoolMath),
+        *(Countdown, CountdownSteps3, CountdownSteps4, CountdownSteps5, SudokuCells, SudokuGrids),
         *(HumanEvalSingleLine, HumanEvalMultiLine, HumanEvalRandomSpan, HumanEvalRandomSpanLight),
+        SantaCoder,
         *(Pocket, PocketLong, PocketDev, PocketDevLong),
         *(PocketConfirm, PocketConfirmLong),
         *(PocketInfillLine, PocketInfillLines, PocketInfillSpan),

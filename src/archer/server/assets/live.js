@@ -29,6 +29,7 @@ class Live {
       stop: event.stop ?? event.length,
       radius: event.settings.radius ?? null,
       nats: event.settings.nats ?? null,
+      given: [],
       prompt: event.prompts[0].map((id) => this.pieces[id] ?? `<${id}>`).join(""),
       numbers: false,
       outcome: "decoding",
