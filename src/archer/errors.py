@@ -46,6 +46,10 @@ class Incompatible(BadRequest):
     """The chosen decoder and the chosen cache policy do not go together."""
 
 
+class LongerThanTrained(UserWarning):
+    """Prompt and response together are longer than what the model was trained on."""
+
+
 class TooLong(BadRequest):
     """Prompt and response need more positions than the model has."""
 

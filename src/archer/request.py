@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
-from archer.errors import BadRequest, TooLong, quoted
+from archer.errors import BadRequest, LongerThanTrained, TooLong, quoted
 from archer.fill import AUTO, MOST, Fill, Form, Given
 from archer.methods.build import Method, adopt, over
 from archer.methods.catalogue import LENGTHS, Shared
@@ -53,10 +53,6 @@ def fitted(method: Method, prompt: Form) -> Method:
     """The method for as many tokens as a prompt leaves open; refuses what does not go with that many."""
     length = method.length if prompt.length is None else prompt.length
     return method if length == method.length else adopt(method, {"length": length})
-
-
-class LongerThanTrained(UserWarning):
-    """Prompt and response together are longer than what the model was trained on."""
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,19 @@ import pytest
 import torch
 
 from archer.decoders.base import Attention
-from archer.errors import ArcherError, BadRequest, Incompatible, PassFailed, TooLong
+from archer.errors import (
+    ArcherError,
+    BadRequest,
+    Incompatible,
+    LongerThanTrained,
+    PassFailed,
+    TooLong,
+)
 from archer.fill import Form
 from archer.methods.build import build
 from archer.methods.settings import DECODERS
 from archer.model import Model, load
 from archer.network.pieces import compiled as compiled_pieces
-from archer.request import LongerThanTrained
 from archer.results.completion import Tally
 from archer.results.step import Kind
 from support.folders import make_dream, make_llada, make_llada_moe

@@ -200,7 +200,7 @@ def responses(run: dict[str, Any]) -> list[list[int | None]]:
     """The response after every update."""
     response: list[int | None] = [None] * run["length"]
     seen = []
-    for _, _, _, accepted, replaced, remasked, _ in run["updates"]:
+    for _, _, _, accepted, replaced, remasked, _, _ in run["updates"]:
         for changes in (accepted, replaced):
             for at, token in zip(changes[::3], changes[1::3], strict=True):
                 response[at] = run["ids"][token]

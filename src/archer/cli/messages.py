@@ -12,8 +12,7 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from archer.cli.output import columns_of, fitted
-from archer.errors import one_line, printable
-from archer.request import LongerThanTrained
+from archer.errors import LongerThanTrained, one_line, printable
 
 LONGEST_CHAIN = 5
 IN_A_SHELL = {
