@@ -13,7 +13,7 @@ from archer.errors import PassFailed
 from archer.machine import devices
 from archer.methods.catalogue import DECODERS
 from archer.model import Model, load
-from archer.passes import noise
+from archer.passes import noise, reduction
 from conftest import shared
 from support.narrow_device import KIND, narrow_device
 
@@ -71,7 +71,8 @@ def test_the_pretended_device_refuses_float64(monkeypatch: pytest.MonkeyPatch) -
             torch.zeros(2, device=KIND).double()
         assert not noise.has_float64(KIND)
         there = load(host(FULL).folder.path, device=KIND, dtype="float32")
-        monkeypatch.setattr(noise, "has_float64", lambda kind: True)
+        for asked in (noise, reduction):
+            monkeypatch.setattr(asked, "has_float64", lambda kind: True)
         with pytest.raises(PassFailed, match=r"has no torch\.float64"):
             there.generate([7, 8, 9], "margin", length=4)
 
