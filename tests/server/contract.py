@@ -39,7 +39,9 @@ def check(url: str, expected: str) -> None:
         with client.chat.completions.stream(**asked, extra_body=PROVISIONAL) as stream:
             final = stream.get_final_completion()
         assert final.choices[0].message.content == expected
-        assert "pocket@saber" in [model.id for model in client.models.list()]
+        assert [model.id for model in client.models.list()] == ["pocket"]
+        listed = client.models.list(extra_query={"methods": "true"})
+        assert "pocket@saber" in [model.id for model in listed]
         assert client.models.retrieve("pocket").id == "pocket"
         two: dict[str, Any] = {"model": "pocket", "prompt": [PROMPT, PROMPT], "max_tokens": LENGTH}
         first, second = client.completions.create(**two).choices

@@ -84,7 +84,7 @@ class Gap:
     def tokens_of(self, answer: str) -> int:
         """Columns that an answer takes with the given bytes around it: the oracle's length."""
         spelled = (self.before + answer.encode() + self.after).decode("utf-8", "replace")
-        return max(self.shortest, len(self.text.encode_raw(spelled)))
+        return max(self.shortest, len(self.text.encode_raw(spelled)) if spelled else 0)
 
     def answer(self, ids: Iterable[int]) -> str:
         """The text of all columns of the gap without the given bytes."""
