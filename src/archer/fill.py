@@ -94,8 +94,10 @@ class Form:
 
     @property
     def ends_open(self) -> bool:
-        """Nothing follows the last gap."""
-        return self.given is not None and self.given[-1] is None
+        """Nothing follows the last gap, not even bytes that healing has moved into it."""
+        if self.given is None or self.given[-1] is not None:
+            return False
+        return not (self.gaps and self.gaps[-1].after)
 
     @property
     def spans(self) -> tuple[slice, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archer.engine.footprint import empty_store
@@ -43,6 +43,9 @@ TEXTS = st.text(st.sampled_from("ab (x)\n:=+é"), max_size=12)
 @given(
     parts=st.lists(TEXTS, min_size=2, max_size=4), healing=st.booleans(), length=st.integers(2, 6)
 )
+@example(
+    parts=[":", ":"], healing=True, length=5
+)  # the whole text behind is healed; an end mark before it
 @settings(max_examples=25)
 def test_the_text_around_the_gaps_comes_back_as_it_was(
     pocket: Model, parts: list[str], healing: bool, length: int

@@ -11,7 +11,9 @@ from archer.judge import Verdict
 from archer.pocket import grids
 from archer.tasks import open_task
 from archer.tasks.base import VARIANTS, AnswerTask
+from archer.tasks.sources import Data
 from archer.tasks.sudoku import PocketSudoku
+from conftest import shared
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def test_grids_of_others_are_asked_in_the_same_way(
     name: str, number: int, measures: dict[str, float]
 ) -> None:
     """Their own solutions pass by the rules and by the scores that their authors report."""
-    task = open_task(name)
+    task = open_task(name, Data(shared("data")))
     assert isinstance(task, PocketSudoku)
     answered = [
         (sample, reference.text)
