@@ -258,16 +258,16 @@ def forms(
             begun=[begun for _, begun in known],
         )
     )
-    made = []
+    prepared = []
     for each, own, pair in zip(prompts, sizes or [None] * len(prompts), leads, strict=True):
         lead = None if pair is None else next(ids)
         if isinstance(each, Fill) and own is not None:
             options = {"healing": healing, "allow_special": allow_special}
-            made.append(each.form(lead, text, own, **options))
+            prepared.append(each.form(lead, text, own, **options))
         else:
             assert lead is not None
-            made.append(Form(tuple(lead)))
-    return made
+            prepared.append(Form(tuple(lead)))
+    return prepared
 
 
 def _lead(
@@ -278,16 +278,16 @@ def _lead(
         return prompt, ""
     if prompt.prompt is None:
         return None
-    (asked,), begun = as_list(prompt.prompt), prompt.parts[0]
-    if isinstance(begun, str) and (isinstance(asked, str) or is_chat(asked)):
-        return asked, begun
-    if isinstance(asked, str) or is_chat(asked):
+    (chat,), begun = as_list(prompt.prompt), prompt.parts[0]
+    if isinstance(begun, str) and (isinstance(chat, str) or is_chat(chat)):
+        return chat, begun
+    if isinstance(chat, str) or is_chat(chat):
         raise BadRequest("An answer to a text begins with a text, not with ids.")
     if isinstance(begun, str) and begun:
         if text is None:
             raise BadRequest("This model has no tokenizer, so an answer begins with ids only.")
         begun = text.encode_raw(begun, allow_special=allow_special)
-    return [*cast("Sequence[int]", asked), *cast("Sequence[int]", begun)], ""
+    return [*cast("Sequence[int]", chat), *cast("Sequence[int]", begun)], ""
 
 
 def encoded(

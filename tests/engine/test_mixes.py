@@ -101,7 +101,7 @@ def test_what_rests_is_not_swapped_out(rebuilds: list[int], settle: int) -> None
         while not walk.done:
             resting = walk.pending.canvas.resting
             assert resting is not None
-            if resting.any() and not walk.pending.asked.all():
+            if resting.any() and not walk.pending.recomputed.all():
                 rested += 1
                 assert not walk.can_swap_out
             if walk.can_swap_out:

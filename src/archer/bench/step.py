@@ -265,13 +265,13 @@ def _library(samples: dict[str, list[StepSample]]) -> Library:
 
 def tables(result: Result) -> list[Table]:
     """At the layers that were run, at full depth, and beside the transformers library."""
-    made = (
+    tables = (
         table(result),
         whole_table(result),
         library_table(result),
         *eight_bits_tables(result),
     )
-    return [each for each in made if each.rows]
+    return [each for each in tables if each.rows]
 
 
 def table(result: Result) -> Table:
@@ -398,9 +398,9 @@ def growth() -> Table:
         known = published(name)
         for prompt, paper in PAPER.items():
             counts = count_passes(known.shape, prompt, PAPER_SETTING[1])
-            told = paper if name == PAPER_SETTING[0] else None
+            paper_value = paper if name == PAPER_SETTING[0] else None
             passes = {"naive": counts.naive, "full": counts.full, "cached": counts.cached}
-            rows.append({"shape": name, "prompt": prompt, "paper": told, **passes})
+            rows.append({"shape": name, "prompt": prompt, "paper": paper_value, **passes})
     fields = (
         Field("shape"),
         Field("prompt"),

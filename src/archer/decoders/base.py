@@ -307,8 +307,8 @@ def kept(state: DecodeState) -> Flags:
 
 def until_end(response: Ints, ends: Sequence[int]) -> Ints:
     """[G] -> the same up to and with the first of `ends`."""
-    found = np.flatnonzero(np.isin(response, ends))
-    return response[: found[0] + 1] if len(found) else response
+    places = np.flatnonzero(np.isin(response, ends))
+    return response[: places[0] + 1] if len(places) else response
 
 
 def ended(updates: Sequence[int], total: int) -> Flags:

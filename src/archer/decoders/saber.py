@@ -122,14 +122,14 @@ class Saber(Blockwise[SaberState]):
         best = self.sampled(state, logits)
         by = self.doubt_by if self.doubt is not None else None
         if self.watch == "argmax" and by not in ("own", "lead"):
-            found, _ = logits.read(best)
-            return found, self._round(found.confidence), None
+            candidates, _ = logits.read(best)
+            return candidates, self._round(candidates.confidence), None
         wanted = [logits.probability(logits.at(state.response))]
         wanted += [logits.margin] if by == "lead" else []
-        found, (placed, *lead) = logits.read(best, *wanted)
-        own = np.where(state.masked, found.confidence, placed)
-        sure = found.confidence if self.watch == "argmax" else own
-        return found, self._round(sure), lead[0] if lead else own
+        candidates, (placed, *lead) = logits.read(best, *wanted)
+        own = np.where(state.masked, candidates.confidence, placed)
+        sure = candidates.confidence if self.watch == "argmax" else own
+        return candidates, self._round(sure), lead[0] if lead else own
 
     def _doubted(self, sure: Reals, signs: Reals | None, accepted_at: Reals) -> Flags:
         """[B, G]: what may be taken back, as far as doubt is asked for."""

@@ -58,8 +58,8 @@ def _sized(network: Transformer, request: Request, form: Form) -> Form:
             for length in range(1, form.lengths[gap] + 1)
             if _fits(request, form, gap, length)
         ]
-        found = best_length(partial(search.score, form, gap), fitting or [form.lengths[gap]])
-        form = form.resized(gap, found)
+        best = best_length(partial(search.score, form, gap), fitting or [form.lengths[gap]])
+        form = form.resized(gap, best)
     return replace(form, searched=(), probed=search.columns)
 
 
@@ -81,10 +81,10 @@ def best_length(score: Callable[[int], float], lengths: list[int]) -> int:
         nonlocal best, height
         worse = 0
         for place in places:
-            found = score(lengths[place])
-            worse = 0 if found > height else worse + 1
-            if found > height:
-                best, height = place, found
+            score_here = score(lengths[place])
+            worse = 0 if score_here > height else worse + 1
+            if score_here > height:
+                best, height = place, score_here
             if worse == PATIENCE:
                 return
 
@@ -115,13 +115,13 @@ class _Search:
         masks = np.full((1, masked), self.mask)
         plain = Canvas.plain(prompt, masks, np.array([[0, masked]]), reads)
         canvas = plain.under(self.network.shape.attention)
-        asked = canvas.everything()
+        recomputed = canvas.everything()
         if self._kept == gap:
-            asked &= np.arange(canvas.columns) >= canvas.reads.argmax()
+            recomputed &= np.arange(canvas.columns) >= canvas.reads.argmax()
         self._kept = gap
         frame = layout.Frame.of(canvas, (0,), running=(0,))
         plan = layout.plan(
-            asked,
+            recomputed,
             canvas.reads,
             frame,
             shift=self.network.shape.shift,

@@ -268,8 +268,12 @@ class Job:
 
     def finish(self) -> None:
         """Make the completions and hand them out."""
-        made = [replace(self._completion(row), request=self.request) for row in range(self.rows)]
-        self.completions = [made[row] for row in range(self.rows) for _ in self._samples_of(row)]
+        completions = [
+            replace(self._completion(row), request=self.request) for row in range(self.rows)
+        ]
+        self.completions = [
+            completions[row] for row in range(self.rows) for _ in self._samples_of(row)
+        ]
         self._close()
         self.ended.set()
         self.listener.finished(self.completions)

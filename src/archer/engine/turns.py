@@ -114,8 +114,8 @@ class Turns:
         """
         try:
             with computing(self._model.threads):
-                made = self._batch.turn(chosen, self._make_room)
-            self._hand_out(made)
+                turn = self._batch.turn(chosen, self._make_room)
+            self._hand_out(turn)
         except BaseException as error:
             for job in chosen:
                 self.end(job, stopped_by(error))
@@ -187,10 +187,10 @@ class Turns:
 
     def _make_room(self) -> bool:
         """What else is done when memory runs out: others wait, and no more is given than there was."""
-        made = self._swap_one_out()
-        if made:
+        swapped = self._swap_one_out()
+        if swapped:
             self._limit = sum(job.bytes for job in self._batch.walks)
-        return made
+        return swapped
 
     def _swap_one_out(self) -> bool:
         """Swap out the youngest request that can be rebuilt; it waits for memory again."""
@@ -203,17 +203,17 @@ class Turns:
         running.pop(youngest).swap_out()
         return True
 
-    def _hand_out(self, made: Turn[Job]) -> None:
-        kinds = Counter(call.kind for _, step in made.steps for call in step.calls)
-        columns = sum(columns for _, columns in made.intervals)
-        seconds = sum(interval.seconds for interval, _ in made.intervals)
+    def _hand_out(self, turn: Turn[Job]) -> None:
+        kinds = Counter(call.kind for _, step in turn.steps for call in step.calls)
+        columns = sum(columns for _, columns in turn.intervals)
+        seconds = sum(interval.seconds for interval, _ in turn.intervals)
         if seconds:
             rate = columns / seconds
             self._rate = rate if not self._rate else RECENT * self._rate + (1 - RECENT) * rate
         # before anybody hears of an end, so that whoever has an answer finds it counted
         self._observer.passed(PassRecord(seconds, columns, sum(kinds.values()), kinds))
         steps: dict[Job, list[Step[Any]]] = {}
-        for job, step in made.steps:
+        for job, step in turn.steps:
             steps.setdefault(job, []).append(step)
         for job, own in steps.items():
             with blaming(partial(self._fail, job)):
@@ -222,7 +222,7 @@ class Turns:
                 if job.over:
                     self._leave(job)
                     job.finish()
-        for job, failure in made.failed.items():
+        for job, failure in turn.failed.items():
             self._fail(job, failure)
 
     def _fail(self, job: Job, error: Exception) -> None:
@@ -255,12 +255,12 @@ def stopped_by(error: BaseException) -> ArcherError:
             f"The request was cancelled: its pass was broken off by {type(error).__name__}."
         )
     place = traceback.extract_tb(error.__traceback__)[-1]
-    made = PassFailed(
+    failure = PassFailed(
         f"The engine stopped by an error that nobody foresaw, {type(error).__name__} in "
         f"{Path(place.filename).name} line {place.lineno}. Start it again."
     )
-    made.__cause__ = error
-    return made
+    failure.__cause__ = error
+    return failure
 
 
 def _as_archer_error(error: Exception) -> ArcherError:

@@ -140,10 +140,10 @@ def adopt(
 def settings(method: str = DEFAULT_METHOD) -> Settings:
     """Every setting that a method takes, with its default, its range and its meaning."""
     decoder, policy, _ = _spelled(method)
-    found = Settings()
+    settings = Settings()
     for part in (COMMON, DECODERS[decoder], POLICIES[policy]):
-        found |= described(part)
-    return found
+        settings |= described(part)
+    return settings
 
 
 def resolve(
@@ -417,9 +417,9 @@ def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
         ) from error
 
 
-def _kebab(made: type) -> str:
+def _kebab(kind: type) -> str:
     """BlockArcher -> block-archer."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", made.__name__).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
 
 
 def _has_fields(part: object) -> bool:

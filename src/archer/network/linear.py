@@ -117,9 +117,9 @@ class Linear:
                 values[own].copy_(channels[own])
                 continue
             rows = scale.flatten(0, -2)[own]
-            numbers, found = quantised(wide(channels[own]), rows.shape[-1], rows.dtype)
+            numbers, scales = quantised(wide(channels[own]), rows.shape[-1], rows.dtype)
             values[own].copy_(numbers)
-            rows.copy_(found)
+            rows.copy_(scales)
 
     def pack(self) -> None:
         """Put the numbers of a matrix that is kept whole into the operator's own order, and let them go."""

@@ -84,16 +84,16 @@ class Rounded:
 
 def packed(values: Tensor) -> Tensor:
     """Int8[m, n] -> the same in oneDNN's order, which only `by_packed` can read."""
-    found: Tensor = torch.ops.onednn.qlinear_prepack(values, None)
-    return found
+    layout: Tensor = torch.ops.onednn.qlinear_prepack(values, None)
+    return layout
 
 
 def by_packed(numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
     """UInt8[N, n], packed [m, n], Float32[m] -> Float32[N, m]"""
-    found: Tensor = torch.ops.onednn.qlinear_pointwise(
+    product: Tensor = torch.ops.onednn.qlinear_pointwise(
         numbers, 1.0, ZERO, values, scale, _zeros(len(scale)), *UNFUSED
     )
-    return found
+    return product
 
 
 UNFUSED: Final[tuple[Any, ...]] = (None, 1.0, 0, torch.float32, "none", [], "")
@@ -189,9 +189,9 @@ def probe() -> Trials:
 
 def _has_vnni() -> bool:
     """As the system says; where it says nothing, as torch does."""
-    found = instructions()
-    if found is not None:
-        return bool(VNNI & found)
+    flags = instructions()
+    if flags is not None:
+        return bool(VNNI & flags)
     ask = getattr(torch.cpu, "_is_vnni_supported", None)
     return ask is not None and bool(ask())
 
@@ -217,9 +217,9 @@ def exact(operator: Operator) -> bool:
             wanted = ((numbers - ZERO).double() @ values.double().mT).float() * scale
             small, held = numbers.to(torch.uint8), values.to(torch.int8)
             if operator is Operator.PACKED:
-                found = by_packed(small, packed(held), scale)
+                answer = by_packed(small, packed(held), scale)
             else:
-                found = by_plain(small, held, scale)
-            if not torch.equal(found, wanted):
+                answer = by_plain(small, held, scale)
+            if not torch.equal(answer, wanted):
                 return False
     return True

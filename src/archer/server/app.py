@@ -184,9 +184,9 @@ async def _other(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentences = {404: "There is nothing at this address.", 405: "This address does not take that."}
     message = sentences.get(error.status_code, error.detail)
-    made = refused(Refusal(error.status_code, message))
-    made.headers.update(error.headers or {})
-    return made
+    reply = refused(Refusal(error.status_code, message))
+    reply.headers.update(error.headers or {})
+    return reply
 
 
 async def _mistake(_: Request, __: Exception) -> Response:

@@ -100,10 +100,10 @@ ABOUT = {
 """A line about each for `archer tasks`."""
 
 
-def _adopted(found: object) -> type[Task]:
-    if not isinstance(found, type) or not issubclass(found, Task):
+def _adopted(loaded: object) -> type[Task]:
+    if not isinstance(loaded, type) or not issubclass(loaded, Task):
         raise TypeError("it must be a subclass of archer.tasks.Task")
-    return found
+    return loaded
 
 
 ALL_TASKS = Extended(TASKS, "archer.tasks", _adopted)

@@ -74,15 +74,15 @@ ALIKE_WHERE_EXACT = (Archer, Late, Surprise)
 
 def usual(model: Model, length: int) -> list[Candidate]:
     """Everything in the tables that goes with the model and with responses of this length."""
-    found: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     exact = not isinstance(model.folder.shape.attention, Dense)
     for each in _all():
         try:
             key = _key(checked(each, model, length), exact)
         except BadRequest:
             continue
-        found.setdefault(key, each)
-    return list(found.values())
+        candidates.setdefault(key, each)
+    return list(candidates.values())
 
 
 def _all() -> Iterator[Candidate]:
@@ -96,10 +96,10 @@ def _all() -> Iterator[Candidate]:
 
 def given(texts: Sequence[str], model: Model, length: int) -> list[Candidate]:
     """Candidates of the user's own, with the reference; the first that cannot work is refused."""
-    found: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     for each in (Candidate(REFERENCE), *map(parsed, texts)):
-        found.setdefault(_key(checked(each, model, length)), each)
-    return list(found.values())
+        candidates.setdefault(_key(checked(each, model, length)), each)
+    return list(candidates.values())
 
 
 def checked(candidate: Candidate, model: Model, length: int) -> Method:

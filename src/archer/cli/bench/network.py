@@ -129,8 +129,8 @@ def batch(
 
     chosen = build(method, {"length": response})
     opened = subject.open("small", prompt, response)
-    asked = {"method": chosen.name, "prompt": prompt, "response": response, "repeats": repeats}
-    facts = subject_facts("batch", opened, **asked)
+    options = {"method": chosen.name, "prompt": prompt, "response": response, "repeats": repeats}
+    facts = subject_facts("batch", opened, **options)
     rows = partial(measure, opened, chosen, sizes, prompt, repeats)
     return measure_rows(facts, rows, table, json=json)
 
