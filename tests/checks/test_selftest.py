@@ -276,7 +276,7 @@ def test_a_check_that_raises_fails_alone(
     assert main(["doctor", "--selftest", *options]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [each["passed"] for each in found["findings"]] == [False, True, True, True]
-    assert found["findings"][0]["told"] == "raised RuntimeError: no kernel image"
+    assert found["findings"][0]["report"] == "raised RuntimeError: no kernel image"
     assert found["verdict"] == verdict([Finding("recorded answers", False, "")])
     assert json.loads(file.read_text()) == found
 
