@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -68,10 +69,11 @@ class DecodeState:
         masked: Flags = response == self.prompt.mask
         return masked & self.existing
 
-    @property
+    @cached_property
     def existing(self) -> Flags:
-        """[B, G]: the columns that each row has."""
+        """[B, G]: the columns that each row has; read-only."""
         existing: Flags = np.arange(self.length) < self.stops[:, None]
+        existing.setflags(write=False)
         return existing
 
     def placed_in(self, response: Ints) -> Flags:

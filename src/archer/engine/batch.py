@@ -4,8 +4,7 @@ It knows no clock, no queue and no text.  Who takes part in a turn is decided by
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from traceback import clear_frames
@@ -136,35 +135,54 @@ class Batch(Generic[Tag]):
             self._advance(tag, None, turn)
 
 
-@contextmanager
-def contained() -> Iterator[None]:
+class contained:  # noqa: N801 - reads as a word after `with`
     """Whatever a decoder, a cache or a listener raises ends its own request, even what would end a program.
 
     On the main thread what a signal may have raised passes: Ctrl-C, and whatever SIGTERM is turned into.
     """
-    try:
-        yield
-    except Exception:
-        raise
-    except BaseException as error:
-        on_main = threading.current_thread() is threading.main_thread()
-        if on_main and not isinstance(error, SystemExit | GeneratorExit):
-            raise
-        raise PassFailed(
-            f"The request failed: its decoder, cache or listener raised {type(error).__name__}."
-        ) from error
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not (error is None or isinstance(error, Exception) or _of_a_signal(error)):
+            raise _failed_by(error) from error
 
 
-@contextmanager
-def blaming(guilty: Callable[[Exception], None]) -> Iterator[None]:
+class blaming:  # noqa: N801
     """What one request's decoder, cache or listener raises is its own; a shard that is lost ends them all."""
-    try:
-        with contained():
-            yield
-    except ShardLost:
-        raise
-    except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
-        guilty(error)
+
+    __slots__ = ("_guilty",)
+
+    def __init__(self, guilty: Callable[[Exception], None]) -> None:
+        self._guilty = guilty
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if error is None or isinstance(error, ShardLost):
+            return False
+        if isinstance(error, Exception):
+            self._guilty(error)
+        elif _of_a_signal(error):
+            return False
+        else:
+            failure = _failed_by(error)
+            failure.__cause__ = error
+            self._guilty(failure)
+        return True
+
+
+def _of_a_signal(error: BaseException) -> bool:
+    on_main = threading.current_thread() is threading.main_thread()
+    return on_main and not isinstance(error, SystemExit | GeneratorExit)
+
+
+def _failed_by(error: BaseException) -> PassFailed:
+    return PassFailed(
+        f"The request failed: its decoder, cache or listener raised {type(error).__name__}."
+    )
 
 
 def _wanted(walk: Walk) -> Question:

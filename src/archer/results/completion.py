@@ -293,7 +293,7 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
     """Fold one step into the tallies of its rows."""
     before, share = step.before, step.control / max(1, len(step.rows))
     revised = before.placed & (step.after.response != before.response)
-    words = revised & ~np.isin(before.response, before.prompt.ends)
+    words = revised & ~np.isin(before.response, before.prompt.ends) if revised.any() else revised
     moments = step.record.moments
     for index, (row, call) in enumerate(zip(step.rows, step.calls, strict=True)):
         tally = tallies[row]
