@@ -11,6 +11,7 @@ from archer.errors import BadRequest, LongerThanTrained, TooLong, quoted
 from archer.fill import AUTO, MOST, Fill, Form, Given
 from archer.methods.build import Method, adopt, over
 from archer.methods.catalogue import LENGTHS, Shared
+from archer.network.shape import Blocks, Shape
 from archer.passes.bounds import MOST_SEED
 
 if TYPE_CHECKING:
@@ -177,6 +178,12 @@ def gap_lengths(
     if None in sizes:
         longest = max(longest, said[0] if said and isinstance(said[0], int) else whole)
     return over({"length": longest}, wanted), sizes
+
+
+def can_follow(prompts: Sequence[OnePrompt], shape: Shape) -> bool:
+    """Whether a canvas can follow its answer: nothing stands behind it, and its end can be seen."""
+    open_ends = all(each.ends_open for each in prompts if isinstance(each, Fill))
+    return open_ends and not isinstance(shape.attention, Blocks)
 
 
 def filled(

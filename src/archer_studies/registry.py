@@ -1,7 +1,7 @@
 """The studies by name, in the order in which they are reproduced."""
 
 from archer.errors import BadRequest, meant
-from archer_studies.beyond import confirm, mechanism, models, quantize, refresh, tail
+from archer_studies.beyond import confirm, mechanism, models, price, quantize, refresh, tail
 from archer_studies.paper import (
     age,
     backbones,
@@ -46,6 +46,7 @@ BEYOND: dict[str, Study] = {
     "tail": study_of("tail", tail),
     "confirm": confirm.STUDY,
     "confirm-doubt": confirm.SECOND,
+    "confirm-price": price.STUDY,
     "models": study_of("models", models),
     "quantize": study_of("quantize", quantize),
 }

@@ -110,6 +110,20 @@ class PocketConfirmLong(PocketLong):
     sealed = True
 
 
+class PocketConfirm3(PocketConfirm):
+    """A fourth set, for the third confirmation."""
+
+    name = "pocket-confirm3"
+    split = "confirm3"
+
+
+class PocketConfirm3Long(PocketConfirmLong):
+    """The same problems with long prompts."""
+
+    name = "pocket-confirm3-long"
+    split = "confirm3"
+
+
 class PocketInfill(Pocket):
     """Gaps in the reference bodies of the dev problems; the rest of the body is given."""
 
