@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from archer.runs.statistics import Interval, central
 
+Numbers = NDArray[np.float64]
 DRAWS = 10_000
 PERCENT = 100.0
 
@@ -44,7 +45,7 @@ def gain(arm: Spent, others: Sequence[Spent], draws: int = DRAWS, seed: int = 0)
     n = len(arm.solved)
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(n, np.full(n, 1 / n), size=draws)
-    counts = np.concatenate((np.ones((1, n)), drawn))
+    counts: Numbers = np.concatenate((np.ones((1, n)), drawn)).astype(np.float64)
     scores, costs = zip(*(_means(each, counts) for each in (arm, *others)), strict=True)
     line = [
         np.interp(cost, theirs[order], solved[order])
@@ -79,9 +80,6 @@ def efficient(arms: Sequence[Spent]) -> list[Spent]:
             best = sum(each.solved)
             found.append(each)
     return found
-
-
-Numbers = NDArray[np.float64]
 
 
 def _means(arm: Spent, counts: Numbers) -> tuple[Numbers, Numbers]:

@@ -185,7 +185,8 @@ def test_rcr_equals_the_slow_rule(case: tuple[int, int, int, int, bool]) -> None
     """It reads masks alone: whatever it is told about placed tokens changes nothing."""
     length, block, steps, seed, coarse = case
     decoder, counts = Rcr(steps=steps, block=block), schedule(length, block, steps)
-    each, filled = steps // (length // block), {}
+    each = steps // (length // block)
+    filled: dict[int, float] = {}
     for update, (before, logits, decision, after) in enumerate(
         trajectory(decoder, seed, length, coarse=coarse)
     ):

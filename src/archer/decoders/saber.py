@@ -290,7 +290,8 @@ class SaberTail(SaberRest):
     def resting(self, state: SaberRestState) -> Flags:
         first = state.length - (state.stood > 0).sum(axis=1)
         inside = np.arange(state.length) >= (first + self.edge)[:, None]
-        return inside & super().resting(state)
+        asleep: Flags = inside & super().resting(state)
+        return asleep
 
     def _stood(
         self, state: SaberRestState, after: SaberState, confidence: Reals, remasked: Flags

@@ -96,7 +96,7 @@ class PocketConfirm(Pocket):
     """A third set, for confirmations that are planned beforehand."""
 
     name = "pocket-confirm"
-    split = "confirm"
+    split: ClassVar[frozen.Held] = "confirm"
     dev = None
     sealed = True
 
@@ -105,7 +105,7 @@ class PocketConfirmLong(PocketLong):
     """The same problems with long prompts."""
 
     name = "pocket-confirm-long"
-    split = "confirm"
+    split: ClassVar[frozen.Held] = "confirm"
     dev = None
     sealed = True
 

@@ -281,7 +281,7 @@ def _score_table(task: str, rows: Sequence[Row]) -> Table:
         Field("arm"),
         Field("base", "solved (%)", 1),
         *([Field("extended", "extended (%)", 1), Field("cost", digits=3)] if costs else []),
-        Field("", "operations (G)", 2, of=lambda row: _billions(row)),
+        Field("", "operations (G)", 2, of=_billions),
         Field("updates", digits=1),
         Field("full_passes", "full passes", 1),
     ]
@@ -293,7 +293,7 @@ def _score_table(task: str, rows: Sequence[Row]) -> Table:
     )
 
 
-def _billions(row: Row) -> float:
+def _billions(row: Mapping[str, Any]) -> float:
     each = row["million_operations"]
     return float(sum(each) / len(each) / 1e3)
 
