@@ -76,10 +76,10 @@ class Batch(Generic[Tag]):
         tags = [tag for tag in tags if tag in self.walks]
         if not tags:
             return
-        answers: list[Answer] = []
+        answers: dict[Tag, Answer] = {}
         with blaming(lambda error: self._halve(tags, error, turn, make_room)):
-            answers = self._answers(tags, turn)
-        for tag, answer in zip(tags, answers, strict=False):
+            answers = dict(zip(tags, self._answers(tags, turn), strict=True))
+        for tag, answer in answers.items():
             self._advance(tag, answer, turn)
 
     def _halve(
