@@ -1,7 +1,17 @@
 """The studies by name, in the order in which they are reproduced."""
 
 from archer.errors import BadRequest, meant
-from archer_studies.beyond import confirm, mechanism, models, price, quantize, refresh, tail
+from archer_studies.beyond import (
+    confirm,
+    infill,
+    length,
+    mechanism,
+    models,
+    price,
+    quantize,
+    refresh,
+    tail,
+)
 from archer_studies.paper import (
     age,
     backbones,
@@ -49,6 +59,8 @@ BEYOND: dict[str, Study] = {
     "confirm-price": price.STUDY,
     "models": study_of("models", models),
     "quantize": study_of("quantize", quantize),
+    "infill": study_of("infill", infill),
+    "length": study_of("length", length),
 }
 """Studies about what goes beyond the paper; they are no part of a reproduction."""
 
