@@ -289,7 +289,7 @@ def schema(kind: type[Fields], neutral: Mapping[str, Sequence[Any]] = NEUTRAL) -
     return described
 
 
-def _prompts(prompt: Any) -> tuple[Prompt, ...]:
+def _prompts(prompt: Any) -> tuple[str | list[int], ...]:
     """One text or list of ids, or several of them; the schema has seen to it that it is one of these."""
     return (prompt,) if isinstance(prompt, str) or isinstance(prompt[0], int) else tuple(prompt)
 
@@ -324,14 +324,14 @@ def _begun(messages: list[Message], fields: ChatFields) -> Prompt:
 
 
 def _with_gaps(
-    prompts: tuple[Prompt, ...], suffix: str | None, extension: Extension
+    prompts: Sequence[str | list[int]], suffix: str | None, extension: Extension
 ) -> tuple[Prompt, ...]:
     """Plain prompts, with the suffix behind what is written, or with their own gaps."""
     if extension.prefill is not None:
         sentence = "archer.prefill begins the answer of a chat; write it at the end of the prompt."
         raise Refusal(400, sentence, param="archer.prefill")
     if extension.gap is None:
-        return tuple(Fill((each, suffix)) for each in prompts) if suffix else prompts
+        return tuple(Fill((each, suffix)) if suffix else each for each in prompts)
     if suffix:
         sentence = "A prompt with gaps says itself what stands behind them; leave out the suffix."
         raise Refusal(400, sentence, param="suffix")

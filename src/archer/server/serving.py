@@ -315,15 +315,12 @@ class Serving:
 
     def _check_size(self, prompt: Prompt) -> None:
         """Refuse a text that cannot fit however few tokens it makes: encoding it would cost memory."""
-        given = [prompt]
-        if isinstance(prompt, Fill):
-            given = [*prompt.parts, *([Chat(prompt.prompt)] if prompt.prompt else [])]
-        texts = []
-        for each in given:
-            if isinstance(each, Chat):
-                texts += [message["content"] for message in each.messages]
-            elif isinstance(each, str):
-                texts.append(each)
+        parts = prompt.parts if isinstance(prompt, Fill) else [prompt]
+        texts = [part for part in parts if isinstance(part, str)]
+        messages = prompt.messages if isinstance(prompt, Chat) else []
+        if isinstance(prompt, Fill) and prompt.prompt is not None:
+            messages = prompt.prompt
+        texts += [message["content"] for message in messages]
         if sum(len(text.encode()) for text in texts) > self._most_bytes:
             raise refusal(
                 TooLong(
