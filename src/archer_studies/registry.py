@@ -3,6 +3,7 @@
 from archer.errors import BadRequest, meant
 from archer_studies.beyond import (
     confirm,
+    frontier,
     infill,
     length,
     mechanism,
@@ -57,6 +58,7 @@ BEYOND: dict[str, Study] = {
     "confirm": confirm.STUDY,
     "confirm-doubt": confirm.SECOND,
     "confirm-price": price.STUDY,
+    "frontier": study_of("frontier", frontier),
     "models": study_of("models", models),
     "quantize": study_of("quantize", quantize),
     "infill": study_of("infill", infill),

@@ -81,22 +81,18 @@ def measure(workspace: Workspace) -> Measured:
 def _rows(workspace: Workspace, task: str) -> list[Row]:
     whole = workspace.scale.problems >= FULL.problems
     problems = PROBLEMS[task] if whole else workspace.scale.problems
-    finished = [
-        (
-            planned,
-            workspace.finished(
-                replace(
-                    workspace.request(planned.method, task, problems, **planned.settings),
-                    batch=BATCH,
-                )
-            ),
-        )
-        for planned in ARMS[task]
-    ]
-    return [{"task": task, **_row(planned, arm, workspace)} for planned, arm in finished]
+    finished = [(planned, decoded(workspace, planned, task, problems)) for planned in ARMS[task]]
+    return [{"task": task, **row_of(planned, arm, workspace)} for planned, arm in finished]
 
 
-def _row(planned: PricedArm, arm: Arm, workspace: Workspace) -> Row:
+def decoded(workspace: Workspace, arm: PricedArm, task: str, problems: int) -> Arm:
+    """The run of an arm on the first problems of a task, several of them at a time."""
+    request = workspace.request(arm.method, task, problems, **arm.settings)
+    return workspace.finished(replace(request, batch=BATCH))
+
+
+def row_of(planned: PricedArm, arm: Arm, workspace: Workspace) -> Row:
+    """An arm with what every problem came to and took, so that others can be paired with it."""
     solved, n = arm.solved(), len(arm.keys)
     samples = [arm.run.recorded.samples[key] for key in arm.keys]
     suites = arm.run.recorded.grades[arm.keys[0]].suites
@@ -196,7 +192,8 @@ def prices(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def spent(row: Row) -> Spent:
+def spent(row: Mapping[str, Any]) -> Spent:
+    """What a row tells of every problem."""
     return Spent([digit == "1" for digit in row["solved"]], row["million_operations"])
 
 
