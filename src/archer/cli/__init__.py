@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None, other: App | None = None) -> int:
             )
             sys.stdout.flush()
     except CycloptsError as error:
-        command = " ".join((_name(other), *(error.command_chain or ())))
-        complain(f"{error} See `{command} --help`.")
+        asked = " ".join((_name(other), *(error.command_chain or ())))
+        complain(f"{error} See `{asked} --help`.")
         return USAGE
     except ArcherError as error:
         complain(str(error))

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -69,11 +68,10 @@ class DecodeState:
         masked: Flags = response == self.prompt.mask
         return masked & self.existing
 
-    @cached_property
+    @property
     def existing(self) -> Flags:
-        """[B, G]: the columns that each row has; read-only."""
+        """[B, G]: the columns that each row has."""
         existing: Flags = np.arange(self.length) < self.stops[:, None]
-        existing.setflags(write=False)
         return existing
 
     def placed_in(self, response: Ints) -> Flags:
@@ -309,8 +307,8 @@ def kept(state: DecodeState) -> Flags:
 
 def until_end(response: Ints, ends: Sequence[int]) -> Ints:
     """[G] -> the same up to and with the first of `ends`."""
-    places = np.flatnonzero(np.isin(response, ends))
-    return response[: places[0] + 1] if len(places) else response
+    found = np.flatnonzero(np.isin(response, ends))
+    return response[: found[0] + 1] if len(found) else response
 
 
 def ended(updates: Sequence[int], total: int) -> Flags:

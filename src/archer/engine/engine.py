@@ -208,12 +208,10 @@ class Engine:
             with self._changed:
                 self._turns.waiting.extend(self._inbox)
                 self._inbox.clear()
-            progress = self._turns.make(
-                now, self.budget, cutting=self._cutting, closing=self._closing
-            )
+            made = self._turns.make(now, self.budget, cutting=self._cutting, closing=self._closing)
         with self._changed:
             self._changed.notify_all()
-        return progress
+        return made
 
     @property
     def _busy(self) -> bool:

@@ -110,8 +110,8 @@ class LiveCodeBench(FromRows, CodeTask):
 
     def function(self, row: Mapping[str, Any]) -> str | None:
         """The method to be called, or None for a program that reads stdin."""
-        name: str | None = json.loads(row["metadata"]).get("func_name")
-        return name
+        found: str | None = json.loads(row["metadata"]).get("func_name")
+        return found
 
 
 class LiveCodeBenchSamples(LiveCodeBench):
@@ -122,12 +122,12 @@ class LiveCodeBenchSamples(LiveCodeBench):
     files = (LIVECODEBENCH_SAMPLES,)
 
     def tests(self, row: Mapping[str, Any]) -> list[dict[str, str]]:
-        tests: list[dict[str, str]] = row["sample_tests"]
-        return tests
+        found: list[dict[str, str]] = row["sample_tests"]
+        return found
 
     def function(self, row: Mapping[str, Any]) -> str | None:
-        name: str | None = row["func_name"]
-        return name
+        found: str | None = row["func_name"]
+        return found
 
 
 LARGEST = 1 << 30

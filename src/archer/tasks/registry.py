@@ -19,8 +19,6 @@ from archer.tasks.mbpp import Mbpp, MbppET
 from archer.tasks.pocket import (
     Pocket,
     PocketConfirm,
-    PocketConfirm3,
-    PocketConfirm3Long,
     PocketConfirmLong,
     PocketDev,
     PocketDevLong,
@@ -56,7 +54,7 @@ TASKS: dict[str, type[Task]] = {
         *(HumanEvalSingleLine, HumanEvalMultiLine, HumanEvalRandomSpan, HumanEvalRandomSpanLight),
         SantaCoder,
         *(Pocket, PocketLong, PocketDev, PocketDevLong),
-        *(PocketConfirm, PocketConfirmLong, PocketConfirm3, PocketConfirm3Long),
+        *(PocketConfirm, PocketConfirmLong),
         *(PocketInfillLine, PocketInfillLines, PocketInfillSpan),
         *(PocketSudoku, PocketSudokuSmall, PocketSudokuConfirm),
         *(PocketSudokuD1, PocketSudokuDream),
@@ -90,8 +88,6 @@ ABOUT = {
     "pocket-dev-long": "the same after a page of instructions and examples",
     "pocket-confirm": "1,000 problems of other structures, to confirm what was chosen",
     "pocket-confirm-long": "the same after a page of instructions and examples",
-    "pocket-confirm3": "1,500 problems of yet other structures, for the third confirmation",
-    "pocket-confirm3-long": "the same after a page of instructions and examples",
     "pocket-infill-line": "a missing line of the dev problems' references",
     "pocket-infill-lines": "missing lines of these",
     "pocket-infill-span": "a missing span of these, cut anywhere",
@@ -104,10 +100,10 @@ ABOUT = {
 """A line about each for `archer tasks`."""
 
 
-def _adopted(loaded: object) -> type[Task]:
-    if not isinstance(loaded, type) or not issubclass(loaded, Task):
+def _adopted(found: object) -> type[Task]:
+    if not isinstance(found, type) or not issubclass(found, Task):
         raise TypeError("it must be a subclass of archer.tasks.Task")
-    return loaded
+    return found
 
 
 ALL_TASKS = Extended(TASKS, "archer.tasks", _adopted)

@@ -57,21 +57,7 @@ FILLING: Sequence[Part] = (
     ("no-rollback", {}),
 )
 """Decoders that never look back."""
-KEEPING_MORE = ("eager", "archer:8", "late:0.5", "surprise:0.3", "dual", "prefix", "dkv-decode")
-BOLDER: Sequence[Part] = (
-    ("threshold:0.95", {}),
-    ("threshold:0.99", {}),
-    ("factor:0.5", {}),
-    ("entropy-bound:0.01", {}),
-    ("entropy-bound:0.1", {}),
-)
-"""More of these: at the price of one of them taking tokens back has to show what it is worth."""
-AT_ONCE = (2, 4)
-"""Tokens per update of a schedule, besides one."""
-CAPPED: Sequence[Part] = tuple(("saber-doubt", {"cap": cap}) for cap in (0.999, 0.99, 0.95, 0.9))
-FOLLOWING = ("late:0.5", "surprise:0.3")
-"""Caches for what can decode on a canvas that follows the answer, and for all that is bolder."""
-CUT = {"canvas": "auto"}
+KEEPING_MORE = ("eager", "late:0.5", "dual", "prefix", "dkv-decode")
 OTHERS: Sequence[Part] = (
     ("confidence+dllm-cache", {}),
     ("saber-tail+late:0.5", {"wake": "look"}),
@@ -88,29 +74,20 @@ ALIKE_WHERE_EXACT = (Archer, Late, Surprise)
 
 def usual(model: Model, length: int) -> list[Candidate]:
     """Everything in the tables that goes with the model and with responses of this length."""
-    candidates: dict[str, Candidate] = {}
+    found: dict[str, Candidate] = {}
     exact = not isinstance(model.folder.shape.attention, Dense)
-    for each in _all(length):
+    for each in _all():
         try:
             key = _key(checked(each, model, length), exact)
         except BadRequest:
             continue
-        candidates.setdefault(key, each)
-    return list(candidates.values())
+        found.setdefault(key, each)
+    return list(found.values())
 
 
-def _all(length: int) -> Iterator[Candidate]:
+def _all() -> Iterator[Candidate]:
     yield Candidate(REFERENCE)
-    scheduled = [("confidence", {"steps": max(1, length // many)}) for many in AT_ONCE]
-    bold = [*BOLDER, *scheduled]
-    pairs = chain(
-        product(REVISING, KEEPING_THE_PROMPT),
-        product(FILLING, KEEPING_MORE),
-        product([*bold, *CAPPED], FOLLOWING),
-        product(
-            [(name, {**given, **CUT}) for name, given in (*FILLING, *bold, *CAPPED)], FOLLOWING
-        ),
-    )
+    pairs = chain(product(REVISING, KEEPING_THE_PROMPT), product(FILLING, KEEPING_MORE))
     for (decoder, settings), cache in pairs:
         yield Candidate(f"{decoder}+{cache}", settings)
     for method, settings in OTHERS:
@@ -119,10 +96,10 @@ def _all(length: int) -> Iterator[Candidate]:
 
 def given(texts: Sequence[str], model: Model, length: int) -> list[Candidate]:
     """Candidates of the user's own, with the reference; the first that cannot work is refused."""
-    candidates: dict[str, Candidate] = {}
+    found: dict[str, Candidate] = {}
     for each in (Candidate(REFERENCE), *map(parsed, texts)):
-        candidates.setdefault(_key(checked(each, model, length)), each)
-    return list(candidates.values())
+        found.setdefault(_key(checked(each, model, length)), each)
+    return list(found.values())
 
 
 def checked(candidate: Candidate, model: Model, length: int) -> Method:

@@ -12,13 +12,12 @@ from functools import partial
 from random import Random
 from typing import Any, Literal
 
-from archer.pocket.frozen import Held
 from archer.pocket.problems import Problem
 from pocket_training.generator import chains, pipelines
 from pocket_training.generator.inputs import Value, edges, ordinary
 from pocket_training.generator.operations import Draft
 
-Split = Literal["train", "dev", "test", "confirm", "confirm3"]
+Split = Literal["train", "dev", "test", "confirm"]
 
 VERSION = 2
 """Raised whenever the generator changes: it is part of every seed."""
@@ -45,7 +44,7 @@ FAMILIES: dict[str, tuple[int, Callable[[Random], Draft]]] = {
 """Share of each family, and how a task of it is drawn."""
 
 
-HOMES: dict[Split, Held] = {"confirm": "test", "confirm3": "dev"}
+HOMES: dict[Split, Split] = {"confirm": "test"}
 """Where the structures of a split come from, if not from its own."""
 
 
