@@ -43,10 +43,10 @@ def read_file(path: Path) -> bytes:
     """All of a regular file; OSError for whatever could keep its reader waiting or have no end."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
-        if found.st_size > LARGEST:
+        if status.st_size > LARGEST:
             raise OSError(errno.EFBIG, f"it is larger than {LARGEST >> 20} MiB")
         with os.fdopen(handle, "rb", closefd=False) as file:
             return file.read()

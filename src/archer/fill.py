@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from archer.loading.text.text import Text
+    from archer.passes.work import Work
 
 Given = str | Sequence[int]
 Length = int | str
@@ -47,6 +48,8 @@ class Form:
     """Gaps whose length is still to be found; what `lengths` has of them is the most."""
     probed: int = 0
     """Columns that were computed to find lengths."""
+    probes: Work | None = field(default=None, compare=False, repr=False)
+    """All that was computed for it."""
 
     @classmethod
     def between(

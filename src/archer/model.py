@@ -27,7 +27,8 @@ from archer.loading.text.text import Text, read_text
 from archer.machine.heap import keep_freed_memory
 from archer.machine.threads import check_threads, fitting
 from archer.methods import compatibility
-from archer.methods.build import Method, resolve
+from archer.methods.build import Method, resolve, spelled_out
+from archer.methods.catalogue import Shared
 from archer.network.network import Transformer
 from archer.request import (
     OnePrompt,
@@ -36,6 +37,7 @@ from archer.request import (
     Window,
     as_fills,
     as_list,
+    can_follow,
     check_ids,
     check_seed,
     encoded,
@@ -265,6 +267,8 @@ class Model:
         wanted, sizes = gap_lengths(
             entries, joined(keywords, settings), self.folder.recommended.length
         )
+        if not isinstance(method, Method) and not can_follow(entries, shape):
+            wanted = {"canvas": Shared.canvas, **spelled_out(wanted)}
         chosen = resolve(method, wanted, preset, self.folder.recommended)
         compatibility.check_attention(chosen, shape.attention)
         made = forms(

@@ -11,6 +11,7 @@ from archer.errors import BadRequest, LongerThanTrained, TooLong, quoted
 from archer.fill import AUTO, MOST, Fill, Form, Given
 from archer.methods.build import Method, adopt, over
 from archer.methods.catalogue import LENGTHS, Shared
+from archer.network.shape import Blocks, Shape
 from archer.passes.bounds import MOST_SEED
 
 if TYPE_CHECKING:
@@ -179,6 +180,12 @@ def gap_lengths(
     return over({"length": longest}, wanted), sizes
 
 
+def can_follow(prompts: Sequence[OnePrompt], shape: Shape) -> bool:
+    """Whether a canvas can follow its answer: nothing stands behind it, and its end can be seen."""
+    open_ends = all(each.ends_open for each in prompts if isinstance(each, Fill))
+    return open_ends and not isinstance(shape.attention, Blocks)
+
+
 def filled(
     prompts: Sequence[OnePrompt],
     suffix: Any,
@@ -258,16 +265,16 @@ def forms(
             begun=[begun for _, begun in known],
         )
     )
-    made = []
+    prepared = []
     for each, own, pair in zip(prompts, sizes or [None] * len(prompts), leads, strict=True):
         lead = None if pair is None else next(ids)
         if isinstance(each, Fill) and own is not None:
             options = {"healing": healing, "allow_special": allow_special}
-            made.append(each.form(lead, text, own, **options))
+            prepared.append(each.form(lead, text, own, **options))
         else:
             assert lead is not None
-            made.append(Form(tuple(lead)))
-    return made
+            prepared.append(Form(tuple(lead)))
+    return prepared
 
 
 def _lead(
@@ -278,16 +285,16 @@ def _lead(
         return prompt, ""
     if prompt.prompt is None:
         return None
-    (asked,), begun = as_list(prompt.prompt), prompt.parts[0]
-    if isinstance(begun, str) and (isinstance(asked, str) or is_chat(asked)):
-        return asked, begun
-    if isinstance(asked, str) or is_chat(asked):
+    (chat,), begun = as_list(prompt.prompt), prompt.parts[0]
+    if isinstance(begun, str) and (isinstance(chat, str) or is_chat(chat)):
+        return chat, begun
+    if isinstance(chat, str) or is_chat(chat):
         raise BadRequest("An answer to a text begins with a text, not with ids.")
     if isinstance(begun, str) and begun:
         if text is None:
             raise BadRequest("This model has no tokenizer, so an answer begins with ids only.")
         begun = text.encode_raw(begun, allow_special=allow_special)
-    return [*cast("Sequence[int]", asked), *cast("Sequence[int]", begun)], ""
+    return [*cast("Sequence[int]", chat), *cast("Sequence[int]", begun)], ""
 
 
 def encoded(

@@ -18,7 +18,7 @@ Label = TypeVar("Label", bound=str)
 PERCENT = 100.0
 TRAINED = "pocket"
 """The bundled model whose companions were trained alike."""
-SHIFTED, BLIND = "pocket-dream", "pocket-blind"
+SHIFTED, BLIND, GRIDS = "pocket-dream", "pocket-blind", "pocket-sudoku"
 SCORES = (Field("base", "Pass@1 (%)", 1), Field("extended", "extended (%)", 1))
 WON = (Field("base_only", "won"), Field("base_only_other", "lost"))
 """Problems that only the arm, and that only its rival solves."""

@@ -1,7 +1,18 @@
 """The studies by name, in the order in which they are reproduced."""
 
 from archer.errors import BadRequest, meant
-from archer_studies.beyond import confirm, mechanism, models, quantize, refresh, tail
+from archer_studies.beyond import (
+    confirm,
+    frontier,
+    infill,
+    length,
+    mechanism,
+    models,
+    price,
+    quantize,
+    refresh,
+    tail,
+)
 from archer_studies.paper import (
     age,
     backbones,
@@ -46,8 +57,12 @@ BEYOND: dict[str, Study] = {
     "tail": study_of("tail", tail),
     "confirm": confirm.STUDY,
     "confirm-doubt": confirm.SECOND,
+    "confirm-price": price.STUDY,
+    "frontier": study_of("frontier", frontier),
     "models": study_of("models", models),
     "quantize": study_of("quantize", quantize),
+    "infill": study_of("infill", infill),
+    "length": study_of("length", length),
 }
 """Studies about what goes beyond the paper; they are no part of a reproduction."""
 

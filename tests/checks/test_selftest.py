@@ -78,11 +78,11 @@ def test_weights_that_are_no_numbers_fail_every_check(sound: Model) -> None:
     for check in (selftest.recorded_answers, selftest.batch_equals_singles):
         found = check(broken)
         assert not found.passed
-        assert found.told == "0 of 2 the same, 2 ended in an error"
+        assert found.report == "0 of 2 the same, 2 ended in an error"
     assert not selftest.compiled_equals_plain(broken, broken).passed
     found = selftest.cached_equals_full(broken)
     assert not found.passed
-    assert "not finite" in found.told or "NaN" in found.told
+    assert "not finite" in found.report or "NaN" in found.report
 
 
 def test_a_cached_pass_that_sees_no_numbers_is_found(
@@ -91,7 +91,7 @@ def test_a_cached_pass_that_sees_no_numbers_is_found(
     monkeypatch.setattr(selftest, "np", NoGaps())
     found = selftest.cached_equals_full(sound)
     assert not found.passed
-    assert found.told == "nothing could be compared"
+    assert found.report == "nothing could be compared"
 
 
 class NoGaps:
@@ -124,7 +124,7 @@ def test_compiled_passes_of_a_sound_model_pass(tmp_path: Path, capsys: Capture) 
 def test_steps_at_the_published_shape() -> None:
     """Six gigabytes of random weights; the quick suite runs the small shape."""
     found = selftest.steps(SelftestPlan("cpu", "float32"))
-    assert found.told.startswith("llada-8b, 2 layers, 1 round: full ")
+    assert found.report.startswith("llada-8b, 2 layers, 1 round: full ")
     assert found.passed
 
 
@@ -132,7 +132,7 @@ def only(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Every other check passes without a look."""
     for other in ("recorded_answers", "cached_equals_full", "batch_equals_singles", "steps"):
         if other != name:
-            fine = Finding(other.replace("_", " "), passed=True, told="")
+            fine = Finding(other.replace("_", " "), passed=True, report="")
             monkeypatch.setattr(selftest, other, lambda *_, fine=fine: fine)
 
 
@@ -168,10 +168,10 @@ def test_a_card_is_known_by_what_its_driver_calls_it(driver: str, card: str | No
 
 def test_the_floor_of_a_known_card_stands_beside_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = SelftestPlan("cpu", "float32", shape="small")
-    assert "limits by data sheet are only known for GPUs" in selftest.steps(plan).told
+    assert "limits by data sheet are only known for GPUs" in selftest.steps(plan).report
     monkeypatch.setattr(archer.machine.description, "device_name", lambda device: "NVIDIA H200")
     found = selftest.steps(plan)
-    assert "by its data sheet the H200 needs at least 0." in found.told
+    assert "by its data sheet the H200 needs at least 0." in found.report
     assert found.figures["gpu"] == "H200"
 
 
@@ -207,7 +207,7 @@ def test_findings_are_not_lost_with_the_disk(
 ) -> None:
     def vanish(plan: SelftestPlan) -> Iterator[Finding]:
         (tmp_path / "there").rmdir()
-        yield Finding("steps", passed=True, told="fine")
+        yield Finding("steps", passed=True, report="fine")
 
     (tmp_path / "there").mkdir()
     monkeypatch.setattr(selftest, "selftest", vanish)
@@ -260,7 +260,7 @@ def test_cached_steps_that_are_no_faster_are_found(
     monkeypatch.setattr(archer.bench.step, "measure", other)
     found = selftest.steps(SelftestPlan("cpu", "float32", shape="small"))
     assert found.passed is passes
-    assert ("(more is noise)" in found.told) is passes
+    assert ("(more is noise)" in found.report) is passes
 
 
 def test_a_check_that_raises_fails_alone(
@@ -276,7 +276,7 @@ def test_a_check_that_raises_fails_alone(
     assert main(["doctor", "--selftest", *options]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [each["passed"] for each in found["findings"]] == [False, True, True, True]
-    assert found["findings"][0]["told"] == "raised RuntimeError: no kernel image"
+    assert found["findings"][0]["report"] == "raised RuntimeError: no kernel image"
     assert found["verdict"] == verdict([Finding("recorded answers", False, "")])
     assert json.loads(file.read_text()) == found
 

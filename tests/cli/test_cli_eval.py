@@ -146,7 +146,7 @@ def test_unknown_tasks_are_listed(capsys: Capture) -> None:
         (("mbpp", "--radius", "-1"), "radius"),
         (
             ("mbpp", "--workers", "0"),
-            "for --workers: give a whole number of at least 1 and at most 512",
+            "for --workers: give a whole number from 1 to 512",
         ),
         (("mbpp", "--workers", "2", "--shards", "2"), "works with neither --workers nor --ray"),
         (("mbpp", "--workers", "2", "--threads", "0"), "--threads must be a whole number"),

@@ -99,11 +99,11 @@ def test_the_worked_plan_is_of_the_command_that_the_documentation_shows() -> Non
         (["--length", "9-3"], "length takes a number of tokens"),
         (
             ["--requests", "0"],
-            "--requests takes a whole number of at least 1 and at most 20000, not 0.",
+            "--requests takes a whole number from 1 to 20000, not 0.",
         ),
         (
             ["--requests", "999999"],
-            "--requests takes a whole number of at least 1 and at most 20000",
+            "--requests takes a whole number from 1 to 20000",
         ),
         (["--gpus", "Z80"], "There is no GPU 'Z80' here. GPUs: RTX 4090"),
         (["--gpus", "H"], "There is no GPU 'H' here"),

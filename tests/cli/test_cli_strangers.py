@@ -39,12 +39,12 @@ def test_numbers_are_taken_as_written_or_not_at_all(capsys: Capture, number: str
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["generate", "hi", "--threads", "100000"], "at most 512"),
-        (["generate", "hi", "--threads", "0"], "at least 1"),
-        (["grade", "pocket", "--reference", "--workers", "100000"], "at most 512"),
-        (["eval", "pocket", "--workers", "100000"], "at most 512"),
-        (["eval", "pocket", "--workers", "0"], "of at least 1"),
-        (["study", "main", "--workers", "513"], "at most 512"),
+        (["generate", "hi", "--threads", "100000"], "from 1 to 512"),
+        (["generate", "hi", "--threads", "0"], "from 1 to 512"),
+        (["grade", "pocket", "--reference", "--workers", "100000"], "from 1 to 512"),
+        (["eval", "pocket", "--workers", "100000"], "from 1 to 512"),
+        (["eval", "pocket", "--workers", "0"], "from 1 to 512"),
+        (["study", "main", "--workers", "513"], "from 1 to 512"),
         (["eval", "pocket", "--subset", ","], "A subset is ids"),
         (["eval", "pocket", "--subset", ""], "A subset is ids"),
         (["eval", "pocket", "--subset", " , ,"], "A subset is ids"),

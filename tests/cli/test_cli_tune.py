@@ -121,7 +121,7 @@ def test_a_share_of_a_task_without_a_dev_split_may_be_set_aside(
         (("tiny-test", "--problems", "2"), "more than 2 are needed"),
         (
             ("tiny-test", "--workers", "0"),
-            "for --workers: give a whole number of at least 1 and at most 512",
+            "for --workers: give a whole number from 1 to 512",
         ),
         (("tiny-test", "--at-least", "0.7"), "must be in percent"),
         (("tiny-test", "--at-least", "70", "--at-most", "1"), "a cost, not both"),

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from archer.decoders.base import Decision, leading
+from archer.decoders.rcr import Rcr
 from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
 from archer.errors import BadRequest
 from archer.passes.canvas import Ints, Prompt
 from archer.passes.logits import Logits
 from support.naive import greedy
-from support.oracles.rules import SaberRow, confidence_rule, schedule
+from support.oracles.rules import SaberRow, confidence_rule, rcr_rule, schedule
 
 MASK, VOCABULARY = 9, 12
 
@@ -56,7 +57,13 @@ def saber_cases(draw: st.DrawFn) -> tuple[Saber, int, int, bool]:
     blocks = draw(st.integers(1, 3))
     length = block * blocks
     n = draw(st.integers(1, min(5, length)))
-    decoder = Saber(n=n, mu=draw(st.integers(1, 8)), block=block, rollback=draw(st.booleans()))
+    decoder = Saber(
+        n=n,
+        mu=draw(st.integers(1, 8)),
+        block=block,
+        rollback=draw(st.booleans()),
+        cap=draw(st.sampled_from([1.0, 0.9, 0.5, 0.2])),
+    )
     return decoder, length, draw(st.integers(0, 10**6)), draw(st.booleans())
 
 
@@ -68,7 +75,9 @@ def to_list(response: Ints) -> list[int | None]:
 def test_saber_equals_the_slow_rule(case: tuple[Saber, int, int, bool]) -> None:
     decoder, length, seed, coarse = case
     assert decoder.block is not None
-    oracle = SaberRow(length, decoder.block, decoder.n, decoder.mu, decoder.rollback)
+    oracle = SaberRow(
+        length, decoder.block, decoder.n, decoder.mu, decoder.rollback, cap=decoder.cap
+    )
     for _, logits, decision, after in trajectory(decoder, seed, length, coarse=coarse):
         best = greedy(logits)
         accepted, remasked, bar = oracle.update(
@@ -94,7 +103,7 @@ def test_a_token_that_was_never_sure_has_lost_nothing() -> None:
 @given(
     saber_cases(),
     st.sampled_from([0.1, 0.5, 0.9, 0.99, 1.0]),
-    st.sampled_from(["confidence", "own", "kept", "lead"]),
+    st.sampled_from(["confidence", "own", "kept", "lead", "rival", "moved"]),
 )
 def test_saber_takes_back_what_it_doubts(
     case: tuple[Saber, int, int, bool], doubt: float, by: Any
@@ -103,7 +112,9 @@ def test_saber_takes_back_what_it_doubts(
     plain, length, seed, coarse = case
     assert plain.block is not None
     decoder = replace(plain, rollback=True, doubt=doubt, doubt_by=by)
-    oracle = SaberRow(length, plain.block, plain.n, plain.mu, doubt=doubt, doubt_by=by)
+    oracle = SaberRow(
+        length, plain.block, plain.n, plain.mu, doubt=doubt, doubt_by=by, cap=plain.cap
+    )
     for _, logits, decision, after in trajectory(decoder, seed, length, coarse=coarse):
         best = greedy(logits)
         chances = logits.rows[0].values.softmax(-1)
@@ -138,8 +149,9 @@ def test_saber_keeps_its_invariants(case: tuple[Saber, int, int, bool]) -> None:
         known = ~np.isnan(before.accepted_at[0]) & below
         if known.any():
             mean = before.accepted_at[0][known].mean()
-            assert decision.threshold.item() == pytest.approx(mean.item(), abs=1e-12)
-        if index == 0 and length > decoder.n and decoder.block > decoder.n:
+            bar = min(mean.item(), decoder.cap)
+            assert decision.threshold.item() == pytest.approx(bar, abs=1e-12)
+        if index == 0 and length > decoder.n and decoder.block > decoder.n and decoder.cap == 1:
             assert int(taken.sum()) == decoder.n
             sure = greedy(logits).confidence[0][taken]
             if decoder.rollback and len(set(sure.tolist())) == len(sure):
@@ -166,6 +178,33 @@ def schedules(draw: st.DrawFn) -> tuple[int, int, int, int, bool]:
     block, blocks = draw(st.integers(1, 8)), draw(st.integers(1, 3))
     each = draw(st.integers(1, 12))
     return block * blocks, block, each * blocks, draw(st.integers(0, 10**6)), draw(st.booleans())
+
+
+@given(schedules())
+def test_rcr_equals_the_slow_rule(case: tuple[int, int, int, int, bool]) -> None:
+    """It reads masks alone: whatever it is told about placed tokens changes nothing."""
+    length, block, steps, seed, coarse = case
+    decoder, counts = Rcr(steps=steps, block=block), schedule(length, block, steps)
+    each = steps // (length // block)
+    filled: dict[int, float] = {}
+    for update, (before, logits, decision, after) in enumerate(
+        trajectory(decoder, seed, length, coarse=coarse)
+    ):
+        best, at = greedy(logits), update // each
+        owed = sum(counts[update + 1 : (at + 1) * each])
+        columns = range(at * block, (at + 1) * block)
+        if update % each == 0:
+            filled = {}
+        masks, filled = rcr_rule(filled, columns, best.confidence[0].tolist(), owed)
+        now = to_list(after.response[0])
+        assert [i for i in columns if now[i] is None] == masks
+        assert not (decision.accepted & decision.remasked).any()
+        for i in np.flatnonzero(decision.accepted[0]):
+            assert before.masked[0, i]
+            assert now[i] == best.tokens[0, i]
+        assert (decision.remasked <= before.placed).all()
+    assert after.done.all()
+    assert not any(counts[update + 1 :])
 
 
 @given(schedules())

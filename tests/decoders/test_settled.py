@@ -42,16 +42,20 @@ FILLS = [
     "a2d",
 ]
 """Nothing is ever taken back: settled is what is placed."""
-BY_BLOCK = ["wino", "editing"]
+BY_BLOCK = ["wino", "editing", "rcr"]
 """The current block is revised: settled are the blocks before it."""
-AT_ITS_END = ["p2", "saber", "saber-doubt", "saber-tail", "saber-dream", "remdm", "remdm-sampling"]
+AT_ITS_END = [
+    *("p2", "saber", "saber-doubt", "saber-rest", "saber-tail", "saber-dream"),
+    *("remdm", "remdm-sampling"),
+]
 """Everything may be revised, up to the end or close to it."""
 AS_RELEASED = ["llada2", "llada2-edit", "sdar", "bd3lm"]
 """Their blocks are the attention rule; a row may end with masks behind its end of text."""
 WITH_BLOCKS = (
     {*DECODERS}
     - {*AS_RELEASED}
-    - {"p2", "a2d", "dream", "saber-tail", "saber-dream", "remdm", "remdm-sampling"}
+    - {"p2", "a2d", "dream", "remdm", "remdm-sampling"}
+    - {"saber-rest", "saber-tail", "saber-dream"}
 )
 BOLD: dict[str, dict[str, list[Any]]] = {
     "threshold": {"threshold": [0.02, 0.1, 0.9]},
@@ -59,7 +63,9 @@ BOLD: dict[str, dict[str, list[Any]]] = {
     "entropy-bound": {"gamma": [0.1, 3.0], "proxy": ["entropy", "confidence", "margin"]},
     "dream": {"alg": ["origin", "maskgit_plus", "topk_margin", "entropy"], "alg_temp": [0.0, 0.5]},
     "saber": {"n": [1, 2, 4], "mu": [1, 2, 8], "watch": ["argmax", "placed"]},
+    "saber-rest": {"n": [1, 2, 4], "mu": [1, 2], "sure": [0.0, 0.1], "rest": [0, 2, 8]},
     "saber-tail": {"n": [1, 2, 4], "mu": [1, 2], "settle": [1, 3], "rest": [0, 2, 8]},
+    "rcr": {"steps": [6, 12]},
     "no-rollback": {"n": [1, 2, 4]},
     "saber-dream": {"n": [2, 4], "mu": [1, 2, 8]},
     "wino": {"threshold": [0.02, 0.1, 0.7], "verify": [0.05, 0.2, 0.9]},
@@ -176,16 +182,17 @@ def test_a_rule_that_only_fills_settles_what_it_places(name: str, block: int | N
 def test_a_rule_that_revises_its_block_settles_those_before(name: str) -> None:
     decoder, seen = states(name, block=4, **{"editing": {"edit": 0.3}}.get(name, {}))
     settled = [decoder.settled(state) for state in seen]
-    expected: list[Flags] = [
-        np.arange(12) < 4 * state.block[:, None]  # type: ignore[attr-defined]
+    left: list[Any] = [
+        [update // 4 for update in state.updates] if name == "rcr" else state.block  # type: ignore[attr-defined]
         for state in seen
     ]
+    expected: list[Flags] = [np.arange(12) < 4 * np.array(blocks)[:, None] for blocks in left]
     assert all(map(np.array_equal, settled, expected))
     assert {int(flags[0].sum()) for flags in settled} == {0, 4, 8}
 
 
 @pytest.mark.parametrize(
-    "name", ["saber", "saber-doubt", "saber-tail", "saber-dream", "remdm-sampling"]
+    "name", ["saber", "saber-doubt", "saber-rest", "saber-tail", "saber-dream", "remdm-sampling"]
 )
 def test_a_rule_that_revises_everything_settles_nothing_before_its_last_update(name: str) -> None:
     decoder, seen = states(name, block=4 if name == "saber" else None)

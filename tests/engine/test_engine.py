@@ -30,6 +30,7 @@ from archer.errors import (
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model, load
 from archer.passes.memory import Store
+from archer.request import Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from engine.breaking import failing, failing_at
@@ -297,7 +298,7 @@ class Heard(Listener):
         self.told: list[str] = []
         self.completions: Sequence[Completion] = ()
 
-    def admitted(self) -> None:
+    def admitted(self, request: Request) -> None:
         self.told.append("admitted")
 
     def stepped(self, step: Step[Any]) -> None:

@@ -78,7 +78,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"queue_timeout": float("nan")}, "finite number"),
     ({"drain": 1e10}, "less than or equal to"),
     ({"target": float("inf")}, "finite number"),
-    ({"threads": 100_000}, "threads must be a whole number, at least 1 and at most 512"),
+    ({"threads": 100_000}, "threads must be a whole number from 1 to 512"),
     ({"dtype": "float8"}, "There is no dtype 'float8' here. Did you mean 'float64'"),
     ({"device": "cuda:1"}, "write cuda, not cuda:1"),
     ({"quantize": "int4"}, "There is no quantisation 'int4' here"),

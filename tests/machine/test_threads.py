@@ -80,7 +80,7 @@ def test_a_generation_computes_with_its_threads_and_leaves_those_of_the_process(
 
 @pytest.mark.parametrize("threads", [0, -1, 513, 100_000, 2.5, True])
 def test_threads_that_would_end_the_process_are_refused(threads: Any) -> None:
-    wanted = "threads must be a whole number, at least 1 and at most 512, not"
+    wanted = "threads must be a whole number from 1 to 512, not"
     with pytest.raises(BadRequest, match=f"{wanted} {threads}"):
         load("pocket", threads=threads)
 

@@ -26,6 +26,7 @@ from archer.methods.catalogue import (
     COMMON,
     DECODERS,
     DEFAULT_METHOD,
+    IMPLIED,
     METHODS,
     POLICIES,
     PRESETS,
@@ -54,9 +55,10 @@ def test_every_name_builds_the_pair_it_stands_for(name: str) -> None:
     spelled, summary = METHODS[name]
     method = build(name, {})
     assert method.name == name
+    parts = build(spelled, IMPLIED.get(name, {}))
     assert (method.decoder, method.policy) == (
-        build(spelled, {}).decoder,
-        build(spelled, {}).policy,
+        parts.decoder,
+        parts.policy,
     )
     assert method.length == 256
     assert summary
@@ -139,7 +141,7 @@ def test_a_setting_that_is_not_used_is_refused_with_what_is(name: str, setting: 
     [
         (DEFAULT_METHOD, "share", "'late'"),
         ("saber", "radius", "'archer'"),
-        ("llada-confidence", "mu", "'saber', 'saber-doubt', 'saber-tail' and others"),
+        ("llada-confidence", "mu", "'saber', 'saber-doubt', 'saber-rest' and others"),
         ("saber", "threshold", "'threshold', 'wino', 'sdar' and others"),
     ],
 )
@@ -163,6 +165,23 @@ def test_the_default_is_what_was_confirmed() -> None:
     named = build(DEFAULT_METHOD, {"length": 8})
     planned = build("saber+surprise", {"length": 8, "nats": 0.3, "doubt": 1.0, "doubt_by": "kept"})
     assert (named.decoder, named.policy) == (planned.decoder, planned.policy)
+
+
+def test_a_name_stands_for_settings_that_can_be_said_otherwise() -> None:
+    """`archer-cut` is its parts with the settings it implies; what is said takes precedence."""
+    named = build("archer-cut", {"length": 64})
+    spelled = build("saber-doubt+surprise", {"length": 64, "canvas": "auto", "cap": 0.99})
+    assert (named.decoder, named.policy) == (spelled.decoder, spelled.policy)
+    assert named.settings == spelled.settings
+    whole = build("archer-cut", {"length": 64, "canvas": "fixed", "cap": 1.0})
+    assert whole.decoder == build("archer-doubt", {"length": 64}).decoder
+    assert build("archer-cut", whole.settings).decoder == whole.decoder, "as a run records it"
+    assert build("archer-cut:0.5", {}).settings["nats"] == 0.5
+    assert build("archer-cut", {"block": 32, "length": 64}).settings["canvas"] == "fixed"
+    with pytest.raises(BadRequest, match="one block"):
+        build("archer-cut", {"block": 32, "length": 64, "canvas": "auto"})
+    shown = settings("archer-cut")
+    assert {name: shown[name].default for name in IMPLIED["archer-cut"]} == IMPLIED["archer-cut"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +270,8 @@ def test_settings_are_complete_plain_data(name: str) -> None:
     settings = dict(method.settings)
     assert settings["length"] == 24
     decoder, policy = METHODS[name][0].split("+")
-    for part, made in ((DECODERS[decoder], method.decoder), (POLICIES[policy], method.policy)):
+    rule = getattr(method.decoder, "inner", method.decoder)
+    for part, made in ((DECODERS[decoder], rule), (POLICIES[policy], method.policy)):
         free = {k: v for k, v in settings_of(made).items() if k not in part.fixed}
         assert free.items() <= settings.items()
     assert json.loads(json.dumps(settings)) == settings

@@ -53,10 +53,10 @@ class Noted(EngineScheduler):
         self.told: Told = []
 
     def turn(self, now: float) -> SimulatedTurn | None:
-        before = {asked: asked.made for asked in (*self._running, *self._waiting)}
+        before = {asked: asked.updates for asked in (*self._running, *self._waiting)}
         made = super().turn(now)
         if made is not None:
-            who = [asked.number for asked, had in before.items() if asked.made > had]
+            who = [asked.number for asked, had in before.items() if asked.updates > had]
             self.told.append((now, tuple(sorted(who))))
         return made
 

@@ -140,6 +140,7 @@ LONG_PROMPTS: dict[frozen.Held, str] = {
     "dev": "5b9a40f7dbdd21a66dfe5395e1fa1b444fb3cf95942c799f43cf17418baa3396",
     "test": "0c40fa233a1c3b04defd7a57da804af8999a873c32149bb6192ae7bab7dbae9d",
     "confirm": "e5855913d76ff0aa245e6eb0957bc2e04f65f6f890c7006dcfaef6ecd7e37d5a",
+    "confirm3": "f907d1769c96a34cf0b117674eff2722e0e5a05492a9a51434500d56e56be25f",
 }
 """sha256 of all long prompts of a set, each with a zero byte behind it; every published run rests on them."""
 

@@ -57,7 +57,7 @@ def encoder(
         made.close()
 
 
-def found(ids: list[list[int]]) -> Any:
+def found(ids: Any) -> Any:
     """Checks nothing, and hands the ids on in the place of requests."""
     return ids
 

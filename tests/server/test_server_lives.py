@@ -177,7 +177,7 @@ def test_times_count_from_the_first_byte_and_not_from_the_queue(
     with serving(pocket, queue_timeout=0.2) as client:
         alone = PromptEncoder._alone
 
-        def takes_its_time(self: PromptEncoder, prompt: Any) -> list[int]:
+        def takes_its_time(self: PromptEncoder, prompt: Any) -> Any:
             time.sleep(0.5)
             return alone(self, prompt)
 

@@ -14,7 +14,7 @@ from archer.results.step import Kind
 from archer.runs.statistics import Pairs
 from archer.runs.workspace import FULL, Workspace
 from archer.tasks import Data
-from archer_studies.beyond import confirm, mechanism, quantize, refresh, tail
+from archer_studies.beyond import confirm, mechanism, price, quantize, refresh, tail
 from archer_studies.beyond.confirm import DOUBT, MARGIN, REFRESH, TASKS
 from archer_studies.beyond.refresh import DIALS, RULES
 from archer_studies.paper import validity
@@ -29,7 +29,7 @@ from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     found = tiny_workspace(tmp_path_factory.mktemp("beyond"))
-    for name in TASKS:
+    for name in (*TASKS, *price.PROBLEMS):
         found._tasks[name] = type("Planned", (Tiny,), {"name": name})(Data())
     return found
 
@@ -259,3 +259,66 @@ def test_verdicts_are_kept_problem_by_problem(source: str, workspace: Workspace)
     for row in rows:
         if row["method"] == "saber":
             assert row["as_saber"] == "1" * row["n"]
+
+
+def priced(role: str, task: str, solved: Sequence[bool], operations: Sequence[float]) -> Any:
+    """A row of the third confirmation."""
+    digits = "".join("1" if each else "0" for each in solved)
+    return {
+        "role": role,
+        "task": task,
+        "arm": role,
+        "n": len(solved),
+        "solved": digits,
+        "million_operations": list(operations),
+    }
+
+
+def test_the_third_plan_asks_for_answers_and_price_on_both_tasks() -> None:
+    n = 1000
+    half = [place % 2 == 0 for place in range(n)]
+    more = [yes or place % 25 == 1 for place, yes in enumerate(half)]
+    rows = [
+        row
+        for task, cost in ((price.SHORT, 25), (price.LONG, 20))
+        for row in (
+            priced("saber", task, half, [100] * n),
+            priced("default", task, more, [cost] * n),
+            priced("wide", task, more, [1.2 * cost] * n),
+            priced("without", task, half, [0.9 * cost] * n),
+            priced("without", task, half, [1.1 * cost] * n),
+        )
+    ]
+    rows += [
+        priced("rollback", price.SUDOKU, half, [5] * n),
+        priced("without", price.SUDOKU, half, [5] * n),
+    ]
+    tests = price.judged(rows)
+    assert len(tests) == price.TESTS
+    assert [test["holds"] for test in tests] == [True] * 6 + [False]
+    assert [test["points"] for test in tests[:3]] == [4.0, 4.0, 4.0]
+    assert [each["holds"] for each in price.prices(rows)] == [True, None, True] * 2
+    assert price.succeeded(rows)
+    dearer = [
+        {**row, "million_operations": [23] * n}
+        if (row["task"], row["role"]) == (price.LONG, "default")
+        else row
+        for row in rows
+    ]
+    assert not price.succeeded(dearer), "above 0.22"
+    worse = [{**row, "solved": "0" * n} if row["role"] == "wide" else row for row in rows]
+    assert not price.succeeded(worse)
+    short = [row for row in rows if row["task"] == price.SHORT]
+    assert not price.succeeded(short), "half of the plan"
+    alone = price.judged(short)
+    assert len(alone) == 3
+    assert all(test["adjusted"] >= 5 * test["p"] for test in alone[:1])
+
+
+def test_the_third_plan_is_the_committed_one() -> None:
+    plan = (REPOSITORY / "docs" / "plans" / "confirm-price.md").read_text(encoding="utf-8")
+    for arms in price.ARMS.values():
+        for arm in arms:
+            assert f"`{arm.method}`" in plan, arm.method
+    for number in (*price.PROBLEMS.values(), *price.MOST_COST.values(), price.MOST_WIDER):
+        assert f"{number:,}" in plan or f"{number:.2f}" in plan, number

@@ -130,9 +130,9 @@ def test_every_study_is_listed_with_what_it_measures(capsys: Capture) -> None:
         ),
         (
             ["study", "radius", "--workers", "0"],
-            "for --workers: give a whole number of at least 1 and at most 512, not 0",
+            "for --workers: give a whole number from 1 to 512, not 0",
         ),
-        (["reproduce", "--workers", "0"], "for --workers: give a whole number of at least 1"),
+        (["reproduce", "--workers", "0"], "for --workers: give a whole number from 1 to 512"),
     ],
 )
 def test_bad_requests_are_refused(

@@ -25,7 +25,7 @@ def test_references_pass_both_suites() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pocket", "pocket-dev", "pocket-confirm"])
+@pytest.mark.parametrize("name", ["pocket", "pocket-dev", "pocket-confirm", "pocket-confirm3"])
 def test_all_references_pass(name: str) -> None:
     task = opened(name)
     given = [(s, r.text) for s, r in zip(task.samples(), task.references(), strict=True)]
@@ -47,7 +47,7 @@ def test_the_long_prompts_are_of_the_same_problems() -> None:
     assert [each.id for each in short] == [each.id for each in long]
     for one, other in zip(short, long, strict=True):
         assert other.messages[0]["content"].endswith(one.messages[0]["content"])
-    held: tuple[frozen.Held, ...] = ("dev", "confirm")
+    held: tuple[frozen.Held, ...] = ("dev", "confirm", "confirm3")
     for split in held:
         names = f"pocket-{split}", f"pocket-{split}-long"
         short, long = (opened(name).samples() for name in names)

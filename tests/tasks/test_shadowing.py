@@ -20,10 +20,10 @@ from conftest import shared
 EVERY = {
     **dict.fromkeys(("mbpp", "mbpp-et", "humaneval", "humaneval-et", "pocket"), 40),
     **dict.fromkeys(("livecodebench", "livecodebench-samples", "pocket-dev"), 40),
-    "pocket-confirm": 500,
+    **dict.fromkeys(("pocket-confirm", "pocket-confirm3"), 500),
 }
 """Tasks of the quick sweep, and how many of its problems one stands for."""
-SAME = ("pocket-long", "pocket-dev-long", "pocket-confirm-long")
+SAME = ("pocket-long", "pocket-dev-long", "pocket-confirm-long", "pocket-confirm3-long")
 """Those that differ from another by their prompts only."""
 SPECIAL = (82, 88, 98, 596, "HumanEval/38")
 """Problems whose tests use modules of the program or helpers of the prompt."""

@@ -40,7 +40,14 @@ def test_the_first_thousand_problems_are_the_same_bytes_everywhere() -> None:
     assert digest.hexdigest() == FIRST_THOUSAND
 
 
-@pytest.mark.parametrize("split", ["dev", "test", pytest.param("confirm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "split",
+    [
+        "dev",
+        "test",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("confirm", "confirm3")),
+    ],
+)
 def test_frozen_sets_are_what_the_generator_makes(split: frozen.Held) -> None:
     tasks = problem_set(split)
     assert tasks == frozen.load(split)
@@ -54,19 +61,20 @@ def test_frozen_sets_have_distinct_held_out_structures(split: frozen.Held, size:
     assert {split_of(structure) for structure in structures} == {split}
 
 
-def test_the_confirmation_has_structures_of_its_own() -> None:
-    """Held out from training like those of test, and in neither of the sets that anything was chosen on."""
-    found = frozen.load("confirm")
+@pytest.mark.parametrize("split", ["confirm", "confirm3"])
+def test_a_confirmation_has_structures_of_its_own(split: frozen.Held) -> None:
+    """Held out from training like those of test or dev, and in no set that was decoded before it."""
+    found = frozen.load(split)
     structures = {task.structure for task in found}
-    assert len(found) == len(structures) == frozen.SIZES["confirm"]
+    assert len(found) == len(structures) == frozen.SIZES[split]
     assert "train" not in {split_of(structure) for structure in structures}
-    for other in ("dev", "test"):
+    for other in list(frozen.SIZES)[: list(frozen.SIZES).index(split)]:
         assert not structures & {task.structure for task in frozen.load(other)}
     for task in found[:5]:
-        assert problem("confirm", int(task.name.rpartition("-")[2])) == task
+        assert problem(split, int(task.name.rpartition("-")[2])) == task
 
 
-@pytest.mark.parametrize("split", ["dev", "test", "confirm"])
+@pytest.mark.parametrize("split", frozen.SIZES)
 def test_references_pass_their_own_tests(split: frozen.Held) -> None:
     for task in frozen.load(split):
         assert len(task.visible) in (2, 3)

@@ -40,8 +40,8 @@ class Spread:
     def of(cls, seconds: list[float]) -> "Spread":
         """The spread of some durations, at least two."""
         deciles = statistics.quantiles(seconds, n=10, method="inclusive")
-        found = (min(seconds), statistics.median(seconds), deciles[-1])
-        return cls(*(round(1000 * each, 3) for each in found))
+        figures = (min(seconds), statistics.median(seconds), deciles[-1])
+        return cls(*(round(1000 * each, 3) for each in figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ def _rate(programs: int) -> float:
 
 def _must_pass(verdict: Verdict) -> None:
     if verdict.outcome != "pass":
-        found = f"{verdict.outcome}: {verdict.reason}"
-        raise BadRequest(f"The judge cannot be measured here: an honest program got {found}.")
+        outcome = f"{verdict.outcome}: {verdict.reason}"
+        raise BadRequest(f"The judge cannot be measured here: an honest program got {outcome}.")
 
 
 def table(result: Result) -> Table:

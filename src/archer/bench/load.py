@@ -90,10 +90,10 @@ def _load(source: dict[str, Any], updates: int) -> Loaded:
     loaded = Model.open(Source(**source))
     seconds, peak = time.perf_counter() - start, _peak()
     network = loaded.network
-    started, made = time.perf_counter(), 0
+    started, decoded = time.perf_counter(), 0
     ids = [0 if loaded.folder.mask else 1] * PROMPT
     for _ in zip(range(updates), loaded.stream([ids], length=RESPONSE), strict=False):
-        made += 1
+        decoded += 1
     return Loaded(
         model=loaded.name,
         seconds=seconds,
@@ -101,7 +101,7 @@ def _load(source: dict[str, Any], updates: int) -> Loaded:
         before_bytes=before,
         peak_bytes=peak,
         decoded_peak_bytes=_peak(),
-        updates=made,
+        updates=decoded,
         update_seconds=time.perf_counter() - started,
         machine=describe_torch(network.device, network.dtype),
         quantize=loaded.source.quantize,

@@ -67,11 +67,11 @@ class _Shares(Listener):
 
 def passes(model: Model, mixes: Mixes) -> list[Timed]:
     """One for every turn that was seen, the median of equal ones; every mix runs twice, the second counts."""
-    found = []
+    shares = []
     for requests in mixes.draw(model):
         _timed(model, requests, 1)
-        found += _timed(model, requests, mixes.repeats)
-    return found
+        shares += _timed(model, requests, mixes.repeats)
+    return shares
 
 
 def _timed(model: Model, requests: Sequence[Request], repeats: int) -> list[Timed]:

@@ -109,17 +109,15 @@ def serve_bench(
         alone, trajectories, direct, serial = _in_turn(model, requests, bodies, server)
         rate = len(alone) / sum(alone)
         event = _event_cpu(server, bodies)
-        asked = [
+        arms = [
             (MeasuredLoad(_clients(count), clients=count, seconds=plan.seconds), _closed)
             for count in plan.clients
         ]
         for load in plan.loads:
             arrivals = tuple(each.at for each in plan.load.arrivals(requests, load * rate))
-            asked.append(
-                (MeasuredLoad(f"arrivals {load:g}", arrivals, seconds=plan.seconds), _open)
-            )
+            arms.append((MeasuredLoad(f"arrivals {load:g}", arrivals, seconds=plan.seconds), _open))
         rows, runs = [], []
-        for number, (run, way) in enumerate(asked):
+        for number, (run, way) in enumerate(arms):
             timed += passes(model, replace(plan.mixes, seed=plan.mixes.seed + number))
             row, ran = _measured(run, way, server, bodies, alone, rate)
             rows.append(row)
@@ -169,8 +167,8 @@ class _Server:
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
         connection.close()
-        found = re.search(r"^archer:num_requests_running (\S+)$", text, re.MULTILINE)
-        return int(float(found[1])) if found else 0
+        match = re.search(r"^archer:num_requests_running (\S+)$", text, re.MULTILINE)
+        return int(float(match[1])) if match else 0
 
 
 @contextmanager
@@ -210,8 +208,8 @@ def _port(said: queue.SimpleQueue[str | None], last: float) -> int:
     try:
         while (line := said.get(timeout=max(0.0, last - time.monotonic()))) is not None:
             lines.append(line)
-            if found := READY.search(line):
-                return int(found[1])
+            if match := READY.search(line):
+                return int(match[1])
     except queue.Empty:
         raise ArcherError(f"The server was not ready within {START_SECONDS:g} s.") from None
     raise ArcherError(f"The server did not start: {' '.join(''.join(lines).split())}")
@@ -241,7 +239,7 @@ def _in_turn(
 
     for body in bodies:
         body["model"] = public_name(model.name)
-    alone, made, direct, served = [], [], 0.0, 0.0
+    alone, trajectories, direct, served = [], [], 0.0, 0.0
     for number, (request, body) in enumerate(zip(requests, bodies, strict=True)):
         for _ in range(2 if number == 0 else 1):  # the first one once more, to warm up
             there = server.cpu
@@ -252,10 +250,10 @@ def _in_turn(
             trajectory = recorded(request.prompts[0].prompt_tokens, request.method.length, steps)
             ended, spent_here = time.monotonic(), time.process_time() - here
         alone.append(ended - began)
-        made.append(trajectory)
+        trajectories.append(trajectory)
         direct += spent_here
         served += spent_there
-    return alone, made, direct / len(alone), served / len(alone)
+    return alone, trajectories, direct / len(alone), served / len(alone)
 
 
 def _event_cpu(server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Seconds:
@@ -265,8 +263,8 @@ def _event_cpu(server: _Server, bodies: Sequence[Mapping[str, Any]]) -> Seconds:
     for body in bodies:
         for mode in ("final", "provisional"):
             before = server.cpu
-            asked = {**body, "stream": True, "archer": {"method": WATCHED, "stream_mode": mode}}
-            content = server.ask(asked)
+            request = {**body, "stream": True, "archer": {"method": WATCHED, "stream_mode": mode}}
+            content = server.ask(request)
             if mode == "final":
                 plain += server.cpu - before
             else:
@@ -298,13 +296,13 @@ def _open(run: MeasuredLoad, server: _Server, bodies: Sequence[Mapping[str, Any]
         return number, time.monotonic() - began - run.arrivals[number]
 
     with ThreadPoolExecutor(len(run.arrivals)) as pool:
-        asked = []
+        futures = []
         for number, at in enumerate(run.arrivals):
             if at > run.seconds:
                 break
             time.sleep(max(0.0, began + at - time.monotonic()))
-            asked.append(pool.submit(ask, number))
-        done = [each.result() for each in asked]
+            futures.append(pool.submit(ask, number))
+        done = [each.result() for each in futures]
     return done, time.monotonic() - began
 
 

@@ -136,7 +136,7 @@ class StepRow(Figures):
     eight_bits: tuple[EightBits, ...] = ()
     """By scheme, where any was asked for."""
     eight_bits_whole: tuple[EightBits, ...] = ()
-    """The same at the depth of the model, where fewer layers were run; bytes are theirs."""
+    """The same at the depth of the model; bytes are those of the layers that were run."""
 
     def line(self) -> str:
         """What it tells as soon as it is measured."""
@@ -178,7 +178,7 @@ def measure(
             eight_bits_whole=tuple(
                 _eight_bits(each, subject, samples, subject.depth)
                 for each in others
-                if _dense(subject) + 2 <= subject.network.shape.layers < subject.depth
+                if subject.network.shape.layers >= _dense(subject) + 2
             ),
         )
 
@@ -265,13 +265,13 @@ def _library(samples: dict[str, list[StepSample]]) -> Library:
 
 def tables(result: Result) -> list[Table]:
     """At the layers that were run, at full depth, and beside the transformers library."""
-    made = (
+    tables = (
         table(result),
         whole_table(result),
         library_table(result),
         *eight_bits_tables(result),
     )
-    return [each for each in made if each.rows]
+    return [each for each in tables if each.rows]
 
 
 def table(result: Result) -> Table:
@@ -398,9 +398,9 @@ def growth() -> Table:
         known = published(name)
         for prompt, paper in PAPER.items():
             counts = count_passes(known.shape, prompt, PAPER_SETTING[1])
-            told = paper if name == PAPER_SETTING[0] else None
+            paper_value = paper if name == PAPER_SETTING[0] else None
             passes = {"naive": counts.naive, "full": counts.full, "cached": counts.cached}
-            rows.append({"shape": name, "prompt": prompt, "paper": told, **passes})
+            rows.append({"shape": name, "prompt": prompt, "paper": paper_value, **passes})
     fields = (
         Field("shape"),
         Field("prompt"),

@@ -68,14 +68,14 @@ def naive_layers(
 ) -> tuple[Tensor, list[Past]]:
     """The same up to the last layer: [n, d], and what each layer would keep."""
     hidden, work = network.embed(tokens), Work() if work is None else work
-    made = []
+    caches = []
     for index in range(network.shape.layers):
         before = past[index] if past else None
         layer = network.layer(index)
         hidden, state = _layer(network, layer, hidden, before, work, prompt)
         work.routed += len(hidden) if index >= network.shape.dense_layers else 0
-        made.append(state)
-    return hidden, made
+        caches.append(state)
+    return hidden, caches
 
 
 def _layer(
@@ -191,12 +191,12 @@ class StepVariants:
         state = half_placed(subject, prompt, response)
         memory = next(steps_of(network, Method(Saber(), Eager()), state)).memory
         tokens = _tokens(state, subject.network.device)
-        _, made = naive_layers(subject.network, tokens, prompt=prompt)
+        _, caches = naive_layers(subject.network, tokens, prompt=prompt)
         shape = subject.network.shape
         kept = prompt - int(shape.shift)
         if isinstance(shape.attention, Blocks):
             kept = max(0, shape.attention.start(kept, prompt))
-        past = tuple(each.first(kept) for each in made)
+        past = tuple(each.first(kept) for each in caches)
         network.take()
         return cls(network, state, memory, past)
 

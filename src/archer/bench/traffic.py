@@ -70,11 +70,11 @@ class Load:
     def arrivals(self, requests: Sequence[Request], rate: float) -> list[Arrival]:
         """Exponential gaps at `rate` requests per second; all at once at an infinite one."""
         draw = random.Random(self.seed + 1)
-        at, made = 0.0, []
+        at, drawn = 0.0, []
         for request in requests:
             at += draw.expovariate(rate) if rate < float("inf") else 0.0
-            made.append(Arrival(request, at))
-        return made
+            drawn.append(Arrival(request, at))
+        return drawn
 
 
 def plain_ids(model: Model) -> list[int]:

@@ -164,7 +164,7 @@ def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
     whole = {"response": happened["states"][-1], "updates": len(steps), "nfe": len(steps)}
     if case.returned is not None:
         whole["returned"] = steps[-1].after.result(0).tolist()
-    found = [
+    differences = [
         Mismatch(case.id, name, None)
         for name, value in whole.items()
         if value != getattr(case, name)
@@ -175,8 +175,8 @@ def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
             continue
         place = first_difference(recorded, values, _close if name == "tau" else operator.eq)
         if place is not None:
-            found.append(Mismatch(case.id, name, place + 1))
-    return found
+            differences.append(Mismatch(case.id, name, place + 1))
+    return differences
 
 
 def _run(model: Model, case: Case) -> Iterator[Step[Any]]:

@@ -54,7 +54,7 @@ class Finding:
 
     name: str
     passed: bool
-    told: str
+    report: str
     seconds: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
 
@@ -85,10 +85,10 @@ def selftest(plan: SelftestPlan) -> Iterator[Finding]:
     for name, check in checks:
         started = perf_counter()
         try:
-            found = check()
+            finding = check()
         except Exception as error:  # noqa: BLE001 - whatever a device does wrong is a finding
-            found = Finding(name, passed=False, told=f"raised {type(error).__name__}: {error}")
-        yield replace(found, seconds=perf_counter() - started)
+            finding = Finding(name, passed=False, report=f"raised {type(error).__name__}: {error}")
+        yield replace(finding, seconds=perf_counter() - started)
 
 
 def verdict(findings: Sequence[Finding]) -> str:
@@ -118,8 +118,8 @@ def recorded_answers(model: Model) -> Finding:
     wanted = dict(list(recorded["completions"].items())[:ANSWERS])
     prompts = _prompts(list(wanted))
     method, radius = recorded["settings"]["method"], recorded["settings"]["radius"]
-    found = [model.generate(prompt, method, radius=radius)[0] for prompt in prompts]
-    return _same("recorded answers", [each.text for each in found], list(wanted.values()), model)
+    answers = [model.generate(prompt, method, radius=radius)[0] for prompt in prompts]
+    return _same("recorded answers", [each.text for each in answers], list(wanted.values()), model)
 
 
 def batch_equals_singles(model: Model) -> Finding:
@@ -133,8 +133,8 @@ def batch_equals_singles(model: Model) -> Finding:
 def compiled_equals_plain(model: Model, compiled: Model) -> Finding:
     """torch.compile changes nothing."""
     prompts = _prompts(["pocket-test-0", "pocket-test-2"])
-    found = [[_tokens(each.generate(p)[0]) for p in prompts] for each in (compiled, model)]
-    return _same("compiled equals plain", found[0], found[1], model)
+    answers = [[_tokens(each.generate(p)[0]) for p in prompts] for each in (compiled, model)]
+    return _same("compiled equals plain", answers[0], answers[1], model)
 
 
 @pydantic_dataclass(frozen=True)
@@ -178,7 +178,7 @@ def cached_equals_full(model: Model) -> Finding:
     return Finding(
         "cached equals full",
         passed=worst <= allowed,
-        told=f"{compared:,} probabilities differ by {worst:.1e} at most; {allowed:.0e} is allowed",
+        report=f"{compared:,} probabilities differ by {worst:.1e} at most; {allowed:.0e} is allowed",
         figures={"difference": worst if np.isfinite(worst) else None, "allowed": allowed}
         | {"compared": compared},
     )
@@ -202,25 +202,25 @@ def steps(plan: SelftestPlan) -> Finding:
     }
     gpu = named(device_name(device))
     rounds = f"{row.rounds} round{'s' * (row.rounds != 1)}"
-    told = (
+    report = (
         f"{subject.name}, {row.layers} layers, {rounds}: full {row.full_ms:.1f} ms, "
         f"cached {row.cached_ms:.1f} ms, {row.speedup:.2f} times as fast; by counting, at most "
         f"{row.limit:.2f} times{' (more is noise)' if row.speedup > row.limit else ''}; "
     )
     if gpu is not None:
         full, cached = least[gpu.name]
-        told += (
+        report += (
             f"by its data sheet the {gpu.name} needs at least {full:.2f} ms and {cached:.2f} ms "
             "in 16 bits"
         )
     elif device.type == "cpu":
-        told += "limits by data sheet are only known for GPUs"
+        report += "limits by data sheet are only known for GPUs"
     else:
-        told += f"no limits by data sheet are known for {device_name(device)}"
+        report += f"no limits by data sheet are known for {device_name(device)}"
     return Finding(
         "steps",
         passed=row.speedup > 1,
-        told=told,
+        report=report,
         figures=asdict(row)
         | {"gpu": None if gpu is None else gpu.name, "least_ms_full_and_cached": least},
     )
@@ -232,7 +232,7 @@ def _tokens(done: Completion) -> tuple[int, ...] | None:
 
 
 def _failed(name: str, why: object) -> Finding:
-    return Finding(name, passed=False, told=str(why))
+    return Finding(name, passed=False, report=str(why))
 
 
 def _compiled(plan: SelftestPlan) -> Model:
@@ -246,15 +246,15 @@ def _prompts(names: Sequence[str]) -> list[str]:
     return [prompts.message(tasks[name]) for name in names]
 
 
-def _same(name: str, found: Sequence[object], wanted: Sequence[object], model: Model) -> Finding:
+def _same(name: str, answers: Sequence[object], wanted: Sequence[object], model: Model) -> Finding:
     """Answers side by side; an error, which is None, is the same as nothing."""
-    same = sum(a == b and a is not None for a, b in zip(found, wanted, strict=True))
+    same = sum(a == b and a is not None for a, b in zip(answers, wanted, strict=True))
     needed = TOLERANCES[model.dtype].answers
-    errors = sum(each is None for each in found)
+    errors = sum(each is None for each in answers)
     broken = f", {errors} ended in an error" if errors else ""
     return Finding(
         name,
         passed=bool(wanted) and not errors and same >= needed * len(wanted),
-        told=f"{same} of {len(wanted)} the same{broken}",
+        report=f"{same} of {len(wanted)} the same{broken}",
         figures={"same": same, "of": len(wanted), "needed": needed},
     )

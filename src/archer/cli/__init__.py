@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None, other: App | None = None) -> int:
             )
             sys.stdout.flush()
     except CycloptsError as error:
-        asked = " ".join((_name(other), *(error.command_chain or ())))
-        complain(f"{error} See `{asked} --help`.")
+        command = " ".join((_name(other), *(error.command_chain or ())))
+        complain(f"{error} See `{command} --help`.")
         return USAGE
     except ArcherError as error:
         complain(str(error))

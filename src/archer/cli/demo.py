@@ -86,14 +86,14 @@ class Correction:
 def last_correction(updates: Iterable[Update], ends: frozenset[int]) -> Correction | None:
     """The last text token that was replaced by a different one; end marks are no text."""
     standing: dict[int, tuple[int, int]] = {}
-    found = None
+    correction = None
     for update in updates:
         for change in (*update.accepted, *update.replaced):
             before, written = standing.get(change.at, (change.token, 0))
             if before != change.token and not {before, change.token} & ends:
-                found = Correction(change.at, before, written, change.token, update.update)
+                correction = Correction(change.at, before, written, change.token, update.update)
             standing[change.at] = change.token, update.update
-    return found
+    return correction
 
 
 @dataclass

@@ -121,16 +121,16 @@ class Game:
 
     def story(self) -> str:
         """The last correction in words."""
-        found = last_correction(self.history, self.model.end_ids)
-        if found is None:
+        correction = last_correction(self.history, self.model.end_ids)
+        if correction is None:
             return f"{METHOD} took no digit back to write another one there."
-        before, after = self.piece(found.before), self.piece(found.after)
+        before, after = self.piece(correction.before), self.piece(correction.after)
         view = self.view()
-        place = next(each for each in range(view.size**2) if view.at(each) == found.at)
+        place = next(each for each in range(view.size**2) if view.at(each) == correction.at)
         row, column = divmod(place, view.size)
         return (
-            f"{METHOD} wrote {before} in row {row + 1}, column {column + 1} at update {found.written}, "
-            f"took it back, and wrote {after} there at update {found.update}."
+            f"{METHOD} wrote {before} in row {row + 1}, column {column + 1} at update {correction.written}, "
+            f"took it back, and wrote {after} there at update {correction.update}."
         )
 
 
@@ -146,12 +146,12 @@ def side_by_side(game: Game) -> list[Text]:
 
 def measured(model: Model, method: str, puzzles: Sequence[grids.Puzzle]) -> tuple[str, ...]:
     """A row of the table."""
-    found = model.generate([grids.fill(each.givens) for each in puzzles], method)
+    completions = model.generate([grids.fill(each.givens) for each in puzzles], method)
     solved = sum(
         grids.solves(grids.cells(done.whole), each.givens)
-        for done, each in zip(found, puzzles, strict=True)
+        for done, each in zip(completions, puzzles, strict=True)
     )
-    updates_per_grid = fmean(done.updates for done in found)
-    taken_back = fmean(done.revised_text for done in found)
+    updates_per_grid = fmean(done.updates for done in completions)
+    taken_back = fmean(done.revised_text for done in completions)
     share = f"{solved} of {len(puzzles)}"
     return method, share, f"{updates_per_grid:.1f}", f"{taken_back:.1f}"

@@ -35,8 +35,8 @@ def doctor(
 
         plan = SelftestPlan(device, dtype, compile, shape or STEP_SHAPE)
         return _selftest(plan, output or ATTACHED, json=json)
-    asked = {"device": device, "dtype": dtype, "compile": compile or None}
-    for name, value in (asked | {"shape": shape, "output": output}).items():
+    options = {"device": device, "dtype": dtype, "compile": compile or None}
+    for name, value in (options | {"shape": shape, "output": output}).items():
         if value is not None:
             raise BadRequest(f"--{name} is an option of the self-test: add --selftest to it.")
     from archer.checks.doctor import examine
@@ -74,7 +74,7 @@ def _selftest(plan: object, output: Path, *, json: bool) -> int:
         findings.append(finding)
         if not json:
             sign = "ok      " if finding.passed else "FAILED  "
-            line = f"{sign}{finding.name}: {finding.told} ({finding.seconds:.1f} s)"
+            line = f"{sign}{finding.name}: {finding.report} ({finding.seconds:.1f} s)"
             write_line(line, hanging=len(sign))
     result = as_dict(plan, findings, describe_torch(*where))
     try:

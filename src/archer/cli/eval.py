@@ -152,7 +152,7 @@ def _run(
         settings = chosen.settings
         if chosen.preset is None:
             settings = over(settings, {"length": task.length})
-        asked = RunRequest(
+        run_request = RunRequest(
             computing.model,
             task,
             chosen.method,
@@ -164,7 +164,7 @@ def _run(
         )
         with RunProgress(name, console, complain) as progress:
             done[name] = run(
-                asked,
+                run_request,
                 folders[name],
                 progress,
                 executor=computing.executor,

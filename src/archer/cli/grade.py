@@ -76,11 +76,11 @@ def _given(task: Task, completions: Path | None) -> list[tuple[Sample, str]]:
 
 def _show(report: GradingReport) -> None:
     for row in report.rows:
-        found = row.repaired
-        reason = f"  {found.reason}" if found.reason else ""
-        differs = row.published.outcome != found.outcome
+        verdict = row.repaired
+        reason = f"  {verdict.reason}" if verdict.reason else ""
+        differs = row.published.outcome != verdict.outcome
         published = f"  (as published: {row.published.outcome})" if differs else ""
-        line = f"{row.id}  {found.outcome}  {found.seconds:.3f} s{published}{reason}"
+        line = f"{row.id}  {verdict.outcome}  {verdict.seconds:.3f} s{published}{reason}"
         write_line(line, hanging=HANGING)
     confined = "" if report.tier is None else f", tier {report.tier}"
     write_line(f"{report.task}: {len(report.rows)} rows{confined}")

@@ -36,9 +36,7 @@ def processes(type_: Any, tokens: Sequence[Token]) -> int:
     """As many as a machine can be for."""
     number = whole(type_, tokens)
     if not 1 <= number <= MOST_PROCESSES:
-        raise ValueError(
-            f"give a whole number of at least 1 and at most {MOST_PROCESSES}, not {number}."
-        )
+        raise ValueError(f"give a whole number from 1 to {MOST_PROCESSES}, not {number}.")
     return number
 
 

@@ -78,8 +78,8 @@ def _opened(
         workspace = options.workspace(out, model, stack.enter_context(_listener()))
         if workers > 1:
 
-            def hire(asked: Model) -> Executor:
-                return stack.enter_context(processes(asked.source, asked, workers))
+            def hire(model: Model) -> Executor:
+                return stack.enter_context(processes(model.source, model, workers))
 
             workspace = replace(workspace, executor=hire(workspace.model), hire=hire)
         yield workspace

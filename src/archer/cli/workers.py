@@ -47,8 +47,8 @@ class WorkerOptions:
             if not self.ray.strip():
                 raise BadRequest("--ray takes auto, local or the address of a cluster.")
             check_whole(model)
-            with _on_ray(self.ray, self.workers, model) as found:
-                yield found
+            with _on_ray(self.ray, self.workers, model) as workers:
+                yield workers
         elif self.workers is not None and self.workers > 1:
             from archer.model import Model
 

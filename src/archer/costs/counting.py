@@ -79,11 +79,11 @@ def _canvas(prompt: int, response: int) -> Canvas:
     )
 
 
-def _counted(network: Transformer, canvas: Canvas, asked: Flags) -> Work:
-    reads = np.zeros_like(asked)
+def _counted(network: Transformer, canvas: Canvas, recomputed: Flags) -> Work:
+    reads = np.zeros_like(recomputed)
     reads[:, canvas.response] = True
     frame = layout.Frame.of(canvas, (0,), running=(0,))
-    plan = layout.plan(asked, reads, frame, shift=network.shape.shift, device=network.device)
+    plan = layout.plan(recomputed, reads, frame, shift=network.shape.shift, device=network.device)
     memory = Memory.blank(empty_store(network, canvas.rows, canvas.columns), canvas)
     (answer,) = run(network, [Question(canvas, plan, memory)])
     return answer.work

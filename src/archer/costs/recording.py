@@ -45,13 +45,13 @@ def plain(measured: Recording | tuple[Timed, ...]) -> Any:
     return TypeAdapter(kind).dump_python(measured, mode="json")
 
 
-def recording_of(found: Mapping[str, Any], where: str) -> Recording:
+def recording_of(values: Mapping[str, Any], where: str) -> Recording:
     """The recording in a result of `archer bench serve --json`; `where` names its file in refusals."""
     remedy = "Measure again with archer bench serve, and keep its JSON."
-    if "recording" not in found:
+    if "recording" not in values:
         raise BadRequest(f"{where} holds no recording of requests and pass times. {remedy}")
     try:
-        return TypeAdapter(Recording).validate_python(found["recording"])
+        return TypeAdapter(Recording).validate_python(values["recording"])
     except ValidationError as error:
         first = error.errors()[0]
         at = ".".join(map(str, first["loc"]))
@@ -60,12 +60,12 @@ def recording_of(found: Mapping[str, Any], where: str) -> Recording:
         ) from error
 
 
-def timed_of(found: Mapping[str, Any], where: str) -> tuple[Timed, ...]:
+def timed_of(values: Mapping[str, Any], where: str) -> tuple[Timed, ...]:
     """Timed turns from a result of `archer bench passes --json`, or of a recording."""
-    if "recording" in found:
-        return recording_of(found, where).timed
+    if "recording" in values:
+        return recording_of(values, where).timed
     try:
-        return TypeAdapter(tuple[Timed, ...]).validate_python(found.get("timed"))
+        return TypeAdapter(tuple[Timed, ...]).validate_python(values.get("timed"))
     except ValidationError as error:
         raise BadRequest(
             f"{where} holds no timed passes. Measure some with archer bench passes, and keep its JSON."
@@ -75,11 +75,11 @@ def timed_of(found: Mapping[str, Any], where: str) -> tuple[Timed, ...]:
 def read_object(path: Path) -> dict[str, Any]:
     """One JSON object from a file."""
     try:
-        found = from_json(path.read_bytes())
+        values = from_json(path.read_bytes())
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {reason_of(error)}.") from error
     except ValueError as error:
         raise BadRequest(f"{path} is not JSON: {error}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise BadRequest(f"{path} must hold one JSON object.")
-    return found
+    return values

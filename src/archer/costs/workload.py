@@ -56,11 +56,11 @@ class Workload:
         """Computed from first to last."""
         return sum(share.columns for share in self.shares)
 
-    def left(self, made: int, computed: int) -> float:
+    def left(self, updates: int, computed: int) -> float:
         """Columns still to do after `made` updates, guessed as `Walk.columns_left` guesses."""
-        masks = self.masks[made]
+        masks = self.masks[updates]
         placed = self.length - masks
-        each = computed / placed if placed and computed else self.shares[made].columns
+        each = computed / placed if placed and computed else self.shares[updates].columns
         return float(max(masks, 1) * each)
 
 

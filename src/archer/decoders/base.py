@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -68,10 +69,11 @@ class DecodeState:
         masked: Flags = response == self.prompt.mask
         return masked & self.existing
 
-    @property
+    @cached_property
     def existing(self) -> Flags:
-        """[B, G]: the columns that each row has."""
+        """[B, G]: the columns that each row has; read-only."""
         existing: Flags = np.arange(self.length) < self.stops[:, None]
+        existing.setflags(write=False)
         return existing
 
     def placed_in(self, response: Ints) -> Flags:
@@ -307,8 +309,8 @@ def kept(state: DecodeState) -> Flags:
 
 def until_end(response: Ints, ends: Sequence[int]) -> Ints:
     """[G] -> the same up to and with the first of `ends`."""
-    found = np.flatnonzero(np.isin(response, ends))
-    return response[: found[0] + 1] if len(found) else response
+    places = np.flatnonzero(np.isin(response, ends))
+    return response[: places[0] + 1] if len(places) else response
 
 
 def ended(updates: Sequence[int], total: int) -> Flags:

@@ -156,8 +156,8 @@ class Bd3lm(_Dllm[EndingState]):
 
     def _over(self, state: EndingState, response: Ints) -> Flags:
         reached = np.arange(state.length) < self._bounds(state)[:, 1:]
-        found = (np.isin(response, state.prompt.eos) & reached).any(axis=1)
-        over: Flags = state.filled(response, reached) & found
+        ended = (np.isin(response, state.prompt.eos) & reached).any(axis=1)
+        over: Flags = state.filled(response, reached) & ended
         return over
 
 
@@ -191,7 +191,7 @@ def shares(masks: int, steps: int) -> list[int]:
     Of the masks left it is the part that the linear schedule's time gives, rounded half to even.  The
     released code computes that part in float32, which decides many halves.
     """
-    found, left = [], masks
+    quotas, left = [], masks
     one = np.float32(1)
     for step in range(steps, 0, -1):
         now, then = np.float32(step / steps), np.float32((step - 1) / steps)
@@ -199,5 +199,5 @@ def shares(masks: int, steps: int) -> list[int]:
         count = min(left, round(left * float(one - kept)))
         left -= count
         if count:
-            found.append(count)
-    return found
+            quotas.append(count)
+    return quotas

@@ -62,8 +62,8 @@ class Sized(Resized):
     def canvas(self, state: DecodeState) -> Canvas:
         """Until the length is known, every column is read."""
         canvas = super().canvas(state)
-        resting = np.zeros_like(canvas.reads)
-        resting[:, canvas.response] = state.resting
+        resting = np.zeros_like(canvas.reads) if canvas.resting is None else canvas.resting.copy()
+        resting[:, canvas.response] |= state.resting
         reads = canvas.reads & ~resting
         reads[:, canvas.response] |= _unsized(state)[:, None] & state.existing
         return replace(canvas, reads=reads, resting=resting, wakes=True)

@@ -310,7 +310,7 @@ class Sdar(_Sampler):
         return after, Decision.accepting(accepted, best)
 
 
-def _first(found: Flags) -> Ints:
+def _first(flags: Flags) -> Ints:
     """[B, G] -> [B]: the first column that is set; G where none is."""
-    first: Ints = np.where(found.any(axis=1), found.argmax(axis=1), found.shape[1])
+    first: Ints = np.where(flags.any(axis=1), flags.argmax(axis=1), flags.shape[1])
     return first

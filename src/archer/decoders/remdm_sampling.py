@@ -98,8 +98,8 @@ class RemdmSampling(Rule[SampledState]):
         last = self.limit(state.length) - 1
         ending = ended(state.updates, last)[:, None]
         cut = nucleus.truncated(logits, self.temperature, self.top_p, None)
-        found = nucleus.drawn(cut, state, self.temperature)
-        drawn, (likeliest,) = logits.read(found, logits.greedy.tokens)
+        sampled = nucleus.drawn(cut, state, self.temperature)
+        drawn, (likeliest,) = logits.read(sampled, logits.greedy.tokens)
         tokens = np.where(ending, likeliest, drawn.tokens)
         back, fill = self._rates(state)
         draw = chance(state, "remask")

@@ -62,9 +62,11 @@ class Saber(Blockwise[SaberState]):
     """bfloat16 rounds confidences and bar as the released code did on bf16 weights."""
     doubt: Annotated[float, Field(gt=0, le=1)] | None = None
     """Take back only tokens whose measure is below this; if left out, whatever grew least (released)."""
-    doubt_by: Literal["confidence", "own", "kept", "lead"] = "confidence"
+    doubt_by: Literal["confidence", "own", "kept", "lead", "rival", "moved"] = "confidence"
     """The measure: the confidence followed, the token's own probability, the share that is left of its
-    confidence at acceptance, or the lead of the likeliest token over the next."""
+    confidence at acceptance, or the lead of the likeliest token over the next.  Two of T2M's detectors are
+    the others: how improbable a likelier token is (T2M doubts below 0.1), and 1 less what its own probability
+    has changed by since acceptance (0.7); `own` is the third (0.5)."""
 
     @property
     def reads(self) -> Scope:
@@ -121,27 +123,32 @@ class Saber(Blockwise[SaberState]):
         """What could be placed, and [B, G] each: the confidence the rule follows, and a sign of its own."""
         best = self.sampled(state, logits)
         by = self.doubt_by if self.doubt is not None else None
-        if self.watch == "argmax" and by not in ("own", "lead"):
-            found, _ = logits.read(best)
-            return found, self._round(found.confidence), None
+        if self.watch == "argmax" and by in (None, "confidence", "kept"):
+            candidates, _ = logits.read(best)
+            return candidates, self._round(candidates.confidence), None
         wanted = [logits.probability(logits.at(state.response))]
         wanted += [logits.margin] if by == "lead" else []
-        found, (placed, *lead) = logits.read(best, *wanted)
-        own = np.where(state.masked, found.confidence, placed)
-        sure = found.confidence if self.watch == "argmax" else own
-        return found, self._round(sure), lead[0] if lead else own
+        candidates, (placed, *lead) = logits.read(best, *wanted)
+        own = np.where(state.masked, candidates.confidence, placed)
+        sure = candidates.confidence if self.watch == "argmax" else own
+        if by == "lead":
+            return candidates, self._round(sure), lead[0]
+        if by == "rival":
+            other = state.placed & (candidates.tokens != state.response)
+            return candidates, self._round(sure), np.where(other, 1 - candidates.confidence, 1.0)
+        return candidates, self._round(sure), own
 
     def _doubted(self, sure: Reals, signs: Reals | None, accepted_at: Reals) -> Flags:
         """[B, G]: what may be taken back, as far as doubt is asked for."""
         if self.doubt is None:
             return ~np.isnan(sure)
-        sign = sure
+        if self.doubt_by == "confidence":
+            return np.asarray(sure < self.doubt)
         if self.doubt_by == "kept":
             with np.errstate(invalid="ignore", divide="ignore"):
-                sign = sure / accepted_at
-        elif self.doubt_by != "confidence":
-            assert signs is not None
-            sign = signs
+                return np.asarray(sure / accepted_at < self.doubt)
+        assert signs is not None
+        sign = 1 - abs(signs - accepted_at) if self.doubt_by == "moved" else signs
         return np.asarray(sign < self.doubt)
 
     def _bar(self, state: SaberState) -> Reals:
@@ -182,23 +189,87 @@ def _gain(state: SaberState, sure: Reals) -> Reals:
 
 
 @plain_dataclass(frozen=True)
-class SaberTailState(SaberState):
-    """Saber's state, how long the tail has stood, and when it was looked at."""
+class SaberRestState(SaberState):
+    """Saber's state, how long tokens have stood, and when all of them were looked at."""
 
     stood: Ints
-    """[B, G]: updates that a column has been in the tail; 0 outside it."""
+    """[B, G]: updates that a column has been one of those that may rest; 0 where it is not."""
     unseen: Ints
-    """[B]: updates since everything was read."""
+    """[B]: updates since everything that may rest was read."""
 
 
 @dataclass(frozen=True)
-class SaberTail(Saber):
+class SaberRest(Saber):
+    """Saber that lets sure tokens rest, wherever they stand.
+
+    Not the published rule.  A token that the model has been sure of for some updates is neither computed nor
+    read until the next look; its keys and values stay and are refreshed with the prompt.  It can therefore
+    be taken back `rest` updates late, and no later.  A pass that computes everything looks at everything.
+    """
+
+    sure: Share = 0.99
+    """Confidence that a token must have had at each of these updates."""
+    settle: Count = 2
+    """Updates that it must have stood before it rests."""
+    rest: CountOrNone = 4
+    """The most updates it rests before it is looked at again; 0 is Saber."""
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a pass that computes everything reads what rests."""
+        return True
+
+    def check(self, length: int) -> None:
+        if self.block is not None:
+            raise BadRequest("Tokens rest in a response that is one block. Leave out the block.")
+        super().check(length)
+
+    def begin(self, prompt: Prompt, length: int) -> SaberRestState:
+        base = super().begin(prompt, length)
+        stood = np.zeros(base.response.shape, dtype=np.int64)
+        return grow(SaberRestState, base, stood=stood, unseen=np.zeros(len(stood), dtype=np.int64))
+
+    def canvas(self, state: SaberState) -> Canvas:
+        plain = super().canvas(state)
+        assert isinstance(state, SaberRestState)
+        resting = np.zeros_like(plain.reads)
+        resting[:, plain.open] = self.resting(state)
+        return replace(plain, reads=plain.reads & ~resting, resting=resting, wakes=self.wakes)
+
+    def resting(self, state: SaberRestState) -> Flags:
+        """[B, G]: what the next pass neither computes nor reads."""
+        asleep: Flags = (state.stood >= self.settle) & (state.unseen < self.rest)[:, None]
+        return asleep
+
+    def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
+        assert isinstance(state, SaberRestState)
+        after, decision = super().step(state, logits)
+        assert isinstance(after, SaberRestState)
+        assert decision.confidence is not None
+        left_out = self.resting(state) & np.isnan(decision.confidence)
+        changed = replace(
+            after,
+            stood=self._stood(state, after, decision.confidence, decision.remasked),
+            unseen=np.where(left_out.any(axis=1), state.unseen + 1, 0),
+        )
+        return changed, decision
+
+    def _stood(
+        self, state: SaberRestState, after: SaberState, confidence: Reals, remasked: Flags
+    ) -> Ints:
+        """[B, G]: for how long each token has been sure; one that was not looked at stays what it was."""
+        unread = np.isnan(confidence) & (state.stood > 0)
+        with np.errstate(invalid="ignore"):
+            sure = after.placed & ((confidence >= self.sure) | unread)
+        return np.where(sure, state.stood + 1, 0)
+
+
+@dataclass(frozen=True)
+class SaberTail(SaberRest):
     """Saber that lets the tail of end marks rest: half of a short answer, sure from the first updates on.
 
-    Not the published rule.  A trailing end mark that has stood for some updates is neither computed nor read
-    until the next look; its keys and values stay and are refreshed with the prompt.  It can therefore be
-    taken back `rest` updates late, and no later.  By default the tail wakes as a whole when its boundary
-    falls back or the token before it is taken back: then the length of the answer is in question.
+    By default the tail wakes as a whole when its boundary falls back or the token before it is taken back:
+    then the length of the answer is in question.  Only a look of its own wakes it besides.
     """
 
     resizes: ClassVar[bool] = False
@@ -212,46 +283,21 @@ class SaberTail(Saber):
     wake: Literal["boundary", "look"] = "boundary"
     """What ends the rest early: a boundary that moves back, or nothing but the next look."""
 
-    def check(self, length: int) -> None:
-        if self.block is not None:
-            raise BadRequest("saber-tail decodes the response as one block. Leave out the block.")
-        super().check(length)
+    @property
+    def wakes(self) -> bool:
+        return False
 
-    def begin(self, prompt: Prompt, length: int) -> SaberTailState:
-        base = super().begin(prompt, length)
-        stood = np.zeros(base.response.shape, dtype=np.int64)
-        return grow(SaberTailState, base, stood=stood, unseen=np.zeros(len(stood), dtype=np.int64))
-
-    def canvas(self, state: SaberState) -> Canvas:
-        plain = super().canvas(state)
-        assert isinstance(state, SaberTailState)
-        resting = np.zeros_like(plain.reads)
-        resting[:, plain.open] = self.resting(state)
-        return replace(plain, reads=plain.reads & ~resting, resting=resting)
-
-    def resting(self, state: SaberTailState) -> Flags:
-        """[B, G]: what the next pass neither computes nor reads."""
-        tail = state.stood > 0
-        first = state.length - tail.sum(axis=1)
+    def resting(self, state: SaberRestState) -> Flags:
+        first = state.length - (state.stood > 0).sum(axis=1)
         inside = np.arange(state.length) >= (first + self.edge)[:, None]
-        asleep: Flags = inside & (state.stood >= self.settle) & (state.unseen < self.rest)[:, None]
+        asleep: Flags = inside & super().resting(state)
         return asleep
 
-    def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
-        assert isinstance(state, SaberTailState)
-        looked = ~self.resting(state).any(axis=1)
-        after, decision = super().step(state, logits)
-        assert isinstance(after, SaberTailState)
-        changed = replace(
-            after,
-            stood=self._stood(state, after.response, decision.remasked),
-            unseen=np.where(looked, 0, state.unseen + 1),
-        )
-        return changed, decision
-
-    def _stood(self, state: SaberTailState, response: Ints, remasked: Flags) -> Ints:
+    def _stood(
+        self, state: SaberRestState, after: SaberState, confidence: Reals, remasked: Flags
+    ) -> Ints:
         """[B, G]: the tail's age; anew, if asked for, where it got shorter or the token before it went."""
-        ends = np.isin(response, state.prompt.eos or state.prompt.ends)
+        ends = np.isin(after.response, state.prompt.eos or state.prompt.ends)
         tail = np.logical_and.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
         if self.wake == "look":
             return np.where(tail, state.stood + 1, 0)

@@ -95,13 +95,13 @@ def scored(
 ) -> tuple[Candidates, Reals]:
     """The answers on the host, and [B, G] how sure each is, higher is surer; NaN without logits."""
     if kind == "entropy":
-        found, (entropy,) = logits.read(best, logits.entropy)
-        return found, -entropy
+        candidates, (entropy,) = logits.read(best, logits.entropy)
+        return candidates, -entropy
     if kind == "margin":
-        found, (margin,) = logits.read(best, logits.margin)
-        return found, margin
-    found, _ = logits.read(best)
-    return found, found.confidence if kind == "confidence" else chance(state, "order")
+        candidates, (margin,) = logits.read(best, logits.margin)
+        return candidates, margin
+    candidates, _ = logits.read(best)
+    return candidates, candidates.confidence if kind == "confidence" else chance(state, "order")
 
 
 @dataclass(frozen=True)

@@ -135,14 +135,14 @@ class _EndsLast(Logits):
     @property
     def entropy(self) -> Rows:
         return tuple(
-            found.masked_fill(ends, math.log(row.values.shape[1]))
-            for row, found, ends in zip(self.rows, self._quiet.entropy, self._ending, strict=True)
+            entropy.masked_fill(ends, math.log(row.values.shape[1]))
+            for row, entropy, ends in zip(self.rows, self._quiet.entropy, self._ending, strict=True)
         )
 
     @property
     def margin(self) -> Rows:
         pairs = zip(self._quiet.margin, self._ending, strict=True)
-        return tuple(found.masked_fill(ends, 0.0) for found, ends in pairs)
+        return tuple(margin.masked_fill(ends, 0.0) for margin, ends in pairs)
 
     @property
     def _ending(self) -> Rows:

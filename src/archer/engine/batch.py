@@ -4,8 +4,7 @@ It knows no clock, no queue and no text.  Who takes part in a turn is decided by
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from traceback import clear_frames
@@ -51,43 +50,43 @@ class Batch(Generic[Tag]):
         raises is halved until the guilty walk is alone.  Walks under a layer rule are never part of that: a
         rule writes over what it reads, so what it has done must not be done again.
         """
-        made: Turn[Tag] = Turn()
+        turn: Turn[Tag] = Turn()
         going: list[Tag] = []
         for tag in tags:
-            if self._laid_out(tag, made):
+            if self._laid_out(tag, turn):
                 going.append(tag)
         ruled = [tag for tag in going if _wanted(self.walks[tag]).rule is not None]
-        self._run([tag for tag in going if tag not in ruled], made, make_room)
+        self._run([tag for tag in going if tag not in ruled], turn, make_room)
         for tag in ruled:
-            self._run([tag], made, make_room)
+            self._run([tag], turn, make_room)
         for tag in tags:
-            self._reuse(tag, made)
-        return made
+            self._reuse(tag, turn)
+        return turn
 
-    def _laid_out(self, tag: Tag, made: Turn[Tag]) -> bool:
+    def _laid_out(self, tag: Tag, turn: Turn[Tag]) -> bool:
         """Whether a walk takes part in the pass; a walk that is stuck or asks the impossible ends here."""
         wanted = None
-        with blaming(partial(made.failed.__setitem__, tag)):
+        with blaming(partial(turn.failed.__setitem__, tag)):
             wanted = self.walks[tag].wants
         return wanted is not None
 
     def _run(
-        self, tags: Sequence[Tag], made: Turn[Tag], make_room: Callable[[], bool] | None
+        self, tags: Sequence[Tag], turn: Turn[Tag], make_room: Callable[[], bool] | None
     ) -> None:
         tags = [tag for tag in tags if tag in self.walks]
         if not tags:
             return
-        answers: list[Answer] = []
-        with blaming(lambda error: self._halve(tags, error, made, make_room)):
-            answers = self._answers(tags, made)
-        for tag, answer in zip(tags, answers, strict=False):
-            self._advance(tag, answer, made)
+        answers: dict[Tag, Answer] = {}
+        with blaming(lambda error: self._halve(tags, error, turn, make_room)):
+            answers = dict(zip(tags, self._answers(tags, turn), strict=True))
+        for tag, answer in answers.items():
+            self._advance(tag, answer, turn)
 
     def _halve(
         self,
         tags: Sequence[Tag],
         error: Exception,
-        made: Turn[Tag],
+        turn: Turn[Tag],
         make_room: Callable[[], bool] | None,
     ) -> None:
         """Whatever a pass raises belongs to one of its walks: make it again with room, or find the walk."""
@@ -95,15 +94,15 @@ class Batch(Generic[Tag]):
         clear_frames(error.__traceback__)
         again = all(_can_repeat(_wanted(self.walks[tag])) for tag in tags)
         if again and make_room is not None and out_of_memory(error) and make_room():
-            self._run(tags, made, None)
+            self._run(tags, turn, None)
         elif len(tags) > 1:
             half = len(tags) // 2
-            self._run(tags[:half], made, make_room)
-            self._run(tags[half:], made, make_room)
+            self._run(tags[:half], turn, make_room)
+            self._run(tags[half:], turn, make_room)
         else:
-            made.failed[tags[0]] = error
+            turn.failed[tags[0]] = error
 
-    def _answers(self, tags: Sequence[Tag], made: Turn[Tag]) -> list[Answer]:
+    def _answers(self, tags: Sequence[Tag], turn: Turn[Tag]) -> list[Answer]:
         """One pass for all; walks that ask the same first question as another get its answer."""
         walks = [self.walks[tag] for tag in tags]
         for walk in walks:
@@ -114,7 +113,7 @@ class Batch(Generic[Tag]):
         like = [leaders.setdefault(_asks(walk, at), at) for at, walk in enumerate(walks)]
         alone = [at for at, leader in enumerate(like) if at == leader]
         answers = dict(zip(alone, run(self._network, [parts[at] for at in alone]), strict=True))
-        made.intervals += {
+        turn.intervals += {
             id(a.interval): (a.interval, a.columns) for a in answers.values()
         }.values()
         for at, leader in enumerate(like):
@@ -122,49 +121,68 @@ class Batch(Generic[Tag]):
                 answers[at] = _copied(answers[leader], parts[leader], parts[at])
         return [answers[at] for at in range(len(walks))]
 
-    def _advance(self, tag: Tag, answer: Answer | None, made: Turn[Tag]) -> None:
-        with blaming(partial(made.failed.__setitem__, tag)):
-            made.steps.append((tag, self.walks[tag].advance(answer)))
+    def _advance(self, tag: Tag, answer: Answer | None, turn: Turn[Tag]) -> None:
+        with blaming(partial(turn.failed.__setitem__, tag)):
+            turn.steps.append((tag, self.walks[tag].advance(answer)))
 
-    def _reuse(self, tag: Tag, made: Turn[Tag]) -> None:
+    def _reuse(self, tag: Tag, turn: Turn[Tag]) -> None:
         for _ in range(MOST_REUSED):
             walk = self.walks.get(tag)
-            if walk is None or walk.done or tag in made.failed or walk.swapped_out:
+            if walk is None or walk.done or tag in turn.failed or walk.swapped_out:
                 return
-            if self._laid_out(tag, made) or tag in made.failed:
+            if self._laid_out(tag, turn) or tag in turn.failed:
                 return
-            self._advance(tag, None, made)
+            self._advance(tag, None, turn)
 
 
-@contextmanager
-def contained() -> Iterator[None]:
+class contained:  # noqa: N801 - reads as a word after `with`
     """Whatever a decoder, a cache or a listener raises ends its own request, even what would end a program.
 
     On the main thread what a signal may have raised passes: Ctrl-C, and whatever SIGTERM is turned into.
     """
-    try:
-        yield
-    except Exception:
-        raise
-    except BaseException as error:
-        on_main = threading.current_thread() is threading.main_thread()
-        if on_main and not isinstance(error, SystemExit | GeneratorExit):
-            raise
-        raise PassFailed(
-            f"The request failed: its decoder, cache or listener raised {type(error).__name__}."
-        ) from error
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not (error is None or isinstance(error, Exception) or _of_a_signal(error)):
+            raise _failed_by(error) from error
 
 
-@contextmanager
-def blaming(guilty: Callable[[Exception], None]) -> Iterator[None]:
+class blaming:  # noqa: N801
     """What one request's decoder, cache or listener raises is its own; a shard that is lost ends them all."""
-    try:
-        with contained():
-            yield
-    except ShardLost:
-        raise
-    except Exception as error:  # noqa: BLE001 - a decoder from anywhere may raise anything
-        guilty(error)
+
+    __slots__ = ("_guilty",)
+
+    def __init__(self, guilty: Callable[[Exception], None]) -> None:
+        self._guilty = guilty
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if error is None or isinstance(error, ShardLost):
+            return False
+        if isinstance(error, Exception):
+            self._guilty(error)
+        elif _of_a_signal(error):
+            return False
+        else:
+            failure = _failed_by(error)
+            failure.__cause__ = error
+            self._guilty(failure)
+        return True
+
+
+def _of_a_signal(error: BaseException) -> bool:
+    on_main = threading.current_thread() is threading.main_thread()
+    return on_main and not isinstance(error, SystemExit | GeneratorExit)
+
+
+def _failed_by(error: BaseException) -> PassFailed:
+    return PassFailed(
+        f"The request failed: its decoder, cache or listener raised {type(error).__name__}."
+    )
 
 
 def _wanted(walk: Walk) -> Question:
@@ -193,7 +211,7 @@ def _asks(walk: Walk, at: int) -> Hashable:
         None if canvas.stops is None else canvas.stops.tobytes(),
         canvas.reads.tobytes(),
         part.layout.fed,
-        walk.pending.asked.tobytes(),
+        walk.pending.recomputed.tobytes(),
         tuple((row, ids.numpy().tobytes()) for row, ids in part.limits),
     )
 

@@ -208,10 +208,12 @@ class Engine:
             with self._changed:
                 self._turns.waiting.extend(self._inbox)
                 self._inbox.clear()
-            made = self._turns.make(now, self.budget, cutting=self._cutting, closing=self._closing)
+            progress = self._turns.make(
+                now, self.budget, cutting=self._cutting, closing=self._closing
+            )
         with self._changed:
             self._changed.notify_all()
-        return made
+        return progress
 
     @property
     def _busy(self) -> bool:

@@ -11,9 +11,8 @@ it moves with the length and is computed with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ from archer.passes import layout
 from archer.passes.canvas import Canvas, Prompt
 from archer.passes.forward import Question, run
 from archer.passes.memory import Memory, Store
+from archer.passes.work import Work
 
 if TYPE_CHECKING:
     from archer.fill import Form
@@ -43,11 +43,24 @@ def usual(length: int) -> float:
 
 def sized(network: Transformer, request: Request) -> Request:
     """The request with the lengths of its gaps, where they are to be found."""
-    prompts = tuple(_sized(network, request, form) for form in request.prompts)
-    return request if prompts == request.prompts else replace(request, prompts=prompts)
+    search = searching(network, request)
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            finished: Request = end.value
+            return finished
 
 
-def _sized(network: Transformer, request: Request, form: Form) -> Form:
+def searching(network: Transformer, request: Request) -> Generator[int, None, Request]:
+    """The same, pass by pass, for whoever has other work in between; yields the columns of each pass."""
+    prompts = []
+    for form in request.prompts:
+        prompts.append((yield from _searching(network, request, form)))
+    return replace(request, prompts=tuple(prompts))
+
+
+def _searching(network: Transformer, request: Request, form: Form) -> Generator[int, None, Form]:
     if not form.searched:
         return form
     columns = len(form.prefix) + len(form.given or ())
@@ -58,9 +71,17 @@ def _sized(network: Transformer, request: Request, form: Form) -> Form:
             for length in range(1, form.lengths[gap] + 1)
             if _fits(request, form, gap, length)
         ]
-        found = best_length(partial(search.score, form, gap), fitting or [form.lengths[gap]])
-        form = form.resized(gap, found)
-    return replace(form, searched=(), probed=search.columns)
+        lengths = best_length(fitting or [form.lengths[gap]])
+        length = next(lengths)
+        try:
+            while True:
+                before = search.columns
+                score = search.score(form, gap, length)
+                yield search.columns - before
+                length = lengths.send(score)
+        except StopIteration as end:
+            form = form.resized(gap, end.value)
+    return replace(form, searched=(), probed=search.columns, probes=search.work)
 
 
 def _fits(request: Request, form: Form, gap: int, length: int) -> bool:
@@ -72,24 +93,22 @@ def _fits(request: Request, form: Form, gap: int, length: int) -> bool:
     return length >= form.shortest(gap)
 
 
-def best_length(score: Callable[[int], float], lengths: list[int]) -> int:
-    """Of these, ascending, the one with the best score in the neighbourhood of the first that is tried."""
-    start = min(range(len(lengths)), key=lambda at: abs(lengths[at] - START))
-    best, height = start, score(lengths[start])
+def best_length(lengths: list[int]) -> Generator[int, float, int]:
+    """Of these, ascending, the one with the best score in the neighbourhood of the first that is tried.
 
-    def walk(places: Iterable[int]) -> None:
-        nonlocal best, height
+    Yields lengths, takes the score of each.
+    """
+    start = min(range(len(lengths)), key=lambda at: abs(lengths[at] - START))
+    best, height = start, (yield lengths[start])
+    for places in (range(start + 1, len(lengths)), range(start - 1, -1, -1)):
         worse = 0
         for place in places:
-            found = score(lengths[place])
-            worse = 0 if found > height else worse + 1
-            if found > height:
-                best, height = place, found
+            score = yield lengths[place]
+            worse = 0 if score > height else worse + 1
+            if score > height:
+                best, height = place, score
             if worse == PATIENCE:
-                return
-
-    walk(range(start + 1, len(lengths)))
-    walk(range(start - 1, -1, -1))
+                break
     return lengths[best]
 
 
@@ -100,6 +119,8 @@ class _Search:
     network: Transformer
     mask: int
     store: Store
+    work: Work = field(default_factory=Work)
+    """Done so far."""
     columns: int = 0
     """Computed so far."""
     _kept: int | None = None
@@ -115,13 +136,13 @@ class _Search:
         masks = np.full((1, masked), self.mask)
         plain = Canvas.plain(prompt, masks, np.array([[0, masked]]), reads)
         canvas = plain.under(self.network.shape.attention)
-        asked = canvas.everything()
+        recomputed = canvas.everything()
         if self._kept == gap:
-            asked &= np.arange(canvas.columns) >= canvas.reads.argmax()
+            recomputed &= np.arange(canvas.columns) >= canvas.reads.argmax()
         self._kept = gap
         frame = layout.Frame.of(canvas, (0,), running=(0,))
         plan = layout.plan(
-            asked,
+            recomputed,
             canvas.reads,
             frame,
             shift=self.network.shape.shift,
@@ -129,6 +150,7 @@ class _Search:
         )
         (answer,) = run(self.network, [Question(canvas, plan, Memory.blank(self.store, canvas))])
         self.columns += answer.columns
+        self.work += answer.work
         peaks = answer.rows[0].peaks(self.mask)
         sure = float(peaks.probability(peaks.best).mean())
         return sure / usual(length)

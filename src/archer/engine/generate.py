@@ -71,7 +71,7 @@ def generate(
     }
     done: dict[int, Completion] = {}
     running: deque[tuple[_Samples, Handle]] = deque()
-    with _bar(n * len(request.prompts), progress) as made:
+    with _bar(n * len(request.prompts), progress) as advance:
         while waiting or running:
             while waiting and (not running or _rows(running) + waiting[0].rows <= rows):
                 samples = waiting.popleft()
@@ -82,7 +82,7 @@ def generate(
             for samples, handle in [each for each in running if each[1].done]:
                 running.remove((samples, handle))
                 done.update(zip(samples.places, handle.results(), strict=True))
-                made(len(samples.places))
+                advance(len(samples.places))
     return [done[place] for place in range(n * len(request.prompts))]
 
 

@@ -86,8 +86,8 @@ class Listener:
     hears_text = False
     """Whether `settled` is to be called; following the text has a price."""
 
-    def admitted(self) -> None:
-        """It has memory and takes part in turns from now on."""
+    def admitted(self, request: Request) -> None:
+        """It has memory and takes part in turns from now on; the lengths of its gaps are known."""
 
     def stepped(self, step: Step[Any]) -> None:
         """One update; its rows are numbers of the request's samples."""

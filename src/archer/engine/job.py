@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from archer.decoders.base import DecodeState
 from archer.engine.footprint import kept_bytes
-from archer.engine.gap_length import sized
+from archer.engine.gap_length import searching
 from archer.engine.handle import Listener
 from archer.engine.schedule import Application, Offer
 from archer.engine.walk import Walk
@@ -130,6 +130,8 @@ class Job:
     left: float
     """Columns still to compute; before anything is known, one pass over everything per token."""
     walk: Walk | None = None
+    search: Generator[int, None, Request] | None = None
+    """For the lengths of its gaps, while it is under way."""
     tallies: dict[int, Tally] = field(default_factory=dict)
     texts: dict[int, SettledText | SettledGaps] = field(default_factory=dict)
     passed_over: int = 0
@@ -191,17 +193,26 @@ class Job:
     def ends_early(self) -> bool:
         return bool(self.options.stop) or self.options.ends_early
 
+    def probe(self, network: Transformer) -> int | None:
+        """One pass of the search for the lengths of its gaps: its columns, None where they are known."""
+        self.search = self.search or searching(network, self.request)
+        try:
+            return next(self.search)
+        except StopIteration as end:
+            self.search = None
+            found: Request = end.value
+        self.request = found.with_fitted_method()
+        method = self.request.method
+        laid = found.language.prompt(self.form, found.seed, self.rows, self.options.first)
+        self.start = method.decoder.start(laid, method.length)
+        self.canvas = method.decoder.canvas(self.start)
+        self.bytes = kept_bytes(network, method.policy, self.canvas)
+        for row in self.texts:
+            self.texts[row] = _settled_text(self.request, self.options.stop)
+        return None
+
     def begin(self, network: Transformer) -> Walk:
-        """Give it memory; find the lengths of its gaps, where they are to be found."""
-        if self.form.searched:
-            self.request = sized(network, self.request).with_fitted_method()
-            rows, first = self.rows, self.options.first
-            laid = self.request.language.prompt(self.form, self.request.seed, rows, first)
-            self.start = self.request.method.decoder.start(laid, self.request.method.length)
-            self.canvas = self.request.method.decoder.canvas(self.start)
-            self.bytes = kept_bytes(network, self.request.method.policy, self.canvas)
-            for row in self.texts:
-                self.texts[row] = _settled_text(self.request, self.options.stop)
+        """Give it memory."""
         return Walk(network, self.request.method, self.start, canvas=self.canvas)
 
     def application(self, now: float) -> Application[Job]:
@@ -268,8 +279,12 @@ class Job:
 
     def finish(self) -> None:
         """Make the completions and hand them out."""
-        made = [replace(self._completion(row), request=self.request) for row in range(self.rows)]
-        self.completions = [made[row] for row in range(self.rows) for _ in self._samples_of(row)]
+        completions = [
+            replace(self._completion(row), request=self.request) for row in range(self.rows)
+        ]
+        self.completions = [
+            completions[row] for row in range(self.rows) for _ in self._samples_of(row)
+        ]
         self._close()
         self.ended.set()
         self.listener.finished(self.completions)
@@ -282,7 +297,7 @@ class Job:
 
     def _close(self) -> None:
         """Let go of memory."""
-        self.walk = None
+        self.walk = self.search = None
 
     def _samples_of(self, row: int) -> Sequence[int]:
         """Samples that a row stands for."""

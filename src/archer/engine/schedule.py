@@ -90,16 +90,18 @@ class Room(Generic[Tag]):
 def admit(applications: Sequence[Application[Tag]], room: Room[Tag]) -> list[Tag]:
     """The requests that get memory now; smaller ones may for a while overtake one that does not fit."""
     admitted, free, rows = [], room.bytes, dict(room.rows)
-    for asked in sorted(applications, key=lambda each: each.rank):
-        taken = rows.get(asked.owner, 0) + asked.rows
-        over = room.per_owner is not None and asked.owner is not None and taken > room.per_owner
+    for application in sorted(applications, key=lambda each: each.rank):
+        taken = rows.get(application.owner, 0) + application.rows
+        over = (
+            room.per_owner is not None and application.owner is not None and taken > room.per_owner
+        )
         if over:
             continue
-        if asked.bytes > free:
-            if asked.passed_over >= PATIENCE:
+        if application.bytes > free:
+            if application.passed_over >= PATIENCE:
                 break
             continue
-        admitted.append(asked.tag)
-        free -= asked.bytes
-        rows[asked.owner] = taken
+        admitted.append(application.tag)
+        free -= application.bytes
+        rows[application.owner] = taken
     return admitted

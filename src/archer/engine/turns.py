@@ -5,6 +5,7 @@ It knows no thread and no lock: one caller at a time, who also says what time it
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -56,6 +57,8 @@ class Turns:
     ) -> None:
         """`ceiling`: bytes that requests may hold; `per_owner`: rows that run on one owner's behalf."""
         self.waiting: list[Job] = []
+        self._searching: list[Job] = []
+        """Those that look for the lengths of their gaps."""
         self._ceiling = ceiling
         self._limit = ceiling
         """The same, smaller for a while after a shortage of memory."""
@@ -67,12 +70,13 @@ class Turns:
 
     @property
     def running(self) -> list[Job]:
-        return list(self._batch.walks)
+        """Those that have memory."""
+        return [*self._batch.walks, *self._searching]
 
     @property
     def busy(self) -> bool:
         """Asked on any thread: a job joins the one before it leaves the other."""
-        return bool(self.waiting or self._batch.walks)
+        return bool(self.waiting or self._searching or self._batch.walks)
 
     def status(self, submitted: Sequence[Job]) -> Status:
         """Asked on any thread; `submitted` are requests that no turn has seen yet."""
@@ -94,6 +98,7 @@ class Turns:
         """
         self._drop_ended(now, cutting)
         self._admit(now)
+        probed = self._probe()
         offers = self._offers(now, closing)
         chosen = choose(offers, budget)
         if chosen:
@@ -105,7 +110,7 @@ class Turns:
             self._update(chosen)
             while sum(job.bytes for job in self.running) > self._limit and self._swap_one_out():
                 pass
-        return bool(chosen)
+        return bool(chosen) or probed
 
     def _update(self, chosen: Sequence[Job]) -> None:
         """One pass and what comes of it.
@@ -114,8 +119,8 @@ class Turns:
         """
         try:
             with computing(self._model.threads):
-                made = self._batch.turn(chosen, self._make_room)
-            self._hand_out(made)
+                turn = self._batch.turn(chosen, self._make_room)
+            self._hand_out(turn)
         except BaseException as error:
             for job in chosen:
                 self.end(job, stopped_by(error))
@@ -129,13 +134,14 @@ class Turns:
                 error = Cancelled("The request was cancelled.")
             elif options.timeout is not None and waited > options.timeout:
                 error = Expired("running", options.timeout)
-            elif job.walk is None and options.queue_timeout and waited > options.queue_timeout:
-                error = Expired("queue", options.queue_timeout)
+            elif options.queue_timeout and waited > options.queue_timeout:
+                queued = job.walk is None and job not in self._searching
+                error = Expired("queue", options.queue_timeout) if queued else None
             if error is not None:
                 self.end(job, error)
 
     def _admit(self, now: float) -> None:
-        running = self._batch.walks
+        running = self.running
         used = sum(job.bytes for job in running)
         grown = self._limit + max(1, self._ceiling // RECOVERY)
         self._limit = min(self._ceiling, grown) if running else self._ceiling
@@ -147,8 +153,9 @@ class Turns:
         for job in self.waiting:
             job.passed_over += bool(admitted)
         for job in admitted:
-            if not self._begin(job):
-                self._limit = sum(job.bytes for job in running)
+            if job.form.searched:
+                self._searching.append(job)
+            elif not self._begin(job):
                 return
             job.passed_over = 0
             if job in self.waiting:
@@ -169,16 +176,57 @@ class Turns:
                 job.walk = job.walk or job.begin(self._model.network)
                 self._batch.walks[job] = job.walk
                 if not begun:
-                    job.listener.admitted()
+                    job.listener.admitted(job.request)
         except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
-            if out_of_memory(error) and job.walk is None and self._batch.walks:
+            if job.walk is None and self._no_room(error):
                 return False
             self._fail(job, error)
         return True
 
+    def _no_room(self, error: Exception) -> bool:
+        """Memory ran out, and others hold some: nobody gets any until they have given it back."""
+        if not (out_of_memory(error) and self._batch.walks):
+            return False
+        self._limit = sum(job.bytes for job in self._batch.walks)
+        return True
+
+    def _probe(self) -> bool:
+        """A pass for each request that looks for the lengths of its gaps; whether there was one.
+
+        One pass per turn, so that a search holds up nobody for long.
+        """
+        searching = list(self._searching)
+        for job in searching:
+            began = time.perf_counter()
+            try:
+                with contained(), computing(self._model.threads):
+                    columns = job.probe(self._model.network)
+            except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
+                if self._no_room(error):
+                    job.search = None
+                    self._wait_again(job)
+                else:
+                    self._fail(job, error)
+                continue
+            except BaseException as error:
+                self.end(job, stopped_by(error))
+                raise
+            if columns is not None:
+                seconds = time.perf_counter() - began
+                self._observer.passed(PassRecord(seconds, columns, job.rows, {}))
+            elif not self._begin(job):
+                self._wait_again(job)
+            elif job in self._searching:
+                self._searching.remove(job)
+        return bool(searching)
+
+    def _wait_again(self, job: Job) -> None:
+        self.waiting.append(job)
+        self._searching.remove(job)
+
     def _offers(self, now: float, closing: bool) -> list[Offer[Job]]:
         offers = []
-        for job in self.running:
+        for job in self._batch.walks:
             if job.reader_is_behind and not closing:
                 continue
             with blaming(partial(self._fail, job)):
@@ -187,10 +235,10 @@ class Turns:
 
     def _make_room(self) -> bool:
         """What else is done when memory runs out: others wait, and no more is given than there was."""
-        made = self._swap_one_out()
-        if made:
+        swapped = self._swap_one_out()
+        if swapped:
             self._limit = sum(job.bytes for job in self._batch.walks)
-        return made
+        return swapped
 
     def _swap_one_out(self) -> bool:
         """Swap out the youngest request that can be rebuilt; it waits for memory again."""
@@ -203,17 +251,17 @@ class Turns:
         running.pop(youngest).swap_out()
         return True
 
-    def _hand_out(self, made: Turn[Job]) -> None:
-        kinds = Counter(call.kind for _, step in made.steps for call in step.calls)
-        columns = sum(columns for _, columns in made.intervals)
-        seconds = sum(interval.seconds for interval, _ in made.intervals)
+    def _hand_out(self, turn: Turn[Job]) -> None:
+        kinds = Counter(call.kind for _, step in turn.steps for call in step.calls)
+        columns = sum(columns for _, columns in turn.intervals)
+        seconds = sum(interval.seconds for interval, _ in turn.intervals)
         if seconds:
             rate = columns / seconds
             self._rate = rate if not self._rate else RECENT * self._rate + (1 - RECENT) * rate
         # before anybody hears of an end, so that whoever has an answer finds it counted
         self._observer.passed(PassRecord(seconds, columns, sum(kinds.values()), kinds))
         steps: dict[Job, list[Step[Any]]] = {}
-        for job, step in made.steps:
+        for job, step in turn.steps:
             steps.setdefault(job, []).append(step)
         for job, own in steps.items():
             with blaming(partial(self._fail, job)):
@@ -222,7 +270,7 @@ class Turns:
                 if job.over:
                     self._leave(job)
                     job.finish()
-        for job, failure in made.failed.items():
+        for job, failure in turn.failed.items():
             self._fail(job, failure)
 
     def _fail(self, job: Job, error: Exception) -> None:
@@ -231,8 +279,9 @@ class Turns:
     def end(self, job: Job, error: ArcherError) -> None:
         """End a request by an error, wherever it is; one that has ended stays as it is."""
         self._batch.walks.pop(job, None)
-        if job in self.waiting:
-            self.waiting.remove(job)
+        for place in (self.waiting, self._searching):
+            if job in place:
+                place.remove(job)
         if not job.ended.is_set():
             with (
                 suppress(Exception),
@@ -255,12 +304,12 @@ def stopped_by(error: BaseException) -> ArcherError:
             f"The request was cancelled: its pass was broken off by {type(error).__name__}."
         )
     place = traceback.extract_tb(error.__traceback__)[-1]
-    made = PassFailed(
+    failure = PassFailed(
         f"The engine stopped by an error that nobody foresaw, {type(error).__name__} in "
         f"{Path(place.filename).name} line {place.lineno}. Start it again."
     )
-    made.__cause__ = error
-    return made
+    failure.__cause__ = error
+    return failure
 
 
 def _as_archer_error(error: Exception) -> ArcherError:

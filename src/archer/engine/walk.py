@@ -44,7 +44,7 @@ class Pending:
 
     canvas: Canvas
     lanes: int
-    asked: Flags
+    recomputed: Flags
     same: Flags
     distance: Ints
     drift: Reals | None
@@ -58,7 +58,7 @@ class Pending:
         return Pending(
             canvas=self.canvas.select(lanes),
             lanes=self.lanes,
-            asked=self.asked[lanes],
+            recomputed=self.recomputed[lanes],
             same=self.same[lanes],
             distance=self.distance[lanes],
             drift=None if self.drift is None else self.drift[lanes],
@@ -68,7 +68,7 @@ class Pending:
 
     def whole(self) -> tuple[bool, ...]:
         """Rows of the canvas that ask for every column they have and can see."""
-        left_out = self.canvas.everything() & ~self.asked
+        left_out = self.canvas.everything() & ~self.recomputed
         return tuple(np.logical_not(left_out.any(axis=1)).tolist())
 
     @property
@@ -78,11 +78,11 @@ class Pending:
         What is read whenever everything is computed has rested since the anchor.
         """
         resting = None if self.canvas.wakes else self.canvas.resting
-        return resting is not None and bool((resting & ~self.asked).any())
+        return resting is not None and bool((resting & ~self.recomputed).any())
 
     def twins(self) -> dict[int, int]:
         """Rows that ask, before any pass, what the same lane of the first sample asks, by row."""
-        asks = self.canvas.tokens, self.asked, self.canvas.reads
+        asks = self.canvas.tokens, self.recomputed, self.canvas.reads
         first = [row % self.lanes for row in range(self.canvas.rows)]
         same = np.logical_and.reduce([(each == each[first]).all(axis=1) for each in asks])
         return {row: first[row] for row in range(self.lanes, len(first)) if same[row]}
@@ -205,7 +205,7 @@ class Walk:
         tokens = memory.made_of(pending.canvas)
         stops = None if pending.canvas.stops is None else (tokens >= 0).sum(axis=1)
         return replace(
-            pending.canvas, tokens=tokens, stops=stops, reads=np.zeros_like(pending.asked)
+            pending.canvas, tokens=tokens, stops=stops, reads=np.zeros_like(pending.recomputed)
         )
 
     def _whole_pass(self, canvas: Canvas, memory: Memory) -> Question:
@@ -288,16 +288,16 @@ class Walk:
         """
         memory = self.memory
         lanes = canvas.rows // len(state.updates)
-        asked, drift = self._policy.ask(canvas, memory)
+        recomputed, drift = self._policy.ask(canvas, memory)
         if canvas.stops is not None:
-            asked = (asked | (memory.seen < 0)) & canvas.everything()
+            recomputed = (recomputed | (memory.seen < 0)) & canvas.everything()
         if canvas.wakes and canvas.resting is not None:
-            whole = np.asarray(~(canvas.everything() & ~asked).any(axis=1))
+            whole = np.asarray(~(canvas.everything() & ~recomputed).any(axis=1))
             canvas = replace(canvas, reads=canvas.reads | (canvas.resting & whole[:, None]))
         return Pending(
             canvas=canvas,
             lanes=lanes,
-            asked=asked if lanes == 1 else asked[::lanes].repeat(lanes, axis=0),
+            recomputed=recomputed if lanes == 1 else recomputed[::lanes].repeat(lanes, axis=0),
             same=memory.same_question(canvas),
             distance=memory.distance(canvas),
             drift=drift,
@@ -314,15 +314,17 @@ class Walk:
         inside = self._policy.inside_layers(memory)
         full = pending.whole() if inside is None else inside.full
         frame = layout.Frame.of(canvas, memory.slots, running, full)
-        plan = self._planned(pending.asked, canvas.reads, frame)
+        plan = self._planned(pending.recomputed, canvas.reads, frame)
         rule = None if inside is None else inside.rule
         limits = limits_of(canvas, plan)
         part = Question(canvas, plan, memory, rule, limits) if running else None
         return _Plan(part, plan, twins, reused)
 
-    def _planned(self, asked: Flags, reads: Flags, frame: layout.Frame) -> layout.Layout:
+    def _planned(self, recomputed: Flags, reads: Flags, frame: layout.Frame) -> layout.Layout:
         network = self._network
-        return layout.plan(asked, reads, frame, shift=network.shape.shift, device=network.device)
+        return layout.plan(
+            recomputed, reads, frame, shift=network.shape.shift, device=network.device
+        )
 
     def _can_reuse(self, row: int) -> bool:
         """Same question, same anchor, and the logits at hand cover what is read now."""
@@ -341,8 +343,8 @@ class Walk:
             memory.copy_rows(plan.twins)
             fresh = answer.rows | {row: answer.rows[like] for row, like in plan.twins.items()}
         rows = [fresh.get(row, kept) for row, kept in enumerate(memory.logits)]
-        found = [row for row in rows if row is not None]
-        return Logits(found, len(canvas.answers), canvas.mask)
+        answered = [row for row in rows if row is not None]
+        return Logits(answered, len(canvas.answers), canvas.mask)
 
     def _note(self, plan: _Plan, logits: Logits) -> None:
         """Record the pass in the memory, with what the policy makes of it."""
@@ -380,7 +382,7 @@ def refuse_impossible(pending: Pending, decoder: str, policy: str, *, shift: boo
             f"{decoder} asks about extra columns at repeated positions, which has "
             "no meaning for a model whose logits are shifted by one. Use it with a LLaDA model."
         )
-    if layout.unanswered(pending.asked, canvas.reads).any():
+    if layout.unanswered(pending.recomputed, canvas.reads).any():
         raise Incompatible(
             f"{decoder} reads logits of columns that {policy} does not recompute. "
             "Choose a cache that recomputes the whole response, such as archer."

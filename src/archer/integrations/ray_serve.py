@@ -120,5 +120,5 @@ def app(arguments: dict[str, Any]) -> Application:
     """The application as `serve run` and configuration files name it; `RaySettings` are its arguments."""
     settings = RaySettings.model_validate(arguments)
     deployment = serve.deployment(serve.ingress()(Replica)).options(**settings.options())
-    made: Application = deployment.bind(settings.model_dump(mode="json"))
-    return made
+    application: Application = deployment.bind(settings.model_dump(mode="json"))
+    return application

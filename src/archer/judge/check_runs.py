@@ -50,16 +50,16 @@ class FunctionRun:
             watch.readable(self._tests.control.fileno(), self._tests.hear)
             while program.step():
                 pass
-            found = self._out_of_time()
+            verdict = self._out_of_time()
         except VerdictReached as finished:
-            found = finished.verdict
+            verdict = finished.verdict
         finally:
             seconds = watch.seconds()
             program.close()
             self._tests.release(self._tester)
             program.zygote.replenish()
             self._tests.replenish()
-        return replace(found, seconds=seconds, calls=self._calls, flooded=program.flooded)
+        return replace(verdict, seconds=seconds, calls=self._calls, flooded=program.flooded)
 
     def _start(self) -> None:
         test, load = self._orders
@@ -160,11 +160,11 @@ def run_cases(zygote: ZygoteProcess, check: StdinCheck, limits: Limits) -> Verdi
     """The verdict over all cases; the first case that does not pass decides."""
     seconds, flooded = 0.0, False
     for number, (text, expected) in enumerate(check.cases, start=1):
-        found = CaseRun(zygote, check.program, text, expected, limits).verdict()
-        seconds, flooded = seconds + found.seconds, flooded or found.flooded
-        if found.outcome != "pass":
-            reason = f"Case {number} of {len(check.cases)}: {found.reason}"
-            return replace(found, reason=reason, calls=number, seconds=seconds)
+        verdict = CaseRun(zygote, check.program, text, expected, limits).verdict()
+        seconds, flooded = seconds + verdict.seconds, flooded or verdict.flooded
+        if verdict.outcome != "pass":
+            reason = f"Case {number} of {len(check.cases)}: {verdict.reason}"
+            return replace(verdict, reason=reason, calls=number, seconds=seconds)
     return Verdict("pass", seconds=seconds, calls=len(check.cases), flooded=flooded)
 
 
@@ -190,14 +190,14 @@ class CaseRun:
                 if not run.step():
                     limit = f"{self._limits.wall_seconds:g} s"
                     raise VerdictReached("timeout", f"The program did not end within {limit}.")
-            found = self._compare()
+            verdict = self._compare()
         except VerdictReached as finished:
-            found = finished.verdict
+            verdict = finished.verdict
         finally:
             seconds = run.watch.seconds()
             run.close()
             run.zygote.replenish()
-        return replace(found, seconds=seconds, calls=1, flooded=run.flooded)
+        return replace(verdict, seconds=seconds, calls=1, flooded=run.flooded)
 
     def _start(self) -> None:
         run, limits = self._run, self._limits
@@ -241,18 +241,18 @@ class CaseRun:
 
 def same_output(printed: str, expected: str) -> bool:
     """LiveCodeBench's rule: stripped lines, equal as text or, word by word, as decimals."""
-    found, wanted = _lines(printed), _lines(expected)
-    return len(found) == len(wanted) and all(map(_same_line, found, wanted))
+    lines, wanted = _lines(printed), _lines(expected)
+    return len(lines) == len(wanted) and all(map(_same_line, lines, wanted))
 
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.strip().split("\n")]
 
 
-def _same_line(found: str, wanted: str) -> bool:
-    if found == wanted:
+def _same_line(line: str, wanted: str) -> bool:
+    if line == wanted:
         return True
     try:
-        return [Decimal(w) for w in found.split()] == [Decimal(w) for w in wanted.split()]
+        return [Decimal(w) for w in line.split()] == [Decimal(w) for w in wanted.split()]
     except InvalidOperation:
         return False

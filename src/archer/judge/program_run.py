@@ -142,8 +142,8 @@ def overfull(folder: Path) -> bool:
     try:
         for files, entry in enumerate(_tree(folder), start=1):
             with contextlib.suppress(FileNotFoundError):
-                found = entry.stat(follow_symlinks=False)
-                size += max(found.st_size, found.st_blocks * BLOCK)
+                status = entry.stat(follow_symlinks=False)
+                size += max(status.st_size, status.st_blocks * BLOCK)
             if files > TEMPORARY_FILES or size > TEMPORARY_BYTES:
                 return True
     except OSError:

@@ -128,14 +128,14 @@ class Readers:
             return known.value
         started = time.monotonic()
         try:
-            found = self._read_twice(operation, text, facts)
+            reading = self._read_twice(operation, text, facts)
         except Unreadable as fault:
             if fault.verdict.outcome != "harness_error":
                 self._known.keep(key, fault.verdict)
             raise
         if time.monotonic() - started > LONG:
-            self._known.keep(key, KnownResult(found))
-        return found
+            self._known.keep(key, KnownResult(reading))
+        return reading
 
     def _read_twice(self, operation: str, text: str, facts: Mapping[str, Any]) -> Any:
         try:
@@ -193,8 +193,8 @@ class _Reader:
                 limit = f"{self._reading.seconds:g} s"
                 raise Unreadable("timeout", f"The completion could not be read within {limit}.")
         if replies:
-            found: dict[str, Any] = wire.loads(replies[0])
-            return found
+            reply: dict[str, Any] = wire.loads(replies[0])
+            return reply
         code = self._zygote.wait_for_exit(child)
         self._dismiss()
         early = ended_early(code, Limits(), "The process that read the completion", 0.0)

@@ -57,8 +57,8 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
         raise NoSandbox(f"Tier {tier} needs Linux on {' or '.join(ARCHITECTURES)}.")
     root = linux and os.geteuid() == 0
     namespaces = _namespaces(root) if tier == "A" else None
-    found = locate_packages(packages)
-    needed = (standard_library(), *map(Path, found.values()))
+    folders = locate_packages(packages)
+    needed = (standard_library(), *map(Path, folders.values()))
     hidden = root and tier != "A" and not all(map(_others_can_read, needed))
     return {
         "role": role,
@@ -68,7 +68,7 @@ def make_plan(tier: Tier, role: Role, packages: tuple[str, ...] = ()) -> Plan:
         "tmpfs": f"mode=777,size={TEMPORARY_BYTES},nr_inodes={TEMPORARY_FILES}",
         "show": [str(standard_library()), *filter(os.path.exists, SYSTEM_FILES)],
         "library": str(standard_library()),
-        "packages": found,
+        "packages": folders,
         "versions": {},
         "devices": list(DEVICES),
         "landlock": _landlock(tier) if tier != "F" else None,
@@ -88,17 +88,17 @@ def standard_library() -> Path:
 
 def locate_packages(names: tuple[str, ...]) -> dict[str, str]:
     """The folders of installed packages that programs may import, with their bundled libraries."""
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for name in names:
         spec = find_spec(name)
         if spec is None or not spec.submodule_search_locations:
             raise BadRequest(f"Programs shall be able to import {name}, but it is not installed.")
         folder = Path(spec.submodule_search_locations[0]).resolve()
-        found[name] = str(folder)
+        folders[name] = str(folder)
         libraries = folder.with_name(f"{folder.name}.libs")
         if libraries.is_dir():
-            found[libraries.name] = str(libraries)
-    return found
+            folders[libraries.name] = str(libraries)
+    return folders
 
 
 def _namespaces(root: bool) -> dict[str, Any]:

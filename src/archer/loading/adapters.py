@@ -108,8 +108,8 @@ class Pair:
 
     def __call__(self, rows: Tensor, at: slice) -> Tensor:
         down, up = (_tensor(self.file, name, rows.dtype) for name in (self.down, self.up))
-        made = (up @ down[:, at]).T if self.embedding else up[at] @ down
-        changed: Tensor = rows + made * self.scale
+        update = (up @ down[:, at]).T if self.embedding else up[at] @ down
+        changed: Tensor = rows + update * self.scale
         if self.magnitude is None:
             return changed
         length = _tensor(self.file, self.magnitude, rows.dtype)[at]
@@ -142,8 +142,8 @@ class Replacement:
 
 def _tensor(file: Path, name: str, dtype: torch.dtype) -> Tensor:
     with safe_open(file, framework="pt") as held:
-        found: Tensor = held.get_tensor(name)
-    return found.to(dtype)
+        tensor: Tensor = held.get_tensor(name)
+    return tensor.to(dtype)
 
 
 def with_adapters(folder: Folder, specs: Sequence[str], *, forced: bool = False) -> Folder:
@@ -207,15 +207,15 @@ def read_adapter(path: Path, model: Folder, weight: float = 1.0) -> Adapter:
     settings = _Settings(read_json(config_file, MEGABYTE), str(config_file))
     settings.check()
     entries = read_header(file)
-    found: dict[str, list[Change]] = defaultdict(list)
+    changes: dict[str, list[Change]] = defaultdict(list)
     for tensor, change in _changes(_Held(file, entries, settings, model, weight)):
-        found[tensor].append(change)
-    if not found:
+        changes[tensor].append(change)
+    if not changes:
         raise BadModel(f"{file} changes nothing: it holds no tensor.")
     head = next(p.tensor for p in model.architecture.placements if p.parameter == "head")
-    if head in found:
+    if head in changes:
         log.warning("The adapter %s changes the vocabulary head, %s, as well.", path, head)
-    return Adapter(path, weight, found)
+    return Adapter(path, weight, changes)
 
 
 @dataclass(frozen=True)
@@ -337,12 +337,12 @@ def _changes(held: _Held) -> Iterator[tuple[str, Change]]:
     for name in held.entries:
         if not name.startswith(PREFIX):
             raise held.refused(name, f"its name does not begin with {PREFIX}")
-        found = ENDINGS.fullmatch(name.removeprefix(PREFIX))
-        if found is None:
+        match = ENDINGS.fullmatch(name.removeprefix(PREFIX))
+        if match is None:
             yield _replaced(held, name)
         else:
-            kind, of = found["kind"], found["of"] or "weight"
-            parts = modules[found["module"]]
+            kind, of = match["kind"], match["of"] or "weight"
+            parts = modules[match["module"]]
             if (kind, of) in parts:
                 raise held.refused(name, f"so does {kind_of(parts[kind, of])}, for the same place")
             parts[kind, of] = name

@@ -193,11 +193,11 @@ class Source:
             str(Path(each).resolve()) if is_folder(Path(each.rpartition("@")[0] or each)) else each
             for each in self.adapters
         )
-        found = replace(self, family=folder.architecture.family, adapter=adapters)
+        source = replace(self, family=folder.architecture.family, adapter=adapters)
         if is_folder(Path(self.model)):
-            return replace(found, model=str(Path(self.model).resolve()))
+            return replace(source, model=str(Path(self.model).resolve()))
         if HUB_ID.fullmatch(self.name):
-            return replace(found, revision=folder.path.name)
+            return replace(source, revision=folder.path.name)
         return replace(self, adapter=adapters)
 
     def settled(self, folder: Folder) -> Source:

@@ -154,7 +154,7 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
         count = min(together, numbers - begin)
         start = first + begin * entry.dtype.itemsize
         piece = torch.frombuffer(mapped, dtype=entry.dtype, count=count, offset=start)
-        own, made = piece, None
+        own, factors = piece, None
         rows = piece
         if scale is not None or copy.changes:
             rows = piece.view(-1, width).to(torch.promote_types(torch.float32, piece.dtype))
@@ -168,9 +168,9 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
             )
         if scale is not None:
             count_of_scales = scales(width) if scale.dtype == SCALES else 1
-            own, made = quantised(rows, count_of_scales, scale.dtype, target.dtype)
+            own, factors = quantised(rows, count_of_scales, scale.dtype)
             kept_scales = (
-                made if columns is None else scales_of(made, width, columns, scale.shape[-1])
+                factors if columns is None else scales_of(factors, width, columns, scale.shape[-1])
             )
             scale.narrow(0, begin // width, count // width).copy_(kept_scales)
         if columns is not None:
@@ -178,9 +178,9 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
         part = target[kept : kept + own.numel()]
         part.copy_(own.reshape(-1))
         kept += own.numel()
-        checked = part if made is None else largest(made, copy.dtype, target.dtype)
+        checked = part if factors is None else largest(factors, copy.dtype)
         if not _finite(checked):
-            raise _bad_values(path, copy.name, piece, made, checked.dtype)
+            raise _bad_values(path, copy.name, piece, factors, checked.dtype)
         _give_back(mapped, start, count * entry.dtype.itemsize)
 
 

@@ -26,9 +26,7 @@ VARIABLES: Final = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 def check_threads(count: int, name: str = "threads") -> None:
     """Refuse a number of threads that would end the process."""
     if type(count) is not int or not 1 <= count <= MOST_THREADS:
-        raise BadRequest(
-            f"{name} must be a whole number, at least 1 and at most {MOST_THREADS}, not {count}."
-        )
+        raise BadRequest(f"{name} must be a whole number from 1 to {MOST_THREADS}, not {count}.")
 
 
 def fitting(parameters: int, shards: int = 1, environment: Mapping[str, str] = os.environ) -> int:

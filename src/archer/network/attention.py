@@ -89,8 +89,8 @@ def attend_together(
     }
     if packed:
         chosen = sorted(packed)
-        asked = torch.cat([queries[spans[at]] for at in chosen])
-        answer = attend_packed(asked, [views[at] for at in chosen], kernel)
+        own_queries = torch.cat([queries[spans[at]] for at in chosen])
+        answer = attend_packed(own_queries, [views[at] for at in chosen], kernel)
         parts.update(zip(chosen, answer.split([views[at].queries for at in chosen]), strict=True))
     return torch.cat([parts[at] for at in range(len(views))])
 
@@ -100,12 +100,12 @@ def packable(views: Sequence[AttentionView]) -> set[int]:
     of_row: dict[int, list[int]] = defaultdict(list)
     for at, view in enumerate(views):
         of_row[view.keys.data_ptr()].append(at)
-    found: set[int] = set()
+    places: set[int] = set()
     for own in of_row.values():
         columns = [views[at].keys.shape[2] for at in own]
         if sum(columns) <= MOST_COPIED * max(columns):
-            found.update(own)
-    return found
+            places.update(own)
+    return places
 
 
 @lru_cache
@@ -117,8 +117,8 @@ def packed_kernel(device: str, dtype: torch.dtype) -> Callable[..., Any] | None:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
         return None
-    found: Callable[..., Any] = varlen_attn
-    return found
+    kernel: Callable[..., Any] = varlen_attn
+    return kernel
 
 
 def attend_packed(
@@ -127,15 +127,17 @@ def attend_packed(
     """The same in one call of a variable-length kernel; keys and values are packed like the queries."""
     keys = torch.cat([view.keys.transpose(1, 2).flatten(0, 1) for view in views])
     values = torch.cat([view.values.transpose(1, 2).flatten(0, 1) for view in views])
-    asked = [view.queries // view.keys.shape[0] for view in views for _ in range(len(view.keys))]
+    queries_of = [
+        view.queries // view.keys.shape[0] for view in views for _ in range(len(view.keys))
+    ]
     seen = [view.keys.shape[2] for view in views for _ in range(len(view.keys))]
     answer: Tensor = kernel(
         queries,
         keys,
         values,
-        _bounds(tuple(asked), queries.device),
+        _bounds(tuple(queries_of), queries.device),
         _bounds(tuple(seen), queries.device),
-        max(asked),
+        max(queries_of),
         max(seen),
         enable_gqa=queries.shape[1] != keys.shape[1],
     )

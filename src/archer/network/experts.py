@@ -137,8 +137,8 @@ def grouped(normed: Tensor, sent: Sent, stack: Swiglu) -> Tensor:
     experts = torch.arange(len(stack.gate_up.values), device=normed.device)
     ends = torch.searchsorted(chosen[order], experts, right=True).int()
     gate, up = F.grouped_mm(taken, stack.gate_up.values.mT, offs=ends).chunk(2, dim=-1)
-    made = F.grouped_mm(F.silu(gate) * up, stack.down.values.mT, offs=ends)
-    answers = torch.empty_like(made).index_copy_(0, order, made)
+    outputs = F.grouped_mm(F.silu(gate) * up, stack.down.values.mT, offs=ends)
+    answers = torch.empty_like(outputs).index_copy_(0, order, outputs)
     answers = answers.view(*sent.experts.shape, normed.shape[1])
     if sent.away is not None:
         answers = answers.masked_fill(sent.away[..., None], 0.0)

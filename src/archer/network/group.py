@@ -127,8 +127,8 @@ class Group:
         sums = (values * others, values * values, others * others)
         dots, own, other = self.sum(torch.stack([each.sum(dim=1) for each in sums]))
         norms = (own.sqrt().clamp(min=SMALLEST_NORM), other.sqrt().clamp(min=SMALLEST_NORM))
-        found: Tensor = dots / (norms[0] * norms[1])
-        return found
+        cosines: Tensor = dots / (norms[0] * norms[1])
+        return cosines
 
     def tell(self, message: bytes) -> None:
         """Send a message from the first shard to all others."""
@@ -155,12 +155,12 @@ class Group:
     def compare(self, own: bytes) -> list[bytes]:
         """What every shard gives, equally long everywhere; before the first pass, and not counted."""
         given = torch.frombuffer(bytearray(own), dtype=torch.uint8)
-        found = [torch.empty_like(given) for _ in range(self.shard.of)]
+        gathered = [torch.empty_like(given) for _ in range(self.shard.of)]
         try:
-            dist.all_gather(found, given, group=self._control)
+            dist.all_gather(gathered, given, group=self._control)
         except RuntimeError as error:
             raise _lost() from error
-        return [each.numpy().tobytes() for each in found]
+        return [each.numpy().tobytes() for each in gathered]
 
     def leave(self) -> None:
         """Be no part of it any more; another may be joined then."""

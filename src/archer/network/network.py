@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from archer.network.experts import Mixture
 from archer.network.linear import Linear, Swiglu, allocated
+from archer.network.rounded import Rounded
 from archer.network.shape import Kept, Product, Router, Scheme
 from archer.network.shape import Shape as Shape
 
@@ -126,7 +127,7 @@ class Layer(nn.Module):
         """[N, d] -> queries, keys and values, rotated; in one product, or from rows that are rounded once."""
         shape = self.shape
         if self.to_heads.blocks is not None:
-            rows = self.to_heads.rounded(normed)
+            rows = Rounded.of(normed)
             queries, keys, values = (
                 self._split(part.of_rounded(rows, normed.dtype))
                 for part in (self.to_queries, self.to_keys, self.to_values)
@@ -169,13 +170,13 @@ class Layer(nn.Module):
 
     def large(self) -> dict[str, Linear]:
         """Its large products, by the name of the parameter that holds the weights."""
-        found = {"qkv": self.to_heads, "out": self.from_heads}
+        products = {"qkv": self.to_heads, "out": self.from_heads}
         if self.dense is not None:
-            found |= {"gate_up": self.dense.gate_up, "down": self.dense.down}
+            products |= {"gate_up": self.dense.gate_up, "down": self.dense.down}
         if self.mixture is not None:
             stack = self.mixture.stack
-            found |= {"expert_gate_up": stack.gate_up, "expert_down": stack.down}
-        return found
+            products |= {"expert_gate_up": stack.gate_up, "expert_down": stack.down}
+        return products
 
     def cosine(self, values: Tensor, others: Tensor) -> Tensor:
         """[n, KV, D] twice -> [n]: their cosine, over the heads of all shards."""
@@ -260,13 +261,13 @@ class Transformer(nn.Module):
 
     def large(self) -> dict[str, Linear]:
         """The large products that are kept in eight bits, by the name of the parameter."""
-        found = {
+        products = {
             f"layers.{index}.{name}": linear
             for index in range(self.shape.layers)
             for name, linear in self.layer(index).large().items()
             if linear.scale is not None
         }
-        return found if self.to_words is None else {**found, "head": self.to_words}
+        return products if self.to_words is None else {**products, "head": self.to_words}
 
     def scales(self) -> dict[str, Tensor]:
         """The scales of parameters that hold whole numbers, by the name of the parameter."""

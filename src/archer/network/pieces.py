@@ -63,8 +63,8 @@ def pieces_of(network: Transformer) -> Pieces:
 @cache
 def compiled() -> Pieces:
     """The same through torch.compile, once per process: one graph each, whatever N is."""
-    made = (
+    pieces = (
         torch.compile(getattr(PLAIN, item.name), fullgraph=True, dynamic=True)
         for item in fields(Pieces)
     )
-    return Pieces(*made)
+    return Pieces(*pieces)

@@ -7,10 +7,8 @@ a scale of its own, so its numbers do not depend on the rows beside it.  A produ
 float32, times the channel's scale, times the row's, in this order whichever operator makes the sum: both
 give the same bits.  A row that is not finite has a scale that is not, and neither is what comes of it.
 
-All operators are private to torch, and on processors without VNNI eight bits are slow or wrong.  So there an
-operator is tried in a child process against plain arithmetic before it is used.  On GPUs since Ada the
-eight bits are those of a float8, because products of whole numbers are slow on some of them: then a row is
-the same scale times other numbers, and its sums are rounded.  No GPU was at hand to try it.
+Both operators are private to torch, and on processors without VNNI eight bits are slow or wrong.  So an
+operator is tried in a child process against plain arithmetic before it is used.
 """
 
 from __future__ import annotations
@@ -41,15 +39,9 @@ MOST_INPUTS: Final = (2**31 - 1) // (255 * LARGEST)
 """Inputs whose sum 32 bits hold, whatever the numbers."""
 MAGIC: Final = float(3 << 22)
 """Added to a small float32 it leaves the nearest whole number, halves to even, in the lowest bits."""
-POINTED: Final = torch.float8_e4m3fn
-"""What stands for whole numbers on GPUs that multiply it."""
-MOST: Final = {torch.int8: LARGEST, torch.uint8: LARGEST, POINTED: 448}
-"""The largest magnitude of a number, by how it is kept."""
-POINTED_SINCE: Final = (8, 9)
-"""The compute capability that such products need."""
 VNNI: Final = frozenset(("avx512_vnni", "avx_vnni"))
-CARD_ROWS, CARD_SIZES, POINTED_SIZES = 32, 8, 16
-"""On a GPU rows are filled up to a multiple of the first; sizes must be multiples of the second or third."""
+CARD_ROWS, CARD_SIZES = 32, 8
+"""On a GPU rows are filled up to a multiple of the first; sizes must be multiples of the second."""
 INSTEAD: Final = "Use int8, which saves memory alone, or leave quantize out."
 CHILD = "import sys; from archer.network.rounded import child; child(sys.argv[1])"
 
@@ -61,59 +53,47 @@ class Operator(StrEnum):
     """oneDNN's, with weights in an order of its own, packed once."""
     PLAIN = "int_mm"
     """torch's, with weights as they are, which it orders anew each time."""
-    SCALED = "scaled_mm"
-    """torch's for float8, on GPUs alone."""
 
     @property
     def there(self) -> bool:
         """Whether this torch has it."""
-        if self is not Operator.PACKED:
-            return hasattr(torch, f"_{self.value}")
+        if self is Operator.PLAIN:
+            return hasattr(torch, "_int_mm")
         names = "qlinear_prepack", "qlinear_pointwise"
         return all(hasattr(torch.ops.onednn, name) for name in names)
 
 
-ON_PROCESSORS: Final = (Operator.PACKED, Operator.PLAIN)
-
-
 @dataclass(frozen=True)
 class Rounded:
-    """Token rows in eight bits."""
+    """Token rows in whole numbers."""
 
     numbers: Tensor
-    """UInt8[N, n], 128 for 0; or Float8[N, n]."""
+    """UInt8[N, n], 128 for 0."""
     scale: Tensor
     """[N, 1], at least float32."""
 
     @classmethod
-    def of(cls, rows: Tensor, kind: torch.dtype = torch.int8) -> Rounded:
-        """[N, n] -> the same for weights of a `kind`.
-
-        Whole numbers are off by at most half a scale; halves go to the even one.
-        """
-        most = MOST[kind]
+    def of(cls, rows: Tensor) -> Rounded:
+        """[N, n] -> the same, off by at most half a scale; halves go to the even number."""
         rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
         top = torch.maximum(rows.amax(dim=1, keepdim=True), -rows.amin(dim=1, keepdim=True))
-        top = top.clamp(min=TINIEST * (most / LARGEST))
-        moved = torch.mul(rows, most / top)
-        if kind == POINTED:
-            return cls(moved.to(POINTED), top / most)
-        moved = moved.to(torch.float32).add_(MAGIC + ZERO)
-        return cls(moved.view(torch.int32).to(torch.uint8), top / most)
+        top = top.clamp(min=TINIEST)
+        moved = torch.mul(rows, LARGEST / top).to(torch.float32).add_(MAGIC + ZERO)
+        return cls(moved.view(torch.int32).to(torch.uint8), top / LARGEST)
 
 
 def packed(values: Tensor) -> Tensor:
     """Int8[m, n] -> the same in oneDNN's order, which only `by_packed` can read."""
-    found: Tensor = torch.ops.onednn.qlinear_prepack(values, None)
-    return found
+    layout: Tensor = torch.ops.onednn.qlinear_prepack(values, None)
+    return layout
 
 
 def by_packed(numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
     """UInt8[N, n], packed [m, n], Float32[m] -> Float32[N, m]"""
-    found: Tensor = torch.ops.onednn.qlinear_pointwise(
+    product: Tensor = torch.ops.onednn.qlinear_pointwise(
         numbers, 1.0, ZERO, values, scale, _zeros(len(scale)), *UNFUSED
     )
-    return found
+    return product
 
 
 UNFUSED: Final[tuple[Any, ...]] = (None, 1.0, 0, torch.float32, "none", [], "")
@@ -127,22 +107,6 @@ def by_plain(numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
         signed = F.pad(signed, (0, 0, 0, -rows % CARD_ROWS))
     summed = torch._int_mm(signed, values.t()).narrow(0, 0, rows)
     return summed.to(torch.float32).mul_(scale)
-
-
-def by_scaled(numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
-    """Float8[N, n], Float8[m, n], Float32[m] -> Float32[N, m]"""
-    one = torch.ones((), device=numbers.device)
-    summed: Tensor = torch._scaled_mm(
-        numbers, values.t(), scale_a=one, scale_b=one, out_dtype=torch.float32
-    )
-    return summed.mul_(scale)
-
-
-def numbers_on(device: torch.device | None) -> torch.dtype:
-    """What the numbers of a matrix that is kept whole are there."""
-    if device is None or device.type != "cuda" or not Operator.SCALED.there:
-        return torch.int8
-    return POINTED if torch.cuda.get_device_capability(device) >= POINTED_SINCE else torch.int8
 
 
 @functools.lru_cache(maxsize=64)
@@ -189,16 +153,14 @@ def operator_on(device: torch.device, shape: Shape, scheme: Scheme) -> Operator:
         return trials.operator
     if device.type != "cuda" or not Operator.PLAIN.there:
         raise BadRequest(f"There is no w8a8 on a device of the kind {device.type}. {INSTEAD}")
-    pointed = numbers_on(device) == POINTED
-    multiple = POINTED_SIZES if pointed else CARD_SIZES
     sizes = inputs_of(shape) | channels_of(shape, scheme)
-    odd = [size for size in sorted(sizes) if size % multiple]
+    odd = [size for size in sorted(sizes) if size % CARD_SIZES]
     if odd:
         raise BadRequest(
-            f"On this GPU w8a8 takes sizes in multiples of {multiple}, and this model has one of {odd[0]}. "
+            f"On a GPU w8a8 takes sizes in multiples of {CARD_SIZES}, and this model has one of {odd[0]}. "
             f"{INSTEAD}"
         )
-    return Operator.SCALED if pointed else Operator.PLAIN
+    return Operator.PLAIN
 
 
 @functools.cache
@@ -210,7 +172,7 @@ def probe() -> Trials:
             "w8a8 needs a processor with VNNI instructions, and this one has none: products in eight bits "
             "would be slow there, or wrong.",
         )
-    there = [operator for operator in ON_PROCESSORS if operator.there]
+    there = [operator for operator in Operator if operator.there]
     if not there:
         return Trials(
             {},
@@ -227,9 +189,9 @@ def probe() -> Trials:
 
 def _has_vnni() -> bool:
     """As the system says; where it says nothing, as torch does."""
-    found = instructions()
-    if found is not None:
-        return bool(VNNI & found)
+    flags = instructions()
+    if flags is not None:
+        return bool(VNNI & flags)
     ask = getattr(torch.cpu, "_is_vnni_supported", None)
     return ask is not None and bool(ask())
 
@@ -255,9 +217,9 @@ def exact(operator: Operator) -> bool:
             wanted = ((numbers - ZERO).double() @ values.double().mT).float() * scale
             small, held = numbers.to(torch.uint8), values.to(torch.int8)
             if operator is Operator.PACKED:
-                found = by_packed(small, packed(held), scale)
+                answer = by_packed(small, packed(held), scale)
             else:
-                found = by_plain(small, held, scale)
-            if not torch.equal(found, wanted):
+                answer = by_plain(small, held, scale)
+            if not torch.equal(answer, wanted):
                 return False
     return True

@@ -197,15 +197,15 @@ class Shape:
 
 def inputs_of(shape: Shape) -> set[int]:
     """How many inputs the large products of a network have."""
-    found = {shape.width, shape.heads * shape.head_dim}
+    widths = {shape.width, shape.heads * shape.head_dim}
     if shape.dense_layers:
-        found.add(shape.inner)
+        widths.add(shape.inner)
     if (experts := shape.experts) is not None:
-        found |= {experts.inner, experts.shared or experts.inner}
-    return found
+        widths |= {experts.inner, experts.shared or experts.inner}
+    return widths
 
 
 def channels_of(shape: Shape, scheme: Scheme) -> set[int]:
     """How many outputs those have that a scheme is about."""
-    found = inputs_of(shape) | {shape.kv_heads * shape.head_dim}
-    return found | {shape.vocabulary} if Product.HEAD in SCHEMES[scheme].products else found
+    widths = inputs_of(shape) | {shape.kv_heads * shape.head_dim}
+    return widths | {shape.vocabulary} if Product.HEAD in SCHEMES[scheme].products else widths

@@ -94,7 +94,7 @@ class Figure:
         used = set(re.findall(r"#([\w-]+)[\")]", picture))
         picture = re.sub(
             r' id="([^"]+)"',
-            lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "",
+            lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "",
             picture,
         )
         picture = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", picture)
@@ -289,8 +289,8 @@ def _legend(drawing: Drawing, axes: Axes) -> None:
 
 def _words(series: Sequence[Series]) -> list[str]:
     """The words on the x axis in the order of their first use; none where x is a number."""
-    found = [x for each in series for x in each.x if isinstance(x, str)]
-    return list(dict.fromkeys(found))
+    words = [x for each in series for x in each.x if isinstance(x, str)]
+    return list(dict.fromkeys(words))
 
 
 def _errors(series: Series) -> list[list[float]] | None:

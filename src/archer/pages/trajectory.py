@@ -47,14 +47,14 @@ def rows(events: Iterable[Start | Update | End]) -> list[Trajectory]:
     if not isinstance(start, Start):
         raise _Broken("it does not begin with a start event")
     pieces = dict(start.pieces or {})
-    found = [Trajectory(start, row, pieces=pieces) for row in range(len(start.prompts))]
+    trajectories = [Trajectory(start, row, pieces=pieces) for row in range(len(start.prompts))]
     for event in stream:
         if isinstance(event, Start):
             raise _Broken("it has a second start event")
-        if not 0 <= event.row < len(found):
+        if not 0 <= event.row < len(trajectories):
             raise _Broken(f"row {event.row} has no prompt")
-        _add(found[event.row], event)
-    return found
+        _add(trajectories[event.row], event)
+    return trajectories
 
 
 def check_pair(first: Trajectory, second: Trajectory) -> None:

@@ -252,11 +252,11 @@ class Canvas:
         see it, and no earlier column does.
         """
         if not isinstance(self.attention, Blocks):
-            found = self._from(self.response.start)
+            columns = self._from(self.response.start)
             if self.gaps is not None:
-                found = self._opened() | self.scratch()
-            found = found if self.stops is None else found & self.everything()
-            return found if self.resting is None else found & ~self.resting
+                columns = self._opened() | self.scratch()
+            columns = columns if self.stops is None else columns & self.everything()
+            return columns if self.resting is None else columns & ~self.resting
         first = self.attention.start(self.response.start, self.response.start)
         return self._from(first) & self.everything()
 

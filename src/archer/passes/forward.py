@@ -36,15 +36,15 @@ Limit = tuple[int, Tensor]
 
 def limits_of(canvas: Canvas, layout: Layout) -> tuple[Limit, ...]:
     """The scored rows of a pass whose positions allow some tokens only."""
-    found: list[Limit] = []
+    limits: list[Limit] = []
     scored = 0
     for row, places in layout.answers if canvas.allowed else ():
         columns = canvas.answers[list(places)]
         for at, position in enumerate(canvas.positions_of(row, columns).tolist(), start=scored):
             if position in canvas.allowed:
-                found.append((at, canvas.allowed[position]))
+                limits.append((at, canvas.allowed[position]))
         scored += len(places)
-    return tuple(found)
+    return tuple(limits)
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ class Pass:
             for group, packed in share.groups(scored=False):
                 share.work.keys += packed.stop - packed.start
                 share.work.values += packed.stop - packed.start
-                for made, kept in ((keys, store.keys[layer]), (values, store.values[layer])):
-                    heads = made[packed].unflatten(0, (group.rows, group.each)).transpose(1, 2)
+                for fresh, kept in ((keys, store.keys[layer]), (values, store.values[layer])):
+                    heads = fresh[packed].unflatten(0, (group.rows, group.each)).transpose(1, 2)
                     kept[group.slots, :, group.columns] = heads
 
     def attend(self, layer: int, queries: Tensor, *, scored: bool) -> Tensor:

@@ -123,13 +123,15 @@ class Frame:
         return tuple(np.searchsorted(self.answers, columns).tolist())
 
 
-def plan(asked: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device) -> Layout:
+def plan(
+    recomputed: Flags, reads: Flags, frame: Frame, *, shift: bool, device: torch.device
+) -> Layout:
     """Lay out a pass, or remember how it was laid out: most passes ask for the columns of an earlier one.
 
     asked, reads: Bool[B, L].  With `shift`, the logits of column i come from column i - 1, so the left
     neighbour of every asked response column is computed with it: also the last prompt column, every time.
     """
-    size, together = asked.shape, asked.tobytes() + reads.tobytes()
+    size, together = recomputed.shape, recomputed.tobytes() + reads.tobytes()
     return planned(size, together, frame, shift, device)
 
 
@@ -138,25 +140,25 @@ def planned(
     size: tuple[int, ...], flags: bytes, frame: Frame, shift: bool, device: torch.device
 ) -> Layout:
     """The same of `asked` and `reads`, each of this size, one after the other."""
-    asked, reads = np.frombuffer(flags, dtype=np.bool_).reshape(2, *size)
+    recomputed, reads = np.frombuffer(flags, dtype=np.bool_).reshape(2, *size)
     slots, response = frame.slots, frame.response
-    needed = asked.copy()
+    needed = recomputed.copy()
     if shift:
-        needed[:, response - 1 : -1] |= asked[:, response:]
+        needed[:, response - 1 : -1] |= recomputed[:, response:]
     computed, scored, answers = [], [], []
-    fed, whole = [0] * len(asked), [False] * len(asked)
+    fed, whole = [0] * len(recomputed), [False] * len(recomputed)
     for row in frame.running:
         columns, read = np.flatnonzero(needed[row]), np.flatnonzero(reads[row])
         computed.append(_Want(row, slots[row], columns))
         scored.append(_Want(row, slots[row], read - int(shift)))
         answers.append((row, frame.places(read)))
         fed[row] = len(columns)
-        whole[row] = bool(asked[row].all()) if frame.full is None else frame.full[row]
+        whole[row] = bool(recomputed[row].all()) if frame.full is None else frame.full[row]
     positions = [each.columns for each in computed]
     places = _places(computed, scored)
     return Layout(
-        computed=_groups(computed, device, frame, asked.shape[1]),
-        scored=_groups(scored, device, frame, asked.shape[1]),
+        computed=_groups(computed, device, frame, recomputed.shape[1]),
+        scored=_groups(scored, device, frame, recomputed.shape[1]),
         kept=kept_rows(places, sum(fed), device),
         places=places,
         answers=tuple(answers),
@@ -166,9 +168,9 @@ def planned(
     )
 
 
-def unanswered(asked: Flags, reads: Flags) -> Flags:
+def unanswered(recomputed: Flags, reads: Flags) -> Flags:
     """Bool[B]: rows whose decoder reads a column that the policy leaves out."""
-    return np.asarray((reads & ~asked).any(axis=1))
+    return np.asarray((reads & ~recomputed).any(axis=1))
 
 
 def columns_of(values: Ints, group: RowGroup) -> Ints:
@@ -224,10 +226,10 @@ def _sights(want: _Want, frame: Frame, columns: int) -> tuple[Sight, ...]:
         stops = np.minimum(frame.attention.stop(want.columns, frame.response), columns)
     else:
         stops = np.where(want.columns < frame.response, frame.response, columns)
-    found, firsts = np.unique(stops, return_index=True)
+    ends, firsts = np.unique(stops, return_index=True)
     bounds = [*firsts.tolist(), len(want.columns)]
     return tuple(
-        Sight(slice(bounds[at], bounds[at + 1]), stop) for at, stop in enumerate(found.tolist())
+        Sight(slice(bounds[at], bounds[at + 1]), stop) for at, stop in enumerate(ends.tolist())
     )
 
 

@@ -121,8 +121,8 @@ class RowLogits:
             return self.reduced.peaks
         if mask not in self._peaks:
             scores = self.scores
-            made = peaks_of(scores, mask) if isinstance(scores, Tensor) else scores.peaks
-            self._peaks[mask] = made
+            peaks = peaks_of(scores, mask) if isinstance(scores, Tensor) else scores.peaks
+            self._peaks[mask] = peaks
         return self._peaks[mask]
 
     def entropy(self, peaks: Peaks) -> Tensor:
@@ -207,17 +207,17 @@ class Logits:
     def changed(self, rows: Sequence[RowLogits]) -> Logits:
         """Other logits made of these, whose soundness is still theirs; a row's reduction is dropped."""
         plain = [RowLogits(row.scores, row.places) for row in rows]
-        made = Logits(plain, self.answers, self.mask)
-        made._source = self._source
-        return made
+        logits = Logits(plain, self.answers, self.mask)
+        logits._source = self._source
+        return logits
 
     def read(self, best: Answers, *more: Rows) -> tuple[Candidates, tuple[NDArray[Any], ...]]:
         """Answers and any other numbers on the host, [B, A] each; 0 or NaN where nothing is known."""
         made_of = best.logits, [p.top for p in best.peaks], [p.rest for p in best.peaks]
         tokens, *parts = self._source._fetch(best.tokens, *made_of, *more)
         sure = list(map(_probability, *parts[:3]))
-        found = Candidates(self._placed(tokens), self._placed(sure))
-        return found, tuple(map(self._placed, parts[3:]))
+        candidates = Candidates(self._placed(tokens), self._placed(sure))
+        return candidates, tuple(map(self._placed, parts[3:]))
 
     @property
     def sound(self) -> Flags:
@@ -243,8 +243,8 @@ class Logits:
             for tensor, array in zip(row.reduced.peaks.tensors, row.reduced.fetched, strict=True)
         }
         missing = [tensor for tensor in tensors if id(tensor) not in known]
-        found = iter(to_host(*missing) if missing else ())
-        return [known[id(tensor)] if id(tensor) in known else next(found) for tensor in tensors]
+        fetched = iter(to_host(*missing) if missing else ())
+        return [known[id(tensor)] if id(tensor) in known else next(fetched) for tensor in tensors]
 
     def select(self, rows: Sequence[int]) -> Logits:
         return Logits([self.rows[row] for row in rows], self.answers, self.mask)
@@ -265,15 +265,15 @@ class Logits:
         """Tokens drawn at `temperature`, with their untempered probability; greedy at 0, drawing nothing."""
         if temperature == 0:
             return self.greedy
-        asked = zip(self.rows, keys, updates, strict=True)
+        draws = zip(self.rows, keys, updates, strict=True)
         return self.answering(
-            tuple(row.drawn(temperature, key, update, self.mask) for row, key, update in asked)
+            tuple(row.drawn(temperature, key, update, self.mask) for row, key, update in draws)
         )
 
     def answering(self, tokens: Rows) -> Answers:
         """These tokens, as likely as they are here."""
-        found = [row.logit_of(each) for row, each in zip(self.rows, tokens, strict=True)]
-        return Answers(tokens, tuple(found), self.peaks)
+        values = [row.logit_of(each) for row, each in zip(self.rows, tokens, strict=True)]
+        return Answers(tokens, tuple(values), self.peaks)
 
     def at(self, tokens: Ints) -> Rows:
         """[B, A] -> Long[n] per row: of given tokens those of the columns that were read."""

@@ -70,10 +70,10 @@ class Store:
 
     def clone(self) -> Store:
         features = {name: feature.clone() for name, feature in self.features.items()}
-        made = Store(self.keys.clone(), self.values.clone(), self.mirror, features)
+        store = Store(self.keys.clone(), self.values.clone(), self.mirror, features)
         if self.mirror is not None:
-            self.mirror.copied(made, self, None)
-        return made
+            self.mirror.copied(store, self, None)
+        return store
 
     def take(self, other: Store, slots: tuple[int, int] | None = None) -> None:
         """Copy all that is kept: of all slots, or into the first of `slots` what is in the second.

@@ -146,8 +146,8 @@ def _summits_anywhere(values: Tensor, mask: int | None) -> Summits:
     """Without looking at data: the best on either side of the mask id, two views and no copy."""
     if mask is None:
         highest = values.max(dim=1)
-        found = highest.indices, wide(highest.values)
-        return Summits(*found, *found)
+        peak = highest.indices, wide(highest.values)
+        return Summits(*peak, *peak)
     sides = []
     if mask > 0:
         sides.append(values[:, :mask].max(dim=1))
@@ -167,8 +167,8 @@ def gumbel_argmax(
     values: Tensor, temperature: float, generator: torch.Generator, mask: int
 ) -> Tensor:
     """[n, V] -> Long[n]: argmax of z + T * Gumbel, which samples softmax(z / T) without overflow."""
-    found = gumbel_best(values, temperature, generator, mask, slice(0, values.shape[1]))
-    return found.tokens.to(values.device)
+    best = gumbel_best(values, temperature, generator, mask, slice(0, values.shape[1]))
+    return best.tokens.to(values.device)
 
 
 def gumbel_best(
@@ -181,13 +181,13 @@ def gumbel_best(
 ) -> Summits:
     """The same for the `drawn` columns of the whole vocabulary's noise, and how high each argmax is."""
     width = vocabulary or values.shape[1]
-    found = []
+    bests = []
     for rows in _chunks(values, width):
         noisy = noise.gumbel(generator, values[rows].shape[0], width)[:, drawn]
-        found.append(_summits(exact(values[rows]) + temperature * noisy, mask))
-    if not found:
-        found.append(_summits_of_none(values))
-    return Summits(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+        bests.append(_summits(exact(values[rows]) + temperature * noisy, mask))
+    if not bests:
+        bests.append(_summits_of_none(values))
+    return Summits(*(torch.cat(parts) for parts in zip(*bests, strict=True)))
 
 
 def _summits_of_none(values: Tensor) -> Summits:

@@ -62,16 +62,16 @@ def joint_peaks(words: Words, values: Tensor, digest: Tensor) -> tuple[Peaks, Te
     own = peaks_of(values, words.own_mask)
     numbers = own.tokens + words.span.start, own.best, own.top, own.rest
     stacked = torch.stack([each.double() for each in numbers], dim=1)
-    found = words.group.gather(torch.cat((stacked, digest[None])))
+    gathered = words.group.gather(torch.cat((stacked, digest[None])))
     kind = own.top.dtype
-    tokens, best, top, rest = found[:, :-1].unbind(dim=2)
+    tokens, best, top, rest = gathered[:, :-1].unbind(dim=2)
     highest = top.amax(dim=0)
     summit = _first_highest(top)
     others = torch.where(top == -torch.inf, 0.0, (1.0 + rest) * (top - highest).exp())
     others = others.scatter(0, summit, rest.gather(0, summit))
     chosen = tokens.gather(0, _first_highest(best)).squeeze(0).long()
     peaks = Peaks(chosen, best.amax(dim=0).to(kind), highest.to(kind), others.sum(dim=0).to(kind))
-    return peaks, found[:, -1]
+    return peaks, gathered[:, -1]
 
 
 def entropy(words: Words, values: Tensor, peaks: Peaks) -> Tensor:
@@ -90,8 +90,8 @@ def logits_of(words: Words, values: Tensor, tokens: Tensor) -> Tensor:
     """[n, W], Long[n] -> [n]: each from the shard that has the token."""
     own = tokens - words.span.start
     away = (own < 0) | (own >= values.shape[1])
-    found = logit_of(values, own.masked_fill(away, 0)).masked_fill(away, 0.0)
-    return words.group.gather(found).sum(dim=0)
+    part = logit_of(values, own.masked_fill(away, 0)).masked_fill(away, 0.0)
+    return words.group.gather(part).sum(dim=0)
 
 
 def drawn(words: Words, values: Tensor, temperature: float, key: int, update: int) -> Tensor:
@@ -99,8 +99,10 @@ def drawn(words: Words, values: Tensor, temperature: float, key: int, update: in
     generator = noise.stream(key, update, values.device)
     span, mask = words.span, words.own_mask
     own = gumbel_best(values, temperature, generator, mask, span, words.vocabulary)
-    found = words.group.gather(torch.stack(((own.tokens + span.start).double(), own.best), dim=1))
-    tokens, best = found.unbind(dim=2)
+    gathered = words.group.gather(
+        torch.stack(((own.tokens + span.start).double(), own.best), dim=1)
+    )
+    tokens, best = gathered.unbind(dim=2)
     return tokens.gather(0, _first_highest(best)).squeeze(0).long()
 
 
@@ -110,8 +112,10 @@ def likeliest(words: Words, values: Tensor, count: int) -> tuple[Tensor, Tensor]
     logits, tokens = values.topk(min(kept, values.shape[1]), dim=1)
     short = (0, kept - logits.shape[1])
     ids = F.pad(tokens + words.span.start, short).double()
-    found = words.group.gather(torch.stack((F.pad(logits.double(), short, value=-torch.inf), ids)))
-    together, names = found.permute(1, 2, 0, 3).flatten(2)
+    gathered = words.group.gather(
+        torch.stack((F.pad(logits.double(), short, value=-torch.inf), ids))
+    )
+    together, names = gathered.permute(1, 2, 0, 3).flatten(2)
     best = together.sort(dim=1, descending=True, stable=True)
     few = min(count, words.vocabulary)
     order = best.indices[:, :few]
@@ -128,8 +132,8 @@ def whole(words: Words, values: Tensor) -> Tensor:
     )
 
 
-def _first_highest(found: Tensor) -> Tensor:
+def _first_highest(values: Tensor) -> Tensor:
     """[t, n] -> Long[1, n]: the lowest shard with the highest number."""
-    ranks = torch.arange(len(found), device=found.device)[:, None]
-    last = len(found) - 1
-    return torch.where(found == found.amax(dim=0), ranks, last).amin(dim=0, keepdim=True)
+    ranks = torch.arange(len(values), device=values.device)[:, None]
+    last = len(values) - 1
+    return torch.where(values == values.amax(dim=0), ranks, last).amin(dim=0, keepdim=True)

@@ -61,8 +61,8 @@ class Demand:
 def size_range(spelled: str, option: str) -> Draw:
     """A drawer of sizes; refuses what is none."""
     text = spelled.replace(" ", "")
-    if found := RANGE.fullmatch(text):
-        low, high = int(found[1]), int(found[2])
+    if match := RANGE.fullmatch(text):
+        low, high = int(match[1]), int(match[2])
         if 0 < low <= high <= MOST_TOKENS:
             return lambda draw: draw.randint(low, high)
     elif CHOICE.fullmatch(text):

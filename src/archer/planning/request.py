@@ -32,8 +32,7 @@ class ExpectedTraffic:
     def __post_init__(self) -> None:
         if not 1 <= self.requests <= MOST_REQUESTS:
             raise BadRequest(
-                f"requests takes a whole number of at least 1 and at most {MOST_REQUESTS}, "
-                f"not {self.requests}."
+                f"requests takes a whole number from 1 to {MOST_REQUESTS}, not {self.requests}."
             )
 
 

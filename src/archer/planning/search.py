@@ -132,19 +132,19 @@ def reached_by(target: Target, outcome: ServiceOutcome) -> bool:
 
 def search(demand: Coming, settings: Sequence[PlanSetting], target: Target) -> list[GpuPlan]:
     """One for each setting."""
-    found: list[GpuPlan] = []
+    plans: list[GpuPlan] = []
     for setting in settings:
-        near = [each.best.gpus for each in found if each.gpu == setting.gpu.name]
-        found.append(_needed(demand, setting, target, near[-1] if near else None))
-    return found
+        near = [each.best.gpus for each in plans if each.gpu == setting.gpu.name]
+        plans.append(_needed(demand, setting, target, near[-1] if near else None))
+    return plans
 
 
-def best(found: Sequence[GpuPlan]) -> list[GpuPlan]:
+def best(plans: Sequence[GpuPlan]) -> list[GpuPlan]:
     """Of every GPU the setting with the fewest GPUs, then with the least p99."""
     by_gpu: dict[str, GpuPlan] = {}
-    for each in sorted(found, key=lambda each: (each.best.gpus, each.best.outcome.p99)):
+    for each in sorted(plans, key=lambda each: (each.best.gpus, each.best.outcome.p99)):
         by_gpu.setdefault(each.gpu, each)
-    return [by_gpu[name] for name in dict.fromkeys(each.gpu for each in found)]
+    return [by_gpu[name] for name in dict.fromkeys(each.gpu for each in plans)]
 
 
 def _needed(demand: Coming, setting: PlanSetting, target: Target, near: int | None) -> GpuPlan:
@@ -247,7 +247,7 @@ class _Stream:
 
 
 def _requests(demand: Demand, setting: PlanSetting) -> list[SimulatedRequest]:
-    gpu, made, updates = setting.gpu, list[SimulatedRequest](), 0
+    gpu, requests, updates = setting.gpu, list[SimulatedRequest](), 0
     for size in demand.sizes:
         held = gpu.bytes_per_column * (size.prompt + size.length)
         if held > gpu.memory:
@@ -255,14 +255,14 @@ def _requests(demand: Demand, setting: PlanSetting) -> list[SimulatedRequest]:
                 f"A request of {size.prompt} + {size.length} tokens holds {held / 1e9:.1f} GB, and on "
                 f"{gpu.name} requests may hold {gpu.memory / 1e9:.1f} GB in all."
             )
-        made.append(SimulatedRequest(size.trajectory(setting.rate, setting.extra), held))
-        updates += made[-1].trajectory.updates
+        requests.append(SimulatedRequest(size.trajectory(setting.rate, setting.extra), held))
+        updates += requests[-1].trajectory.updates
         if updates > MOST_WORK:
             raise BadRequest(
                 f"These requests make more than {MOST_WORK} updates, and more would take hours to simulate. "
                 "Ask for fewer requests, or for shorter ones."
             )
-    return made
+    return requests
 
 
 def _fewest(reached: Callable[[int], bool], guess: int, least: int = 1) -> int:

@@ -34,10 +34,10 @@ class ActiveRequest:
     trajectory: Workload
     bytes: int = 0
     """Of keys and values that it holds while it runs."""
-    made: int = 0
-    """Updates."""
+    updates: int = 0
+    """Updates so far."""
     computed: int = 0
-    """Columns."""
+    """Columns so far."""
     passed_over: int = 0
     estimate: float = field(init=False)
     """Columns it will take, before anything is known; as in `Job.left`."""
@@ -48,24 +48,24 @@ class ActiveRequest:
 
     @property
     def done(self) -> bool:
-        return self.made == self.trajectory.updates
+        return self.updates == self.trajectory.updates
 
     @property
     def next(self) -> PassShare:
-        return self.trajectory.shares[self.made]
+        return self.trajectory.shares[self.updates]
 
     def application(self, now: float) -> Application[ActiveRequest]:
-        left = self.trajectory.left(self.made, self.computed) if self.made else self.estimate
+        left = self.trajectory.left(self.updates, self.computed) if self.updates else self.estimate
         return Application(self, now - self.at, left, 0, self.passed_over, bytes=self.bytes)
 
     def offer(self, now: float) -> Offer[ActiveRequest]:
-        left = self.trajectory.left(self.made, self.computed)
+        left = self.trajectory.left(self.updates, self.computed)
         return Offer(self, now - self.at, left, 0, self.passed_over, self.next.columns)
 
     def advance(self) -> PassShare:
         """One update; what it computed."""
         share = self.next
-        self.made += 1
+        self.updates += 1
         self.computed += share.columns
         return share
 
@@ -133,10 +133,10 @@ class EngineScheduler:
 
 def _reused(request: ActiveRequest) -> list[PassShare]:
     """Updates that need no pass, as many as the engine makes in one turn."""
-    made: list[PassShare] = []
-    while len(made) < MOST_REUSED and not request.done and not request.next.columns:
-        made.append(request.advance())
-    return made
+    shares: list[PassShare] = []
+    while len(shares) < MOST_REUSED and not request.done and not request.next.columns:
+        shares.append(request.advance())
+    return shares
 
 
 @dataclass(frozen=True)

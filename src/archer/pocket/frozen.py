@@ -1,4 +1,4 @@
-"""The published sets dev, test and confirm with worked examples, checked against digests when read."""
+"""The published sets of problems with worked examples, checked against digests when read."""
 
 import gzip
 import hashlib
@@ -9,18 +9,20 @@ from typing import Literal
 from archer.errors import BadRequest
 from archer.pocket.problems import Problem
 
-Held = Literal["dev", "test", "confirm"]
-SIZES: dict[Held, int] = {"dev": 200, "test": 400, "confirm": 1000}
+Held = Literal["dev", "test", "confirm", "confirm3"]
+SIZES: dict[Held, int] = {"dev": 200, "test": 400, "confirm": 1000, "confirm3": 1500}
 DIGESTS: dict[Held, str] = {
     "dev": "1831a14cda23683666015fb7da5a47455c83c78f28610f499ba10baebb6264a5",
     "test": "7511d9c3de3686fca98b913434956c355ca5d2996519f3c450aba5c1e2ca3d76",
     "confirm": "d2763338282399d508f4cd8970f3ec5f7c6287cee542665e93542aa64c2f5ee5",
+    "confirm3": "88ee6f9d230c6b45401f178c2b6ec93ca3d995255b6076c20024e8b692111497",
 }
 """sha256 of each file."""
 EXAMPLES: dict[Held, str] = {
     "dev": "c641dca5b7e9af7e4a6bee997c2c20537ba77f95a1b49737669506ea654ba1a5",
     "test": "7a580ebae36fbef02d4bff278b98a9a5fd75d07e2d0ce6a7054c734abc820d64",
     "confirm": "c401cc808bffdeb901e7f7843d4f0decde0bcfe132f5b48376ab46c7be476314",
+    "confirm3": "095a6877c9590baed7f990c430ef67507331d7685ce7d539fca8ed0155b1580f",
 }
 """sha256 of each file of worked examples."""
 

@@ -50,8 +50,8 @@ class DllmCache(Policy):
     def inside_layers(self, memory: Memory) -> Ruled:
         passes = np.where(memory.anchored, memory.notes["passes"], 0)
         due = [
-            (made % self.prompt_interval == 0, made % self.response_interval == 0)
-            for made in passes.tolist()
+            (count % self.prompt_interval == 0, count % self.response_interval == 0)
+            for count in passes.tolist()
         ]
         return Ruled(DllmRule(self.ratio, tuple(due)), tuple(all(both) for both in due))
 

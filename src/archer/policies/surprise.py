@@ -98,8 +98,8 @@ def nats_of(placed: Ints, tokens: Ints, nats: Reals) -> Reals:
     """[B, G] -> [B, G]: nats of each token; a bound for one that was not kept, inf where nothing was read."""
     same = tokens == placed[..., None]
     others = np.maximum(nats[..., -1], math.log(tokens.shape[-1] + 1.0))
-    found: Reals = np.where(same.any(axis=-1), np.where(same, nats, 0.0).sum(axis=-1), others)
-    return found
+    surprise: Reals = np.where(same.any(axis=-1), np.where(same, nats, 0.0).sum(axis=-1), others)
+    return surprise
 
 
 def likeliest(row: RowLogits, mask: int, kept: int) -> tuple[Tensor, Tensor]:

@@ -57,13 +57,13 @@ class History:
 
     @classmethod
     def of(cls, moments: Sequence[Moment]) -> History:
-        found = [each.changes for each in moments]
+        changes = [each.changes for each in moments]
         return cls(
             calls=tuple(each.call for each in moments),
             thresholds=tuple(each.threshold for each in moments),
             stops=tuple(each.stop for each in moments),
-            ends=tuple(np.cumsum([len(each) for each in found]).tolist()),
-            changes=np.frombuffer(b"".join(each.tobytes() for each in found), CHANGE),
+            ends=tuple(np.cumsum([len(each) for each in changes]).tolist()),
+            changes=np.frombuffer(b"".join(each.tobytes() for each in changes), CHANGE),
         )
 
     def __iter__(self) -> Iterator[Moment]:
@@ -133,10 +133,12 @@ class Completion:
             return f"<pre>{escape(self.error)}</pre>"
         shown = " ".join(map(str, self.tokens)) if self.text is None else self.text
         passes = (("full", self.full_passes), ("cached", self.cached_passes))
-        made = ", ".join(f"{count} {kind}" for kind, count in passes)
-        cost = f"{self.updates} updates ({made}), {self.seconds.total:.2f} s, {self.finish_reason}"
-        told = f"<pre>{escape(shown)}</pre><small>{cost}</small>"
-        return told if self.request is None else told + self.trace()._repr_html_()
+        counts = ", ".join(f"{count} {kind}" for kind, count in passes)
+        cost = (
+            f"{self.updates} updates ({counts}), {self.seconds.total:.2f} s, {self.finish_reason}"
+        )
+        html = f"<pre>{escape(shown)}</pre><small>{cost}</small>"
+        return html if self.request is None else html + self.trace()._repr_html_()
 
     def trace(self) -> Trace:
         """How it formed: `trace().html()` is the player, `trace().save(path)` a file for `archer view`."""
@@ -291,7 +293,7 @@ def add(tallies: dict[int, Tally], step: Step[Any]) -> None:
     """Fold one step into the tallies of its rows."""
     before, share = step.before, step.control / max(1, len(step.rows))
     revised = before.placed & (step.after.response != before.response)
-    words = revised & ~np.isin(before.response, before.prompt.ends)
+    words = revised & ~np.isin(before.response, before.prompt.ends) if revised.any() else revised
     moments = step.record.moments
     for index, (row, call) in enumerate(zip(step.rows, step.calls, strict=True)):
         tally = tallies[row]

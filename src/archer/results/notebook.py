@@ -58,10 +58,10 @@ class Trace:
         )
 
     def __repr__(self) -> str:
-        made = sum(isinstance(event, Update) for event in self.events)
+        updates = sum(isinstance(event, Update) for event in self.events)
         rows = len(self.completions)
-        told = f"{rows} row{'s' * (rows != 1)}, {made} update{'s' * (made != 1)}"
-        return f"Trace({told}; a notebook shows the player)"
+        summary = f"{rows} row{'s' * (rows != 1)}, {updates} update{'s' * (updates != 1)}"
+        return f"Trace({summary}; a notebook shows the player)"
 
 
 def of_completions(request: Request, done: Sequence[Completion]) -> Trace:

@@ -44,11 +44,11 @@ class SettledText:
         end = self._language.ends_at(ids)
         last = end is not None or count == len(settled)
         text = self._codec.decode(ids[:end]) if last else self._codec.decode_certain(ids)
-        found = first_stop(text, self._stop)
+        stop = first_stop(text, self._stop)
         certain = len(text) if last else _may_begin_stop(text, self._stop)
         self.tokens, self.stopped = count if end is None else end + 1, end is not None
-        if found is not None and found <= certain:
-            certain, self.stopped = found, True
+        if stop is not None and stop <= certain:
+            certain, self.stopped = stop, True
             self.tokens = self._language.fewest(
                 ids[:end], lambda said: first_stop(said, self._stop) is not None
             )
@@ -105,11 +105,11 @@ class SettledGaps:
             if end is not None:
                 ids, last, count, self.cut = ids[:end], True, end + 1, True
         text = gap.answer(ids) if last else gap.certain(ids)
-        found = first_stop(text, self._stop)
+        stop = first_stop(text, self._stop)
         certain = len(text) if last else _may_begin_stop(text, self._stop)
         self.counts[at], self._over[at] = count, last
-        if found is not None and found <= certain:
-            certain, self._over[at], self.cut = found, True, True
+        if stop is not None and stop <= certain:
+            certain, self._over[at], self.cut = stop, True, True
             self.counts[at] = bisect_left(
                 range(len(ids)),
                 True,

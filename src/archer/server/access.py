@@ -170,9 +170,9 @@ def _host(header: str) -> str:
 def _places(error: BaseException) -> Iterator[str]:
     """Kind and places of an error, innermost first; not its message, which may hold a prompt."""
     yield type(error).__name__
-    found, places = error.__traceback__, []
-    while found is not None:
-        code = found.tb_frame.f_code
-        places.append(f"{Path(code.co_filename).name}:{found.tb_lineno}")
-        found = found.tb_next
+    traceback, places = error.__traceback__, []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(f"{Path(code.co_filename).name}:{traceback.tb_lineno}")
+        traceback = traceback.tb_next
     yield from reversed(places[-4:])

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -21,11 +21,14 @@ from archer.pages.page import POLICY, Player, Section
 from archer.pages.page import page as report_page
 from archer.server.access import owner_of, refused
 from archer.server.body import read_object
+from archer.server.infill import HINTS, InfillFields, infill_request
+from archer.server.infill import NEUTRAL as NEUTRAL_IN_INFILL
 from archer.server.metrics import Metrics
 from archer.server.refusals import Refusal, unexpected
 from archer.server.request_schema import (
+    NEUTRAL,
     ChatFields,
-    Common,
+    Fields,
     GenerationRequest,
     TextFields,
     chat_request,
@@ -33,7 +36,13 @@ from archer.server.request_schema import (
     text_request,
 )
 from archer.server.serving import Serving
-from archer.server.streaming import NOBODY_READS, EventStream, plain, unless_gone
+from archer.server.streaming import (
+    NOBODY_READS,
+    EventStream,
+    nothing_written,
+    plain,
+    unless_gone,
+)
 
 log = logging.getLogger("archer")
 
@@ -101,6 +110,8 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
         try:
             asked = asked_of(await read_object(request))
             serving = state.ready()
+            if asked.length == 0:
+                return nothing_written(serving, asked)
             entering = serving.submit(asked, owner_of(request.scope), arrived)
             exchange = await unless_gone(request.receive, entering)
         except Refusal as error:
@@ -123,6 +134,11 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
     async def completions(request: Request) -> Response:
         """Continue texts as they stand, without the chat template."""
         return await generation(request, text_request)
+
+    @app.post("/infill", **_described(InfillFields, NEUTRAL_IN_INFILL, HINTS))
+    async def infill(request: Request) -> Response:
+        """Write what stands between two texts, in llama.cpp's words."""
+        return await generation(request, infill_request)
 
     @app.get("/v1/models", responses=_responses(401, 403, 503))
     async def models(request: Request) -> Response:
@@ -184,9 +200,9 @@ async def _other(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentences = {404: "There is nothing at this address.", 405: "This address does not take that."}
     message = sentences.get(error.status_code, error.detail)
-    made = refused(Refusal(error.status_code, message))
-    made.headers.update(error.headers or {})
-    return made
+    reply = refused(Refusal(error.status_code, message))
+    reply.headers.update(error.headers or {})
+    return reply
 
 
 async def _mistake(_: Request, __: Exception) -> Response:
@@ -204,9 +220,14 @@ def _model(serving: Serving, id: str) -> dict[str, Any]:
     }
 
 
-def _described(kind: type[Common]) -> dict[str, Any]:
+def _described(
+    kind: type[Fields],
+    neutral: Mapping[str, Sequence[Any]] = NEUTRAL,
+    hints: Collection[str] = (),
+) -> dict[str, Any]:
     """What the machine-readable description says of a route whose body is read by hand."""
-    own = json.loads(json.dumps(schema(kind)))
+    own = json.loads(json.dumps(schema(kind, neutral)))
+    own["properties"] |= {name: {} for name in sorted(hints)}
     body = {"required": True, "content": {"application/json": {"schema": own}}}
     answers = {"application/json": {"schema": {"type": "object"}}, "text/event-stream": {}}
     responses = _responses(*ERRORS) | {200: {"description": "The answer.", "content": answers}}

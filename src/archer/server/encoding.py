@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from archer.errors import ArcherError
+from archer.fill import Fill
 from archer.loading.text.text import Text
 from archer.request import Request
 from archer.server.request_schema import Chat, Prompt
@@ -17,8 +18,11 @@ COLLECTED = 0.002
 """Seconds that the first of several waits for the others."""
 
 Ids = list[int]
-Check = Callable[[list[Ids]], list[Request]]
-"""From the ids of all prompts to requests that the engine takes; refuses what cannot be carried out."""
+Check = Callable[[list[Ids | Fill]], list[Request]]
+"""From the ids of all prompts to requests that the engine takes; refuses what cannot be carried out.
+
+A text with gaps is encoded there, together with what stands around them.
+"""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class PromptEncoder:
             return {}
         return dict(zip(map(id, chats), encoded, strict=True))
 
-    def _alone(self, prompt: Prompt) -> Ids:
+    def _alone(self, prompt: Prompt) -> Ids | Fill:
         if isinstance(prompt, Chat):
             return self._text.encode_chat(prompt.messages)
-        return prompt if isinstance(prompt, list) else self._text.encode_raw(prompt)
+        return prompt if isinstance(prompt, list | Fill) else self._text.encode_raw(prompt)

@@ -352,9 +352,9 @@ def first_update(model: Model, engine: Engine) -> None:
     token = next(id for id in range(model.folder.shape.vocabulary) if id != model.folder.mask)
     heard = _FirstUpdate()
     handle = engine.enqueue(model.request([token]), listener=heard)
-    made = heard.made.wait(FIRST_SECONDS)
+    updated = heard.made.wait(FIRST_SECONDS)
     handle.cancel()
-    if not made or not heard.over.wait(FIRST_SECONDS):
+    if not updated or not heard.over.wait(FIRST_SECONDS):
         raise ArcherError(
             f"The model did not make its first update within {FIRST_SECONDS:g} s. "
             "Use a smaller model or another device."
@@ -369,21 +369,21 @@ def _requests(count: int) -> str:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
     try:
-        made.bind((host, port))
-        made.listen(bounds.CONNECTIONS)  # two can be bound to one port while neither listens
+        listening.bind((host, port))
+        listening.listen(bounds.CONNECTIONS)  # two can be bound to one port while neither listens
     except (OSError, OverflowError) as error:
-        made.close()
+        listening.close()
         reason = reason_of(error) if isinstance(error, OSError) else "there is no such port"
         raise BadRequest(
             f"The server cannot listen at {host} port {port}: {reason}. Choose another host or port."
         ) from error
-    return made
+    return listening
 
 
 class AsgiApp:

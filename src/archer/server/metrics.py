@@ -55,14 +55,14 @@ class _Now(Collector):
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        found = self._status()
-        if found is None:
+        status = self._status()
+        if status is None:
             return
-        share = found.bytes_used / found.bytes_limit if found.bytes_limit else 0.0
+        share = status.bytes_used / status.bytes_limit if status.bytes_limit else 0.0
         for name, words, value in (
-            ("num_requests_running", "Requests that take part in passes.", found.running),
-            ("num_requests_waiting", "Requests that wait for memory.", found.waiting),
-            ("num_rows_running", "Responses that take part in passes.", found.rows),
+            ("num_requests_running", "Requests that take part in passes.", status.running),
+            ("num_requests_waiting", "Requests that wait for memory.", status.waiting),
+            ("num_rows_running", "Responses that take part in passes.", status.rows),
             ("kv_cache_usage_perc", "Share of the memory for running requests; 1 is all.", share),
         ):
             yield GaugeMetricFamily(f"archer:{name}", words, value=value)

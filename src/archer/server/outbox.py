@@ -12,8 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from archer.errors import ArcherError
+from archer.request import Request
 from archer.results.completion import Completion
 from archer.results.step import StepRecord
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A request with the lengths of its gaps, where they had to be found; before all its updates."""
+
+    request: Request
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class Failed:
     error: ArcherError
 
 
-Item = Stepped | Skipped | Delta | Finished | Failed
+Item = Admitted | Stepped | Skipped | Delta | Finished | Failed
 
 
 PAUSE = 0.05
@@ -126,6 +134,7 @@ def merged(items: Iterable[Item]) -> list[Item]:
     """The same with one item per row in the place of all its updates, and one of all its text."""
     skipped: dict[int, Skipped] = {}
     deltas: dict[int, Delta] = {}
+    admitted: list[Item] = []
     rest: list[Item] = []
     for item in items:
         match item:
@@ -138,9 +147,11 @@ def merged(items: Iterable[Item]) -> list[Item]:
                     skipped[first + row] = Skipped(first + row, count, update, response)
             case Skipped():
                 skipped[item.row] = item
+            case Admitted():
+                admitted.append(item)
             case Delta(row, text):
                 said = deltas[row].text if row in deltas else ""
                 deltas[row] = Delta(row, said + text)
             case _:
                 rest.append(item)
-    return [*skipped.values(), *deltas.values(), *rest]
+    return [*admitted, *skipped.values(), *deltas.values(), *rest]

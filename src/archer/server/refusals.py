@@ -45,8 +45,8 @@ class Refusal(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        told = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
-        return {"error": told}
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": error}
 
     @property
     def headers(self) -> dict[str, str]:

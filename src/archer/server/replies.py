@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from archer.model import Model
 from archer.results.completion import Completion
@@ -22,15 +22,19 @@ class Reply:
     created: int
     model: str
     chat: bool
+    served: Model
+    done: ClassVar[str] = "data: [DONE]\n\n"
+    """The last line of a stream."""
 
     def whole(self, choices: Sequence[dict[str, Any]], usage: dict[str, Any]) -> dict[str, Any]:
         kind = "chat.completion" if self.chat else "text_completion"
         return self._head(kind) | {"choices": list(choices), "usage": usage}
 
     def choice(
-        self, index: int, text: str, reason: str, logprobs: dict[str, Any] | None
+        self, index: int, done: Completion, logprobs: dict[str, Any] | None
     ) -> dict[str, Any]:
-        ending = {"logprobs": logprobs, "finish_reason": reason}
+        text = done.text or ""
+        ending = {"logprobs": logprobs, "finish_reason": done.finish_reason, **_gaps(done)}
         if not self.chat:
             return {"index": index, "text": text, **ending}
         message = {"role": "assistant", "content": text, "refusal": None}
@@ -52,8 +56,9 @@ class Reply:
             self._silences[index] = self._part(index, {} if self.chat else "")
         return self._silences[index]
 
-    def closing(self, index: int, reason: str, logprobs: dict[str, Any] | None) -> str:
-        return self._part(index, {} if self.chat else "", reason, logprobs)
+    def closing(self, index: int, done: Completion, logprobs: dict[str, Any] | None) -> str:
+        said: dict[str, str] | str = {} if self.chat else ""
+        return self._part(index, said, done.finish_reason, logprobs, **_gaps(done))
 
     @cached_property
     def _silences(self) -> dict[int, str]:
@@ -74,10 +79,21 @@ class Reply:
         said: dict[str, str] | str,
         reason: str | None = None,
         logprobs: dict[str, Any] | None = None,
+        **more: Any,
     ) -> str:
         name = "delta" if self.chat else "text"
-        part = {"index": index, name: said, "logprobs": logprobs, "finish_reason": reason}
+        part = {"index": index, name: said, "logprobs": logprobs, "finish_reason": reason} | more
         return json.dumps(part, separators=(",", ":"), allow_nan=False)
+
+
+def _gaps(done: Completion) -> dict[str, Any]:
+    """What was written into each gap, where text was given behind one."""
+    return {"archer": {"gaps": done.gaps}} if _behind(done) else {}
+
+
+def _behind(done: Completion) -> bool:
+    """Whether text was given behind a gap."""
+    return any(done.parts[1:])
 
 
 def error_line(body: dict[str, Any]) -> str:
@@ -86,8 +102,13 @@ def error_line(body: dict[str, Any]) -> str:
 
 
 def counted(model: Model, done: Completion) -> int:
-    """Tokens up to and with the first end id, or up to where a stop string cut the text."""
+    """Tokens up to and with the first end id, or up to where a stop string cut the text.
+
+    In gaps, all tokens but end marks.
+    """
     seen = len(shown(model, done))
+    if _behind(done):
+        return seen
     whole = seen == len(model.language.visible(done.tokens))
     return seen + (whole and seen < len(done.tokens) and done.tokens[seen] in model.end_ids)
 
@@ -95,6 +116,8 @@ def counted(model: Model, done: Completion) -> int:
 def shown(model: Model, done: Completion) -> list[int]:
     """The tokens whose text the client sees: up to an end id, a mask or the cut of a stop string."""
     text, mask = model.text, model.folder.mask
+    if _behind(done):
+        return [token for token in done.tokens if token not in model.end_ids]
     tokens = model.language.visible(done.tokens)
     tokens = tokens[: tokens.index(mask)] if mask in tokens else tokens
     if text is None or done.text is None or len(text.decode(tokens)) <= len(done.text):
@@ -129,7 +152,9 @@ def logprobs(model: Model, done: Completion, chat: bool) -> dict[str, Any]:
     """The logarithm of each token's confidence at the acceptance that stands; their sum is no likelihood."""
     tokens = shown(model, done)
     pieces = [str(token) if model.text is None else model.text.piece(token) for token in tokens]
-    sure = [_logarithm(each) for each in done.confidences[: len(tokens)]]
+    pairs = zip(done.tokens, done.confidences, strict=True)
+    read = [sure for token, sure in pairs if not _behind(done) or token not in model.end_ids]
+    sure = [_logarithm(each) for each in read[: len(tokens)]]
     if not chat:
         offsets = [0]
         for piece in pieces:

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from archer.errors import BadRequest
+from archer.fill import Fill
 from archer.server import limits
-from archer.server.refusals import Refusal
+from archer.server.refusals import Refusal, refusal
 
 NEUTRAL: Mapping[str, Sequence[Any]] = {
     "audio": (),
@@ -60,7 +62,7 @@ EXPLAINED: Mapping[str, str] = {
     ),
     "archer.settings": (
         f"must hold at most {limits.SETTINGS} names and values, each a number, a text, true or false, "
-        f"or a list of at most {limits.NUMBERS} lists of as many numbers"
+        f"a list of at most {limits.NUMBERS} lists of as many numbers, or one of lengths"
     ),
     "logprobs": (
         "must be true or false for chats and 0 for completions: the model's alternatives are those of "
@@ -83,8 +85,16 @@ Line = Annotated[str, Field(min_length=1)]
 Lines = Annotated[Several[Line], Field(min_length=1, max_length=limits.ROWS)]
 IdLists = Annotated[Several[Ids], Field(min_length=1, max_length=limits.ROWS)]
 Numbers = Annotated[Several[float], Field(max_length=limits.NUMBERS)]
+Lengths = Annotated[Several[int | Label], Field(max_length=limits.NUMBERS)]
+"""One for each gap."""
 Setting = (
-    int | float | str | bool | Annotated[Several[Numbers], Field(max_length=limits.NUMBERS)] | None
+    int
+    | float
+    | str
+    | bool
+    | Annotated[Several[Numbers], Field(max_length=limits.NUMBERS)]
+    | Lengths
+    | None
 )
 Message = dict[str, str]
 
@@ -96,7 +106,8 @@ class Chat:
     messages: list[Message]
 
 
-Prompt = str | list[int] | Chat
+Prompt = str | list[int] | Chat | Fill
+"""A fill's own prompt is a list of messages, or None."""
 
 
 class Fields(BaseModel):
@@ -137,6 +148,12 @@ class Extension(Fields):
     stream_mode: Literal["final", "provisional"] | None = None
     priority: Literal["interactive", "batch"] | None = None
     isolated: bool | None = None
+    prefill: str | None = None
+    """How the answer of a chat begins, or all of it with gaps."""
+    gap: Label | None = None
+    """What stands for a gap in the prefill of a chat, or in the prompt of a completion."""
+    healing: bool | None = None
+    """Whether tokens next to a gap may be written anew [default: true]."""
 
 
 class Common(Fields):
@@ -165,13 +182,31 @@ class ChatFields(Common):
     metadata: Annotated[dict[Label, Label], Field(max_length=16)] | None = None
     safety_identifier: Label | None = None
     prompt_cache_key: Label | None = None
+    continue_final_message: bool | None = None
+    """The last message is the assistant's, and the answer goes on from it."""
+    add_generation_prompt: bool | None = None
+    """False only where the last message is continued."""
 
 
 class TextFields(Common):
     """`POST /v1/completions`"""
 
     prompt: Line | Ids | Lines | IdLists
+    suffix: str | None = None
+    """What stands behind the text that is written."""
     logprobs: Literal[0] | None = None
+
+
+@dataclass(frozen=True)
+class InfillOptions:
+    """What a client of `/infill` wants to read."""
+
+    indent: int
+    """The text ends before its first new line that is indented by less."""
+    tokens: bool
+    """Whether it wants ids, too."""
+    shown: tuple[str, ...] | None
+    """Fields of the reply; None for all."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +215,10 @@ class GenerationRequest:
 
     chat: bool
     model: str
+    """Empty where the client names none."""
     prompts: tuple[Prompt, ...]
     length: int | None
+    """Of a response; of a gap with text behind it, the most."""
     temperature: float | None
     top_p: float | None
     """1 cuts nothing; it is a setting all the same where a method would cut by itself."""
@@ -195,6 +232,13 @@ class GenerationRequest:
     """Whether a stream ends with its usage; a plain reply always tells it."""
     logprobs: bool
     extension: Extension
+    infill: InfillOptions | None = None
+    """Where it speaks llama.cpp's language."""
+
+    @property
+    def gapped(self) -> bool:
+        """Text stands behind what is written, so that the length is one to be found."""
+        return any(isinstance(each, Fill) and not each.ends_open for each in self.prompts)
 
     @property
     def provisional(self) -> bool:
@@ -203,29 +247,30 @@ class GenerationRequest:
 
 def chat_request(body: Mapping[str, Any]) -> GenerationRequest:
     """The request in a body of `/v1/chat/completions`."""
-    body = _without_neutral(body, NEUTRAL, "", ChatFields)
+    body = without_neutral(body, NEUTRAL, "", ChatFields)
     messages = body.get("messages")
     if isinstance(messages, list):
         stripped = [
-            _without_neutral(each, NEUTRAL_IN_MESSAGES, f"messages.{place}.", ChatMessage)
+            without_neutral(each, NEUTRAL_IN_MESSAGES, f"messages.{place}.", ChatMessage)
             if isinstance(each, dict)
             else each
             for place, each in enumerate(messages)
         ]
         body["messages"] = stripped
-    fields = _checked(ChatFields, body)
+    fields = checked(ChatFields, body)
     lengths = {fields.max_tokens, fields.max_completion_tokens} - {None}
     if len(lengths) > 1:
         sentence = "max_tokens and max_completion_tokens mean the same here; give one of them."
         raise Refusal(400, sentence, param="max_tokens")
-    chat = Chat([message.plain() for message in fields.messages])
-    return _asked(fields, True, (chat,), next(iter(lengths), None), fields.logprobs is True)
+    messages = [message.plain() for message in fields.messages]
+    prompt = _begun(messages, fields)
+    return _asked(fields, True, (prompt,), next(iter(lengths), None), fields.logprobs is True)
 
 
 def text_request(body: Mapping[str, Any]) -> GenerationRequest:
     """The request in a body of `/v1/completions`."""
-    fields = _checked(TextFields, _without_neutral(body, NEUTRAL, "", TextFields))
-    prompts = _prompts(fields.prompt)
+    fields = checked(TextFields, without_neutral(body, NEUTRAL, "", TextFields))
+    prompts = _with_gaps(_prompts(fields.prompt), fields.suffix, fields.archer or Extension())
     asked = _asked(fields, False, prompts, fields.max_tokens, fields.logprobs is not None)
     if len(prompts) * asked.n > limits.ROWS:
         sentence = (
@@ -235,18 +280,69 @@ def text_request(body: Mapping[str, Any]) -> GenerationRequest:
     return asked
 
 
-def schema(kind: type[Common]) -> dict[str, Any]:
+def schema(kind: type[Fields], neutral: Mapping[str, Sequence[Any]] = NEUTRAL) -> dict[str, Any]:
     """The JSON schema of a body, fields with neutral values included; it stands by itself."""
     described = kind.model_json_schema()
     properties = described["properties"]
-    for name, values in NEUTRAL.items():
+    for name, values in neutral.items():
         properties.setdefault(name, {"enum": [*values, None]})
     return described
 
 
-def _prompts(prompt: Any) -> tuple[Prompt, ...]:
+def _prompts(prompt: Any) -> tuple[str | list[int], ...]:
     """One text or list of ids, or several of them; the schema has seen to it that it is one of these."""
     return (prompt,) if isinstance(prompt, str) or isinstance(prompt[0], int) else tuple(prompt)
+
+
+def _begun(messages: list[Message], fields: ChatFields) -> Prompt:
+    """A chat, with the beginning of its answer if there is one, or with its gaps."""
+    extension = fields.archer or Extension()
+    begun, continued = extension.prefill, fields.continue_final_message is True
+    if fields.add_generation_prompt is continued:
+        sentence = (
+            "add_generation_prompt is the opposite of continue_final_message: "
+            "an answer goes on from the last message, or begins anew."
+        )
+        raise Refusal(400, sentence, param="add_generation_prompt")
+    if continued:
+        if begun is not None:
+            sentence = "The answer's beginning is given twice, as archer.prefill and as a message."
+            raise Refusal(400, sentence, param="archer.prefill")
+        if messages[-1]["role"] != "assistant" or len(messages) < 2:
+            sentence = (
+                "continue_final_message needs a last message of the assistant's, and one before."
+            )
+            raise Refusal(400, sentence, param="continue_final_message")
+        *messages, last = messages
+        begun = last["content"]
+    if extension.gap is None:
+        return Fill((begun, ""), prompt=messages) if begun else Chat(messages)
+    if not begun:
+        sentence = "archer.gap marks gaps in an answer: give it as archer.prefill."
+        raise Refusal(400, sentence, param="archer.gap")
+    return _marked(begun, extension.gap, prompt=messages)
+
+
+def _with_gaps(
+    prompts: Sequence[str | list[int]], suffix: str | None, extension: Extension
+) -> tuple[Prompt, ...]:
+    """Plain prompts, with the suffix behind what is written, or with their own gaps."""
+    if extension.prefill is not None:
+        sentence = "archer.prefill begins the answer of a chat; write it at the end of the prompt."
+        raise Refusal(400, sentence, param="archer.prefill")
+    if extension.gap is None:
+        return tuple(Fill((each, suffix)) if suffix else each for each in prompts)
+    if suffix:
+        sentence = "A prompt with gaps says itself what stands behind them; leave out the suffix."
+        raise Refusal(400, sentence, param="suffix")
+    return tuple(_marked(each, extension.gap) for each in prompts)
+
+
+def _marked(text: object, gap: str, **more: Any) -> Fill:
+    try:
+        return Fill.marked(text, gap, **more)
+    except BadRequest as error:
+        raise refusal(error) from error
 
 
 def _asked(
@@ -280,7 +376,7 @@ def _asked(
 Kind = TypeVar("Kind", bound=Fields)
 
 
-def _checked(kind: type[Kind], body: Mapping[str, Any]) -> Kind:
+def checked(kind: type[Kind], body: Mapping[str, Any]) -> Kind:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
@@ -319,7 +415,7 @@ def _reached(where: Sequence[str], known: Sequence[str]) -> str | None:
     return None
 
 
-def _without_neutral(
+def without_neutral(
     body: Mapping[str, Any],
     table: Mapping[str, Sequence[Any]],
     prefix: str,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from archer.engine.handle import Listener
 from archer.engine.job import Options
 from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
-from archer.methods.build import Choice, resolve, says_length, spelled_out
+from archer.fill import Fill
+from archer.methods.build import Choice, resolve, spelled_out
 from archer.methods.build import settings as settings_of
 from archer.methods.catalogue import LENGTHS, METHODS
 from archer.methods.compatibility import check_attention
@@ -22,8 +23,9 @@ from archer.results.step import Step
 from archer.results.trace import Speller, plain_updates, start
 from archer.server import limits
 from archer.server.encoding import PromptEncoder
+from archer.server.infill import InfillReply
 from archer.server.metrics import Metrics
-from archer.server.outbox import Delta, Failed, Finished, Outbox, Skipped, Stepped
+from archer.server.outbox import Admitted, Delta, Failed, Finished, Outbox, Skipped, Stepped
 from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
 from archer.server.request_schema import Chat, GenerationRequest, Prompt
@@ -46,11 +48,9 @@ class Ticket(Listener):
         """`first` is the number of its first response among all that the client asked for."""
         self.hears_text = exchange.asked.stream
         self._metrics, self._model = serving.metrics, serving.model
-        self._outbox, self._first, self._watched = (
-            exchange.outbox,
-            first,
-            exchange.watch is not None,
-        )
+        self._outbox, self._first = exchange.outbox, first
+        self._watched = exchange.asked.provisional
+        self._unsized = bool(request.prompts[0].searched)
         self._length = request.method.length
         # one row stands for all samples of a method that leaves nothing to chance
         self._copies = 1 if request.method.decoder.draws else exchange.asked.n
@@ -58,8 +58,12 @@ class Ticket(Listener):
         self._columns = 0
         self._silent = True
 
-    def admitted(self) -> None:
+    def admitted(self, request: Request) -> None:
         self._metrics.admitted(self._age)
+        self._length = request.method.length
+        self._columns += request.prompts[0].probed
+        if self._watched and self._unsized:
+            self._outbox.post(Admitted(request))
 
     def stepped(self, step: Step[Any]) -> None:
         self._columns += sum(call.fed for call in step.calls)
@@ -106,19 +110,29 @@ class Exchange:
         self.asked, self.arrived = asked, arrived
         self.requests = requests
         self.outbox = Outbox(limits.BACKLOG)
-        self.reply = Reply(
-            id=f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
-            created=int(time.time()),
-            model=asked.model,
-            chat=asked.chat,
+        common: dict[str, Any] = {
+            "id": f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
+            "created": int(time.time()),
+            "model": asked.model or serving.name,
+            "chat": asked.chat,
+            "served": serving.model,
+        }
+        self.reply = (
+            Reply(**common)
+            if asked.infill is None
+            else InfillReply(**common, infill=asked.infill, stop=asked.stop)
         )
         self.rows = len(requests) * asked.n
-        self.watch = (
-            ProvisionalEvents(serving.name, all_rows(requests, asked.n))
-            if asked.provisional
-            else None
-        )
+        self.watch: ProvisionalEvents | None = None
+        """None where nobody watches, and before it is known how long the gaps are."""
+        if asked.provisional and not requests[0].prompts[0].searched:
+            self.watch_from(serving.name, requests)
         self.handles: list[Handle] = []
+
+    def watch_from(self, name: str, requests: list[Request]) -> ProvisionalEvents:
+        """Begin to tell updates of requests all of whose gaps have their length."""
+        self.watch = ProvisionalEvents(name, all_rows(requests, self.asked.n))
+        return self.watch
 
     def cancel(self) -> None:
         """Free what it holds; harmless where it is over."""
@@ -169,7 +183,7 @@ class Serving:
 
     def method(self, name: str) -> str | None:
         """The method that a model id names, None where it names none; refuses other models."""
-        if name == self.name:
+        if name in ("", self.name):
             return None
         own, at, method = name.rpartition("@")
         if own == self.name and at and method:
@@ -237,17 +251,18 @@ class Serving:
         if named is not None and own is not None:
             sentence = "The method is given twice, in the model's name and as archer.method."
             raise Refusal(400, sentence, param="archer.method")
-        settings = spelled_out(asked.extension.settings or {})
+        own_settings = asked.extension.settings or {}
+        settings = dict(own_settings) if asked.gapped else spelled_out(own_settings)
         for name in settings.keys() & NOT_SETTINGS:
             raise refusal(BadRequest(f"{name!r} is not a setting of a method."))
         for field in ("length", "temperature", "top_p", "top_k"):
             value = getattr(asked, field)
             if value is None:
                 continue
-            if field in settings or (field == "length" and says_length(settings)):
+            if _says_how_long(settings, asked) if field == "length" else field in settings:
                 sentence = f"The {field} is given twice, as a field and in archer.settings."
                 raise Refusal(400, sentence, param=f"archer.settings.{field}")
-            settings[field] = value
+            settings["max_length" if field == "length" and asked.gapped else field] = value
         preset = asked.extension.preset
         choice = Choice(named or own or "", settings, preset)
         if self._preset is not None and named is None and own is None and preset is None:
@@ -261,16 +276,28 @@ class Serving:
         return choice
 
     def _requests(
-        self, asked: GenerationRequest, choice: Choice, prompts: Sequence[Sequence[int]]
+        self, asked: GenerationRequest, choice: Choice, prompts: Sequence[list[int] | Fill]
     ) -> list[Request]:
         """Runs on the encoder's thread."""
         made = []
-        for ids in prompts:
+        for prompt in prompts:
             request = self.model.request(
-                ids, choice.method, seed=asked.seed, preset=choice.preset, settings=choice.settings
+                prompt,
+                choice.method,
+                seed=asked.seed,
+                preset=choice.preset,
+                settings=choice.settings,
+                healing=asked.extension.healing is not False,
             )
             self._check_length(request.method.length)
             made.append(request)
+        if asked.provisional and len(made) > 1 and any(each.prompts[0].searched for each in made):
+            raise Refusal(
+                400,
+                "Provisional events begin when the lengths of all gaps are known, and those of several "
+                "prompts are found one after the other. Send one prompt, or say the length.",
+                param="archer.stream_mode",
+            )
         return made
 
     def _check_room(self, prompts: int) -> None:
@@ -288,10 +315,12 @@ class Serving:
 
     def _check_size(self, prompt: Prompt) -> None:
         """Refuse a text that cannot fit however few tokens it makes: encoding it would cost memory."""
-        if isinstance(prompt, Chat):
-            texts = [message["content"] for message in prompt.messages]
-        else:
-            texts = [prompt] if isinstance(prompt, str) else []
+        parts = prompt.parts if isinstance(prompt, Fill) else [prompt]
+        texts = [part for part in parts if isinstance(part, str)]
+        messages = prompt.messages if isinstance(prompt, Chat) else []
+        if isinstance(prompt, Fill) and prompt.prompt is not None:
+            messages = prompt.prompt
+        texts += [message["content"] for message in messages]
         if sum(len(text.encode()) for text in texts) > self._most_bytes:
             raise refusal(
                 TooLong(
@@ -340,6 +369,12 @@ class Serving:
             raise
         self.exchanges.add(exchange)
         return exchange
+
+
+def _says_how_long(settings: dict[str, Any], asked: GenerationRequest) -> bool:
+    """Whether the settings say what `max_tokens` says; how a gap's length is found is another thing."""
+    said = [settings[name] for name in LENGTHS if settings.get(name) is not None]
+    return any(not asked.gapped or not isinstance(each, str) for each in said)
 
 
 def _takes(method: str, setting: str) -> bool:

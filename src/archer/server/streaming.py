@@ -14,12 +14,12 @@ from starlette.types import Receive, Scope, Send
 
 from archer.results.completion import Completion
 from archer.server import limits
-from archer.server.outbox import Delta, Failed, Finished, Item, Skipped, Stepped
+from archer.server.outbox import Admitted, Delta, Failed, Finished, Item, Skipped, Stepped
 from archer.server.replies import error_line, logprobs, usage
-from archer.server.serving import Exchange, Serving
+from archer.server.request_schema import GenerationRequest
+from archer.server.serving import Exchange, ProvisionalEvents, Serving
 
 ALIVE = ": keep-alive\n\n"
-DONE = "data: [DONE]\n\n"
 NOBODY_READS = 499
 """The status of what is answered to a client that has left."""
 T = TypeVar("T")
@@ -35,12 +35,20 @@ async def plain(serving: Serving, exchange: Exchange, request: Request) -> Respo
         return Response(status_code=NOBODY_READS)
     done, columns = found
     choices = [
-        exchange.reply.choice(
-            row, each.text or "", each.finish_reason, _sure(serving, exchange, each)
-        )
+        exchange.reply.choice(row, each, _sure(serving, exchange, each))
         for row, each in enumerate(done)
     ]
     return JSONResponse(exchange.reply.whole(choices, _usage(serving, exchange, done, columns)))
+
+
+def nothing_written(serving: Serving, asked: GenerationRequest) -> Response:
+    """The answer to a client of llama.cpp that asks for no token, to have its prompt in a cache."""
+    serving.method(asked.model)
+    told = {"content": "", "stop": True, "stop_type": "limit", "tokens_predicted": 0}
+    told |= {"model": asked.model or serving.name, "tokens": [], "tokens_evaluated": 0}
+    if not asked.stream:
+        return JSONResponse(told)
+    return Response(f"data: {json.dumps(told)}\n\n", media_type="text/event-stream")
 
 
 class EventStream(Response):
@@ -105,9 +113,10 @@ class Script:
         """A chunk per choice at once, so that the client knows that it was heard."""
         reply, rows, watch = self._exchange.reply, range(self._exchange.rows), self._exchange.watch
         text = "".join(self._chunk(reply.opening(row)) for row in rows)
-        if watch is not None:
-            text += self._chunk(reply.silent(0), f',"archer":{watch.start()}')
-        return text
+        return text if watch is None else text + self._start(watch)
+
+    def _start(self, watch: ProvisionalEvents) -> str:
+        return self._chunk(self._exchange.reply.silent(0), f',"archer":{watch.start()}')
 
     def following(self, items: list[Item]) -> str:
         """Everything up to the end or to the first error."""
@@ -120,6 +129,8 @@ class Script:
     def _lines(self, item: Item) -> Iterator[str]:
         reply, watch = self._exchange.reply, self._exchange.watch
         match item:
+            case Admitted():
+                yield self._start(self._exchange.watch_from(self._serving.name, [item.request]))
             case Stepped() if watch is not None:
                 for row, event in watch.updates(item):
                     yield self._chunk(reply.silent(row), f',"archer":{event}')
@@ -140,7 +151,7 @@ class Script:
         for row, done in enumerate(item.completions, start=item.first):
             self._done[row] = done
             event = "" if exchange.watch is None else f',"archer":{exchange.watch.end(row, done)}'
-            choice = exchange.reply.closing(row, done.finish_reason, _sure(serving, exchange, done))
+            choice = exchange.reply.closing(row, done, _sure(serving, exchange, done))
             yield self._chunk(choice, event)
         self._columns += item.columns
         if len(self._done) < exchange.rows:
@@ -150,7 +161,7 @@ class Script:
             rows = [self._done[row] for row in range(exchange.rows)]
             told = json.dumps(_usage(serving, exchange, rows, self._columns), separators=(",", ":"))
             yield exchange.reply.chunk("", f',"usage":{told}')
-        yield DONE
+        yield exchange.reply.done
 
     def _chunk(self, choice: str, more: str = "") -> str:
         return self._exchange.reply.chunk(choice, self._nulls + more)

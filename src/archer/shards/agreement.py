@@ -27,14 +27,14 @@ SIZE = 16
 def agree(group: Group, folder: Folder) -> None:
     """Refuse to go on where a shard has something else than the first; every shard calls this."""
     own = digests(folder)
-    found = group.compare(b"".join(own.values()))
-    for rank, theirs in enumerate(found):
+    answers = group.compare(b"".join(own.values()))
+    for rank, theirs in enumerate(answers):
         for place, what in enumerate(own):
             piece = slice(place * SIZE, (place + 1) * SIZE)
-            if theirs[piece] != found[0][piece]:
+            if theirs[piece] != answers[0][piece]:
                 raise ShardLost(
-                    f"Shard {rank + 1} of {len(found)} has {what} than the first. Give all of them the same "
-                    "folder, or the same commit of a hub id, and the same versions."
+                    f"Shard {rank + 1} of {len(answers)} has {what} than the first. Give all of them the "
+                    "same folder, or the same commit of a hub id, and the same versions."
                 )
 
 

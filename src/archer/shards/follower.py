@@ -43,8 +43,8 @@ class Follower(OneShard):
         if message.kind == PASS:
             parts = list(parts_of(message, self._under, self.network.device))
             inputs = Inputs.of(parts, self.network.device)
-            made = self.pass_logits(raw, lambda: compute(self.network, inputs))
-            self._logits_of_passes[fields["pass"]] = made
+            logits = self.pass_logits(raw, lambda: compute(self.network, inputs))
+            self._logits_of_passes[fields["pass"]] = logits
         elif message.kind == "ask":
             rows = slice(*fields["rows"])
             self._logits_of_passes[fields["pass"]].answer(fields["question"], rows, fields["given"])

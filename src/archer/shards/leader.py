@@ -79,8 +79,8 @@ class Row:
         return self._tensor("whole")
 
     def _tensor(self, question: str, **given: Any) -> Tensor:
-        found: Tensor = self.leader.ask(self, question, given)
-        return found
+        answer: Tensor = self.leader.ask(self, question, given)
+        return answer
 
 
 class Leader(OneShard):

@@ -26,21 +26,21 @@ class Message:
 
     def encoded(self) -> bytes:
         described = [[str(each.dtype), each.shape] for each in self.arrays]
-        told = {"kind": self.kind, "fields": dict(self.fields), "arrays": described}
-        text = json.dumps(told).encode()
+        header = {"kind": self.kind, "fields": dict(self.fields), "arrays": described}
+        text = json.dumps(header).encode()
         return b"".join((len(text).to_bytes(HEADER, "big"), text, *map(_packed, self.arrays)))
 
     @classmethod
     def decoded(cls, raw: bytes) -> Message:
         first = HEADER + int.from_bytes(raw[:HEADER], "big")
-        told = json.loads(raw[HEADER:first])
+        header = json.loads(raw[HEADER:first])
         arrays = []
-        for name, shape in told["arrays"]:
+        for name, shape in header["arrays"]:
             count = math.prod(shape)
             size = -(-count // 8) if name == "bool" else count * np.dtype(DTYPES[name]).itemsize
             arrays.append(_unpacked(raw[first : first + size], name, count).reshape(shape))
             first += size
-        return cls(told["kind"], told["fields"], tuple(arrays))
+        return cls(header["kind"], header["fields"], tuple(arrays))
 
 
 def _packed(array: NDArray[Any]) -> bytes:

@@ -91,9 +91,9 @@ class OneShard:
         bits = hidden.contiguous().view(WHOLE[hidden.element_size()])
         self._hidden = bits.sum(dtype=torch.int64) & ((1 << BITS) - 1)
 
-    def pass_logits(self, told: bytes, compute: Callable[[], Tensor]) -> PassLogits:
+    def pass_logits(self, raw: bytes, compute: Callable[[], Tensor]) -> PassLogits:
         """Make the pass that the message `told` orders; the logits, reduced and compared."""
-        self._orders.update(told)
+        self._orders.update(raw)
         self._passes += 1
         scores = compute()
         order = int.from_bytes(self._orders.digest(), "big")

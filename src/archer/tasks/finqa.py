@@ -43,8 +43,8 @@ class FinQA(FromRows, AnswerTask):
     def extract(self, response: str, sample: Sample, variant: Variant) -> str:
         """No extraction is published; the plain reading stands for it: the last number or word."""
         word = isinstance(sample.row["exe_ans"], str)
-        found = self.read("finqa_answer", response, marks=variant == "repaired", word=word)
-        return str(found)
+        answer = self.read("finqa_answer", response, marks=variant == "repaired", word=word)
+        return str(answer)
 
     def grade(self, sample: Sample, answer: str, variant: Variant) -> Verdict:
         """As published: strict. Repaired: with the factors of a percentage."""

@@ -178,7 +178,7 @@ def _grade_programs(task: CodeTask, given: Given, options: GradingOptions) -> Gr
         unsafe_no_sandbox=options.unsafe_no_sandbox,
         packages=task.packages,
     ) as judge:
-        found = judge.description()
+        description = judge.description()
         with open_readers(judge.workers, judge.tier) as readers:
             confined = task.reading_by(readers.read)
 
@@ -186,11 +186,11 @@ def _grade_programs(task: CodeTask, given: Given, options: GradingOptions) -> Gr
                 return judged(OneCompletion(judge), plan(confined, *item, suite, options.raw))
 
             rows = list(_in_order(judge_one, given, judge.workers))
-    details = _details(task) | {"judge": found}
+    details = _details(task) | {"judge": description}
     if task.clean_checks(given[0][0], "", suite) is not None:
         clean = [row.clean for row in rows if row.clean is not None]
         details |= {"score_clean": share(clean), "n_clean": len(clean)}
-    return GradingReport(task.name, rows, found["tier"], details)
+    return GradingReport(task.name, rows, description["tier"], details)
 
 
 def plan(task: CodeTask, sample: Sample, text: str, suite: Suite, raw: bool = False) -> CheckPlan:
@@ -226,9 +226,9 @@ class OneCompletion:
 
     def grade(self, check: Check) -> Verdict:
         """A timeout is run once more, unless it was one alone before."""
-        found = self._judge.grade(check, again=self._again)
-        self._again = self._again and found.outcome != "timeout"
-        return found
+        verdict = self._judge.grade(check, again=self._again)
+        self._again = self._again and verdict.outcome != "timeout"
+        return verdict
 
 
 def judged(judge: Grades, plan: CheckPlan) -> GradedCompletion:
@@ -255,15 +255,15 @@ def verdict_on(judge: Grades, checks: Asked) -> Verdict:
         return Verdict("fail", "The problem has no test that could be run.")
     seconds, calls, flooded = 0.0, 0, False
     for number, check in enumerate(checks, start=1):
-        found = judge.grade(check)
-        if found.outcome == "harness_error":
-            found = judge.grade(check)
-        seconds, calls = seconds + found.seconds, calls + found.calls
-        flooded = flooded or found.flooded
-        if found.outcome != "pass":
-            reason = f"Test {number} of {len(checks)}: {found.reason}"
+        verdict = judge.grade(check)
+        if verdict.outcome == "harness_error":
+            verdict = judge.grade(check)
+        seconds, calls = seconds + verdict.seconds, calls + verdict.calls
+        flooded = flooded or verdict.flooded
+        if verdict.outcome != "pass":
+            reason = f"Test {number} of {len(checks)}: {verdict.reason}"
             return replace(
-                found, seconds=seconds, reason=reason if len(checks) > 1 else found.reason
+                verdict, seconds=seconds, reason=reason if len(checks) > 1 else verdict.reason
             )
     return Verdict("pass", seconds=seconds, calls=calls, flooded=flooded)
 
@@ -298,7 +298,7 @@ def read_completions(path: Path, samples: Sequence[Sample]) -> list[tuple[Sample
     """Every completion with its problem, in the file's order; other fields are passed over."""
     known = {str(sample.id): sample for sample in samples}
     seen: dict[str, int] = {}
-    found = []
+    completions = []
     for number, line in _lines(path):
         where = f"Line {number} of {path}"
         key, text = _completion(line, where)
@@ -307,10 +307,10 @@ def read_completions(path: Path, samples: Sequence[Sample]) -> list[tuple[Sample
         if key in seen:
             raise BadRequest(f"{where} has the task_id {key!r}, as line {seen[key]} has already.")
         seen[key] = number
-        found.append((known[key], text))
-    if not found:
+        completions.append((known[key], text))
+    if not completions:
         raise BadRequest(f"{path} holds no completions; it needs lines such as {FORM}.")
-    return found
+    return completions
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

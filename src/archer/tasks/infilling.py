@@ -128,6 +128,6 @@ def filled(sample: Sample, middle: str | None = None) -> str:
 
 def function_of(id: str) -> str:
     """`SingleLineInfilling/HumanEval/0/L3` -> `HumanEval/0`."""
-    found = FUNCTION.search(id)
-    assert found is not None
-    return found[0].replace("_", "/")
+    match = FUNCTION.search(id)
+    assert match is not None
+    return match[0].replace("_", "/")

@@ -110,8 +110,8 @@ class LiveCodeBench(FromRows, CodeTask):
 
     def function(self, row: Mapping[str, Any]) -> str | None:
         """The method to be called, or None for a program that reads stdin."""
-        found: str | None = json.loads(row["metadata"]).get("func_name")
-        return found
+        name: str | None = json.loads(row["metadata"]).get("func_name")
+        return name
 
 
 class LiveCodeBenchSamples(LiveCodeBench):
@@ -122,12 +122,12 @@ class LiveCodeBenchSamples(LiveCodeBench):
     files = (LIVECODEBENCH_SAMPLES,)
 
     def tests(self, row: Mapping[str, Any]) -> list[dict[str, str]]:
-        found: list[dict[str, str]] = row["sample_tests"]
-        return found
+        tests: list[dict[str, str]] = row["sample_tests"]
+        return tests
 
     def function(self, row: Mapping[str, Any]) -> str | None:
-        found: str | None = row["func_name"]
-        return found
+        name: str | None = row["func_name"]
+        return name
 
 
 LARGEST = 1 << 30

@@ -60,11 +60,11 @@ class Algebra(Readers):
         try:
             equal = self.read("math_equal", answer, right=right)
         except Unreadable as fault:
-            found = fault.verdict
+            verdict = fault.verdict
         else:
             reason = f"The answer is {answer[:100]!r}, but {right!r} is right."
-            found = Verdict("pass") if equal else Verdict("fail", reason)
-        return Verdict(found.outcome, found.reason, time.monotonic() - began)
+            verdict = Verdict("pass") if equal else Verdict("fail", reason)
+        return Verdict(verdict.outcome, verdict.reason, time.monotonic() - began)
 
 
 class Math500(FromRows, AnswerTask):

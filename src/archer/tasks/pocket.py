@@ -96,7 +96,7 @@ class PocketConfirm(Pocket):
     """A third set, for confirmations that are planned beforehand."""
 
     name = "pocket-confirm"
-    split = "confirm"
+    split: ClassVar[frozen.Held] = "confirm"
     dev = None
     sealed = True
 
@@ -105,9 +105,23 @@ class PocketConfirmLong(PocketLong):
     """The same problems with long prompts."""
 
     name = "pocket-confirm-long"
-    split = "confirm"
+    split: ClassVar[frozen.Held] = "confirm"
     dev = None
     sealed = True
+
+
+class PocketConfirm3(PocketConfirm):
+    """A fourth set, for the third confirmation."""
+
+    name = "pocket-confirm3"
+    split = "confirm3"
+
+
+class PocketConfirm3Long(PocketConfirmLong):
+    """The same problems with long prompts."""
+
+    name = "pocket-confirm3-long"
+    split = "confirm3"
 
 
 class PocketInfill(Pocket):

@@ -83,8 +83,8 @@ class Countdown(Puzzles):
     def _read_all(self) -> Iterator[Sample]:
         for number, row in enumerate(self.data.rows(COUNTDOWN)):
             numbers = [int(each) for each in row["input"].split(",")]
-            asked = f"Numbers: {numbers}\nTarget: {row['output']}"
-            content = user(f"{COUNTDOWN_REQUEST}\n\n{asked}")
+            question = f"Numbers: {numbers}\nTarget: {row['output']}"
+            content = user(f"{COUNTDOWN_REQUEST}\n\n{question}")
             facts = {"numbers": numbers, "target": int(row["output"])}
             yield Sample(f"cd3/{number}", content, "<reasoning>", facts)
 
@@ -232,17 +232,17 @@ class SudokuGrids(Puzzles):
         """The share that is solved, by the number of given cells."""
         solved: dict[str, list[bool]] = {}
         for sample, answer in answered:
-            found = solved.setdefault(str(sample.row["givens"]), [])
-            found.append(self._solved(sample, answer, "repaired"))
+            verdicts = solved.setdefault(str(sample.row["givens"]), [])
+            verdicts.append(self._solved(sample, answer, "repaired"))
         return {"by_givens": {name: sum(each) / len(each) for name, each in solved.items()}}
 
 
 def solution(numbers: Sequence[int], target: int) -> str:
     """An expression that has the target as its value; the first of a search through all."""
     values = [(Fraction(number), str(number)) for number in numbers]
-    found = _searched(values, target)
-    assert found is not None, "every published problem has a solution"
-    return found
+    expression = _searched(values, target)
+    assert expression is not None, "every published problem has a solution"
+    return expression
 
 
 def _searched(values: Sequence[tuple[Fraction, str]], target: int) -> str | None:
@@ -251,9 +251,9 @@ def _searched(values: Sequence[tuple[Fraction, str]], target: int) -> str | None
     for (a, left), (b, right), *rest in permutations(values):
         joined = [(a + b, "+"), (a - b, "-"), (a * b, "*"), *([(a / b, "/")] if b else [])]
         for value, sign in joined:
-            found = _searched([*rest, (value, f"({left} {sign} {right})")], target)
-            if found is not None:
-                return found
+            expression = _searched([*rest, (value, f"({left} {sign} {right})")], target)
+            if expression is not None:
+                return expression
     return None
 
 

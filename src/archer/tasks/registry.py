@@ -19,6 +19,8 @@ from archer.tasks.mbpp import Mbpp, MbppET
 from archer.tasks.pocket import (
     Pocket,
     PocketConfirm,
+    PocketConfirm3,
+    PocketConfirm3Long,
     PocketConfirmLong,
     PocketDev,
     PocketDevLong,
@@ -54,7 +56,7 @@ TASKS: dict[str, type[Task]] = {
         *(HumanEvalSingleLine, HumanEvalMultiLine, HumanEvalRandomSpan, HumanEvalRandomSpanLight),
         SantaCoder,
         *(Pocket, PocketLong, PocketDev, PocketDevLong),
-        *(PocketConfirm, PocketConfirmLong),
+        *(PocketConfirm, PocketConfirmLong, PocketConfirm3, PocketConfirm3Long),
         *(PocketInfillLine, PocketInfillLines, PocketInfillSpan),
         *(PocketSudoku, PocketSudokuSmall, PocketSudokuConfirm),
         *(PocketSudokuD1, PocketSudokuDream),
@@ -88,6 +90,8 @@ ABOUT = {
     "pocket-dev-long": "the same after a page of instructions and examples",
     "pocket-confirm": "1,000 problems of other structures, to confirm what was chosen",
     "pocket-confirm-long": "the same after a page of instructions and examples",
+    "pocket-confirm3": "1,500 problems of yet other structures, for the third confirmation",
+    "pocket-confirm3-long": "the same after a page of instructions and examples",
     "pocket-infill-line": "a missing line of the dev problems' references",
     "pocket-infill-lines": "missing lines of these",
     "pocket-infill-span": "a missing span of these, cut anywhere",
@@ -100,10 +104,10 @@ ABOUT = {
 """A line about each for `archer tasks`."""
 
 
-def _adopted(found: object) -> type[Task]:
-    if not isinstance(found, type) or not issubclass(found, Task):
+def _adopted(loaded: object) -> type[Task]:
+    if not isinstance(loaded, type) or not issubclass(loaded, Task):
         raise TypeError("it must be a subclass of archer.tasks.Task")
-    return found
+    return loaded
 
 
 ALL_TASKS = Extended(TASKS, "archer.tasks", _adopted)

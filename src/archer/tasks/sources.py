@@ -242,15 +242,15 @@ class Data:
         """Where a file lies on this machine, with the right digest."""
         place = self._find(file)
         if self.digests.get(file.path) != file.sha256:
-            found = _digest(place)
-            if found != file.sha256:
+            digest = _digest(place)
+            if digest != file.sha256:
                 if self.folder is None:
                     place.unlink()  # a bad download must not stand in the way of the next
                 raise BadData(
-                    f"{place} has the sha256 {found}, but {file.sha256} is needed: the file is "
+                    f"{place} has the sha256 {digest}, but {file.sha256} is needed: the file is "
                     f"damaged or of another version. {file.remedy()}"
                 )
-            self.digests[file.path] = found
+            self.digests[file.path] = digest
         return place
 
     def _find(self, file: DataFile) -> Path:
@@ -366,9 +366,9 @@ def read_extended(
 ) -> dict[str, ExtendedTests]:
     """By id as text. `asserts` and `reference` name the fields of the two files."""
     known: Mapping[str, Mapping[str, Any]] = data.object(faults)[reference]
-    found = {}
+    rows = {}
     for row in data.rows(tests):
         bad = known.get(str(row["task_id"]), {"bad": ()})["bad"]
         faulty = frozenset(int(number) for number, _ in bad)
-        found[str(row["task_id"])] = ExtendedTests(row["entry_point"], tuple(row[asserts]), faulty)
-    return found
+        rows[str(row["task_id"])] = ExtendedTests(row["entry_point"], tuple(row[asserts]), faulty)
+    return rows

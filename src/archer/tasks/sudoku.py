@@ -120,8 +120,8 @@ class PocketSudokuDream(PocketSudoku):
     def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
         solved: dict[str, list[bool]] = {}
         for sample, answer in answered:
-            found = solved.setdefault(str(sample.id).partition("/")[0], [])
-            found.append(grids.solves(answer, sample.row["givens"]))
+            verdicts = solved.setdefault(str(sample.id).partition("/")[0], [])
+            verdicts.append(grids.solves(answer, sample.row["givens"]))
         return {givens: sum(each) / len(each) for givens, each in solved.items()}
 
 

@@ -57,7 +57,21 @@ FILLING: Sequence[Part] = (
     ("no-rollback", {}),
 )
 """Decoders that never look back."""
-KEEPING_MORE = ("eager", "late:0.5", "dual", "prefix", "dkv-decode")
+KEEPING_MORE = ("eager", "archer:8", "late:0.5", "surprise:0.3", "dual", "prefix", "dkv-decode")
+BOLDER: Sequence[Part] = (
+    ("threshold:0.95", {}),
+    ("threshold:0.99", {}),
+    ("factor:0.5", {}),
+    ("entropy-bound:0.01", {}),
+    ("entropy-bound:0.1", {}),
+)
+"""More of these: at the price of one of them taking tokens back has to show what it is worth."""
+AT_ONCE = (2, 4)
+"""Tokens per update of a schedule, besides one."""
+CAPPED: Sequence[Part] = tuple(("saber-doubt", {"cap": cap}) for cap in (0.999, 0.99, 0.95, 0.9))
+FOLLOWING = ("late:0.5", "surprise:0.3")
+"""Caches for what can decode on a canvas that follows the answer, and for all that is bolder."""
+CUT = {"canvas": "auto"}
 OTHERS: Sequence[Part] = (
     ("confidence+dllm-cache", {}),
     ("saber-tail+late:0.5", {"wake": "look"}),
@@ -74,20 +88,29 @@ ALIKE_WHERE_EXACT = (Archer, Late, Surprise)
 
 def usual(model: Model, length: int) -> list[Candidate]:
     """Everything in the tables that goes with the model and with responses of this length."""
-    found: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     exact = not isinstance(model.folder.shape.attention, Dense)
-    for each in _all():
+    for each in _all(length):
         try:
             key = _key(checked(each, model, length), exact)
         except BadRequest:
             continue
-        found.setdefault(key, each)
-    return list(found.values())
+        candidates.setdefault(key, each)
+    return list(candidates.values())
 
 
-def _all() -> Iterator[Candidate]:
+def _all(length: int) -> Iterator[Candidate]:
     yield Candidate(REFERENCE)
-    pairs = chain(product(REVISING, KEEPING_THE_PROMPT), product(FILLING, KEEPING_MORE))
+    scheduled = [("confidence", {"steps": max(1, length // many)}) for many in AT_ONCE]
+    bold = [*BOLDER, *scheduled]
+    pairs = chain(
+        product(REVISING, KEEPING_THE_PROMPT),
+        product(FILLING, KEEPING_MORE),
+        product([*bold, *CAPPED], FOLLOWING),
+        product(
+            [(name, {**given, **CUT}) for name, given in (*FILLING, *bold, *CAPPED)], FOLLOWING
+        ),
+    )
     for (decoder, settings), cache in pairs:
         yield Candidate(f"{decoder}+{cache}", settings)
     for method, settings in OTHERS:
@@ -96,10 +119,10 @@ def _all() -> Iterator[Candidate]:
 
 def given(texts: Sequence[str], model: Model, length: int) -> list[Candidate]:
     """Candidates of the user's own, with the reference; the first that cannot work is refused."""
-    found: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     for each in (Candidate(REFERENCE), *map(parsed, texts)):
-        found.setdefault(_key(checked(each, model, length)), each)
-    return list(found.values())
+        candidates.setdefault(_key(checked(each, model, length)), each)
+    return list(candidates.values())
 
 
 def checked(candidate: Candidate, model: Model, length: int) -> Method:

@@ -87,28 +87,28 @@ def apart(seen: Mapping[str, Seen], label: str) -> dict[str, float]:
 
 
 def _warnings(seen: Mapping[str, Seen], label: str, goal: Goal) -> list[str]:
-    mine, found = seen[label], []
+    mine, warnings = seen[label], []
     n = len(mine.solved)
     low, high = (PERCENT * each for each in wilson(sum(mine.solved), n))
     if goal.at_least is not None and low < goal.at_least:
-        found.append(
+        warnings.append(
             f"Whether {label} solves at least {goal.at_least:g} % cannot be decided from {n} problems: "
             f"its 95 % interval is {low:.1f} to {high:.1f} %."
         )
     alike = [name for name, chance in apart(seen, label).items() if chance >= SURE]
     cheaper = [name for name in alike if seen[name].cost < mine.cost]
     if cheaper:
-        found.append(
+        warnings.append(
             f"{n} problems cannot tell the score of {label} from that of cheaper methods: "
             f"{_listed(cheaper)}."
         )
     dearer = [name for name in alike if seen[name].cost >= mine.cost]
     if dearer:
-        found.append(
+        warnings.append(
             f"{n} problems cannot tell the score of {label} from that of more expensive methods: "
             f"{_listed(dearer)}."
         )
-    return found
+    return warnings
 
 
 def _listed(names: Sequence[str]) -> str:

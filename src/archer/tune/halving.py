@@ -63,10 +63,10 @@ class Calibration:
 
 def rounds(candidates: int, finalists: int = FINALISTS) -> list[int]:
     """How many take part in each round: all of them, then always half, until few are left."""
-    found = [candidates]
-    while found[-1] > finalists:
-        found.append(max(finalists, math.ceil(found[-1] / 2)))
-    return found
+    counts = [candidates]
+    while counts[-1] > finalists:
+        counts.append(max(finalists, math.ceil(counts[-1] / 2)))
+    return counts
 
 
 def outdone(mine: Seen, other: Seen) -> float:

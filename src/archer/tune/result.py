@@ -21,21 +21,21 @@ MOST_DRAWN = 11
 """The most points in the figure, one per sign; those off the frontier are left out first."""
 
 
-def result_of(search: Search, found: SearchHistory, goal: Goal) -> dict[str, Any]:
+def result_of(search: Search, history: SearchHistory, goal: Goal) -> dict[str, Any]:
     """Everything that is told, as one object; the same for the same records."""
-    choice = choose(found.finalists, REFERENCE, goal)
+    choice = choose(history.finalists, REFERENCE, goal)
     return {
         "study": NAME,
         "title": "Search for a method",
-        "n": len(found.finalists[REFERENCE].solved),
+        "n": len(history.finalists[REFERENCE].solved),
         "settings": {
             "model": search.workspace.model.name,
             "task": search.task,
             "minutes": search.minutes,
-            "candidates": len(found.candidates),
+            "candidates": len(history.candidates),
             "rounds": [
                 {"methods": len(each.shown), "problems": len(each.shown[REFERENCE].solved)}
-                for each in found.rounds
+                for each in history.rounds
             ],
         },
         "goal": {"at_least": goal.at_least, "at_most": goal.at_most},
@@ -44,20 +44,20 @@ def result_of(search: Search, found: SearchHistory, goal: Goal) -> dict[str, Any
             "reason": choice.reason,
             "warnings": list(choice.warnings),
         },
-        "rows": _rows(found, choice),
+        "rows": _rows(history, choice),
         "paper": {},
     }
 
 
-def _rows(found: SearchHistory, choice: ChosenMethod) -> list[Row]:
-    finalists = found.finalists
+def _rows(history: SearchHistory, choice: ChosenMethod) -> list[Row]:
+    finalists = history.finalists
     best = frontier(finalists)
     chances = {} if choice.label is None else apart(finalists, choice.label)
     rows = []
-    for label in found.candidates:
-        seen = found.seen(label)
+    for label in history.candidates:
+        seen = history.seen(label)
         n, solved = len(seen.solved), sum(seen.solved)
-        same = found.seen(REFERENCE).operations[:n]
+        same = history.seen(REFERENCE).operations[:n]
         row: Row = {
             "arm": label,
             "n": n,
@@ -65,8 +65,8 @@ def _rows(found: SearchHistory, choice: ChosenMethod) -> list[Row]:
             "base_interval": [PERCENT * each for each in wilson(solved, n)],
             "cost": seen.cost / sum(same),
             "operations": seen.cost / n,
-            "seconds": found.seconds(label),
-            "rounds": found.last(label),
+            "seconds": history.seconds(label),
+            "rounds": history.last(label),
             "finalist": label in finalists,
             "frontier": label in best,
             "chosen": label == choice.label,

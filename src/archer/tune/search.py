@@ -188,14 +188,14 @@ class Search:
                 beside.append(time.monotonic() - started - decoding)
         first = _round(arms, keys)
         if not path.exists():
-            found = {
+            calibration = {
                 "seconds_per_operation": {
                     label: first.seconds[label] / first.shown[label].cost for label in arms
                 },
                 "seconds_per_run": max(0.0, mean(beside)) if beside else 0.0,
                 "workers": self._workers,
             }
-            replace_json(path, found)
+            replace_json(path, calibration)
         try:
             return first, Calibration(**read_json(path))
         except TypeError as error:
@@ -209,8 +209,8 @@ class Search:
     def _arm(self, label: str, keys: Sequence[str], progress: Progress) -> tuple[Arm, bool]:
         """A candidate on some problems, and whether anything had to be run for it."""
         candidate = self.candidates[label]
-        asked = self.workspace.request(candidate.method, self.task, **candidate.settings)
-        request = replace(asked, selection=Selection(subset=tuple(keys)))
+        run = self.workspace.request(candidate.method, self.task, **candidate.settings)
+        request = replace(run, selection=Selection(subset=tuple(keys)))
         there = self.workspace.is_finished(request)
         if there:
             progress.skipped(len(keys))
@@ -228,11 +228,11 @@ class Search:
             raise BadRun(f"{out} holds other files and no search; choose an empty folder.")
 
     def _check(self) -> None:
-        path, asked = self.workspace.out / ASKED, self._asked()
+        path, request = self.workspace.out / ASKED, self._asked()
         if not path.exists():
-            replace_json(path, asked)
+            replace_json(path, request)
             return
-        differing = differences(read_json(path), asked)
+        differing = differences(read_json(path), request)
         if differing:
             raise BadRun(
                 f"{path.parent} holds another search ({'; '.join(differing[:MOST_NAMED])}). Ask for the same "

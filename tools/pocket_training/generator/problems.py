@@ -12,12 +12,13 @@ from functools import partial
 from random import Random
 from typing import Any, Literal
 
+from archer.pocket.frozen import Held
 from archer.pocket.problems import Problem
 from pocket_training.generator import chains, pipelines
 from pocket_training.generator.inputs import Value, edges, ordinary
 from pocket_training.generator.operations import Draft
 
-Split = Literal["train", "dev", "test", "confirm"]
+Split = Literal["train", "dev", "test", "confirm", "confirm3"]
 
 VERSION = 2
 """Raised whenever the generator changes: it is part of every seed."""
@@ -44,7 +45,7 @@ FAMILIES: dict[str, tuple[int, Callable[[Random], Draft]]] = {
 """Share of each family, and how a task of it is drawn."""
 
 
-HOMES: dict[Split, Split] = {"confirm": "test"}
+HOMES: dict[Split, Held] = {"confirm": "test", "confirm3": "dev"}
 """Where the structures of a split come from, if not from its own."""
 
 

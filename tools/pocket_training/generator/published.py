@@ -17,7 +17,7 @@ from archer.pocket.grids import HELD
 from archer.pocket.problems import Problem
 from pocket_training.generator.gaps import cuts
 from pocket_training.generator.grids import puzzle_set
-from pocket_training.generator.problems import VERSION, distinct, problem
+from pocket_training.generator.problems import HOMES, VERSION, distinct, problem
 
 EXAMPLES = 3
 LONGEST_EXAMPLE = 360
@@ -27,9 +27,11 @@ LONGEST_EXAMPLE = 360
 def problem_set(split: frozen.Held) -> list[Problem]:
     """The problems of a set.
 
-    `confirm` has structures that are held out like those of `test` and are in neither of the other sets.
+    Those for confirmations have structures that are held out from training like those of `test` or `dev`,
+    and are in no earlier set.
     """
-    known = {task.structure for task in frozen.load("test")} if split == "confirm" else ()
+    home = HOMES.get(split)
+    known = () if home is None else {task.structure for task in frozen.load(home)}
     return list(distinct(split, frozen.SIZES[split], known))
 
 

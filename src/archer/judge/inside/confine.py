@@ -86,10 +86,10 @@ class Confinement:
 
     def packages(self) -> dict[str, str]:
         """Where programs find each package: a root of their own has a folder for them."""
-        found: dict[str, str] = self._plan["packages"]
+        packages: dict[str, str] = self._plan["packages"]
         if self._plan["root"] is None:
-            return found
-        return {name: f"{self._plan['root']['packages_at']}/{name}" for name in found}
+            return packages
+        return {name: f"{self._plan['root']['packages_at']}/{name}" for name in packages}
 
     def fork(self) -> int:
         """os.fork, where the child is the first process of a new process namespace if there is one.

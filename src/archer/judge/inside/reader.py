@@ -34,8 +34,8 @@ def answer(body: bytes, memory: int) -> bytes:
     request = wire.loads(body)
     operation = operations()[request["operation"]]
     try:
-        found = operation(request["text"], **request["facts"])
-        reply = wire.dumps({"found": found, "worn": most_used() > WORN * memory})
+        answer = operation(request["text"], **request["facts"])
+        reply = wire.dumps({"found": answer, "worn": most_used() > WORN * memory})
     except Exception as error:  # noqa: BLE001 - a text may raise anything, and it is its own fault
         reply = wire.dumps({"error": f"{type(error).__name__}: {error}"[:REASON_LENGTH]})
     if len(reply) > wire.MESSAGE_BYTES:

@@ -87,8 +87,8 @@ def _distribution(name: str, version: str) -> Any:
         """A distribution of which nothing but the version can be read."""
 
         def read_text(self, filename: str) -> str | None:
-            told = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-            return told if filename == "METADATA" else None
+            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            return metadata if filename == "METADATA" else None
 
         def locate_file(self, path: Any) -> Any:
             return path

@@ -131,8 +131,8 @@ class Text:
 
     def spelled_specials(self, text: str) -> list[str]:
         """Added tokens that the text spells out, or that it would be encoded to."""
-        found = set(self._ids(text))
-        return [token for token, id in self.added.items() if token in text or id in found]
+        ids = set(self._ids(text))
+        return [token for token, id in self.added.items() if token in text or id in ids]
 
     def _check_spelling(self, text: str, allow_special: bool) -> None:
         spelled = self.spelled_specials(text)

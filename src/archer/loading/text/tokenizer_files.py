@@ -105,10 +105,10 @@ def mask_id(folder: Path, spellings: Sequence[str]) -> int | None:
     declared = token_names(folder, read_tokenizer_config(folder)).get("mask_token")
     wanted = [text for text in (declared, *spellings) if text is not None]
     for ids in (_described_ids, _listed_ids, _whole_ids):
-        found = ids(folder) if wanted else {}
+        specials = ids(folder) if wanted else {}
         for text in wanted:
-            if text in found:
-                return found[text]
+            if text in specials:
+                return specials[text]
     return None
 
 

@@ -42,8 +42,8 @@ def finqa_accepted(answer: str, right: float | str, factors: Sequence[float]) ->
 
 def yes_or_no(text: str | None) -> str:
     """The first such word, in small letters; empty if there is none."""
-    found = WORD.search(text or "")
-    return found.group(1).lower() if found else ""
+    match = WORD.search(text or "")
+    return match.group(1).lower() if match else ""
 
 
 def gsm8k_answer(response: str, published: bool) -> str:
@@ -72,16 +72,16 @@ def gsm8k_right(answer: str, right: str) -> bool:
 
 def _boxes(response: str) -> list[str]:
     """What stands from the opening of a box to the next closing brace, line by line."""
-    found = []
+    boxes = []
     for line in response.split("\n"):
         at = line.find(BOXED)
         while at >= 0:
             end = line.find("}", at)
             if end < 0:
                 break
-            found.append(line[at + len(BOXED) : end])
+            boxes.append(line[at + len(BOXED) : end])
             at = line.find(BOXED, end)
-    return found
+    return boxes
 
 
 def _published_number(text: str, which: int) -> str:
@@ -113,8 +113,8 @@ def pubmedqa_answer(response: str, marks: bool) -> str:
 
 def label(text: str | None) -> str:
     """The first of yes, no and maybe, in small letters; empty if there is none."""
-    found = LABEL.search(text or "")
-    return found.group(1).lower() if found else ""
+    match = LABEL.search(text or "")
+    return match.group(1).lower() if match else ""
 
 
 def math_equal(answer: str, right: str) -> bool:

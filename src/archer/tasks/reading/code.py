@@ -27,8 +27,8 @@ def mbpp_published(response: str, name: str) -> str:
 def mbpp_repaired(response: str, name: str) -> str:
     """The response up to the first fence, else a later block that has the function."""
     candidates = segments(response)
-    found = first_good(candidates, lambda program: implements(program, name))
-    return candidates[0] if found is None else found
+    chosen = first_good(candidates, lambda program: implements(program, name))
+    return candidates[0] if chosen is None else chosen
 
 
 def humaneval_published(response: str, prompt: str, name: str) -> str:
@@ -54,8 +54,8 @@ def humaneval_repaired(response: str, prompt: str, name: str) -> str:
         f"{prompt}\n    {first.lstrip()}",
         f"{prompt}\n{textwrap.indent(first, '    ')}",
     ]
-    found = first_good(candidates, lambda program: implements(program, name))
-    return candidates[0] if found is None else found
+    chosen = first_good(candidates, lambda program: implements(program, name))
+    return candidates[0] if chosen is None else chosen
 
 
 def last_function(program: str, otherwise: str) -> str:
@@ -80,8 +80,8 @@ def livecodebench_repaired(response: str, function: str | None) -> str:
     """The last fenced block that can be the solution, closed or not; else text without fences."""
     parts = segments(response)
     candidates = [*reversed(parts[1::2]), *parts[0::2]]
-    found = first_good(candidates, lambda program: _solves(program, function))
-    return response.strip() if found is None else found.strip()
+    chosen = first_good(candidates, lambda program: _solves(program, function))
+    return response.strip() if chosen is None else chosen.strip()
 
 
 def _solves(program: str, function: str | None) -> bool:

@@ -78,7 +78,7 @@ def _arithmetic(text: str) -> str:
     return text
 
 
-def _full_fraction(found: re.Match[str]) -> str:
-    if found[3] is not None:
-        return f"\\frac{{{found[3]}}}"
-    return f"\\frac{{{found[1]}}}{{{found[2]}}}"
+def _full_fraction(match: re.Match[str]) -> str:
+    if match[3] is not None:
+        return f"\\frac{{{match[3]}}}"
+    return f"\\frac{{{match[1]}}}{{{match[2]}}}"

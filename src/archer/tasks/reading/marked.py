@@ -27,7 +27,7 @@ def marked_answer(response: str) -> str | None:
 
 def last_box(text: str) -> str | None:
     r"""What the last \boxed{...} or \fbox{...} with balanced braces holds, of the last few."""
-    starts = [found.end() for found in BOX.finditer(text)][-BOXES:]
+    starts = [match.end() for match in BOX.finditer(text)][-BOXES:]
     if not starts:
         return None
     ends = _matching(text, starts[0] - 1)

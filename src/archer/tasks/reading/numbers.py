@@ -38,17 +38,17 @@ class Number:
 def find_numbers(text: str) -> list[Number]:
     plain = LATEX_FRACTION.sub(r"\1/\2", text)
     plain = LATEX_SPACING.sub(r"\1", plain).replace("\\$", "$").replace("{,}", ",")
-    return [number for found in NUMBER.finditer(plain) if (number := _number(found)) is not None]
+    return [number for match in NUMBER.finditer(plain) if (number := _number(match)) is not None]
 
 
-def _number(found: re.Match[str]) -> Number | None:
-    size = float(found["value"].replace(",", "") + (found["exponent"] or ""))
-    if found["divisor"]:
-        divisor = float(found["divisor"].replace(",", ""))
+def _number(match: re.Match[str]) -> Number | None:
+    size = float(match["value"].replace(",", "") + (match["exponent"] or ""))
+    if match["divisor"]:
+        divisor = float(match["divisor"].replace(",", ""))
         if divisor == 0:
             return None
         size /= divisor
-    bracketed = bool(found["open"]) and bool(found["close"])
-    signs = f"{found['sign'] or ''}{found['inner'] or ''}"
-    negative = any(sign in signs for sign in "-\u2212\u2013") or (bracketed and not found["sign"])
-    return Number(-size if negative else size, bool(found["percent"]))
+    bracketed = bool(match["open"]) and bool(match["close"])
+    signs = f"{match['sign'] or ''}{match['inner'] or ''}"
+    negative = any(sign in signs for sign in "-\u2212\u2013") or (bracketed and not match["sign"])
+    return Number(-size if negative else size, bool(match["percent"]))

@@ -95,11 +95,11 @@ def countdown_stepped(steps: str, numbers: Sequence[int], target: int) -> bool:
     """Whether every step is right, takes what is there, and the last leaves the target alone."""
     left = Counter(numbers)
     for step in steps[:LONGEST].split(","):
-        found = STEP.fullmatch(step)
-        if found is None or evaluated(f"{found[1]}{found[2]}{found[3]}") != int(found[4]):
+        match = STEP.fullmatch(step)
+        if match is None or evaluated(f"{match[1]}{match[2]}{match[3]}") != int(match[4]):
             return False
-        left.subtract([int(found[1]), int(found[3])])
-        left[int(found[4])] += 1
+        left.subtract([int(match[1]), int(match[3])])
+        left[int(match[4])] += 1
         if min(left.values()) < 0:
             return False
     return len(steps) <= LONGEST and +left == Counter([target])
@@ -116,8 +116,8 @@ def sudoku_answer(response: str, published: bool) -> str:
     else:
         cells = re.sub(r"\D", "", marked_answer(response) or "")
         if len(cells) != CELLS:
-            found = WHOLE.findall(response)
-            cells = found[-1] if found else cells
+            grids = WHOLE.findall(response)
+            cells = grids[-1] if grids else cells
     return cells[:CELLS].ljust(CELLS, "0") if cells else ""
 
 
@@ -138,8 +138,8 @@ def _published(response: str) -> str:
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    return str(found[1]) if found else ""
+    match = pattern.search(text)
+    return str(match[1]) if match else ""
 
 
 def grid_answer(response: str, published: bool) -> str:

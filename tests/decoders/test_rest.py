@@ -1,4 +1,4 @@
-"""The tail of end marks that rests: a plain count of who rests when, and what a pass then computes."""
+"""Tokens that rest: a plain count of who rests when, and what a pass then computes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.decoders.base import Decision
-from archer.decoders.saber import Saber, SaberTail, SaberTailState
+from archer.decoders.saber import Saber, SaberRest, SaberRestState, SaberTail
 from archer.engine.walk import steps_of
 from archer.errors import BadRequest
 from archer.methods.build import Method, build
@@ -33,8 +33,8 @@ def logits(update: int, seed: int, length: int, read: list[int]) -> Logits:
 
 
 def trajectory(
-    decoder: SaberTail, seed: int, length: int
-) -> Iterator[tuple[SaberTailState, list[int], Decision, SaberTailState]]:
+    decoder: SaberRest, seed: int, length: int
+) -> Iterator[tuple[SaberRestState, list[int], Decision, SaberRestState]]:
     state = decoder.begin(PROMPT, length)
     update = 0
     while not state.done.item():
@@ -42,7 +42,7 @@ def trajectory(
         canvas = decoder.canvas(state)
         read = np.flatnonzero(canvas.reads[0, canvas.response]).tolist()
         after, decision = decoder.step(state, logits(update, seed, length, read))
-        assert isinstance(after, SaberTailState)
+        assert isinstance(after, SaberRestState)
         yield state, read, decision, after
         state = after
         assert update <= decoder.limit(length)
@@ -86,17 +86,42 @@ def test_who_rests_is_a_plain_count(case: tuple[SaberTail, int, int]) -> None:
         stood = [stood[i] + 1 if i >= tail else 0 for i in range(length)]
 
 
+@pytest.mark.parametrize("kind", [SaberRest, SaberTail])
 @given(st.integers(4, 24), st.integers(0, 10**6), st.integers(1, 3))
-def test_without_rest_it_is_saber(length: int, seed: int, n: int) -> None:
+def test_without_rest_it_is_saber(kind: type[SaberRest], length: int, seed: int, n: int) -> None:
     plain, state = Saber(n=n), Saber(n=n).start(PROMPT, length)
     everything = list(range(length))
     for update, (_, read, decision, after) in enumerate(
-        trajectory(SaberTail(n=n, rest=0), seed, length), start=1
+        trajectory(kind(n=n, rest=0), seed, length), start=1
     ):
         assert read == everything
         state, expected = plain.step(state, logits(update, seed, length, everything))
         assert np.array_equal(after.response, state.response)
         assert np.array_equal(decision.remasked, expected.remasked)
+
+
+@given(
+    st.builds(
+        SaberRest,
+        n=st.integers(1, 3),
+        sure=st.sampled_from([0.0, 0.5, 0.8]),
+        settle=st.integers(1, 4),
+        rest=st.integers(0, 5),
+    ),
+    st.integers(4, 24),
+    st.integers(0, 10**6),
+)
+def test_who_rests_anywhere_is_a_plain_count(decoder: SaberRest, length: int, seed: int) -> None:
+    """The naive twin: a token rests once it has been sure for a while, and until the next look."""
+    stood, unseen = [0] * length, 0
+    for _, read, decision, after in trajectory(decoder, seed, length):
+        resting = [i for i in range(length) if stood[i] >= decoder.settle and unseen < decoder.rest]
+        assert sorted({*range(length)} - set(read)) == resting
+        assert not decision.remasked[0, resting].any()
+        unseen = unseen + 1 if resting else 0
+        for i in range(length):
+            sure = i in resting or decision.confidence[0, i] >= decoder.sure
+            stood[i] = stood[i] + 1 if after.placed[0, i] and sure else 0
 
 
 def walk(decoder: Any, policy: Any, prompt: list[int], *, shift: bool = False) -> list[Any]:
@@ -118,6 +143,22 @@ def test_a_cached_pass_leaves_out_what_rests(shift: bool) -> None:
             assert step.canvas.reads.sum() == LENGTH - tail
             rested += tail
     assert rested > 0
+
+
+def test_a_full_pass_looks_at_everything_that_rests_anywhere() -> None:
+    decoder = SaberRest(n=1, sure=0.0, settle=1, rest=9)
+    kinds = set()
+    for first in range(6):
+        for step in walk(decoder, Archer(5), [first, 1, 4, 1, 5]):
+            resting = int(decoder.resting(step.before).sum())
+            kind = step.calls[0].kind
+            kinds.add((str(kind), resting > 0))
+            if kind == "full":
+                assert step.canvas.reads.sum() == LENGTH
+                assert step.after.unseen.item() == 0
+            elif kind == "cached":
+                assert step.canvas.reads.sum() == step.calls[0].fed == LENGTH - resting
+    assert {("full", True), ("cached", True)} <= kinds
 
 
 def test_blocks_are_refused() -> None:

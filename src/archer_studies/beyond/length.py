@@ -1,0 +1,144 @@
+"""A canvas that follows its answer beside canvases of fixed length: scores, cost, and what is paid for."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from archer.engine.footprint import kept_bytes
+from archer.fill import AUTO
+from archer.pages.page import Presented
+from archer.pages.tables import Field, Table, table_of
+from archer.runs.statistics import bootstrap, mean, ratio_of_sums, wilson
+from archer.runs.workspace import Arm, Workspace
+from archer_studies.arms import PERCENT
+from archer_studies.probes.shadow_passes import require_unchanged, walk
+from archer_studies.study import Measured, Row
+
+TITLE = "Length"
+ABOUT = "A canvas that follows its answer beside canvases of 64, 128 and 256"
+CANVASES: Mapping[str, Mapping[str, Any]] = {
+    "64": {"length": 64},
+    "128": {"length": 128},
+    "256": {"length": 256},
+    "auto, at most 64": {"length": AUTO, "max_length": 64},
+    "auto, at most 256": {"length": AUTO, "max_length": 256},
+}
+FEWER_AT = 256
+"""Fixed canvases of this length are asked a part of the problems: an update costs up to ten times as much."""
+METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "Saber": ("saber", {}),
+    "archer-doubt": ("archer-doubt", {}),
+    "archer-doubt, cap 0.99": ("archer-doubt", {"cap": 0.99}),
+    "threshold + surprise": ("threshold+surprise", {"nats": 0.3}),
+}
+MOST, MOST_LONG, WATCHED = 60, 20, 12
+"""Problems; with the longest fixed canvas; those whose columns and bytes are looked at."""
+BASE = ("Saber", "64")
+
+
+def measure(workspace: Workspace) -> Measured:
+    task = workspace.dev_task or workspace.task
+    few = min(MOST, workspace.scale.problems)
+    arms = {
+        (method, canvas): workspace.arm(name, task, _size(few, canvas), **settings, **length)
+        for method, (name, settings) in METHODS.items()
+        for canvas, length in CANVASES.items()
+    }
+    rows = [
+        {"method": method, "canvas": canvas} | _row(workspace, arm, arms[BASE])
+        for (method, canvas), arm in arms.items()
+    ]
+    return Measured(few, rows, {"tasks": [task], "watched": min(WATCHED, few)})
+
+
+def _size(few: int, canvas: str) -> int:
+    return min(few, MOST_LONG) if CANVASES[canvas]["length"] == FEWER_AT else few
+
+
+def _row(workspace: Workspace, arm: Arm, base: Arm) -> Row:
+    solved = arm.solved()
+    low, high = wilson(sum(solved), len(solved))
+    pairs = [
+        tuple(float(each.run.recorded.samples[key].operations) for each in (arm, base))
+        for key in arm.keys
+    ]
+    return {
+        "n": len(solved),
+        "base": PERCENT * mean([float(each) for each in solved]),
+        "base_interval": [PERCENT * low, PERCENT * high],
+        "cost": ratio_of_sums([(one, other) for one, other in pairs]),
+        "cost_interval": list(bootstrap([(a, b) for a, b in pairs], ratio_of_sums)),
+        "updates": arm.summary.per_problem["updates"],
+        **_paid(workspace, arm),
+    }
+
+
+def _paid(workspace: Workspace, arm: Arm) -> Row:
+    """Of the first problems, decoded once more: columns for each token of the answer, and bytes held."""
+    request, model = workspace.again(arm), workspace.model
+    prompts = workspace.prompts(request)
+    columns, tokens, held, most = 0, 0, [], []
+    for key in islice(arm.keys, WATCHED):
+        stream = walk(request, prompts[key])
+        policy = stream.request.method.policy
+        own = []
+        for step in stream:
+            columns += step.calls[0].fed
+            own.append(kept_bytes(model.network, policy, step.canvas))
+        (done,) = stream.finish()
+        require_unchanged(arm, key, done)
+        tokens += len(model.language.visible(done.tokens)) + 1
+        held.append(mean([float(each) for each in own]))
+        most.append(float(max(own)))
+    return {
+        "paid": columns / tokens,
+        "kilobytes": mean(held) / 1000,
+        "most_kilobytes": mean(most) / 1000,
+    }
+
+
+def present(result: Mapping[str, Any]) -> Presented:
+    return Presented([_table(result), _growth(result["rows"])])
+
+
+def _table(result: Mapping[str, Any]) -> Table:
+    (task,) = result["settings"]["tasks"]
+    return table_of(
+        f"Canvases on {task}",
+        (
+            Field("method"),
+            Field("canvas"),
+            Field("n", digits=0),
+            Field("base", "Pass@1 (%)", 1),
+            Field("cost", "cost, Saber at 64 = 1"),
+            Field("paid", "columns per token of the answer", 0),
+            Field("updates", digits=1),
+            Field("kilobytes", "kB held, mean", 0),
+            Field("most_kilobytes", "kB held, most", 0),
+        ),
+        result["rows"],
+        [
+            "Cost: counted operations over those of eager Saber with 64 columns on the same problems. The "
+            "end mark counts as a token of the answer. Held: keys and values of a request, mean over its "
+            f"updates and the most, on {result['settings']['watched']} problems; the engine admits by them. "
+            "Dev problems: they confirm nothing.",
+        ],
+    )
+
+
+def _growth(rows: Sequence[Row]) -> Table:
+    """What a larger limit costs."""
+    by = {(row["method"], row["canvas"]): row["cost"] for row in rows}
+    ratios = [
+        {
+            "method": method,
+            "fixed": by[method, "256"] / by[method, "64"],
+            "auto": by[method, "auto, at most 256"] / by[method, "auto, at most 64"],
+        }
+        for method in METHODS
+    ]
+    return table_of(
+        "Cost with room for 256 tokens over that with room for 64",
+        (Field("method"), Field("fixed"), Field("auto")),
+        ratios,
+    )
