@@ -207,13 +207,14 @@ def test_a_length_is_searched_by_passes_on_masks(kind: str, request: pytest.Fixt
 
 @given(scores=st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_the_search_ends_at_the_best_of_its_neighbourhood(scores: list[float]) -> None:
-    tried: list[int] = []
-
-    def score(length: int) -> float:
-        tried.append(length)
-        return scores[length - 1]
-
-    found = best_length(score, list(range(1, len(scores) + 1)))
+    search = best_length(list(range(1, len(scores) + 1)))
+    tried = [next(search)]
+    found = None
+    while found is None:
+        try:
+            tried.append(search.send(scores[tried[-1] - 1]))
+        except StopIteration as end:
+            found = end.value
     assert scores[found - 1] == max(scores[length - 1] for length in tried)
     assert tried[0] == min(8, len(scores))
     assert len(tried) == len(set(tried))

@@ -27,6 +27,7 @@ from archer.methods.catalogue import (
     CANVASES,
     COMMON,
     DEFAULT_METHOD,
+    IMPLIED,
     LENGTHS,
     METHODS,
     PAPER_METHOD,
@@ -140,10 +141,17 @@ def adopt(
 def settings(method: str = DEFAULT_METHOD) -> Settings:
     """Every setting that a method takes, with its default, its range and its meaning."""
     decoder, policy, _ = _spelled(method)
-    found = Settings()
+    settings = Settings()
     for part in (COMMON, DECODERS[decoder], POLICIES[policy]):
-        found |= described(part)
-    return found
+        settings |= described(part)
+    for name, value in implied(method).items():
+        settings[name] = dataclasses.replace(settings[name], default=value)
+    return settings
+
+
+def implied(name: str) -> Mapping[str, Any]:
+    """What a method's name stands for besides its parts."""
+    return IMPLIED.get(name.partition(":")[0], {})
 
 
 def resolve(
@@ -252,7 +260,11 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
             raise BadRequest(
                 f"{key!r} is given twice, in the method's name {name!r} and as a setting."
             )
-    wanted = {k: v for k, v in _preset(preset).items() if k in accepted} | chosen | given
+    kept = implied(name)
+    usual = {**kept, **_preset(preset)}
+    if chosen.get("block") is not None and "canvas" in kept:
+        usual["canvas"] = Shared.canvas
+    wanted = {k: v for k, v in usual.items() if k in accepted} | chosen | given
     parts = [_make(part, wanted) for part in (COMMON, decoder, policy)]
     shared, rule, cache = parts
     _check_rule(rule, shared.length)
@@ -260,7 +272,8 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     complete = {k: v for part in parts for k, v in asdict(part).items() if k in accepted}
     if shared.canvas == "fixed":
         _refuse_sizing(chosen)
-        complete = {k: v for k, v in complete.items() if k not in SIZING}
+        unsaid = set(SIZING) - kept.keys()
+        complete = {k: v for k, v in complete.items() if k not in unsaid}
     else:
         compatibility.check_canvas(rule, cache, (decoder_name, policy_name), shared.canvas)
     return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
@@ -417,9 +430,9 @@ def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
         ) from error
 
 
-def _kebab(made: type) -> str:
+def _kebab(kind: type) -> str:
     """BlockArcher -> block-archer."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", made.__name__).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
 
 
 def _has_fields(part: object) -> bool:

@@ -14,9 +14,10 @@ from archer.decoders.editing import Editing
 from archer.decoders.llada2 import LLaDA2, LLaDA2Edit, Sdar
 from archer.decoders.p2 import P2
 from archer.decoders.parallel import EntropyBound, Factor, Threshold
+from archer.decoders.rcr import Rcr
 from archer.decoders.remdm import Remdm
 from archer.decoders.remdm_sampling import RemdmSampling
-from archer.decoders.saber import Saber, SaberTail
+from archer.decoders.saber import Saber, SaberRest, SaberTail
 from archer.decoders.saber_dream import SaberDream
 from archer.decoders.scheduled import Ordered, Scheduled
 from archer.decoders.wino import Wino
@@ -131,12 +132,19 @@ DECODERS: Mapping[str, Part] = {
         },
         "n",
     ),
-    "saber-tail": Part(
-        SaberTail,
-        "Saber that lets settled end marks rest between looks",
+    "saber-rest": Part(
+        SaberRest,
+        "Saber that lets sure tokens rest between looks, wherever they stand",
         {"rollback": True, "block": None},
         "rest",
     ),
+    "saber-tail": Part(
+        SaberTail,
+        "the same for settled end marks behind the answer alone",
+        {"rollback": True, "block": None, "sure": 1.0},
+        "rest",
+    ),
+    "rcr": Part(Rcr, "MDPO: fill every mask, mask again what was filled least sure", {}, "steps"),
     "saber-dream": Part(SaberDream, "Saber as released for Dream: a different rule", {}, "n"),
     "wino": Part(Wino, "accept boldly, verify each token with a shadow column", {}, "threshold"),
     "remdm": Part(Remdm, "ReMDM on LLaDA: fill, re-mask and refill, fill the rest", {}, "loops"),
@@ -185,6 +193,10 @@ RULES: Mapping[str, Callable[..., RowRule]] = {"dllm": DllmRule}
 """Rules inside layers that one shard can tell the others of, by name."""
 
 METHODS: Mapping[str, tuple[str, str]] = {
+    "archer-cut": (
+        "saber-doubt+surprise",
+        "beyond the paper: archer-doubt on a canvas that is cut to the answer, its bar capped",
+    ),
     "archer-doubt": (
         "saber-doubt+surprise",
         "beyond the paper: takes back what it doubts, keeps the prompt until surprised",
@@ -205,7 +217,10 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "llada2": ("llada2+archer", "LLaDA2.0's own decoding, finished blocks kept"),
     "llada2-edit": ("llada2-edit+archer", "LLaDA2.1's own decoding, finished blocks kept"),
 }
-"""The rows of the paper's main table, the control it lacks, and our own method (docs/beyond.md)."""
+"""The rows of the paper's main table, the control it lacks, and our own methods (docs/beyond.md)."""
+
+IMPLIED: Mapping[str, Mapping[str, Any]] = {"archer-cut": {"canvas": "auto", "cap": 0.99}}
+"""Settings that the name of a method stands for, besides its parts; whatever is said takes precedence."""
 
 CANVASES = ("auto", "append")
 """What `length` may say instead of a number; the number is then the most, `max_length`."""

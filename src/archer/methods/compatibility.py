@@ -63,10 +63,10 @@ def matrix(
         row = {key: verdict(decoder.reads, cache.answers) for key, cache in caches.items()}
         if block_causal:
             row = {
-                key: found
+                key: fit
                 if caches[key].block_causal and decoder.attention is not Attention.FULL
                 else Fit.NO
-                for key, found in row.items()
+                for key, fit in row.items()
             }
         table[name] = row
     return table
@@ -85,7 +85,7 @@ def check_attention(method: Method, attention: AttentionKind) -> None:
             raise Incompatible(
                 f"{method.name!r} is made for block-causal attention, in which a column sees nothing "
                 "after its block; this model sees the whole response from everywhere. Use it with a "
-                "model such as LLaDA2 or SDAR, or choose another decoder here, such as saber."
+                "LLaDA2 model, or choose another decoder here, such as saber."
             )
         return
     if kind is Attention.FULL:
@@ -127,12 +127,12 @@ def check_nothing_before(shape: Shape) -> None:
 
 def check(decoder: Decoder[Any], policy: Policy, names: tuple[str, str], length: int) -> None:
     """Refuse a pair that cannot work at this length, naming both sides and why."""
-    found = verdict(decoder.reads, policy.answers)
-    if found is Fit.YES or (found is Fit.ONE_BLOCK and decoder.blocks(length) == 1):
+    fit = verdict(decoder.reads, policy.answers)
+    if fit is Fit.YES or (fit is Fit.ONE_BLOCK and decoder.blocks(length) == 1):
         return
     remedy = "Use a cache that recomputes the whole response: "
     remedy += _caches("answers", Scope.RESPONSE)
-    if found is Fit.ONE_BLOCK:
+    if fit is Fit.ONE_BLOCK:
         remedy += ", or decode the response as one block"
     raise Incompatible(
         f"{names[0]!r} does not go with {names[1]!r}: {names[0]!r} {READS[decoder.reads]}, but "

@@ -73,5 +73,5 @@ def open_preset(path: Path) -> Preset:
 
 def read_preset(path: Path | str) -> Method:
     """The method of a preset file: goes wherever a method's name goes, as `method=`."""
-    found = open_preset(Path(path))
-    return build(found.method, found.settings)
+    preset = open_preset(Path(path))
+    return build(preset.method, preset.settings)

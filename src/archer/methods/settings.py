@@ -101,9 +101,9 @@ def missing(part: object, verbs: Iterable[str]) -> list[str]:
 def _adopter(verbs: tuple[str, ...]) -> Callable[[object], Part]:
     """Makes a row of the catalogue of a class, or takes one as it is."""
 
-    def adopted(found: object) -> Part:
-        part = found if isinstance(found, Part) else None
-        make = found if part is None else part.make
+    def adopted(candidate: object) -> Part:
+        part = candidate if isinstance(candidate, Part) else None
+        make = candidate if part is None else part.make
         if not isinstance(make, type) or not is_pydantic_dataclass(make):
             raise TypeError("it must be a pydantic dataclass, or a Part with one")
         absent = missing(make, verbs)
@@ -114,31 +114,31 @@ def _adopter(verbs: tuple[str, ...]) -> Callable[[object], Part]:
     return adopted
 
 
-def _first_line(made: type) -> str:
-    return (inspect.getdoc(made) or made.__name__).partition("\n")[0].rstrip(".")
+def _first_line(kind: type) -> str:
+    return (inspect.getdoc(kind) or kind.__name__).partition("\n")[0].rstrip(".")
 
 
-def _meanings(made: type) -> dict[str, str]:
+def _meanings(kind: type) -> dict[str, str]:
     """The sentence under each field, from the source of the class and of those it inherits from."""
-    return {k: v for base in reversed(made.__mro__) for k, v in _own_meanings(base).items()}
+    return {k: v for base in reversed(kind.__mro__) for k, v in _own_meanings(base).items()}
 
 
-def _own_meanings(made: type) -> dict[str, str]:
+def _own_meanings(kind: type) -> dict[str, str]:
     """Of the fields that a class declares itself; nothing where there is no source."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(made)))
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, SyntaxError, TypeError):
         return {}
     (definition,) = tree.body
     assert isinstance(definition, ast.ClassDef)
-    found = {}
+    meanings = {}
     for above, below in itertools.pairwise(definition.body):
         match above, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
                 value=ast.Constant(value=str(said))
             ):
-                found[name] = " ".join(said.split())
-    return found
+                meanings[name] = " ".join(said.split())
+    return meanings
 
 
 DECODERS = Extended(catalogue.DECODERS, "archer.decoders", _adopter(DECODER_VERBS))

@@ -156,6 +156,9 @@ class Counted(Listener):
     def operations(self) -> int:
         return operations(self._work, self._shape)
 
+    def admitted(self, request: Request) -> None:
+        self._work += request.prompts[0].probes or Work()
+
     def stepped(self, step: Step[Any]) -> None:
         self._work += step.work
 

@@ -96,10 +96,9 @@ def model_identity(
 ) -> dict[str, Any]:
     """The part of it that is about the model; without `files` what can be told without reading them all."""
     digests = {"files": dict(_file_digests(model.folder.path))} if files else {}
-    scheme, row = model.network.scheme, model.folder.architecture
+    scheme = model.network.scheme
     return {
-        "architecture": row.name,
-        **({"family": row.family} if row.hint else {}),
+        "architecture": model.folder.architecture.name,
         **digests,
         "dtype": str(model.network.dtype).removeprefix("torch."),
         "device": device or model.network.device.type,

@@ -62,10 +62,10 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
     """`2/4` -> (2, 4)."""
     if text is None:
         return None
-    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    if not found:
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if not match:
         raise BadRequest(f"A shard is a share such as 1/4, not {text!r}.")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def parse_subset(text: str | None) -> tuple[str, ...]:

@@ -196,6 +196,8 @@ def _name(request: RunRequest) -> str:
     choices: dict[str, Any] = {"settings": plain(request.settings), "limit": chosen.limit}
     if chosen.subset:
         choices["subset"] = list(chosen.subset)
+    if request.gap is not None:
+        choices["gap"] = request.gap
     short = digest(choices)[:8]
     method = request.method.replace("+", "-").replace(":", "-")
     return f"{request.task.name}-{method}-{short}"

@@ -15,6 +15,7 @@ class SaberRow:
     rollback: bool = True
     doubt: float | None = None
     doubt_by: str = "confidence"
+    cap: float = 1.0
     response: list[int | None] = field(init=False)
     accepted_at: dict[int, float] = field(default_factory=dict)
     previous: list[float | None] = field(init=False)
@@ -36,7 +37,7 @@ class SaberRow:
             change[i] = math.inf if last is None else confidence[i] - last
         self.previous = [confidence[i] if i < end else None for i in range(self.length)]
         history = [sure for i, sure in self.accepted_at.items() if i < end]
-        bar = sum(history) / len(history) if history else 1.0
+        bar = min(sum(history) / len(history) if history else 1.0, self.cap)
         masks = [i for i in range(end) if self.response[i] is None]
         accepted = [i for i in masks if confidence[i] > bar]
         if len(accepted) < self.n:
@@ -73,8 +74,22 @@ class SaberRow:
         assert chances is not None
         if self.doubt_by == "own":
             return chances[i][token] < self.doubt
+        if self.doubt_by == "rival":
+            likeliest = max(chances[i])
+            return chances[i][token] < likeliest and 1 - likeliest < self.doubt
+        if self.doubt_by == "moved":
+            return 1 - round(abs(chances[i][token] - self.accepted_at[i]), 12) < self.doubt
         first, second, *_ = sorted(chances[i], reverse=True)
         return first - second < self.doubt
+
+
+def rcr_rule(
+    filled: dict[int, float], block: range, confidence: list[float], owed: int
+) -> tuple[list[int], dict[int, float]]:
+    """Columns of a block that are masks after an update, and how sure the others were when filled."""
+    sure = {i: filled.get(i, confidence[i]) for i in block}
+    masks = sorted(sorted(block, key=lambda i: (sure[i], i))[:owed])
+    return masks, {i: sure[i] for i in block if i not in masks}
 
 
 def schedule(length: int, block: int, steps: int) -> list[int]:

@@ -69,8 +69,8 @@ class Worker:
 
     def __init__(self, order: Order) -> None:
         model = load_here(order.source)
-        found = model_identity(model, files="files" in order.expected)
-        differing = differences(order.expected, found)
+        identity = model_identity(model, files="files" in order.expected)
+        differing = differences(order.expected, identity)
         if differing:
             raise OtherModel(
                 f"A worker has another model than the run ({'; '.join(differing[:3])}). Every machine "
@@ -118,9 +118,9 @@ def main() -> None:
         signal.SIGINT, signal.SIG_IGN
     )  # it is for the driver, which then ends its workers
     answers = _Answers()
-    asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
-    first = asked.get()
+    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    first = orders.get()
     try:
         worker = Worker(Order.of(first["order"]))
     except ArcherError as error:
@@ -129,13 +129,13 @@ def main() -> None:
     answers.send({"ready": True})
     with ThreadPoolExecutor(first["threads"]) as pool:
         while True:
-            pool.submit(_complete, worker, Item.of(asked.get()["item"]), answers)
+            pool.submit(_complete, worker, Item.of(orders.get()["item"]), answers)
 
 
-def _listen(asked: SimpleQueue[dict[str, Any]]) -> None:
+def _listen(orders: SimpleQueue[dict[str, Any]]) -> None:
     """Hand on what the driver says; when it says no more it is gone, and there is nobody to work for."""
     for line in sys.stdin:
-        asked.put(json.loads(line))
+        orders.put(json.loads(line))
     os._exit(0)
 
 
