@@ -20,10 +20,13 @@ from archer.bench.facts import Result, setting
 from archer.bench.step import PAPER_SETTING
 from archer.costs.counting import count_passes
 from archer.costs.shapes import published
+from archer.loading.architecture import Architecture
 from archer.loading.architectures import ARCHITECTURES
+from archer.methods import DEFAULT_METHOD
 from archer.methods.build import build
 from archer.methods.catalogue import DECODERS, METHODS, POLICIES
 from archer.methods.compatibility import matrix
+from archer.network.shape import Blocks
 from archer.pages.figures import Labels, Series, lines, undominated
 from archer.pages.page import files_of
 from archer.pages.tables import Table
@@ -122,6 +125,10 @@ def parts() -> dict[str, str]:
                 for row in ARCHITECTURES.values()
                 for model in row.models
             ),
+        ),
+        "families": _table(
+            ("family", "attention", "logits", "decoded by", "table", "refused beside"),
+            (_family(row) for row in ARCHITECTURES.values() if row.models),
         ),
         "growth": _markdown(step.growth()),
         "roofline": _markdown(step.roofline()),
@@ -269,6 +276,26 @@ def _measured(kind: str, tables: Callable[[Result], Table | Iterable[Table]]) ->
         pieces.append(setting(result))
         pieces.extend(map(_markdown, [made] if isinstance(made, Table) else made))
     return "\n\n".join(pieces) or NOT_MEASURED
+
+
+def _family(row: Architecture) -> tuple[str, ...]:
+    """How the models of a family attend, what they are decoded by, and which of the two tables is theirs."""
+    kind = row.attention
+    blocks = isinstance(kind, Blocks)
+    attention = "full"
+    if isinstance(kind, Blocks):
+        size = "the config's blocks" if row.keys.block else f"blocks of {kind.size}"
+        attention = (
+            f"{size}, counted {'back from the prompt' if kind.from_response else 'from the start'}"
+        )
+    return (
+        f"`{row.family}`",
+        attention,
+        "shifted" if row.shift else "plain",
+        f"`{row.method or DEFAULT_METHOD}`",
+        "second" if blocks else "first",
+        "`wino`, for its logits" if row.shift else "",
+    )
 
 
 def _decisions() -> str:

@@ -15,6 +15,8 @@ from archer.engine.walk import Walk, steps_of
 from archer.fill import Fill
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
+from archer.network.network import kept_by
+from archer.network.shape import Scheme
 from archer.passes.canvas import Blocks, Prompt
 from archer.results.step import Step
 from support.networks import Backbone, mixture, random_network, shape
@@ -32,6 +34,13 @@ Record = list[tuple[Any, ...]]
 def backbone(shift: bool, dtype: torch.dtype = torch.float64) -> Backbone:
     which = shape(layers=2, heads=2, kv_heads=2, head_dim=4, inner=12, vocabulary=24, shift=shift)
     return Backbone(random_network(which, 5 + shift, dtype), mask=23)
+
+
+@cache
+def eight_bits(shift: bool) -> Backbone:
+    """The same in float32, with products in whole numbers."""
+    plain = backbone(shift, torch.float32)
+    return replace(plain, network=kept_by(plain.network, Scheme.W8A8_HEAD, packed=True).eval())
 
 
 @dataclass(frozen=True)
@@ -139,9 +148,12 @@ def draw_resting(draw: random.Random, settle: int = 2) -> Drawn:
 
 
 @cache
-def block_causal() -> Backbone:
+def block_causal(*, eight_bits: bool = False) -> Backbone:
     """A tiny LLaDA2."""
-    return mixture("grouped", seed=3, attention=Blocks(4))
+    if not eight_bits:
+        return mixture("grouped", seed=3, attention=Blocks(4))
+    plain = mixture("grouped", seed=3, dtype=torch.float32, attention=Blocks(4))
+    return replace(plain, network=kept_by(plain.network, Scheme.W8A8_HEAD, packed=True).eval())
 
 
 BLOCK_CAUSAL = ("llada2", "llada2-edit", "saber", "threshold", "editing", "confidence")

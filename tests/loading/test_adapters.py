@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from archer.loading.adapters import parsed
 from archer.loading.checkpoint import load_network, named_tensors, read_folder
 from archer.loading.source import Source
 from archer.model import Model, load
-from archer.network.network import Transformer
+from archer.network.differentiable import hidden_states
+from archer.network.network import Transformer, kept_by
+from archer.network.rounded import probe
 from archer.network.shape import Scheme
 from archer.network.shard import Shard
 from archer.runs.manifest import model_identity
@@ -198,6 +201,31 @@ def test_quantised_and_divided_weights_are_the_merged_ones(tmp_path: Path) -> No
     assert torch.equal(half.down, plain.down[:, 24:])
     queries = network(shard=Shard(1, 2)).layer(0).qkv[:32]
     assert torch.equal(queries, whole.layer(0).qkv[32:64])
+
+
+def test_products_in_whole_numbers_are_of_the_merged_weights(tmp_path: Path) -> None:
+    """Of an embedding that is the head as well: both are merged before either is rounded."""
+    if probe().operator is None:
+        pytest.skip(f"w8a8 is refused here: {probe().refusal}")
+    folder = MAKE["a2d"](tmp_path / "model")
+    config = {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "down_proj", "embed_tokens"]}
+    saved(
+        trained(modules(load_file(folder / "model.safetensors")), config, 1), tmp_path / "adapter"
+    )
+    source = Source(folder, adapter=str(tmp_path / "adapter"), device="cpu", dtype="float32")
+    read = source.folder()
+    twin = kept_by(source.network(read), Scheme.W8A8_HEAD, packed=True)
+    eight = replace(source, quantize="w8a8-head").network(read)
+    plain = replace(source, adapter=(), quantize="w8a8-head")
+    bare = plain.network(plain.folder())
+    tokens = torch.arange(12)
+    with torch.inference_mode():
+        ours, theirs, without = (
+            each.score(hidden_states(each, each.embed(tokens)[None])[0])
+            for each in (eight, twin, bare)
+        )
+    assert torch.equal(ours, theirs)
+    assert not torch.equal(ours, without)
 
 
 def test_an_adapter_is_part_of_what_a_run_is(tmp_path: Path) -> None:

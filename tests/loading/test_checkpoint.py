@@ -150,7 +150,7 @@ def test_code_in_the_folder_is_never_run(tmp_path: Path, monkeypatch: pytest.Mon
         (torch.bfloat16, "plain", 190e6),
         (torch.float32, "plain", 190e6),
         (torch.bfloat16, "int8", 150e6),
-        (torch.bfloat16, "w8a8", 98e6),
+        (torch.bfloat16, "w8a8-head", 74e6),
     ],
     ids=str,
 )

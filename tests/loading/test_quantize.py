@@ -1,7 +1,9 @@
 """Loading in eight bits: what is quantised, what it weighs, and what it does to a small model."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from safetensors.torch import save_file
 
 from archer.costs.shapes import shapes
 from archer.errors import BadModel, BadRequest, NonFinite
+from archer.loading import checkpoint
 from archer.loading.checkpoint import load_network, read_folder
 from archer.loading.weights import Copy, read_header, stream
 from archer.model import load
@@ -17,7 +20,7 @@ from archer.network.linear import quantised
 from archer.network.network import Transformer, kept_by
 from archer.network.shape import Scheme
 from archer.tasks.registry import open_task
-from support.folders import make_dream, make_llada, make_llada2, make_llada_moe
+from support.folders import make_a2d, make_dream, make_llada, make_llada2, make_llada_moe
 from support.spoil import tensors
 
 FAMILIES = pytest.mark.parametrize(
@@ -188,25 +191,42 @@ def test_what_is_loaded_is_what_rounding_the_plain_network_makes(
     assert not torch.equal(ours, exact)
 
 
-def test_a_head_that_is_the_embedding_is_rounded_from_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from archer.loading import checkpoint
-
-    folder, every = read_folder(make_llada(tmp_path / "model")), checkpoint.slots_of
-    monkeypatch.setattr(
-        checkpoint,
-        "slots_of",
-        lambda *given: {n: slot for n, slot in every(*given).items() if slot.parameter != "head"},
-    )
-    loaded = load_network(
-        folder, device=torch.device("cpu"), dtype=torch.float32, scheme=Scheme.W8A8_HEAD
-    )
-    plain = load_network(folder, device=torch.device("cpu"), dtype=torch.float32)
-    plain.head.data.copy_(plain.embedding)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_head_that_is_the_embedding_is_rounded_from_it(shards: int, tmp_path: Path) -> None:
+    folder = read_folder(make_a2d(tmp_path / "model", shards=shards))
+    cpu, kind = torch.device("cpu"), torch.float32
+    loaded = load_network(folder, device=cpu, dtype=kind, scheme=Scheme.W8A8_HEAD)
+    plain = load_network(folder, device=cpu, dtype=kind)
+    assert plain.head is plain.embedding
     twin = kept_by(plain, Scheme.W8A8_HEAD, packed=True)
     hidden = torch.randn((5, folder.shape.width), generator=torch.Generator().manual_seed(0))
     assert torch.equal(loaded.score(hidden), twin.score(hidden))
+    assert torch.equal(loaded.embedding, plain.embedding)
+
+
+@pytest.mark.parametrize("make", [make_llada, make_a2d, make_llada_moe])
+def test_what_is_packed_is_read_before_the_rest(
+    make: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packing takes a matrix once more: what is read later finds that memory free, the embedding at least."""
+    read: list[str] = []
+
+    def watched(path: Path, copies: Sequence[Copy], meanwhile: Any, filled: Any) -> None:
+        def noted(copy: Copy) -> None:
+            read.append(copy.parameter)
+            filled(copy)
+
+        stream(path, copies, meanwhile, noted)
+
+    monkeypatch.setattr(checkpoint, "stream", watched)
+    folder = read_folder(make(tmp_path / "model", shards=3))
+    network = load_network(
+        folder, device=torch.device("cpu"), dtype=torch.float32, scheme=Scheme.W8A8_HEAD
+    )
+    packed = [name in network.large() for name in read]
+    assert packed == sorted(packed, reverse=True)
+    assert {"head", *network.large()} <= set(read)
+    assert not packed[read.index("embedding")]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import safetensors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archer.errors import BadModel
+from archer.errors import ArcherError, BadModel, BadRequest
 from archer.loading import weights
 from archer.loading.checkpoint import read_folder
+from archer.model import load
 from support import (
     malformed_config,
     malformed_files,
@@ -23,8 +24,8 @@ from support import (
     malformed_qwen,
     malformed_tokenizer,
 )
-from support.folders import llada_config, make_llada
-from support.spoil import Case, open_model
+from support.folders import llada_config, make_a2d, make_llada
+from support.spoil import Case, edited, open_model
 
 CASES = (
     malformed_config.CASES
@@ -88,6 +89,33 @@ def test_the_watch_sees_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_names_of_cases_differ() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 45
+    assert len(malformed_qwen.CASES) >= 40, "the families of 2026 and their adapters"
+
+
+TEMPLATES = {
+    "raises": ("{{ raise_exception('No.') }}", BadRequest, "refuses the messages: No."),
+    "no syntax": ("{% if %}", BadModel, "fails ("),
+    "unknown name": ("{{ thinking.mode }}", BadModel, "fails ("),
+}
+
+
+@pytest.mark.parametrize(("source", "kind", "phrase"), TEMPLATES.values(), ids=TEMPLATES)
+@pytest.mark.parametrize("make", [make_a2d, make_llada])
+def test_a_template_that_fails_is_told_and_raw_prompts_work(
+    make: Callable[..., Path],
+    source: str,
+    kind: type[ArcherError],
+    phrase: str,
+    tmp_path: Path,
+) -> None:
+    folder = make(tmp_path / "model", tokenizer=True)
+    edited("tokenizer_config.json", lambda held: held.update(chat_template=source))(folder)
+    model = load(folder, device="cpu", dtype="float32")
+    with pytest.raises(kind) as refusal:
+        model.generate("Hello", "archer", length=4)
+    assert phrase in str(refusal.value)
+    assert str(folder) in str(refusal.value)
+    assert len(model.generate("Hello", "archer", length=4, chat=False)[0].tokens) == 4
 
 
 def test_no_folder(tmp_path: Path) -> None:

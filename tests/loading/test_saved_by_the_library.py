@@ -41,6 +41,8 @@ SIZES: dict[str, Any] = {
             Blocks(32, True),
         ),
         ("a2d-qwen2", "Qwen2", {"tie_word_embeddings": True}, DENSE),
+        ("a2d-qwen2-bd3lm", "Qwen2", {"tie_word_embeddings": True}, Blocks(32, True)),
+        ("opdlm", "Qwen3", {"head_dim": 16, "tie_word_embeddings": False}, Blocks(4, True)),
         ("open-dcoder", "Qwen2", {"tie_word_embeddings": True}, DENSE),
         ("coda", "Qwen3", {"head_dim": 16, "tie_word_embeddings": False}, DENSE),
         (
@@ -48,6 +50,12 @@ SIZES: dict[str, Any] = {
             "Qwen3",
             {"head_dim": 16, "tie_word_embeddings": False, "block_size": 4},
             Blocks(4),
+        ),
+        (
+            "sdar",
+            "Qwen3",
+            {"head_dim": 16, "tie_word_embeddings": True, "block_size": 16},
+            Blocks(16),
         ),
         ("illada", "Llama", {"tie_word_embeddings": True}, DENSE),
         (

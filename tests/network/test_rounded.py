@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import ParameterList
 
 from archer.errors import BadRequest
 from archer.machine import description
@@ -23,7 +25,16 @@ from archer.network import rounded
 from archer.network.differentiable import hidden_states
 from archer.network.linear import Linear
 from archer.network.network import Angles, Transformer, kept_by, rotate, rotate_halves
-from archer.network.rounded import MOST_INPUTS, Operator, Rounded, by_plain, operator_on, probe
+from archer.network.rounded import (
+    MOST_INPUTS,
+    ON_PROCESSORS,
+    POINTED,
+    Operator,
+    Rounded,
+    by_plain,
+    operator_on,
+    probe,
+)
 from archer.network.shape import Kept, Product, Scheme
 from support.folders import make_llada
 from support.networks import MIXTURES, Backbone, mixture, random_network, shape
@@ -31,7 +42,7 @@ from support.one_pass import ask, blank, canvas_of
 
 HERE = torch.device("cpu")
 WHOLE = [Scheme.W8A8, Scheme.W8A8_HEAD]
-OPERATORS = pytest.mark.parametrize("operator", list(Operator))
+OPERATORS = pytest.mark.parametrize("operator", ON_PROCESSORS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,7 +105,7 @@ def test_a_product_is_what_whole_numbers_make(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 def test_both_operators_give_the_same_bits(dtype: torch.dtype) -> None:
     hidden, weights = drawn(37, 130).to(dtype), drawn(48, 130, seed=1)
-    one, other = (kept_whole(weights, operator)(hidden) for operator in Operator)
+    one, other = (kept_whole(weights, operator)(hidden) for operator in ON_PROCESSORS)
     assert one.dtype == dtype
     assert torch.equal(one, other)
 
@@ -142,7 +153,7 @@ def test_a_row_that_is_not_finite_makes_nothing_finite(operator: Operator, value
 
 
 def test_no_rows_make_no_rows() -> None:
-    for operator in Operator:
+    for operator in ON_PROCESSORS:
         assert kept_whole(drawn(48, 64), operator)(drawn(0, 64)).shape == (0, 48)
 
 
@@ -163,6 +174,82 @@ def test_on_a_gpu_rows_are_filled_up(monkeypatch: pytest.MonkeyPatch) -> None:
         answer = by_plain(numbers, weights, torch.empty(48, device=card))
     assert (answer.shape, answer.dtype, answer.device.type) == ((37, 48), torch.float32, "cuda")
     assert given == [(64, 64)]
+
+
+# --- float8, for GPUs ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ada(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every GPU multiplies float8."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 9))
+
+
+def test_on_newer_gpus_products_are_of_float8(ada: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced without data or GPU: what torch's operator would be given there."""
+    given: list[tuple[Tensor, Tensor]] = []
+    whole = torch._scaled_mm
+
+    def watched(rows: Tensor, weights: Tensor, **how: Any) -> Tensor:
+        given.append((rows, weights))
+        return whole(rows, weights, **how)
+
+    monkeypatch.setattr(torch, "_scaled_mm", watched)
+    with FakeTensorMode():
+        card = torch.device("cuda")
+        linear = Linear.empty(48, 64, kept=Kept.WHOLE, device=card)
+        answer = linear(torch.empty((37, 64), device=card, dtype=torch.bfloat16))
+    assert (answer.shape, answer.dtype, answer.device.type) == ((37, 48), torch.bfloat16, "cuda")
+    ((rows, weights),) = given
+    assert rows.dtype == weights.dtype == linear.values.dtype == POINTED
+    assert (rows.shape, weights.shape, weights.stride()) == ((37, 64), (64, 48), (1, 64))
+
+
+def test_older_gpus_keep_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 6))
+    with FakeTensorMode():
+        assert Linear.empty(8, 8, kept=Kept.WHOLE, device=torch.device("cuda")).values.dtype == (
+            torch.int8
+        )
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rows=st.integers(1, 20),
+    magnitude=st.sampled_from((1e-42, 1e-36, 1e-20, 1.0, 1e20, 1e30)),
+    seed=st.integers(0, 10**6),
+)
+def test_a_product_of_float8_is_that_of_its_numbers(rows: int, magnitude: float, seed: int) -> None:
+    """On a processor, which computes the same: numbers as rounded, sums in float32."""
+    hidden, weights = drawn(rows, 64, seed=seed), drawn(48, 64, seed=seed + 1)
+    hidden[::3] *= magnitude
+    hidden[1::5] = 0.0
+    linear = in_float8(weights)
+    rounded_rows = linear.rounded(hidden)
+    assert rounded_rows.numbers.dtype == linear.values.dtype == POINTED
+    assert linear.scale is not None
+    held = linear.values.double() * linear.scale.double()
+    assert ((held - weights.double()).abs() <= weights.abs() / 16 + linear.scale).all()
+    wanted = rounded_rows.numbers.double() @ held.mT * rounded_rows.scale.double()
+    largest = wanted.abs().amax(dim=1, keepdim=True)
+    answer = linear(hidden).double()
+    assert ((answer - wanted).abs() <= 1e-5 * largest + 1e-42).all()
+    assert (answer[1::5] == 0).all()
+
+
+def in_float8(weights: Tensor) -> Linear:
+    scale = torch.empty((len(weights), 1))
+    linear = Linear(torch.empty(weights.shape, dtype=POINTED), scale, blocks=ParameterList())
+    linear.fill(weights)
+    return linear
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_a_row_that_is_not_finite_stays_so_in_float8(value: float) -> None:
+    hidden = drawn(4, 64)
+    hidden[2, 17] = value
+    answer = in_float8(drawn(48, 64, seed=1))(hidden)
+    assert answer.isfinite().all(dim=1).tolist() == [True, True, False, True]
 
 
 # --- networks -----------------------------------------------------------------------------------
@@ -289,7 +376,14 @@ def test_a_processor_without_vnni_is_refused_and_int8_works(
         BadRequest, match=r"needs a processor with VNNI .* Use int8, which saves memory"
     ):
         load(folder, device="cpu", quantize="w8a8")
-    assert load(folder, device="cpu", quantize="int8").network.scheme is Scheme.INT8
+    instead_works(folder)
+
+
+def instead_works(folder: Path) -> None:
+    """What every refusal names: int8, or nothing at all."""
+    for quantize in ("int8", None):
+        model = load(folder, device="cpu", quantize=quantize)
+        assert len(model.generate([5, 6, 7], length=4)[0].tokens) == 4
 
 
 def test_where_the_system_does_not_tell_torch_is_asked(
@@ -300,12 +394,16 @@ def test_where_the_system_does_not_tell_torch_is_asked(
     assert "VNNI" in str(rounded.probe().refusal)
 
 
-def test_another_torch_is_refused(untried: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_torch_is_refused(
+    untried: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(Operator, "there", False)
+    folder = make_llada(tmp_path / "model")
     with pytest.raises(
         BadRequest, match=r"This torch \(.*\) has neither of the operators .* Use int8"
     ):
-        operator_on(HERE, shape(), Scheme.W8A8)
+        load(folder, device="cpu", quantize="w8a8")
+    instead_works(folder)
 
 
 def test_an_operator_with_wrong_numbers_is_left_to_the_other(
@@ -329,7 +427,7 @@ def test_an_operator_with_wrong_numbers_is_left_to_the_other(
 
 
 def test_where_no_operator_is_right_the_trials_are_told(
-    untried: None, monkeypatch: pytest.MonkeyPatch
+    untried: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ends = {
         Operator.PACKED: Attempt("killed", "by SIGILL"),
@@ -340,7 +438,8 @@ def test_where_no_operator_is_right_the_trials_are_told(
         BadRequest,
         match=r"not safe on this machine: .* by SIGILL \(onednn\) and wrong result \(int_mm\). Use int8",
     ):
-        operator_on(HERE, shape(), Scheme.W8A8)
+        load(make_llada(tmp_path / "model"), device="cpu", quantize="w8a8")
+    instead_works(tmp_path / "model")
 
 
 @OPERATORS
@@ -371,13 +470,30 @@ def test_sizes_that_no_sum_holds_are_refused(inner: int) -> None:
         operator_on(HERE, shape(inner=inner), Scheme.W8A8)
 
 
-def test_what_a_gpu_and_other_devices_take() -> None:
-    card, even = torch.device("cuda"), shape(vocabulary=56)
-    assert operator_on(card, even, Scheme.W8A8_HEAD) is Operator.PLAIN
-    assert operator_on(card, shape(), Scheme.W8A8) is Operator.PLAIN
+def test_a_model_of_odd_sizes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    folder = make_llada(tmp_path / "model", mlp_hidden_size=1)
+    with pytest.raises(BadRequest, match=r"and this model has one of 1\. Use int8"):
+        load(folder, device="cpu", quantize="w8a8-head")
+    instead_works(folder)
+
+
+@pytest.mark.parametrize(
+    ("capability", "operator", "multiple"),
+    [((8, 0), Operator.PLAIN, 8), ((9, 0), Operator.SCALED, 16)],
+)
+def test_what_gpus_and_other_devices_take(
+    capability: tuple[int, int],
+    operator: Operator,
+    multiple: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    card, even = torch.device("cuda"), shape(vocabulary=64)
+    assert operator_on(card, even, Scheme.W8A8_HEAD) is operator
+    assert operator_on(card, replace(even, vocabulary=50), Scheme.W8A8) is operator
     with pytest.raises(
-        BadRequest, match=r"sizes in multiples of 8, and this model has one of 50. Use int8"
+        BadRequest, match=rf"multiples of {multiple}, and this model has one of 50. Use int8"
     ):
-        operator_on(card, shape(), Scheme.W8A8_HEAD)
+        operator_on(card, replace(even, vocabulary=50), Scheme.W8A8_HEAD)
     with pytest.raises(BadRequest, match=r"no w8a8 on a device of the kind mps. Use int8"):
-        operator_on(torch.device("mps"), replace(even), Scheme.W8A8)
+        operator_on(torch.device("mps"), even, Scheme.W8A8)

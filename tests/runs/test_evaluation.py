@@ -22,10 +22,11 @@ from archer.runs.executors.dispatch import _item
 from archer.runs.executors.worker import Item
 from archer.runs.folder import JOURNAL, MANIFEST, SAMPLES, SUMMARY, TRACES, read_recorded
 from archer.runs.journal import Journal
-from archer.runs.manifest import RunRequest, check_gap
+from archer.runs.manifest import RunRequest, check_gap, model_identity
 from archer.runs.selection import Selection, parse_shard, parse_subset
 from archer.tasks import Data, Sample, grading, open_task
 from runs.toy import Disturbed, Quiet, Stop, Toy, results, toy_model, toy_request
+from support.folders import make_a2d, make_llada, write_adapter
 
 pytestmark = pytest.mark.usefixtures("one_judge")
 
@@ -187,6 +188,41 @@ def test_other_settings_do_not_continue_a_run(
         evaluate(toy_request(model, **changes), copied, Quiet())
     assert named in str(caught.value)
     assert (copied / JOURNAL).read_bytes() == before
+
+
+def test_an_adapter_is_needed_to_continue_its_run(tmp_path: Path) -> None:
+    """And a run without one is not continued with one, nor with another weight of the same."""
+    folder = make_llada(tmp_path / "model", tokenizer=True)
+    adapter = write_adapter(tmp_path / "a", {"model.transformer.blocks.0.q_proj": (32, 32)})
+    out = tmp_path / "run"
+
+    def request(*adapters: str) -> RunRequest:
+        return toy_request(load(folder, device="cpu", dtype="float32", adapter=adapters))
+
+    with pytest.raises(Stop):
+        evaluate(request(str(adapter)), out, Disturbed(5))
+    before = (out / JOURNAL).read_bytes()
+    for others in ((), (f"{adapter}@0.5",), (str(adapter), str(adapter))):
+        with pytest.raises(BadRun, match=r"other settings .*model\.adapters"):
+            evaluate(request(*others), out, Quiet())
+    assert (out / JOURNAL).read_bytes() == before
+    heard = Quiet()
+    evaluate(request(str(adapter)), out, heard)
+    assert len(heard.samples) == Toy.size - 5
+    without = tmp_path / "without"
+    evaluate(request(), without, Quiet())
+    with pytest.raises(BadRun, match=r"model\.adapters"):
+        evaluate(request(str(adapter)), without, Quiet())
+
+
+def test_another_family_does_not_continue_a_run(tmp_path: Path) -> None:
+    """The files are the same; what a column sees is not."""
+    folder = make_a2d(tmp_path / "model")
+    found = {
+        str(model_identity(load(folder, device="cpu", family=family), files=False))
+        for family in ("a2d-qwen3", "a2d-qwen3-bd3lm", "opdlm")
+    }
+    assert len(found) == 3
 
 
 def test_another_model_does_not_continue_a_run(copied: Path, tmp_path: Path) -> None:

@@ -234,24 +234,78 @@ def sdar_config(**changes: Any) -> Config:
     return a2d_config(**own | changes)
 
 
+def a2d_qwen2_config(**changes: Any) -> Config:
+    """As A2D-Qwen2's, but tiny: biases, and heads that divide the width."""
+    own = {"architectures": ["A2DQwen2LMHeadModel"], "model_type": "a2d-qwen2"}
+    config = a2d_config(**own | changes)
+    return {
+        key: value for key, value in config.items() if key not in ("head_dim", "attention_bias")
+    }
+
+
+def open_dcoder_config(**changes: Any) -> Config:
+    """As Open-dCoder's, but tiny: the name of an autoregressive model."""
+    return a2d_qwen2_config(
+        **{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"} | changes
+    )
+
+
+def illada_config(**changes: Any) -> Config:
+    """As iLLaDA's, but tiny; the mask is given, because the family's constants are of its vocabulary."""
+    own = {
+        "architectures": ["ILLaDAForCausalLM"],
+        "mask_token_id": 260,
+        "mlp_bias": False,
+        "model_type": "illada",
+    }
+    config = a2d_config(**own | changes)
+    unknown = ("head_dim", "layer_types", "use_sliding_window")
+    return {key: value for key, value in config.items() if key not in unknown}
+
+
+def coda_config(**changes: Any) -> Config:
+    """As CoDA's, but tiny: it does not say whether the head is the embedding, and has one of its own."""
+    own = {"architectures": ["CoDALanguageModel"], "mask_token_id": 260, "model_type": "CoDA"}
+    config = a2d_config(**own | changes)
+    return {key: value for key, value in config.items() if key != "tie_word_embeddings"}
+
+
+def rnd1_config(**changes: Any) -> Config:
+    """As RND1's, but tiny: experts in every layer."""
+    own = {
+        "architectures": ["RND1LM"],
+        "mask_token_id": 260,
+        "model_type": "rnd1",
+        "moe_intermediate_size": 12,
+        "norm_topk_prob": True,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "tie_word_embeddings": False,
+    }
+    return a2d_config(**own | changes)
+
+
 def a2d_tensors(config: Config, seed: int = 0) -> Tensors:
-    """Every tensor such a checkpoint holds, in float32."""
-    d, size, vocabulary = config["hidden_size"], config["head_dim"], config["vocab_size"]
+    """Every tensor such a checkpoint holds, in float32; what was made of Qwen2, Qwen3 or Llama."""
+    d, vocabulary = config["hidden_size"], config["vocab_size"]
+    size = config.get("head_dim", d // config["num_attention_heads"])
     queries, keys = (config[f"num_{kind}_heads"] * size for kind in ("attention", "key_value"))
     around = _around("embed_tokens", vocabulary, d)
-    if config["tie_word_embeddings"]:
+    if config.get("tie_word_embeddings", False):
         del around["lm_head.weight"]
-    layer: Shapes = {
-        "input_layernorm.weight": (d,),
-        "self_attn.q_proj.weight": (queries, d),
-        "self_attn.k_proj.weight": (keys, d),
-        "self_attn.v_proj.weight": (keys, d),
-        "self_attn.q_norm.weight": (size,),
-        "self_attn.k_norm.weight": (size,),
-        "self_attn.o_proj.weight": (d, queries),
-        "post_attention_layernorm.weight": (d,),
-        **_swiglu("mlp.", config["intermediate_size"], d),
-    }
+    layer: Shapes = {"input_layernorm.weight": (d,), "post_attention_layernorm.weight": (d,)}
+    for name, rows in (("q", queries), ("k", keys), ("v", keys)):
+        layer[f"self_attn.{name}_proj.weight"] = (rows, d)
+        if config["model_type"] in ("a2d-qwen2", "qwen2"):
+            layer[f"self_attn.{name}_proj.bias"] = (rows,)
+    layer["self_attn.o_proj.weight"] = (d, queries)
+    if "head_dim" in config:
+        layer |= {f"self_attn.{name}_norm.weight": (size,) for name in "qk"}
+    if "num_experts" in config:
+        layer["mlp.gate.weight"] = (config["num_experts"], d)
+        layer |= _experts(config["num_experts"], config["moe_intermediate_size"], d)
+    else:
+        layer |= _swiglu("mlp.", config["intermediate_size"], d)
     return _drawn(around, "model.layers", [layer] * config["num_hidden_layers"], seed)
 
 
@@ -473,3 +527,35 @@ make_llada2 = partial(_make, llada2_config, llada2_tensors, LLADA2_TEXT)
 A2D_TEXT = partial(_in_one_file, DREAM_MARKERS, DREAM_TEMPLATE)
 make_a2d = partial(_make, a2d_config, a2d_tensors, A2D_TEXT, tokenizer=True)
 make_sdar = partial(_make, sdar_config, a2d_tensors, A2D_TEXT)
+make_a2d_qwen2 = partial(_make, a2d_qwen2_config, a2d_tensors, A2D_TEXT, tokenizer=True)
+OPEN_DCODER_TEXT = partial(
+    _in_one_file, tuple("<M>" if m == "<|mask|>" else m for m in DREAM_MARKERS), DREAM_TEMPLATE
+)
+make_open_dcoder = partial(_make, open_dcoder_config, a2d_tensors, OPEN_DCODER_TEXT, tokenizer=True)
+make_illada = partial(_make, illada_config, a2d_tensors, A2D_TEXT)
+make_coda = partial(_make, coda_config, a2d_tensors, A2D_TEXT)
+make_rnd1 = partial(_make, rnd1_config, a2d_tensors, A2D_TEXT)
+
+
+def named(name: str, make: Callable[..., Path], parent: Path, **changes: Any) -> Path:
+    """A folder whose name tells its family."""
+    return make(parent / name, **changes)
+
+
+MAKE: dict[str, Callable[..., Path]] = {
+    "llada": partial(named, "llada", make_llada),
+    "illada": partial(named, "illada", make_illada),
+    "dream": partial(named, "dream", make_dream),
+    "a2d-qwen3": partial(named, "a2d-qwen3", make_a2d),
+    "a2d-qwen3-bd3lm": partial(named, "a2d-qwen3-bd3lm", make_a2d),
+    "a2d-qwen2": partial(named, "a2d-qwen2", make_a2d_qwen2),
+    "a2d-qwen2-bd3lm": partial(named, "a2d-qwen2-bd3lm", make_a2d_qwen2),
+    "opdlm": partial(named, "opdlm", make_a2d),
+    "sdar": partial(named, "sdar", make_sdar),
+    "coda": partial(named, "coda", make_coda),
+    "open-dcoder": partial(named, "open-dcoder", make_open_dcoder),
+    "llada-moe": partial(named, "llada-moe", make_llada_moe),
+    "llada2": partial(named, "llada2", make_llada2),
+    "rnd1": partial(named, "rnd1", make_rnd1),
+}
+"""Every family of released models, in a folder of its name."""

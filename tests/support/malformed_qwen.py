@@ -1,4 +1,4 @@
-"""Folders of A2D, SDAR and of adapters that are refused."""
+"""Folders of the families of 2026 and of adapters that are refused."""
 
 from functools import partial
 from pathlib import Path
@@ -6,8 +6,28 @@ from typing import Any
 
 import torch
 
-from support.folders import make_a2d, make_sdar, write_adapter
-from support.spoil import Case, Spoil, both, config, content, edited, removed, tensors, without
+from support.folders import (
+    make_a2d,
+    make_a2d_qwen2,
+    make_coda,
+    make_illada,
+    make_open_dcoder,
+    make_rnd1,
+    make_sdar,
+    write_adapter,
+)
+from support.spoil import (
+    Case,
+    Spoil,
+    both,
+    config,
+    content,
+    edited,
+    link_outside,
+    removed,
+    tensors,
+    without,
+)
 
 FIRST = "model.layers.0.self_attn.q_proj"
 DOWN, UP = (f"base_model.model.{FIRST}.lora_{half}.weight" for half in "AB")
@@ -26,6 +46,11 @@ def make_adapted(folder: Path) -> Path:
 A2D = partial(Case, make=make_a2d)
 Sdar = partial(Case, make=make_sdar)
 Adapted = partial(Case, make=make_adapted)
+Qwen2 = partial(Case, make=make_a2d_qwen2)
+Coda = partial(Case, make=make_coda)
+Illada = partial(Case, make=make_illada)
+OpenDcoder = partial(Case, make=make_open_dcoder)
+Rnd1 = partial(Case, make=make_rnd1)
 
 
 def adapter(**changes: Any) -> Spoil:
@@ -105,7 +130,109 @@ CASES = [
         tensors(lambda held: held.pop("lm_head.weight")),
         "missing from the weights",
     ),
+    Qwen2(
+        "a2d-qwen2 no bias",
+        tensors(lambda held: held.pop("model.layers.0.self_attn.k_proj.bias")),
+        "missing from the weights",
+    ),
+    Qwen2(
+        "a2d-qwen2 with a norm of qwen3",
+        tensors(lambda h: h.update({"model.layers.0.self_attn.q_norm.weight": torch.ones(8)})),
+        "of no use to this model",
+    ),
+    Qwen2("a2d-qwen2 heads uneven", config(num_attention_heads=5), "must be an even multiple of"),
+    Qwen2("a2d-qwen2 mask nowhere", NOT_MASK, "the ids of A2DQwen2LMHeadModel"),
+    OpenDcoder("open-dcoder mask nowhere", NOT_MASK, "is the name of an autoregressive model"),
+    OpenDcoder(
+        "open-dcoder mask beyond",
+        edited("tokenizer.json", lambda held: held["added_tokens"][4].update(id=400)),
+        "a token id from 0 to 287",
+    ),
+    Illada("illada no mask", without("mask_token_id"), "the ids of ILLaDAForCausalLM are known"),
+    Illada("illada layer norm", config(layer_norm_eps=1e-5), '"layer_norm_eps" is 1e-05'),
+    Illada("illada biased", config(mlp_bias=True), '"mlp_bias" is true'),
+    Illada(
+        "illada long rope",
+        config(rope_scaling={"rope_type": "linear", "factor": 2.0}),
+        '"rope_scaling" is an object',
+    ),
+    Illada("illada other activation", config(hidden_act="gelu"), '"hidden_act" is "gelu"'),
+    Illada(
+        "illada tied and different",
+        tensors(lambda held: held.update({"lm_head.weight": torch.ones(288, 32)})),
+        "says that head and embedding are the same",
+    ),
+    Coda("coda sliding", config(use_sliding_window=True), '"use_sliding_window" is true'),
+    Coda("coda no mask", without("mask_token_id"), "the ids of CoDALanguageModel are known"),
+    Coda(
+        "coda says tied, has another head",
+        config(tie_word_embeddings=True),
+        "says that head and embedding are the same",
+    ),
+    Coda(
+        "coda says untied, has no head",
+        both(config(tie_word_embeddings=False), tensors(lambda held: held.pop("lm_head.weight"))),
+        '"lm_head.weight"',
+    ),
+    Rnd1("rnd1 not renormalised", config(norm_topk_prob=False), '"norm_topk_prob" is false'),
+    Rnd1("rnd1 some layers dense", config(mlp_only_layers=[0]), '"mlp_only_layers" is a list'),
+    Rnd1("rnd1 every second layer", config(decoder_sparse_step=2), '"decoder_sparse_step" is 2'),
+    Rnd1("rnd1 too few experts", config(num_experts_per_tok=7), "whole number from 1 to 6"),
+    Rnd1(
+        "rnd1 an expert lost",
+        tensors(lambda held: held.pop("model.layers.1.mlp.experts.3.up_proj.weight")),
+        "missing from the weights",
+    ),
+    Rnd1(
+        "rnd1 an expert too many",
+        tensors(
+            lambda h: h.update({"model.layers.1.mlp.experts.6.up_proj.weight": torch.ones(12, 32)})
+        ),
+        "of no use to this model",
+    ),
     Adapted("adapter of another kind", adapter(peft_type="IA3"), "only LORA is merged"),
+    Adapted("adapter config a list", content("adapter_config.json", b"[]"), "one JSON object"),
+    Adapted("adapter config too large", content("adapter_config.json", b" " * (1 << 21)), "larger"),
+    Adapted("adapter rank true", adapter(r=True), "whole number from 1"),
+    Adapted("adapter rank missing", adapter(r=None), "whole number from 1"),
+    Adapted("adapter rank a bomb", adapter(r=1 << 40), "whole number from 1"),
+    Adapted("adapter alpha a bomb", adapter(lora_alpha=1e300), "must be a number up to"),
+    Adapted("adapter alpha NaN", adapter(lora_alpha=float("nan")), "must be a number up to"),
+    Adapted("adapter corda", adapter(corda_config={"x": 1}), '"corda_config" is an object'),
+    Adapted("adapter of parameters", adapter(target_parameters=["w"]), '"target_parameters"'),
+    Adapted("adapter loftq", adapter(init_lora_weights="loftq"), "changes the model's own weights"),
+    Adapted("adapter alphas a list", adapter(alpha_pattern=[2]), "object of pattern -> number"),
+    Adapted(
+        "adapter alpha of a module", adapter(alpha_pattern={"q_proj": None}), "must be a number up"
+    ),
+    Adapted(
+        "adapter up too tall", adapter_tensors(up=torch.ones(65, 2)), "is [65, 2], and [64, 2]"
+    ),
+    Adapted("adapter of integers", adapter_tensors(up=torch.ones(64, 2).long()), "only F64, F32"),
+    Adapted("adapter infinite", adapter_tensors(down=torch.full((2, 32), torch.inf)), "makes NaN"),
+    Adapted(
+        "adapter of an embedding, wrong shape",
+        both(
+            extra("base_model.model.model.embed_tokens.lora_embedding_A", 2, 287),
+            extra("base_model.model.model.embed_tokens.lora_embedding_B", 32, 2),
+        ),
+        "is [2, 287], and [2, 288] is needed",
+    ),
+    Adapted(
+        "adapter with a whole tensor, wrong shape",
+        extra("base_model.model.model.norm.weight", 33),
+        "is [33], and [32] is needed",
+    ),
+    Adapted(
+        "adapter with a part nobody knows",
+        extra(f"base_model.model.{FIRST}.lora_C.weight", 2, 2),
+        "the model has no",
+    ),
+    Adapted(
+        "adapter outside",
+        link_outside("adapter_model.safetensors"),
+        "leads outside",
+    ),
     Adapted("adapter without a kind", adapter(peft_type=None), "only LORA is merged"),
     Adapted("adapter no weights", removed("adapter_model.safetensors"), "holds no adapter_model"),
     Adapted(

@@ -136,7 +136,7 @@ class StepRow(Figures):
     eight_bits: tuple[EightBits, ...] = ()
     """By scheme, where any was asked for."""
     eight_bits_whole: tuple[EightBits, ...] = ()
-    """The same at the depth of the model; bytes are those of the layers that were run."""
+    """The same at the depth of the model, where fewer layers were run; bytes are theirs."""
 
     def line(self) -> str:
         """What it tells as soon as it is measured."""
@@ -178,7 +178,7 @@ def measure(
             eight_bits_whole=tuple(
                 _eight_bits(each, subject, samples, subject.depth)
                 for each in others
-                if subject.network.shape.layers >= _dense(subject) + 2
+                if _dense(subject) + 2 <= subject.network.shape.layers < subject.depth
             ),
         )
 

@@ -36,7 +36,7 @@ def methods(name: str | None = None, *, matrix: bool = False, json: Json = False
         def show_matrix() -> None:
             _write_matrix(full)
             write_line("")
-            write_line("With a model that attends block-causally (LLaDA2):")
+            write_line("With a model that attends block-causally (LLaDA2, SDAR, OPDLM, bd3lm):")
             write_line("")
             _write_matrix(causal)
 

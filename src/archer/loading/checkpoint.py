@@ -111,7 +111,7 @@ def read_folder(folder: Path, name: str | None = None, family: str | None = None
     if path is None:
         raise BadModel(f"{folder} holds no {CONFIG}; give the folder of a model as the hub has it.")
     config = read_json(path, LONGEST_CONFIG)
-    named = folder.resolve().name if name is None else name
+    named = folder.resolve().name if name is None or is_folder(Path(name)) else name
     beside = Provenance(named, family, lambda row: mask_id(folder, row.mask_tokens))
     model = parse_config(config, str(path), beside)
     stored = read_tensors(folder)
@@ -190,8 +190,9 @@ def load_network(
     """The network with all weights in place; NaN or infinite weights are refused.
 
     Matrices are kept by the `scheme`, quantised piece by piece as they are read; one that is kept whole is
-    packed as soon as it is complete; a head that is the embedding is rounded from it.  Of a `shard` only its
-    own part is allocated and kept.  `meanwhile` is called between tensors.
+    packed as soon as it is complete, for which it takes its size once more.  So these are read first, and
+    what is read afterwards, the embedding not least, finds that memory free again.  Of a `shard` only its own
+    part is allocated and kept.  `meanwhile` is called between tensors.
     """
     shape = folder.shape if shard is None else shape_of(folder.shape, shard)
     operator = operator_on(device, shape, scheme) if scheme.whole else None
@@ -210,7 +211,11 @@ def load_network(
     whole = scales if operator is Operator.PACKED else {}
     copies: dict[Path, list[Copy]] = defaultdict(list)
     missing: dict[str, int] = defaultdict(int)
-    for name, slot in slots_of(folder.architecture, folder.shape).items():
+    slots = list(slots_of(folder.architecture, folder.shape).items())
+    if shape.tied and "head" in scales:
+        shared = [(name, slot) for name, slot in slots if slot.parameter == "embedding"]
+        slots += [(name, replace(slot, parameter="head")) for name, slot in shared]
+    for name, slot in slots:
         stored = folder.tensors[name]
         scale = scales.get(slot.parameter)
         for own in slices_of(slot, folder.shape, shard):
@@ -235,12 +240,11 @@ def load_network(
         if not missing[copy.parameter] and copy.parameter in whole:
             network.pack(copy.parameter)
 
-    for file, wanted in copies.items():
-        stream(file, wanted, meanwhile, filled)
-    if "head" in scales and "head" not in missing:
-        network.large()["head"].fill(network.embedding)
-        if "head" in whole:
-            network.pack("head")
+    for packed in (True, False):
+        for file, every in copies.items():
+            wanted = [copy for copy in every if (copy.parameter in whole) is packed]
+            if wanted:
+                stream(file, wanted, meanwhile, filled)
     return network.eval()
 
 

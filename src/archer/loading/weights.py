@@ -168,7 +168,7 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
             )
         if scale is not None:
             count_of_scales = scales(width) if scale.dtype == SCALES else 1
-            own, factors = quantised(rows, count_of_scales, scale.dtype)
+            own, factors = quantised(rows, count_of_scales, scale.dtype, target.dtype)
             kept_scales = (
                 factors if columns is None else scales_of(factors, width, columns, scale.shape[-1])
             )
@@ -178,7 +178,7 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
         part = target[kept : kept + own.numel()]
         part.copy_(own.reshape(-1))
         kept += own.numel()
-        checked = part if factors is None else largest(factors, copy.dtype)
+        checked = part if factors is None else largest(factors, copy.dtype, target.dtype)
         if not _finite(checked):
             raise _bad_values(path, copy.name, piece, factors, checked.dtype)
         _give_back(mapped, start, count * entry.dtype.itemsize)

@@ -85,7 +85,7 @@ def check_attention(method: Method, attention: AttentionKind) -> None:
             raise Incompatible(
                 f"{method.name!r} is made for block-causal attention, in which a column sees nothing "
                 "after its block; this model sees the whole response from everywhere. Use it with a "
-                "LLaDA2 model, or choose another decoder here, such as saber."
+                "model such as LLaDA2 or SDAR, or choose another decoder here, such as saber."
             )
         return
     if kind is Attention.FULL:

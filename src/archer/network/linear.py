@@ -25,7 +25,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from archer.network.rounded import LARGEST, Rounded, by_packed, by_plain, packed
+from archer.network.rounded import (
+    LARGEST,
+    MOST,
+    POINTED,
+    Rounded,
+    by_packed,
+    by_plain,
+    by_scaled,
+    numbers_on,
+    packed,
+)
 from archer.network.shape import Kept
 
 TOGETHER = 32
@@ -51,7 +61,8 @@ class Linear:
     """A matrix, or a stack, that token rows are multiplied with; it refers to parameters and owns none."""
 
     values: Tensor
-    """[m, n], or [E, m, n]; Int8 where there are scales.  Once packed it has a shape and no numbers."""
+    """[m, n], or [E, m, n]; Int8 (on some GPUs Float8) where there are scales.  Once packed it has a shape
+    and no numbers."""
     scale: Tensor | None = None
     """[m, g], or [E, m, g]"""
     bias: Tensor | None = None
@@ -77,21 +88,24 @@ class Linear:
         fresh = partial(allocated, device=device)
         if kept is Kept.PLAIN:
             return cls(fresh(*size, dtype=dtype))
-        values = fresh(*size, dtype=torch.int8)
         if kept is Kept.SMALL:
             scale = fresh(*size[:-1], scales(size[-1]), dtype=SCALES)
-            return cls(values, scale)
+            return cls(fresh(*size, dtype=torch.int8), scale)
         scale = fresh(*size[:-1], 1, dtype=WHOLE_SCALES)
-        return cls(values, scale, blocks=nn.ParameterList())
+        return cls(fresh(*size, dtype=numbers_on(device)), scale, blocks=nn.ParameterList())
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """[N, n] -> [N, m]"""
         if self.blocks is not None:
-            return self.of_rounded(Rounded.of(hidden), hidden.dtype)
+            return self.of_rounded(self.rounded(hidden), hidden.dtype)
         values, scale = self._own(self.values), self.scale
         if scale is not None:
             values = _multiplied_out(values, self._own(scale), hidden.dtype)
         return F.linear(hidden, values, None if self.bias is None else self._own(self.bias))
+
+    def rounded(self, hidden: Tensor) -> Rounded:
+        """[N, n] -> rows as a matrix that is kept whole takes them."""
+        return Rounded.of(hidden, self.values.dtype)
 
     def of_rounded(self, rows: Rounded, dtype: torch.dtype) -> Tensor:
         """The same from rows that are rounded already; the matrix must be kept whole."""
@@ -100,7 +114,8 @@ class Linear:
         if self.blocks:
             summed = by_packed(rows.numbers, self.blocks[self.block], scale)
         else:
-            summed = by_plain(rows.numbers, self._own(self.values), scale)
+            product = by_scaled if self.values.dtype == POINTED else by_plain
+            summed = product(rows.numbers, self._own(self.values), scale)
         answer = summed.to(rows.scale.dtype).mul_(rows.scale)
         if self.bias is not None:
             answer.add_(self._own(self.bias))
@@ -117,7 +132,9 @@ class Linear:
                 values[own].copy_(channels[own])
                 continue
             rows = scale.flatten(0, -2)[own]
-            numbers, scales = quantised(wide(channels[own]), rows.shape[-1], rows.dtype)
+            numbers, scales = quantised(
+                wide(channels[own]), rows.shape[-1], rows.dtype, values.dtype
+            )
             values[own].copy_(numbers)
             rows.copy_(scales)
 
@@ -173,12 +190,15 @@ def scales(inputs: int) -> int:
     return inputs // math.gcd(inputs, TOGETHER)
 
 
-def quantised(rows: Tensor, count: int = 1, dtype: torch.dtype = SCALES) -> tuple[Tensor, Tensor]:
-    """[m, n] -> whole numbers in Int8[m, n] and `count` scales a channel [m, g]; zeros have the scale 1."""
+def quantised(
+    rows: Tensor, count: int = 1, dtype: torch.dtype = SCALES, kind: torch.dtype = torch.int8
+) -> tuple[Tensor, Tensor]:
+    """[m, n] -> numbers of a kind, [m, n], and `count` scales a channel [m, g]; zeros have the scale 1."""
     parts = rows.unflatten(-1, (count, -1))
-    scale = (parts.abs().amax(dim=-1) / LARGEST).to(dtype)
+    scale = (parts.abs().amax(dim=-1) / MOST[kind]).to(dtype)
     scale = scale.masked_fill(scale == 0, 1.0)
-    return (parts / scale[..., None]).round_().flatten(-2).char(), scale
+    numbers = parts / scale[..., None]
+    return (numbers.round_() if kind == torch.int8 else numbers).flatten(-2).to(kind), scale
 
 
 def scales_of(scale: Tensor, inputs: int, columns: slice, count: int) -> Tensor:
@@ -188,9 +208,9 @@ def scales_of(scale: Tensor, inputs: int, columns: slice, count: int) -> Tensor:
     return scale[:, starts // (inputs // scale.shape[-1])]
 
 
-def largest(scale: Tensor, dtype: torch.dtype) -> Tensor:
+def largest(scale: Tensor, dtype: torch.dtype, kind: torch.dtype = torch.int8) -> Tensor:
     """[m, g]: the largest weights that come of these scales, as they will be multiplied out."""
-    return (scale.double() * LARGEST).to(dtype)
+    return (scale.double() * MOST[kind]).to(dtype)
 
 
 def _multiplied_out(values: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:

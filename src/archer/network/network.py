@@ -23,7 +23,6 @@ from torch.nn import functional as F
 
 from archer.network.experts import Mixture
 from archer.network.linear import Linear, Swiglu, allocated
-from archer.network.rounded import Rounded
 from archer.network.shape import Kept, Product, Router, Scheme
 from archer.network.shape import Shape as Shape
 
@@ -127,7 +126,7 @@ class Layer(nn.Module):
         """[N, d] -> queries, keys and values, rotated; in one product, or from rows that are rounded once."""
         shape = self.shape
         if self.to_heads.blocks is not None:
-            rows = Rounded.of(normed)
+            rows = self.to_heads.rounded(normed)
             queries, keys, values = (
                 self._split(part.of_rounded(rows, normed.dtype))
                 for part in (self.to_queries, self.to_keys, self.to_values)

@@ -7,8 +7,10 @@ a scale of its own, so its numbers do not depend on the rows beside it.  A produ
 float32, times the channel's scale, times the row's, in this order whichever operator makes the sum: both
 give the same bits.  A row that is not finite has a scale that is not, and neither is what comes of it.
 
-Both operators are private to torch, and on processors without VNNI eight bits are slow or wrong.  So an
-operator is tried in a child process against plain arithmetic before it is used.
+All operators are private to torch, and on processors without VNNI eight bits are slow or wrong.  So there an
+operator is tried in a child process against plain arithmetic before it is used.  On GPUs since Ada the
+eight bits are those of a float8, because products of whole numbers are slow on some of them: then a row is
+the same scale times other numbers, and its sums are rounded.  No GPU was at hand to try it.
 """
 
 from __future__ import annotations
@@ -39,9 +41,15 @@ MOST_INPUTS: Final = (2**31 - 1) // (255 * LARGEST)
 """Inputs whose sum 32 bits hold, whatever the numbers."""
 MAGIC: Final = float(3 << 22)
 """Added to a small float32 it leaves the nearest whole number, halves to even, in the lowest bits."""
+POINTED: Final = torch.float8_e4m3fn
+"""What stands for whole numbers on GPUs that multiply it."""
+MOST: Final = {torch.int8: LARGEST, torch.uint8: LARGEST, POINTED: 448}
+"""The largest magnitude of a number, by how it is kept."""
+POINTED_SINCE: Final = (8, 9)
+"""The compute capability that such products need."""
 VNNI: Final = frozenset(("avx512_vnni", "avx_vnni"))
-CARD_ROWS, CARD_SIZES = 32, 8
-"""On a GPU rows are filled up to a multiple of the first; sizes must be multiples of the second."""
+CARD_ROWS, CARD_SIZES, POINTED_SIZES = 32, 8, 16
+"""On a GPU rows are filled up to a multiple of the first; sizes must be multiples of the second or third."""
 INSTEAD: Final = "Use int8, which saves memory alone, or leave quantize out."
 CHILD = "import sys; from archer.network.rounded import child; child(sys.argv[1])"
 
@@ -53,33 +61,45 @@ class Operator(StrEnum):
     """oneDNN's, with weights in an order of its own, packed once."""
     PLAIN = "int_mm"
     """torch's, with weights as they are, which it orders anew each time."""
+    SCALED = "scaled_mm"
+    """torch's for float8, on GPUs alone."""
 
     @property
     def there(self) -> bool:
         """Whether this torch has it."""
-        if self is Operator.PLAIN:
-            return hasattr(torch, "_int_mm")
+        if self is not Operator.PACKED:
+            return hasattr(torch, f"_{self.value}")
         names = "qlinear_prepack", "qlinear_pointwise"
         return all(hasattr(torch.ops.onednn, name) for name in names)
 
 
+ON_PROCESSORS: Final = (Operator.PACKED, Operator.PLAIN)
+
+
 @dataclass(frozen=True)
 class Rounded:
-    """Token rows in whole numbers."""
+    """Token rows in eight bits."""
 
     numbers: Tensor
-    """UInt8[N, n], 128 for 0."""
+    """UInt8[N, n], 128 for 0; or Float8[N, n]."""
     scale: Tensor
     """[N, 1], at least float32."""
 
     @classmethod
-    def of(cls, rows: Tensor) -> Rounded:
-        """[N, n] -> the same, off by at most half a scale; halves go to the even number."""
+    def of(cls, rows: Tensor, kind: torch.dtype = torch.int8) -> Rounded:
+        """[N, n] -> the same for weights of a `kind`.
+
+        Whole numbers are off by at most half a scale; halves go to the even one.
+        """
+        most = MOST[kind]
         rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
         top = torch.maximum(rows.amax(dim=1, keepdim=True), -rows.amin(dim=1, keepdim=True))
-        top = top.clamp(min=TINIEST)
-        moved = torch.mul(rows, LARGEST / top).to(torch.float32).add_(MAGIC + ZERO)
-        return cls(moved.view(torch.int32).to(torch.uint8), top / LARGEST)
+        top = top.clamp(min=TINIEST * (most / LARGEST))
+        moved = torch.mul(rows, most / top)
+        if kind == POINTED:
+            return cls(moved.to(POINTED), top / most)
+        moved = moved.to(torch.float32).add_(MAGIC + ZERO)
+        return cls(moved.view(torch.int32).to(torch.uint8), top / most)
 
 
 def packed(values: Tensor) -> Tensor:
@@ -107,6 +127,22 @@ def by_plain(numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
         signed = F.pad(signed, (0, 0, 0, -rows % CARD_ROWS))
     summed = torch._int_mm(signed, values.t()).narrow(0, 0, rows)
     return summed.to(torch.float32).mul_(scale)
+
+
+def by_scaled(numbers: Tensor, values: Tensor, scale: Tensor) -> Tensor:
+    """Float8[N, n], Float8[m, n], Float32[m] -> Float32[N, m]"""
+    one = torch.ones((), device=numbers.device)
+    summed: Tensor = torch._scaled_mm(
+        numbers, values.t(), scale_a=one, scale_b=one, out_dtype=torch.float32
+    )
+    return summed.mul_(scale)
+
+
+def numbers_on(device: torch.device | None) -> torch.dtype:
+    """What the numbers of a matrix that is kept whole are there."""
+    if device is None or device.type != "cuda" or not Operator.SCALED.there:
+        return torch.int8
+    return POINTED if torch.cuda.get_device_capability(device) >= POINTED_SINCE else torch.int8
 
 
 @functools.lru_cache(maxsize=64)
@@ -153,14 +189,16 @@ def operator_on(device: torch.device, shape: Shape, scheme: Scheme) -> Operator:
         return trials.operator
     if device.type != "cuda" or not Operator.PLAIN.there:
         raise BadRequest(f"There is no w8a8 on a device of the kind {device.type}. {INSTEAD}")
+    pointed = numbers_on(device) == POINTED
+    multiple = POINTED_SIZES if pointed else CARD_SIZES
     sizes = inputs_of(shape) | channels_of(shape, scheme)
-    odd = [size for size in sorted(sizes) if size % CARD_SIZES]
+    odd = [size for size in sorted(sizes) if size % multiple]
     if odd:
         raise BadRequest(
-            f"On a GPU w8a8 takes sizes in multiples of {CARD_SIZES}, and this model has one of {odd[0]}. "
+            f"On this GPU w8a8 takes sizes in multiples of {multiple}, and this model has one of {odd[0]}. "
             f"{INSTEAD}"
         )
-    return Operator.PLAIN
+    return Operator.SCALED if pointed else Operator.PLAIN
 
 
 @functools.cache
@@ -172,7 +210,7 @@ def probe() -> Trials:
             "w8a8 needs a processor with VNNI instructions, and this one has none: products in eight bits "
             "would be slow there, or wrong.",
         )
-    there = [operator for operator in Operator if operator.there]
+    there = [operator for operator in ON_PROCESSORS if operator.there]
     if not there:
         return Trials(
             {},

@@ -96,9 +96,10 @@ def model_identity(
 ) -> dict[str, Any]:
     """The part of it that is about the model; without `files` what can be told without reading them all."""
     digests = {"files": dict(_file_digests(model.folder.path))} if files else {}
-    scheme = model.network.scheme
+    scheme, row = model.network.scheme, model.folder.architecture
     return {
-        "architecture": model.folder.architecture.name,
+        "architecture": row.name,
+        **({"family": row.family} if row.hint else {}),
         **digests,
         "dtype": str(model.network.dtype).removeprefix("torch."),
         "device": device or model.network.device.type,

@@ -48,7 +48,8 @@ class SubjectOptions:
     """What is measured, and where it runs."""
 
     shape: str | None = None
-    """llada-8b, dream-7b, llada-moe-7b, llada2-mini or small with random weights; or a model."""
+    """llada-8b, dream-7b, a2d-qwen3-0.6b, a2d-qwen2-0.5b, illada-8b, sdar-4b, llada-moe-7b, llada2-mini or
+    small with random weights; or a model."""
     layers: MaybePositive = None
     """Layers to run [default: 2 of a large shape (3 of llada2-mini), all of a model]."""
     device: str | None = None

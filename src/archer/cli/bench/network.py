@@ -160,7 +160,8 @@ def checkpoint(
 
     Args:
         folder: Folder to write; must be empty or not exist yet.
-        shape: llada-8b, dream-7b, llada-moe-7b, llada2-mini or small.
+        shape: llada-8b, dream-7b, a2d-qwen3-0.6b, a2d-qwen2-0.5b, illada-8b, sdar-4b, llada-moe-7b,
+            llada2-mini or small.
         layers: Layers to write [default: all].
         dtype: float32, bfloat16, float16 or float64.
     """

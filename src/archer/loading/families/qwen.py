@@ -62,13 +62,22 @@ A2D_QWEN3 = Architecture(
     method="a2d",
     length=128,
 )
-A2D_QWEN3_BLOCKS = replace(
-    A2D_QWEN3,
-    family="a2d-qwen3-bd3lm",
-    hint="bd3lm",
-    attention=Blocks(32, from_response=True),
-    models=(KnownModel(f"{CHAT}-bd3lm-v0.1", "chat, block by block", SMALL),),
-    method="bd3lm",
+
+
+def _in_blocks(row: Architecture, model: KnownModel) -> Architecture:
+    """The same network, trained to be decoded block by block."""
+    return replace(
+        row,
+        family=f"{row.family}-bd3lm",
+        hint="bd3lm",
+        attention=Blocks(32, from_response=True),
+        models=(model,),
+        method="bd3lm",
+    )
+
+
+A2D_QWEN3_BLOCKS = _in_blocks(
+    A2D_QWEN3, KnownModel(f"{CHAT}-bd3lm-v0.1", "chat, block by block", SMALL)
 )
 OPDLM = replace(
     A2D_QWEN3_BLOCKS,
@@ -100,13 +109,8 @@ A2D_QWEN2 = replace(
     qk_norm=False,
     special_ids=SpecialIds(vocabulary=151936, mask=151665, eos=151645),
 )
-A2D_QWEN2_BLOCKS = replace(
-    A2D_QWEN2,
-    family="a2d-qwen2-bd3lm",
-    hint="bd3lm",
-    attention=Blocks(32, from_response=True),
-    models=(KnownModel(f"{CODER}-bd3lm-v0.1", "chat about code, block by block", CODER_SIZE),),
-    method="bd3lm",
+A2D_QWEN2_BLOCKS = _in_blocks(
+    A2D_QWEN2, KnownModel(f"{CODER}-bd3lm-v0.1", "chat about code, block by block", CODER_SIZE)
 )
 OPEN_DCODER = replace(
     A2D_QWEN2,
