@@ -226,7 +226,7 @@ class Turns:
 
     def _offers(self, now: float, closing: bool) -> list[Offer[Job]]:
         offers = []
-        for job in self._batch.walks:
+        for job in list(self._batch.walks):
             if job.reader_is_behind and not closing:
                 continue
             with blaming(partial(self._fail, job)):
