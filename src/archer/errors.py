@@ -27,7 +27,7 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 
 class ArcherError(Exception):
@@ -163,6 +163,19 @@ class Expired(ArcherError):
 
 class ShardLost(ArcherError):
     """A process that holds a part of the model ended, or came to other numbers; the model is gone."""
+
+
+Error = TypeVar("Error", bound=ArcherError)
+
+
+def numbered(error: Error, at: int, total: int) -> Error:
+    """The same error with the prompt it is about, where there are several; `at` is counted from 0."""
+    if total == 1:
+        return error
+    if type(error).__init__ is ArcherError.__init__:
+        return type(error)(f"Prompt {at + 1} of {total}: {error}")
+    error.add_note(f"This was prompt {at + 1} of {total}.")
+    return error
 
 
 MOST_QUOTED = 80

@@ -8,9 +8,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import Any, ParamSpec, cast
+from typing import Any, ParamSpec, Unpack, cast, get_args
 
 import torch
 from tokenizers import Tokenizer
@@ -18,19 +19,23 @@ from tokenizers import Tokenizer
 from archer.engine.engine import Engine
 from archer.engine.generate import Stream, generate
 from archer.engine.job import as_stops
-from archer.errors import BadRequest
-from archer.fill import GAP, Fill
+from archer.errors import BadRequest, quoted
+from archer.fill import GAP, Fill, Form
 from archer.loading.checkpoint import Folder
+from archer.loading.fingerprint import fingerprint
 from archer.loading.hub import FETCHED
 from archer.loading.source import Source
 from archer.loading.text.text import Text, read_text
 from archer.machine.heap import keep_freed_memory
 from archer.machine.threads import check_threads, fitting
 from archer.methods import compatibility
-from archer.methods.build import Method, resolve, spelled_out
+from archer.methods.build import Method, MethodLike, resolve, spelled_out
 from archer.methods.catalogue import Shared
+from archer.methods.settings import plain
 from archer.network.network import Transformer
+from archer.options import GenerateOptions, InfillOptions, OnError, StreamOptions
 from archer.request import (
+    Faults,
     OnePrompt,
     Prompts,
     Request,
@@ -39,17 +44,19 @@ from archer.request import (
     as_list,
     can_follow,
     check_ids,
-    check_seed,
+    checked_seed,
     encoded,
     filled,
     fitted,
     forms,
     gap_lengths,
     joined,
+    listed,
 )
 from archer.results.completion import Completion
 from archer.results.language import Language
 from archer.results.notebook import Trace, of_completions
+from archer.results.provenance import LOADED_BY, Provenance
 
 P = ParamSpec("P")
 
@@ -109,24 +116,30 @@ class Model:
     def generate(
         self,
         prompts: Prompts,
-        method: str | Method | None = None,
+        method: MethodLike | None = None,
         *,
         n: int = 1,
         stop: str | Sequence[str] = (),
         batch: int | None = None,
         memory: int | None = None,
         progress: bool = False,
-        **options: Any,
+        on_error: OnError = "raise",
+        **options: Unpack[StreamOptions],
     ) -> list[Completion]:
         """Complete every prompt and return the completions in order, `n` for each prompt.
 
         Any number of prompts runs in bounded memory: at most `batch` rows are decoded at a time, and they
         hold at most `memory` bytes of keys and values (by default half of what is free).  A `stop` string
         cuts the text where it begins.  `progress` shows a bar.  At temperature 0 the samples of a prompt
-        are equal. Other options are those of `request`.
+        are equal.  With `on_error="return"` a prompt that is refused or fails does not end the others: its
+        completions have `finish_reason == "error"` and say why.  Other options are those of `request`.
         """
-        request = self.request(prompts, method, **options)
-        return generate(
+        if on_error not in get_args(OnError):
+            raise BadRequest(f'on_error is "raise" or "return", not {quoted(on_error)}.')
+        entries, kept = listed(prompts), on_error == "return"
+        faults = Faults(len(entries), kept=kept)
+        request, places = self._asked(entries, method, faults, **options)
+        done = generate(
             self,
             request,
             n=n,
@@ -134,22 +147,60 @@ class Model:
             batch=batch,
             memory=memory,
             progress=progress,
+            keeps_errors=kept,
         )
+        made = {at: done[row * n : (row + 1) * n] for row, at in enumerate(places)}
+        made |= {at: [Completion.failed(error)] * n for at, error in faults.found.items()}
+        return [each for at in range(len(entries)) for each in made[at]]
 
     def engine(self, **options: Any) -> Engine:
         """An engine that takes requests while others run, each with its own method; see `Engine`."""
         return Engine(self, **options)
 
     def stream(
-        self, prompts: Prompts, method: str | Method | None = None, **options: Any
+        self,
+        prompts: Prompts,
+        method: MethodLike | None = None,
+        **options: Unpack[StreamOptions],
     ) -> Stream:
         """Decode as `generate` does, yielding every update; see `Stream` for several prompts."""
         return Stream(self, self.request(prompts, method, **options))
 
-    def record(self, prompts: Prompts, method: str | Method | None = None, **options: Any) -> Trace:
+    def record(
+        self,
+        prompts: Prompts,
+        method: MethodLike | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> Trace:
         """Decode as `generate` does and return a trace of all updates; a notebook shows it as a player."""
         stream = self.stream(prompts, method, **options)
         return of_completions(stream.request, stream.finish())
+
+    @cached_property
+    def digest(self) -> str:
+        """Tells its checkpoint from others: of its config, the layout of its weights and some of them."""
+        return fingerprint(self.folder)
+
+    def provenance(self, request: Request, sample: int) -> Provenance:
+        """How a sample of a request comes about."""
+        loaded = {
+            name: value
+            for name in LOADED_BY
+            if (value := getattr(self.source, name)) not in (None, ())
+        }
+        dtype = str(self.dtype).removeprefix("torch.")
+        method = request.method
+        return Provenance(
+            method=method.name,
+            settings=plain(method.settings),
+            files=method.files,
+            seed=request.seed,
+            sample=sample,
+            model=self.name,
+            digest=self.digest,
+            dtype=dtype,
+            loaded=loaded,
+        )
 
     @property
     def end_ids(self) -> frozenset[int]:
@@ -199,23 +250,24 @@ class Model:
         self,
         prefix: Prompts,
         suffix: str | Sequence[Any],
-        method: str | Method | None = None,
-        **options: Any,
+        method: MethodLike | None = None,
+        **options: Unpack[InfillOptions],
     ) -> list[Completion]:
         """Write what stands between two texts; `text` of a completion is that, and `whole` all three.
 
         Texts are used as they are, without the chat template.  For several pairs give two lists.  `length`
         is the number of tokens between the texts, or "auto".  Other options are those of `generate`.
         """
-        return self.generate(prefix, method, **({"chat": False} | options), suffix=suffix)
+        options.setdefault("chat", False)
+        return self.generate(prefix, method, suffix=suffix, **options)
 
     def fill(
         self,
         texts: str | Fill | Sequence[Any],
-        method: str | Method | None = None,
+        method: MethodLike | None = None,
         *,
         gap: str = GAP,
-        **options: Any,
+        **options: Unpack[GenerateOptions],
     ) -> list[Completion]:
         """Fill the gaps of a text, or of each text of a list, wherever it holds the mark `gap`.
 
@@ -229,18 +281,8 @@ class Model:
     def request(
         self,
         prompts: Prompts,
-        method: str | Method | None = None,
-        *,
-        suffix: Any = None,
-        prefill: Any = None,
-        gap: str = GAP,
-        healing: bool = True,
-        seed: int = 0,
-        chat: bool = True,
-        allow_special: bool = False,
-        preset: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-        **keywords: Any,
+        method: MethodLike | None = None,
+        **options: Unpack[StreamOptions],
     ) -> Request:
         """Check everything that can be checked, encode the prompts, and compute nothing.
 
@@ -252,45 +294,78 @@ class Model:
         length is then that of a gap, or a list with one for each.  The tokens next to a gap may be written
         anew where the cut is inside a word, unless `healing` is False; the text around it stays as it is.
 
-        `method` is a name or a `Method`.  Without it the default is `archer-doubt`, or `archer` if a radius
-        or one of the paper's presets is given.  `keywords` are settings of the method, such as length,
-        block, steps, radius, threshold and temperature; `archer.settings("saber")` lists them.  `settings`
-        takes the same under the names they are recorded by, for names that mean something else as a
-        keyword: `n` counts samples, so Saber's n is `least=4` or `settings={"n": 4}`.
+        `method` is a name, a `Method` or a decoder.  Without it the default is `archer-doubt`, or `archer` if
+        a radius or one of the paper's presets is given.  Other keywords are settings of the method, such as
+        length, block, steps, radius, threshold and temperature; `archer.settings("saber")` lists them.
+        `settings` takes the same under the names they are recorded by, for names that mean something else as
+        a keyword, and for those of a method of your own: `n` counts samples, so Saber's n is `least=4` or
+        `settings={"n": 4}`.
 
-        The default length is what the model's folder recommends, else 256.  `chat=False` uses texts as they
-        are, without the chat template.
+        The default length is what the model's folder recommends, else 256.  `seed` is 0 where it is left out.
+        `chat=False` uses texts as they are, without the chat template.
         """
-        check_seed(seed)
-        shape = self.folder.shape
-        entries = filled(as_list(prompts), suffix, prefill, gap, chat=chat)
-        wanted, sizes = gap_lengths(
-            entries, joined(keywords, settings), self.folder.recommended.length
-        )
-        if not isinstance(method, Method) and not can_follow(entries, shape):
+        entries = listed(prompts)
+        request, _ = self._asked(entries, method, Faults(len(entries)), **options)
+        return request
+
+    def _asked(
+        self,
+        prompts: Sequence[object],
+        method: MethodLike | None,
+        faults: Faults,
+        *,
+        suffix: Any = None,
+        prefill: Any = None,
+        gap: str = GAP,
+        healing: bool = True,
+        seed: int = 0,
+        chat: bool = True,
+        allow_special: bool = False,
+        preset: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> tuple[Request, list[int]]:
+        """The request of all prompts that are none of the `faults`, and their places."""
+        seed = checked_seed(seed)
+        recommended = self.folder.recommended
+        entries = filled(prompts, suffix, prefill, gap, chat=chat, faults=faults)
+        given = joined(keywords, settings)
+        wanted, sizes = gap_lengths(entries, given, recommended.length, faults)
+        if not isinstance(method, Method) and not can_follow(entries.values(), self.folder.shape):
             wanted = {"canvas": Shared.canvas, **spelled_out(wanted)}
-        chosen = resolve(method, wanted, preset, self.folder.recommended)
-        compatibility.check_attention(chosen, shape.attention)
-        made = forms(
-            entries,
-            self.name,
-            self.text,
-            chat=chat,
-            allow_special=allow_special,
-            healing=healing,
-            sizes=sizes,
-        )
+        chosen = resolve(method, wanted, preset, recommended)
+        compatibility.check_attention(chosen, self.folder.shape.attention)
+        how = {"chat": chat, "allow_special": allow_special, "healing": healing}
+
+        def formed(places: Sequence[int]) -> dict[int, Form]:
+            """All at once, because rendering has a price per call; by halves where one of them is refused."""
+            try:
+                own = [sizes.get(at) for at in places]
+                made = forms([entries[at] for at in places], self.name, self.text, sizes=own, **how)
+                for form in made:
+                    self._check(form, chosen)
+                return dict(zip(places, made, strict=True))
+            except BadRequest as error:
+                if len(places) > 1:
+                    half = len(places) // 2
+                    return formed(places[:half]) | formed(places[half:])
+                faults.met(places[0], error)
+                return {}
+
+        found = formed([at for at in entries if at not in faults.found])
+        return Request(chosen, tuple(found.values()), seed, self.language), list(found)
+
+    def _check(self, form: Form, method: Method) -> None:
+        """Refuse what the model cannot take."""
+        shape = self.folder.shape
+        ids = [*form.prefix, *form.behind]
+        check_ids(ids, vocabulary=shape.vocabulary, mask=self.folder.mask)
+        if form.behind:
+            compatibility.check_given(method, shape)
+        if not form.prefix:
+            compatibility.check_nothing_before(shape)
         window = Window(shape.max_positions, self.folder.architecture.trained_window)
-        for form in made:
-            check_ids(
-                [*form.prefix, *form.behind], vocabulary=shape.vocabulary, mask=self.folder.mask
-            )
-            if form.behind:
-                compatibility.check_given(chosen, shape)
-            if not form.prefix:
-                compatibility.check_nothing_before(shape)
-            window.check(form.prompt_tokens, fitted(chosen, form).length)
-        return Request(chosen, tuple(made), seed, self.language)
+        window.check(form.prompt_tokens, fitted(method, form).length)
 
     def encode(
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
-from archer.errors import BadRequest, LongerThanTrained, TooLong, quoted
+from archer.errors import BadRequest, LongerThanTrained, TooLong, numbered, quoted
 from archer.fill import AUTO, MOST, Fill, Form, Given
 from archer.methods.build import Method, adopt, over
 from archer.methods.catalogue import LENGTHS, Shared
@@ -96,8 +98,32 @@ def joined(keywords: Mapping[str, Any], settings: Mapping[str, Any] | None) -> d
     return {**{k: v for k, v in keywords.items() if k != "n"}, **named}
 
 
-def as_list(prompts: Prompts) -> list[OnePrompt]:
-    """One entry per row: a text, a list of ids or a chat."""
+class Faults:
+    """Prompts that are refused: raised with their number among several, or kept."""
+
+    def __init__(self, total: int, *, kept: bool = False) -> None:
+        self.total, self.kept = total, kept
+        self.found: dict[int, BadRequest] = {}
+        """By the place of the prompt, counted from 0."""
+
+    @contextmanager
+    def of(self, at: int) -> Iterator[None]:
+        """What is refused in here is about this prompt."""
+        try:
+            yield
+        except BadRequest as error:
+            self.met(at, error)
+
+    def met(self, at: int, error: BadRequest) -> None:
+        """A prompt was refused."""
+        named = numbered(error, at, self.total)
+        if not self.kept:
+            raise named from (None if named is error else error)
+        self.found[at] = named
+
+
+def listed(prompts: Prompts) -> list[object]:
+    """One entry per row, unchecked: a text, ids, a chat or a text with gaps."""
     if isinstance(prompts, str | Fill):
         return [prompts]
     if isinstance(prompts, Mapping):
@@ -109,14 +135,19 @@ def as_list(prompts: Prompts) -> list[OnePrompt]:
         raise BadRequest(
             "There is no prompt. Give a text, a list of token ids or of chat messages, or a list of these."
         )
-    if is_chat(entries):
+    if is_chat(entries) or all(isinstance(entry, int) for entry in entries):
         return [entries]
-    if all(isinstance(entry, int) for entry in entries):
-        return [_ids(entries)]
-    return [
-        entry if isinstance(entry, str | Fill) or is_chat(entry) else _ids(entry)
-        for entry in entries
-    ]
+    return entries
+
+
+def as_prompt(entry: object) -> OnePrompt:
+    """One row's entry, where it is a prompt."""
+    return entry if isinstance(entry, str | Fill) or is_chat(entry) else _ids(entry)
+
+
+def as_list(prompts: Prompts) -> list[OnePrompt]:
+    """One entry per row: a text, a list of ids or a chat."""
+    return [as_prompt(entry) for entry in listed(prompts)]
 
 
 def is_chat(prompt: object) -> TypeGuard[Messages]:
@@ -155,12 +186,15 @@ def _as_fill(entry: Any, gap: str) -> Fill:
 
 
 def gap_lengths(
-    prompts: Sequence[OnePrompt], settings: Mapping[str, Any], recommended: int | None
-) -> tuple[dict[str, Any], Sequence[Sizes | None]]:
+    prompts: Mapping[int, OnePrompt],
+    settings: Mapping[str, Any],
+    recommended: int | None,
+    faults: Faults,
+) -> tuple[dict[str, Any], dict[int, Sizes]]:
     """The settings of the method, with the length of the longest response, and the sizes of each fill."""
     wanted = dict(settings)
-    if not any(isinstance(each, Fill) for each in prompts):
-        return wanted, []
+    if not any(isinstance(each, Fill) for each in prompts.values()):
+        return wanted, {}
     most = wanted.get("max_length")
     said = [
         value
@@ -168,14 +202,18 @@ def gap_lengths(
         if name in LENGTHS and name != "max_length" and value is not None
     ]
     whole = most or recommended or Shared.length
-    if said == [AUTO] and all(isinstance(each, Fill) and each.ends_open for each in prompts):
-        return wanted, [((whole,), ()) for _ in prompts]
-    sizes: list[Sizes | None] = []
-    for each in prompts:
-        usual = [*said, whole if isinstance(each, Fill) and each.ends_open else AUTO][0]
-        sizes.append(each.sizes(usual, most or MOST) if isinstance(each, Fill) else None)
-    longest = max(sum(size[0]) for size in sizes if size is not None)
-    if None in sizes:
+    if said == [AUTO] and all(
+        isinstance(each, Fill) and each.ends_open for each in prompts.values()
+    ):
+        return wanted, dict.fromkeys(prompts, ((whole,), ()))
+    sizes: dict[int, Sizes] = {}
+    for at, each in prompts.items():
+        if isinstance(each, Fill):
+            usual = [*said, whole if each.ends_open else AUTO][0]
+            with faults.of(at):
+                sizes[at] = each.sizes(usual, most or MOST)
+    longest = max((sum(size[0]) for size in sizes.values()), default=whole)
+    if not all(isinstance(each, Fill) for each in prompts.values()):
         longest = max(longest, said[0] if said and isinstance(said[0], int) else whole)
     return over({"length": longest}, wanted), sizes
 
@@ -187,21 +225,22 @@ def can_follow(prompts: Sequence[OnePrompt], shape: Shape) -> bool:
 
 
 def filled(
-    prompts: Sequence[OnePrompt],
+    prompts: Sequence[object],
     suffix: Any,
     prefill: Any,
     gap: str,
     *,
     chat: bool,
-) -> list[OnePrompt]:
+    faults: Faults,
+) -> dict[int, OnePrompt]:
     """The prompts with what is given of their responses; `suffix` and `prefill`: one for all, or one each."""
-    entries = list(prompts)
-    suffixes = _one_for_each("suffix", suffix, len(entries))
-    prefills = _one_for_each("prefill", prefill, len(entries))
-    return [
-        _with_given(entry, behind, begun, gap, chat)
-        for entry, behind, begun in zip(entries, suffixes, prefills, strict=True)
-    ]
+    suffixes = _one_for_each("suffix", suffix, len(prompts))
+    prefills = _one_for_each("prefill", prefill, len(prompts))
+    entries = {}
+    for at, (entry, behind, begun) in enumerate(zip(prompts, suffixes, prefills, strict=True)):
+        with faults.of(at):
+            entries[at] = _with_given(as_prompt(entry), behind, begun, gap, chat)
+    return entries
 
 
 def _with_given(
@@ -345,12 +384,13 @@ def _encoded_texts(
     return [text.encode_raw(each, allow_special=allow_special) for each in plain]
 
 
-def check_seed(seed: object) -> None:
-    """Refuse what names no noise."""
-    if not isinstance(seed, int) or abs(seed) > MOST_SEED:
+def checked_seed(seed: object) -> int:
+    """Refuse what names no noise; whole numbers of other libraries do."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or abs(int(seed)) > MOST_SEED:
         raise BadRequest(
             f"A seed is a whole number from {-MOST_SEED} to {MOST_SEED}, not {quoted(seed)}."
         )
+    return int(seed)
 
 
 def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:

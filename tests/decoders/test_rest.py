@@ -52,7 +52,7 @@ cases = st.tuples(
     st.builds(
         SaberTail,
         n=st.integers(1, 3),
-        settle=st.integers(1, 4),
+        ripe=st.integers(1, 4),
         rest=st.integers(0, 5),
         edge=st.integers(0, 2),
         wake=st.sampled_from(["boundary", "look"]),
@@ -72,7 +72,7 @@ def test_who_rests_is_a_plain_count(case: tuple[SaberTail, int, int]) -> None:
         resting = [
             i
             for i in range(first + decoder.edge, length)
-            if stood[i] >= decoder.settle and unseen < decoder.rest
+            if stood[i] >= decoder.ripe and unseen < decoder.rest
         ]
         assert sorted({*range(length)} - set(read)) == resting
         assert not decision.remasked[0, resting].any()
@@ -105,7 +105,7 @@ def test_without_rest_it_is_saber(kind: type[SaberRest], length: int, seed: int,
         SaberRest,
         n=st.integers(1, 3),
         sure=st.sampled_from([0.0, 0.5, 0.8]),
-        settle=st.integers(1, 4),
+        ripe=st.integers(1, 4),
         rest=st.integers(0, 5),
     ),
     st.integers(4, 24),
@@ -115,7 +115,7 @@ def test_who_rests_anywhere_is_a_plain_count(decoder: SaberRest, length: int, se
     """The naive twin: a token rests once it has been sure for a while, and until the next look."""
     stood, unseen = [0] * length, 0
     for _, read, decision, after in trajectory(decoder, seed, length):
-        resting = [i for i in range(length) if stood[i] >= decoder.settle and unseen < decoder.rest]
+        resting = [i for i in range(length) if stood[i] >= decoder.ripe and unseen < decoder.rest]
         assert sorted({*range(length)} - set(read)) == resting
         assert not decision.remasked[0, resting].any()
         unseen = unseen + 1 if resting else 0
@@ -133,7 +133,7 @@ def walk(decoder: Any, policy: Any, prompt: list[int], *, shift: bool = False) -
 
 @pytest.mark.parametrize("shift", [False, True])
 def test_a_cached_pass_leaves_out_what_rests(shift: bool) -> None:
-    decoder = SaberTail(n=1, settle=1, edge=0, wake="look")
+    decoder = SaberTail(n=1, ripe=1, edge=0, wake="look")
     rested = 0
     for first in range(12):
         for step in walk(decoder, Archer(6), [first, 1, 4, 1, 5], shift=shift):
@@ -146,7 +146,7 @@ def test_a_cached_pass_leaves_out_what_rests(shift: bool) -> None:
 
 
 def test_a_full_pass_looks_at_everything_that_rests_anywhere() -> None:
-    decoder = SaberRest(n=1, sure=0.0, settle=1, rest=9)
+    decoder = SaberRest(n=1, sure=0.0, ripe=1, rest=9)
     kinds = set()
     for first in range(6):
         for step in walk(decoder, Archer(5), [first, 1, 4, 1, 5]):

@@ -64,7 +64,7 @@ BOLD: dict[str, dict[str, list[Any]]] = {
     "dream": {"alg": ["origin", "maskgit_plus", "topk_margin", "entropy"], "alg_temp": [0.0, 0.5]},
     "saber": {"n": [1, 2, 4], "mu": [1, 2, 8], "watch": ["argmax", "placed"]},
     "saber-rest": {"n": [1, 2, 4], "mu": [1, 2], "sure": [0.0, 0.1], "rest": [0, 2, 8]},
-    "saber-tail": {"n": [1, 2, 4], "mu": [1, 2], "settle": [1, 3], "rest": [0, 2, 8]},
+    "saber-tail": {"n": [1, 2, 4], "mu": [1, 2], "ripe": [1, 3], "rest": [0, 2, 8]},
     "rcr": {"steps": [6, 12]},
     "no-rollback": {"n": [1, 2, 4]},
     "saber-dream": {"n": [2, 4], "mu": [1, 2, 8]},

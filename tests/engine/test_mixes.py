@@ -103,13 +103,13 @@ def test_requests_that_lose_their_keys_and_values_come_out_as_if_alone(rebuilds:
     assert len(rebuilds) - before > 8 * REQUESTS
 
 
-@pytest.mark.parametrize("settle", [1, 2])
-def test_what_rests_is_not_swapped_out(rebuilds: list[int], settle: int) -> None:
+@pytest.mark.parametrize("ripe", [1, 2])
+def test_what_rests_is_not_swapped_out(rebuilds: list[int], ripe: int) -> None:
     """Its keys and values are of passes after the anchor; the anchor's tokens do not give them."""
     net = backbone(False)
     rested = swapped = 0
     for seed in range(6):
-        request = draw_resting(random.Random(seed), settle)
+        request = draw_resting(random.Random(seed), ripe)
         batch: Batch[int] = Batch(net.network)
         batch.walks[0] = walk = request.walk(net)
         found = []

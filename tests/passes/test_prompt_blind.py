@@ -74,7 +74,7 @@ def test_a_network_that_sees_would_be_told_apart() -> None:
 def test_a_resting_tail_still_grows_old() -> None:
     """Columns that rest see the response, so they are made again as with any other model."""
     net = net_of(BLIND)
-    settings = {"settle": 2, "edge": 0, "wake": "look", "rest": 8, "radius": 5}
+    settings = {"ripe": 2, "edge": 0, "wake": "look", "rest": 8, "radius": 5}
     method = build("saber-tail+archer", {"length": 12, **settings})
     prompt = Prompt.of(PROMPT, net.mask, eos=tuple(range(46)))
     steps = list(steps_of(net.network, method, method.decoder.start(prompt, 12)))

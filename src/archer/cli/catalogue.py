@@ -168,7 +168,9 @@ def _show_models(rows: Mapping[str, Any], free: int) -> None:
 def _settings_of(name: str, *, json: bool) -> int:
     from archer.methods.build import settings
     from archer.methods.catalogue import METHODS
+    from archer.methods.own_files import bring
 
+    bring(name)
     known = settings(name)
 
     def show() -> None:

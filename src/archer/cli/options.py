@@ -59,7 +59,8 @@ class MethodOptions:
     """A decoder with its cache, and their settings.  `archer methods` explains them."""
 
     method: str | None = None
-    """A name, or decoder+cache such as saber+age:4; `archer methods` lists them [default: the model's]."""
+    """A name, or decoder+cache such as saber+age:4 (`archer methods` lists them), each also from a file of
+    yours, such as ./mine.py:MyDecoder+archer:8 [default: the model's]."""
     preset: str | None = None
     """A named preset, such as paper (which selects archer), or a file written by `archer tune`."""
     length: Annotated[
@@ -105,13 +106,16 @@ class MethodOptions:
     def chosen(self) -> Choice:
         """The same with a preset file read; what is given on the command line takes precedence."""
         from archer.methods.build import Choice
+        from archer.methods.own_files import bring
         from archer.methods.presets import is_file, open_preset
 
+        bring(self.method)
         if self.preset is None or not is_file(self.preset):
             return Choice(self.method or "", self.settings(), self.preset)
-        if self.method is not None:
+        preset = open_preset(Path(self.preset))
+        if self.method not in (None, preset.method):
             raise BadRequest(f"{self.preset} names its method: leave out --method {self.method}.")
-        return open_preset(Path(self.preset)).under(self.settings())
+        return preset.under(self.settings())
 
 
 @Parameter(name="*", group="Prompt")

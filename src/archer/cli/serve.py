@@ -75,12 +75,14 @@ def serve(
     address: AddressOptions = DEFAULT_ADDRESS,
     limits: LimitOptions = DEFAULT_LIMITS,
     method: str | None = None,
+    allow_own_code: bool = False,
     preset: Path | None = None,
 ) -> int:
     """Serve a model through OpenAI's API; / is a page on which you can watch it decode.
 
     Args:
         method: Method for requests that name none [default: what the model was released with].
+        allow_own_code: Let --method name code in a file, ./mine.py:MyDecoder, which then runs in the server.
         preset: The same as a preset file from `archer tune`, with settings.
     """
     require("The server", SERVE, "serve")
@@ -90,6 +92,7 @@ def serve(
         without_key=address.without_key,
         page=not address.no_page,
         method=method,
+        allow_own_code=allow_own_code,
         served_model_name=address.served_model_name,
         cors_origin=address.cors_origin,
         preset=preset,

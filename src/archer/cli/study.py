@@ -17,6 +17,7 @@ from archer.cli.numbers import MaybePositive, Processes
 from archer.cli.options import DEFAULT_MODEL, DataFolder, ModelOptions, Unconfined, as_typed
 from archer.cli.output import Json, emit, write_grid, write_line, write_table
 from archer.cli.workers import check_whole, processes
+from archer.errors import BadRequest
 
 if TYPE_CHECKING:
     from archer.model import Model
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from archer.terminal.meters import RunProgress
 
 FAILED = 1
+MAIN = "main"
 
 
 @Parameter(name="*", group="Study")
@@ -41,7 +43,9 @@ class StudyOptions:
     data: DataFolder = None
     unsafe_no_sandbox: Unconfined = False
 
-    def workspace(self, out: Path, model: ModelOptions, listener: RunProgress) -> Workspace:
+    def workspace(
+        self, out: Path, model: ModelOptions, listener: RunProgress, methods: tuple[str, ...]
+    ) -> Workspace:
         """Everything the studies share; whatever can be refused is refused first."""
         from archer.runs.workspace import FULL, QUICK, Workspace
         from archer.tasks import open_task
@@ -60,6 +64,7 @@ class StudyOptions:
             long_task="pocket-long" if own else self.task,
             dev_task="pocket-dev" if own else None,
             data=self.data,
+            methods=methods,
             unsafe_no_sandbox=self.unsafe_no_sandbox,
         )
 
@@ -69,13 +74,17 @@ DEFAULT_STUDY = StudyOptions()
 
 @contextmanager
 def _opened(
-    out: Path, model: ModelOptions, options: StudyOptions, workers: int
+    out: Path,
+    model: ModelOptions,
+    options: StudyOptions,
+    workers: int,
+    methods: tuple[str, ...] = (),
 ) -> Iterator[Workspace]:
     """The workspace, whose arms are completed by this process or by several."""
     if workers > 1:
         check_whole(model)
     with ExitStack() as stack:
-        workspace = options.workspace(out, model, stack.enter_context(_listener()))
+        workspace = options.workspace(out, model, stack.enter_context(_listener()), methods)
         if workers > 1:
 
             def hire(model: Model) -> Executor:
@@ -92,6 +101,7 @@ def study(
     model: ModelOptions = DEFAULT_MODEL,
     options: StudyOptions = DEFAULT_STUDY,
     workers: Processes = 1,
+    method: tuple[str, ...] = (),
     json: Json = False,
 ) -> int:
     """Measure one table or figure of the paper.
@@ -100,6 +110,7 @@ def study(
         name: Which study; without a name, the studies are listed.
         out: Folder for results; runs that several studies need are made once in it.
         workers: Processes that complete the problems of an arm side by side, each with a model of its own.
+        method: For main: a method to measure as well, also from a file, ./mine.py:MyDecoder; may be repeated.
     """
     from archer.pages.figures import REMEDY, can_draw
     from archer_studies.registry import find_study
@@ -109,7 +120,8 @@ def study(
     if name is None:
         return _list(json=json)
     chosen = find_study(name)
-    with _opened(out, model, options, workers) as workspace:
+    _check_methods(name, method)
+    with _opened(out, model, options, workers, method) as workspace:
         result = result_of(chosen, workspace)
     presented = write_result(out, chosen, result)
 
@@ -122,6 +134,18 @@ def study(
             complain(REMEDY)
 
     return emit(result, show, json=json)
+
+
+def _check_methods(study: str, methods: tuple[str, ...]) -> None:
+    """Refuse methods that cannot be built, or that no study would measure."""
+    from archer.methods.build import build
+    from archer.methods.own_files import bring
+
+    if methods and study != MAIN:
+        raise BadRequest(f"Only the study {MAIN} takes further methods; leave out --method.")
+    for method in methods:
+        bring(method)
+        build(method, {})
 
 
 def _list(*, json: bool) -> int:

@@ -102,6 +102,16 @@ def line_of(candidate: Candidate) -> str:
     return " ".join([named, *(f"--set {each}" for each in settings)])
 
 
+def _as_preset(path: Path, label: str) -> str:
+    """The preset as options; code in a file has to be named by its user again."""
+    from archer.methods.build import in_full
+    from archer.methods.own_files import own_parts
+
+    method = label.partition(",")[0]
+    own = f" --method {shlex.quote(in_full(method))}" if any(own_parts(method)) else ""
+    return f"--preset {path}{own}"
+
+
 def _report_on(task: str, dev: str, share: tuple[int, int] | None) -> str | None:
     """The command that scores the choice on problems that it was not chosen on."""
     if share is not None:
@@ -135,10 +145,11 @@ def _show(folder: Path, result: Mapping[str, Any], report_on: str | None) -> Non
     else:
         write_line(f"Chosen: {choice['method']}, {choice['reason']}. As options for any command:")
         write_text(f"  {choice['line']}")
-        write_line(f"Or as a preset, for generate, eval and serve: --preset {folder / PRESET}")
+        options = _as_preset(folder / PRESET, choice["method"])
+        write_line(f"Or as a preset, for generate, eval and serve: {options}")
         if report_on is not None:
             write_line("To score it on problems that it was not chosen on:")
-            write_text(f"  {report_on} --preset {folder / PRESET}")
+            write_text(f"  {report_on} {options}")
     for warning in choice["warnings"]:
         complain(warning)
     drawn = ", a figure as .svg and .png" if can_draw() else ""

@@ -307,6 +307,17 @@ def kept(state: DecodeState) -> Flags:
     return state.placed | finished(state)
 
 
+def settled_prefix(state: DecodeState, unchanged: Ints, settle: int | None) -> Flags:
+    """[B, G]: placed tokens that have stood for `settle` updates, as far as all before them have, too.
+
+    `unchanged` [B, G] counts the updates since a token was placed.  Nothing where there is no `settle`.
+    """
+    if settle is None:
+        return np.zeros_like(state.masked)
+    stands = state.placed & (unchanged >= settle)
+    return np.logical_and.accumulate(stands, axis=1)
+
+
 def until_end(response: Ints, ends: Sequence[int]) -> Ints:
     """[G] -> the same up to and with the first of `ends`."""
     places = np.flatnonzero(np.isin(response, ends))
@@ -332,10 +343,15 @@ def chance(state: DecodeState, purpose: noise.Purpose) -> Reals:
     return np.stack(drawn)
 
 
-def whole_block(block: int | None, length: int) -> int:
-    """The block size to use: the whole response unless one is given, which must divide it."""
+def whole_block(block: int | None, length: int, *, ragged: bool = False) -> int:
+    """The block size to use: the whole response unless one is given, which must divide it.
+
+    Unless the blocks are `ragged`: then the last one is what is left.
+    """
     if block is None:
         return length
+    if ragged:
+        return min(block, length)
     if length % block:
         raise BadRequest(
             f"A block of {block} does not divide the length {length}. "

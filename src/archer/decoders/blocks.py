@@ -6,7 +6,7 @@ Axes: B rows, G response columns.  What they share is the setting, the state and
 from __future__ import annotations
 
 from dataclasses import dataclass as plain_dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -23,11 +23,14 @@ class Blockwise(Rule[State]):
     block: Tokens | None = None
     """Columns decoded together, left to right; the whole response when left out."""
 
+    ragged: ClassVar[bool] = False
+    """Whether the last block may be shorter than the others."""
+
     def check(self, length: int) -> None:
-        whole_block(self.block, length)
+        whole_block(self.block, length, ragged=self.ragged)
 
     def blocks(self, length: int) -> int:
-        return length // whole_block(self.block, length)
+        return -(-length // whole_block(self.block, length, ragged=self.ragged))
 
 
 @plain_dataclass(frozen=True)
@@ -40,10 +43,13 @@ class BlockState(DecodeState):
     """Columns per block."""
 
     @classmethod
-    def begin(cls, prompt: Prompt, length: int, block: int | None) -> BlockState:
+    def begin(
+        cls, prompt: Prompt, length: int, block: int | None, *, ragged: bool = False
+    ) -> BlockState:
         base = blank(prompt, length)
         first = np.zeros(len(base.response), dtype=np.int64)
-        return grow(BlockState, base, block=first, size=whole_block(block, length))
+        size = whole_block(block, length, ragged=ragged)
+        return grow(BlockState, base, block=first, size=size)
 
     @property
     def current(self) -> Flags:
@@ -73,7 +79,7 @@ class BlockState(DecodeState):
     def canvas(self, reads: Flags) -> Canvas:
         """The plain question about the columns `reads` [B, G]."""
         first = self.block[:, None] * self.size
-        bounds = np.concatenate((first, first + self.size), axis=1)
+        bounds = np.concatenate((first, np.minimum(first + self.size, self.length)), axis=1)
         return Canvas.plain(self.prompt, self.response, bounds, reads)
 
     def moved(self, response: Ints, may_leave: Flags | None = None) -> Self:

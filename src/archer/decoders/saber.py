@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, above_or_surest, grow, trailing
+from archer.decoders.base import Decision, above_or_surest, grow, settled_prefix, trailing
 from archer.decoders.blocks import BlockState, Blockwise
 from archer.errors import BadRequest
 from archer.passes.bounds import Count, CountOrNone, Share, Tokens
@@ -34,6 +34,8 @@ class SaberState(BlockState):
     """[B, G]: confidence at the last acceptance; NaN if never accepted; survives re-masking."""
     previous: Reals
     """[B, G]: confidence at the previous update; NaN where that update did not look."""
+    unchanged: Ints
+    """[B, G]: updates since the token was placed; 0 where nothing is."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Saber(Blockwise[SaberState]):
     confidence at acceptance, or the lead of the likeliest token over the next.  Two of T2M's detectors are
     the others: how improbable a likelier token is (T2M doubts below 0.1), and 1 less what its own probability
     has changed by since acceptance (0.7); `own` is the third (0.5)."""
+    settle: Count | None = None
+    """Updates after which a token that nobody took back stays, if all before it stay: text that streams."""
 
     @property
     def reads(self) -> Scope:
@@ -82,13 +86,17 @@ class Saber(Blockwise[SaberState]):
         super().check(length)
 
     def begin(self, prompt: Prompt, length: int) -> SaberState:
-        base = BlockState.begin(prompt, length, self.block)
+        base = BlockState.begin(prompt, length, self.block, ragged=self.ragged)
         return grow(
             SaberState,
             base,
             accepted_at=np.full(base.response.shape, np.nan),
             previous=np.zeros(base.response.shape),
+            unchanged=np.zeros(base.response.shape, dtype=np.int64),
         )
+
+    def settled(self, state: SaberState) -> Flags:
+        return super().settled(state) | settled_prefix(state, state.unchanged, self.settle)
 
     def remembering(self, state: SaberState, accepted: Flags, best: Candidates) -> SaberState:
         sure = self._round(best.confidence)
@@ -108,12 +116,14 @@ class Saber(Blockwise[SaberState]):
         accepted_at = np.where(accepted, sure, state.accepted_at)
         doubted = self._doubted(sure, signs, accepted_at)
         revisable = state.placed_in(response) & reached & doubted
+        revisable &= ~settled_prefix(state, state.unchanged, self.settle)
         remasked = trailing(_gain(state, sure), revisable, count)
         after = state.advanced(
             np.where(remasked, state.prompt.mask, response),
             done,
             accepted_at=accepted_at,
             previous=np.where(reached, _latest(sure, state.previous), np.nan),
+            unchanged=np.where(state.placed & ~remasked, state.unchanged + 1, 0),
             block=state.block + ~(going | done),
         )
         said = Decision.accepting(accepted, best, remasked=remasked, confidence=sure, threshold=bar)
@@ -188,6 +198,22 @@ def _gain(state: SaberState, sure: Reals) -> Reals:
     return np.where(np.isnan(gain), np.inf, gain)
 
 
+@dataclass(frozen=True)
+class SaberStream(Saber):
+    """Saber whose text can be sent before its end: short blocks from the left, and tokens that settle.
+
+    Not the published rule.  Earlier blocks stay revisable until their tokens have settled; the last block may
+    be shorter than the others.
+    """
+
+    ragged: ClassVar[bool] = True
+
+    block: Tokens | None = 16
+    """Columns decoded together, left to right."""
+    settle: Count | None = 4
+    """Updates after which a token that nobody took back stays, if all before it stay."""
+
+
 @plain_dataclass(frozen=True)
 class SaberRestState(SaberState):
     """Saber's state, how long tokens have stood, and when all of them were looked at."""
@@ -209,7 +235,7 @@ class SaberRest(Saber):
 
     sure: Share = 0.99
     """Confidence that a token must have had at each of these updates."""
-    settle: Count = 2
+    ripe: Count = 2
     """Updates that it must have stood before it rests."""
     rest: CountOrNone = 4
     """The most updates it rests before it is looked at again; 0 is Saber."""
@@ -238,7 +264,7 @@ class SaberRest(Saber):
 
     def resting(self, state: SaberRestState) -> Flags:
         """[B, G]: what the next pass neither computes nor reads."""
-        asleep: Flags = (state.stood >= self.settle) & (state.unseen < self.rest)[:, None]
+        asleep: Flags = (state.stood >= self.ripe) & (state.unseen < self.rest)[:, None]
         return asleep
 
     def step(self, state: SaberState, logits: Logits) -> tuple[SaberState, Decision]:
@@ -274,7 +300,7 @@ class SaberTail(SaberRest):
 
     resizes: ClassVar[bool] = False
 
-    settle: Count = 3
+    ripe: Count = 3
     """Updates that an end mark must have been in place before it rests."""
     rest: CountOrNone = 8
     """The most updates it rests before it is looked at again; 0 is Saber."""

@@ -20,10 +20,11 @@ from archer.decoders.base import (
     blank,
     grow,
     one_block,
+    settled_prefix,
     trailing,
 )
 from archer.passes.bounds import MOST_COUNT, Count, Multiple
-from archer.passes.canvas import Canvas, Prompt, Reals, Scope
+from archer.passes.canvas import Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.logits import Logits
 
 EPS = 1e-3
@@ -36,6 +37,8 @@ class SaberDreamState(DecodeState):
 
     first_accepted_at: Reals
     """[B, G]: confidence at the first acceptance; NaN if never accepted."""
+    unchanged: Ints
+    """[B, G]: updates since the token was placed; 0 where nothing is."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class SaberDream(Rule[SaberDreamState]):
     """Times log(1 - t + eps) is added to end-of-text logits where masks are filled; t falls from 1."""
     steps: Count = 512
     """Updates over which t falls; later ones stay at its end."""
+    settle: Count | None = None
+    """Updates after which a token that nobody took back stays, if all before it stay: text that streams."""
 
     @property
     def reads(self) -> Scope:
@@ -57,7 +62,15 @@ class SaberDream(Rule[SaberDreamState]):
 
     def begin(self, prompt: Prompt, length: int) -> SaberDreamState:
         base = blank(prompt, length)
-        return grow(SaberDreamState, base, first_accepted_at=np.full(base.response.shape, np.nan))
+        return grow(
+            SaberDreamState,
+            base,
+            first_accepted_at=np.full(base.response.shape, np.nan),
+            unchanged=np.zeros(base.response.shape, dtype=np.int64),
+        )
+
+    def settled(self, state: SaberDreamState) -> Flags:
+        return super().settled(state) | settled_prefix(state, state.unchanged, self.settle)
 
     def canvas(self, state: SaberDreamState) -> Canvas:
         return one_block(state, np.ones_like(state.masked))
@@ -83,11 +96,13 @@ class SaberDream(Rule[SaberDreamState]):
         back = np.maximum(np.minimum((count + self.mu - 1) // self.mu, count - 1), 1)
         back = back * (~done & (placed.sum(axis=1) > 1))
         own = np.where(accepted, of_drawn, of_placed)
-        remasked = trailing(own, placed, back)
+        stays = settled_prefix(state, state.unchanged, self.settle)
+        remasked = trailing(own, placed & ~stays, back)
         after = state.advanced(
             np.where(remasked, state.prompt.mask, response),
             done,
             first_accepted_at=np.where(accepted & ~known, best.confidence, first),
+            unchanged=np.where(state.placed & ~remasked, state.unchanged + 1, 0),
         )
         looked_at = np.where(masked, best.confidence, own)
         said = Decision.accepting(

@@ -7,11 +7,12 @@ for a result makes the turns; `start` gives it one.  It knows no HTTP.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Self
 
 from archer.engine.budget import DEFAULT_BUDGET, measured_budget
 from archer.engine.footprint import default_limit, readable
@@ -22,8 +23,12 @@ from archer.errors import ArcherError, BadRequest, Closing, Overloaded, PassFail
 from archer.machine.threads import computing
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from archer.methods.build import MethodLike
     from archer.model import Model
-    from archer.request import Request
+    from archer.options import StreamOptions
+    from archer.request import OnePrompt, Request
 
 IDLE = 0.05
 """Seconds between two looks at requests whose readers are behind."""
@@ -61,6 +66,7 @@ class Engine:
         self._inbox: deque[Job] = deque()
         self._turns = Turns(model, observer or Observer(), self._ceiling, per_owner)
         self._turning = threading.Lock()
+        self._starting = threading.Lock()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -70,11 +76,11 @@ class Engine:
 
     def submit(
         self,
-        prompt: Any,
-        method: Any = None,
+        prompt: OnePrompt,
+        method: MethodLike | None = None,
         *,
         n: int = 1,
-        stop: str | tuple[str, ...] | list[str] = (),
+        stop: str | Sequence[str] = (),
         ends_early: bool = False,
         priority: Priority = "interactive",
         isolated: bool = False,
@@ -82,11 +88,12 @@ class Engine:
         queue_timeout: float | None = None,
         owner: Hashable = None,
         listener: Listener | None = None,
-        **options: Any,
+        **options: Unpack[StreamOptions],
     ) -> Handle:
         """Queue one prompt with its own method, settings, length and seed; options as for `Model.request`.
 
-        Whatever can be known to fail is refused here.  The text never depends on what else is running.
+        `await engine.submit(...)` is the completion, on an event loop.  Whatever can be known to fail is
+        refused here.  The text never depends on what else is running.
         """
         request = self.model.request(prompt, method, **options)
         return self.enqueue(
@@ -120,7 +127,7 @@ class Engine:
                 raise Overloaded(queued, self.seconds_queued)
             self._inbox.append(job)
             self._changed.notify_all()
-        return Handle(job, self._work_until)
+        return Handle(job, self._work_until, self.start)
 
     def prepared(
         self, request: Request, options: Options | None = None, listener: Listener | None = None
@@ -149,13 +156,14 @@ class Engine:
 
     def start(self) -> None:
         """Start a thread that makes the turns."""
-        if self._thread is not None:
-            return
-        if self._measures:
-            with computing(self.model.threads):
-                self.budget = measured_budget(self.model.network)
-        self._thread = threading.Thread(target=self._run, name="archer-engine", daemon=True)
-        self._thread.start()
+        with self._starting:
+            if self._thread is not None or self._closing:
+                return
+            if self._measures:
+                with computing(self.model.threads):
+                    self.budget = measured_budget(self.model.network)
+            self._thread = threading.Thread(target=self._run, name="archer-engine", daemon=True)
+            self._thread.start()
 
     @property
     def alive(self) -> bool:
@@ -190,6 +198,13 @@ class Engine:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(drain=0.0 if kind is not None else float("inf"))
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await asyncio.to_thread(self.close, 0.0 if kind is not None else float("inf"))
 
     def status(self) -> Status:
         return self._turns.status(list(self._inbox))

@@ -12,6 +12,7 @@ from archer.engine.engine import Engine
 from archer.engine.gap_length import sized
 from archer.engine.handle import Handle, Listener
 from archer.engine.job import Options, check_count, check_samples
+from archer.errors import ArcherError, numbered
 from archer.machine.threads import computing
 from archer.results.completion import Completion
 from archer.results.step import Step
@@ -56,8 +57,12 @@ def generate(
     batch: int | None = None,
     memory: int | None = None,
     progress: bool = False,
+    keeps_errors: bool = False,
 ) -> list[Completion]:
-    """`n` completions for each prompt of the request, in order; at most `batch` rows run at a time."""
+    """`n` completions for each prompt of the request, in order; at most `batch` rows run at a time.
+
+    An error is raised with the number of its prompt, or where `keeps_errors` stands in its completions.
+    """
     check_count("batch", batch)
     check_samples(n)
     engine = Engine(model, memory=memory)
@@ -65,23 +70,38 @@ def generate(
     draws = request.method.decoder.draws
     waiting = deque(_together(request, n, min(TOGETHER, rows) if draws else None))
     first = {samples.kind: samples for samples in reversed(waiting)}
-    prepared = {
-        kind: engine.prepared(samples.request, samples.options(stop))
-        for kind, samples in first.items()
-    }
     done: dict[int, Completion] = {}
     running: deque[tuple[_Samples, Handle]] = deque()
+
+    @contextmanager
+    def concerning(samples: _Samples) -> Iterator[None]:
+        try:
+            yield
+        except ArcherError as error:
+            named = numbered(error, samples.places[0] // n, len(request.prompts))
+            if not keeps_errors:
+                raise named from (None if named is error else error)
+            (prompt,) = samples.request.prompts
+            failed = Completion.failed(named, prompt.prompt_tokens)
+            done.update(dict.fromkeys(samples.places, failed))
+
+    prepared = {}
+    for kind, samples in first.items():
+        with concerning(samples):
+            prepared[kind] = engine.prepared(samples.request, samples.options(stop))
     with _bar(n * len(request.prompts), progress) as advance:
         while waiting or running:
             while waiting and (not running or _rows(running) + waiting[0].rows <= rows):
                 samples = waiting.popleft()
                 job = prepared.pop(samples.kind, None)
-                job = job or engine.prepared(samples.request, samples.options(stop))
-                running.append((samples, engine.take(job)))
+                with concerning(samples):
+                    job = job or engine.prepared(samples.request, samples.options(stop))
+                    running.append((samples, engine.take(job)))
             engine.turn()
             for samples, handle in [each for each in running if each[1].done]:
                 running.remove((samples, handle))
-                done.update(zip(samples.places, handle.results(), strict=True))
+                with concerning(samples):
+                    done.update(zip(samples.places, handle.results(), strict=True))
                 advance(len(samples.places))
     return [done[place] for place in range(n * len(request.prompts))]
 

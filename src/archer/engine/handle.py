@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +27,25 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """A submitted request: wait for it, watch it, or cancel it; from any thread."""
+    """A submitted request: wait for it, watch it, or cancel it; from any thread.
 
-    def __init__(self, job: Job, wait: Callable[[Callable[[], bool], float | None], bool]) -> None:
-        """`wait` lets the engine work until something is true; False where the time is up before."""
+    On an event loop `await handle` is its result and `async for step in handle` its steps.  A task that is
+    cancelled meanwhile cancels the request.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        wait: Callable[[Callable[[], bool], float | None], bool],
+        start: Callable[[], None],
+    ) -> None:
+        """`wait` lets the engine work until something is true; False where the time is up before.
+
+        `start` gives the engine its thread, which an event loop needs.
+        """
         self._job = job
         self._wait = wait
+        self._start = start
 
     @property
     def request(self) -> Request:
@@ -45,6 +68,63 @@ class Handle:
             raise self._job.error
         assert self._job.completions is not None
         return self._job.completions
+
+    def __await__(self) -> Generator[Any, None, Completion]:
+        """The completion of a request for one sample."""
+        return self._first().__await__()
+
+    async def samples(self) -> list[Completion]:
+        """One completion per sample; raises what ended the request."""
+        self._job.awaited = True
+        async with self._woken() as sleep:
+            while not self.done:
+                await sleep()
+        return self.results()
+
+    async def _first(self) -> Completion:
+        return (await self.samples())[0]
+
+    @asynccontextmanager
+    async def _woken(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        """Something to await until the engine has done something for this request."""
+        await asyncio.to_thread(self._start)
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop has been closed, and nobody waits
+                loop.call_soon_threadsafe(news.set)
+
+        async def sleep() -> None:
+            await news.wait()
+            news.clear()
+
+        self._job.wakers.append(wake)
+        try:
+            yield sleep
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        finally:
+            self._job.wakers.remove(wake)
+
+    async def __aiter__(self) -> AsyncIterator[Step[Any]]:
+        """Its steps from now on, as for a plain loop over it."""
+        unread: deque[Step[Any]] = deque()
+        self._job.unread = unread
+        try:
+            async with self._woken() as sleep:
+                while self._job.unread is unread:
+                    if unread:
+                        yield unread.popleft()
+                    elif not self.done:
+                        await sleep()
+                    elif self._job.error is not None and not unread:
+                        raise self._job.error
+                    elif not unread:
+                        return
+        finally:
+            if self._job.unread is unread:
+                self._job.unread = None
 
     def cancel(self) -> None:
         """End it at the next turn, wherever it is; a request that has ended stays as it is."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -143,6 +143,8 @@ class Job:
     completions: list[Completion] | None = None
     error: ArcherError | None = None
     ended: threading.Event = field(default_factory=threading.Event)
+    wakers: list[Callable[[], None]] = field(default_factory=list)
+    """What event loops want to be called by after every update and at the end; they must not block."""
 
     @classmethod
     def of(
@@ -268,6 +270,11 @@ class Job:
             room = len(unread) < MOST_UNREAD
             rows = [row.apart() for row in step.logits.rows] if room else []
             unread.append(step.with_rows(rows))
+        self._wake()
+
+    def _wake(self) -> None:
+        for wake in tuple(self.wakers):
+            wake()
 
     @property
     def over(self) -> bool:
@@ -280,19 +287,26 @@ class Job:
     def finish(self) -> None:
         """Make the completions and hand them out."""
         completions = [
-            replace(self._completion(row), request=self.request) for row in range(self.rows)
+            replace(
+                self._completion(row),
+                request=self.request,
+                provenance=self.model.provenance(self.request, self.options.first + row),
+            )
+            for row in range(self.rows)
         ]
         self.completions = [
             completions[row] for row in range(self.rows) for _ in self._samples_of(row)
         ]
         self._close()
         self.ended.set()
+        self._wake()
         self.listener.finished(self.completions)
 
     def fail(self, error: ArcherError) -> None:
         self.error = error
         self._close()
         self.ended.set()
+        self._wake()
         self.listener.failed(error)
 
     def _close(self) -> None:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pydantic import ValidationError
 
@@ -27,6 +27,7 @@ from archer.methods.catalogue import (
     CANVASES,
     COMMON,
     DEFAULT_METHOD,
+    HABITS,
     IMPLIED,
     LENGTHS,
     METHODS,
@@ -36,6 +37,7 @@ from archer.methods.catalogue import (
     Part,
     Shared,
 )
+from archer.methods.own_files import cut, digests, how_to_bring
 from archer.methods.settings import (
     DECODER_VERBS,
     DECODERS,
@@ -75,7 +77,10 @@ NO_ADVICE = Recommended()
 
 @dataclass(frozen=True)
 class Method:
-    """A decoder and a policy with all their settings; stands wherever a method's name can."""
+    """A decoder and a policy with all their settings; stands wherever a method's name can.
+
+    Each is an object or a name: `Method(MyDecoder(), "archer:8")`, `Method("saber", MyPolicy())`.
+    """
 
     decoder: Decoder[Any]
     policy: Policy = field(default_factory=Eager)
@@ -84,6 +89,8 @@ class Method:
     """If left out, made of the names of the two classes."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """All its settings as plain data, including defaults; `build` makes the same method of them."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files that its parts were brought from, with their sha256."""
 
     @property
     def first_stop(self) -> int | None:
@@ -94,12 +101,38 @@ class Method:
         first: int = self.settings["start_length" if kind == "auto" else "block"]
         return min(first, self.length)
 
+    if TYPE_CHECKING:  # a dataclass cannot say that a field takes more than it holds
+
+        def __init__(
+            self,
+            decoder: Decoder[Any] | str,
+            policy: Policy | str = ...,
+            length: int = ...,
+            name: str = ...,
+            settings: Mapping[str, Any] = ...,
+            files: Mapping[str, str] = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        parts = (self.decoder, self.policy)
+        names: list[str] = []
+        own: dict[str, Any] = {}
+        for role, table, what in (
+            ("decoder", DECODERS, "decoder"),
+            ("policy", POLICIES, "cache policy"),
+        ):
+            part, fixed = getattr(self, role), frozenset[str]()
+            if isinstance(part, str):
+                name, given = _cut(part, part, table, what)
+                part, fixed = _make(table[name], given), frozenset(table[name].fixed)
+                object.__setattr__(self, role, part)
+            else:
+                name = _kebab(type(part))
+            names.append(name)
+            if _has_fields(part):
+                own |= {k: v for k, v in _values(part).items() if k not in fixed}
         if not self.name:
-            object.__setattr__(self, "name", "+".join(_kebab(type(part)) for part in parts))
+            object.__setattr__(self, "name", "+".join(names))
         if not self.settings:
-            own = {k: v for part in parts if _has_fields(part) for k, v in _values(part).items()}
             length = {"length": self.length} if self.length != RECOMMENDED else {}
             object.__setattr__(self, "settings", length | own)
 
@@ -154,13 +187,19 @@ def implied(name: str) -> Mapping[str, Any]:
     return IMPLIED.get(name.partition(":")[0], {})
 
 
+MethodLike: TypeAlias = str | Method | Decoder[Any]
+"""Whatever may be given as a method: a name, a method, or a decoder, which then has no cache."""
+
+
 def resolve(
-    method: str | Method | None,
+    method: MethodLike | None,
     settings: Mapping[str, Any],
     preset: str | None = None,
     recommended: Recommended = NO_ADVICE,
 ) -> Method:
     """The method that is meant; `recommended` says what settings and preset leave open."""
+    if method is not None and not isinstance(method, str | Method):
+        method = _of_decoder(method)
     if isinstance(method, Method):
         return adopt(method, settings, preset, recommended)
     wanted = spelled_out(settings)
@@ -170,6 +209,19 @@ def resolve(
     if recommended.block is not None and _takes_the_models_block(name, settings):
         wanted["block"] = recommended.block
     return build(name, wanted, preset)
+
+
+def _of_decoder(given: object) -> Method:
+    """A decoder by itself; refuses what is none."""
+    if isinstance(given, type):
+        raise BadRequest(f"{given.__name__} is a class: make one of it, {given.__name__}(...).")
+    absent = missing(given, DECODER_VERBS)
+    if absent:
+        raise BadRequest(
+            "A method is a name, a Method or a decoder, and "
+            f"{quoted(given)} is no decoder: it has no {', '.join(absent)}."
+        )
+    return Method(cast("Decoder[Any]", given))
 
 
 def _takes_the_models_block(name: str, settings: Mapping[str, Any]) -> bool:
@@ -252,7 +304,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
         if key not in accepted:
             raise BadRequest(
                 f"The method {name!r} does not use the setting {quoted(key)}."
-                f"{_owners(key) or meant(key, accepted) or meant(key, _all_settings())} "
+                f"{_owners(key) or _habit(key) or meant(key, accepted)} "
                 f"It takes: {', '.join(sorted(accepted))}."
             )
     for key in given:
@@ -276,7 +328,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
         complete = {k: v for k, v in complete.items() if k not in unsaid}
     else:
         compatibility.check_canvas(rule, cache, (decoder_name, policy_name), shared.canvas)
-    return Method(_wrapped(rule, shared), cache, shared.length, name, complete)
+    return Method(_wrapped(rule, shared), cache, shared.length, name, complete, digests(name))
 
 
 def parse_setting(entry: str) -> tuple[str, Any] | None:
@@ -301,6 +353,11 @@ def _all_settings() -> set[str]:
     """Of any decoder or cache."""
     parts = (*DECODERS.values(), *POLICIES.values())
     return set().union(*(part.settings for part in parts))
+
+
+def _habit(name: str) -> str:
+    """What a name of another library is here, as a sentence; nothing where it is no such name."""
+    return f" Here that is {HABITS[name]}." if name in HABITS else ""
 
 
 def _owners(setting: str) -> str:
@@ -364,16 +421,23 @@ def _spelled(name: str) -> tuple[str, str, dict[str, Any]]:
     for part, table, what in zip(
         parts, (DECODERS, POLICIES), ("decoder", "cache policy"), strict=True
     ):
-        bare, colon, value = part.partition(":")
-        if bare not in table:
-            raise BadRequest(_unknown(name, bare, table, what))
+        bare, setting = _cut(part, name, table, what)
         names.append(bare)
-        if colon:
-            main = table[bare].main
-            if main is None or not value:
-                raise BadRequest(f"{part!r} means nothing: {bare!r} takes {_main(table[bare])}.")
-            given[main] = value
+        given |= setting
     return names[0], names[1], given
+
+
+def _cut(part: str, name: str, table: Mapping[str, Part], what: str) -> tuple[str, dict[str, Any]]:
+    """A part of a method's name without its value, and the setting that the value is of."""
+    bare, value = cut(part)
+    if bare not in table:
+        raise BadRequest(_unknown(name, bare, table, what))
+    if value is None:
+        return bare, {}
+    main = table[bare].main
+    if main is None or not value:
+        raise BadRequest(f"{part!r} means nothing: {bare!r} takes {_main(table[bare])}.")
+    return bare, {main: value}
 
 
 def _main(part: Part) -> str:
@@ -385,7 +449,7 @@ def _unknown(name: str, part: str, table: Mapping[str, Part], what: str) -> str:
     return (
         f"There is no method {name!r}: {part!r} is not a {what}.{hint} "
         f"Methods: {', '.join(METHODS)}; or decoder+policy with decoders {', '.join(DECODERS)} "
-        f"and policies {', '.join(POLICIES)}."
+        f"and policies {', '.join(POLICIES)}. {how_to_bring(part, what)}"
     )
 
 

@@ -17,7 +17,7 @@ from archer.decoders.parallel import EntropyBound, Factor, Threshold
 from archer.decoders.rcr import Rcr
 from archer.decoders.remdm import Remdm
 from archer.decoders.remdm_sampling import RemdmSampling
-from archer.decoders.saber import Saber, SaberRest, SaberTail
+from archer.decoders.saber import Saber, SaberRest, SaberStream, SaberTail
 from archer.decoders.saber_dream import SaberDream
 from archer.decoders.scheduled import Ordered, Scheduled
 from archer.decoders.wino import Wino
@@ -129,6 +129,7 @@ DECODERS: Mapping[str, Part] = {
             "pool": "ever",
             "doubt": None,
             "doubt_by": "confidence",
+            "settle": None,
         },
         "n",
     ),
@@ -145,6 +146,12 @@ DECODERS: Mapping[str, Part] = {
         "rest",
     ),
     "rcr": Part(Rcr, "MDPO: fill every mask, mask again what was filled least sure", {}, "steps"),
+    "saber-stream": Part(
+        SaberStream,
+        "Saber from left to right with tokens that settle, so that text streams",
+        {"rollback": True, "doubt": 1.0, "doubt_by": "kept"},
+        "settle",
+    ),
     "saber-dream": Part(SaberDream, "Saber as released for Dream: a different rule", {}, "n"),
     "wino": Part(Wino, "accept boldly, verify each token with a shadow column", {}, "threshold"),
     "remdm": Part(Remdm, "ReMDM on LLaDA: fill, re-mask and refill, fill the rest", {}, "loops"),
@@ -201,6 +208,10 @@ METHODS: Mapping[str, tuple[str, str]] = {
         "saber-doubt+surprise",
         "beyond the paper: takes back what it doubts, keeps the prompt until surprised",
     ),
+    "archer-stream": (
+        "saber-stream+surprise",
+        "the same for answers that stream: from left to right, what has stood a while stays",
+    ),
     "archer": ("saber+archer", "the paper's Archer: Saber, the prompt kept within a radius"),
     "saber": ("saber+eager", "Saber as published: a full pass at every update"),
     "no-rollback": ("no-rollback+eager", "the control: Saber's acceptance, nothing taken back"),
@@ -236,6 +247,20 @@ ALIASES: Mapping[str, str] = {
 """Names that users of transformers expect, and Saber's n where `n` counts samples."""
 LENGTHS = {"length"} | {alias for alias, name in ALIASES.items() if name == "length"}
 """Every name of the length of a response."""
+
+HABITS: Mapping[str, str] = {
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "gen_length"), "length"),
+    **dict.fromkeys(("num_return_sequences", "num_samples", "samples", "best_of"), "n"),
+    **dict.fromkeys(("stop_strings", "stop_sequences"), "stop"),
+    **dict.fromkeys(("num_steps", "diffusion_steps", "denoising_steps"), "steps"),
+    **dict.fromkeys(("cfg", "cfg_scale", "guidance_scale"), "guidance"),
+    **dict.fromkeys(("decoder", "policy", "cache", "sampler", "remasking"), "method"),
+    "batch_size": "batch",
+    "random_seed": "seed",
+    "do_sample": "temperature, which is 0 unless you give one",
+    "confidence_threshold": "threshold",
+}
+"""What other libraries call something, and its name here; they are refused, with that name."""
 
 _PAPER: Mapping[str, Any] = {
     "length": 256,

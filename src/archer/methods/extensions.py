@@ -1,4 +1,4 @@
-"""Decoders, policies and tasks of other packages, by entry points; imported when their names are used."""
+"""Decoders, policies and tasks of others: by entry points, imported when named, or brought by the user."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -19,6 +19,7 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         self.own, self.group = own, group
         self._adopt = adopt
         self._adopted: dict[str, Entry] = {}
+        self._brought: dict[str, Entry] = {}
 
     @cached_property
     def found(self) -> dict[str, EntryPoint]:
@@ -29,19 +30,26 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
     def __getitem__(self, name: str) -> Entry:
         if name in self.own:
             return self.own[name]
+        if name in self._brought:
+            return self._brought[name]
         if name not in self._adopted:
             self._adopted[name] = self._load(self.found[name])
         return self._adopted[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.own or name in self.found
+        return name in self.own or name in self._brought or name in self.found
 
     def __iter__(self) -> Iterator[str]:
         yield from self.own
+        yield from self._brought
         yield from self.found
 
     def __len__(self) -> int:
-        return len(self.own) + len(self.found)
+        return len(self.own) + len(self._brought) + len(self.found)
+
+    def bring(self, name: str, offered: object) -> None:
+        """Put something of the user's own under a name that no package can have, until `forget`."""
+        self._brought[name] = self._adopt(offered)
 
     def usable(self, tell: Callable[[str], object]) -> Iterator[tuple[str, Entry]]:
         """Every entry; if one from another package cannot be imported, the reason is reported instead."""
@@ -55,6 +63,7 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         """Look again at the next use: packages may have come or gone."""
         self.__dict__.pop("found", None)
         self._adopted.clear()
+        self._brought.clear()
 
     def _load(self, point: EntryPoint) -> Entry:
         home = "" if point.dist is None else f" of the package {point.dist.name!r}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from archer.fill import Form
     from archer.request import Request
     from archer.results.notebook import Trace
+    from archer.results.provenance import Provenance
 
 FinishReason = Literal["stop", "length", "error"]
 
@@ -117,8 +118,15 @@ class Completion:
     """The text of each gap."""
     probed_columns: int = 0
     """Columns that were computed to find the lengths of gaps, before the first update."""
+    provenance: Provenance | None = field(default=None, compare=False)
+    """The method with all its settings, the seed and the model that it comes from."""
     request: Request | None = field(default=None, compare=False)
-    """The request that it answers, which `trace` needs; pickled copies have none."""
+    """The request that it answers, which `trace` and `recipe` need; pickled copies have none."""
+
+    @classmethod
+    def failed(cls, error: ArcherError, prompt_tokens: int = 0) -> Completion:
+        """Of a prompt that was refused, or whose decoding ended with an error."""
+        return Tally(error=error).complete(prompt_tokens)
 
     def __repr__(self) -> str:
         shown = f"{len(self.tokens)} ids" if self.text is None else repr(self.text)
@@ -150,6 +158,15 @@ class Completion:
                 "that `generate` returned, or record the prompt again with `model.record`."
             )
         return of_completions(self.request, [self])
+
+    def recipe(self) -> str:
+        """Python that makes it again: `print(done.recipe())`."""
+        if self.request is None or self.provenance is None:
+            raise BadRequest(
+                "This completion does not know its request, so there is no recipe for it. `to_dict` says by "
+                "which method and model it was made."
+            )
+        return self.provenance.recipe(self.request)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies that go elsewhere leave the tokenizer behind, and with it the player."""
@@ -222,18 +239,26 @@ class Completion:
         passes = self.full_passes + self.cached_passes
         return len(self.tokens) / passes if passes else 0.0
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, derived figures included, without what is kept per token and update."""
-        plain = asdict(replace(self, history=History.of([]), request=None))
+    def to_dict(self, *, provenance: bool = True) -> dict[str, Any]:
+        """Plain data for JSON: text, cost and provenance, without what is kept per token and update.
+
+        A list of completions as a table: `pandas.DataFrame([each.to_dict() for each in done])`.
+        """
+        plain = asdict(replace(self, history=History.of([]), request=None, provenance=None))
         own = () if self.given or self.parts else ("given", "parts", "gaps", "probed_columns")
-        for name in ("confidences", "settled_at", "history", "request", *own):
+        for name in ("confidences", "settled_at", "history", "request", "provenance", *own):
             del plain[name]
+        known = self.provenance.to_dict() if provenance and self.provenance is not None else {}
         return plain | {
             "tokens": list(self.tokens),
             "refresh_fraction": self.refresh_fraction,
             "tokens_per_forward": self.tokens_per_forward,
             "seconds": asdict(self.seconds) | {"total": self.seconds.total},
+            **known,
         }
+
+    as_dict = to_dict
+    """The same by its earlier name."""
 
 
 @dataclass

@@ -71,5 +71,5 @@ def of_completions(request: Request, done: Sequence[Completion]) -> Trace:
     for row, (prompt, each) in enumerate(zip(request.prompts, done, strict=True)):
         length = prompt.length or request.method.length
         events += [speller.spelled(event) for event in retold(row, each.history, length)]
-        events.append(End(row=row, completion=each.as_dict()))
+        events.append(End(row=row, completion=each.to_dict(provenance=False)))
     return Trace(tuple(events), tuple(done))

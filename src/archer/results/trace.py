@@ -240,7 +240,7 @@ class Writer:
             ) from error
 
     def ended(self, row: int, completion: Completion) -> None:
-        self.write(End(row=row, completion=completion.as_dict()))
+        self.write(End(row=row, completion=completion.to_dict(provenance=False)))
 
     def __enter__(self) -> Writer:
         return self

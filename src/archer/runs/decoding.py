@@ -193,7 +193,7 @@ def record_of(
     """What the journal keeps of a completion."""
     if completion.error is not None:
         raise ArcherError(f"Problem {id}: {completion.error}")
-    fields = completion.as_dict()
+    fields = completion.to_dict(provenance=False)
     for name in ("error", "given", "parts", "gaps"):
         fields.pop(name, None)
     return SampleLine(

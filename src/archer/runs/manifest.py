@@ -83,7 +83,11 @@ def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
         "selection": request.selection.as_dict(),
         "problems": {"n": len(samples), "sha256": digest([str(sample.id) for sample in samples])},
         "prompts": {"chat": request.chat, "sha256": digest([_asked(each) for each in samples])},
-        "method": {"name": method.name, "settings": plain(method.settings)},
+        "method": {
+            "name": method.name,
+            "settings": plain(method.settings),
+            **({"files": dict(method.files)} if method.files else {}),
+        },
         "seed": request.seed,
         "batch": request.batch,
         **({} if request.gap is None else {"gap": request.gap}),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from archer.methods.build import over
+from archer.methods.build import in_full, over
 from archer.methods.settings import plain
 from archer.model import Model
 from archer.runs.comparison import Run, open_run
@@ -104,6 +105,8 @@ class Workspace:
     """Who completes the problems of arms; this process where nobody is named."""
     hire: Callable[[Model], Executor] | None = None
     """The same for a study that also asks another model."""
+    methods: tuple[str, ...] = ()
+    """Methods of the user's that the main comparison measures as well."""
     device: str | None = None
     """The kind of device of whoever computes, where the model is an outline."""
     _tasks: dict[str, Task] = field(default_factory=dict)
@@ -145,7 +148,7 @@ class Workspace:
     def again(self, arm: Arm) -> RunRequest:
         """A finished arm as it was asked for."""
         task, method = arm.run.identity["task"]["name"], arm.run.identity["method"]
-        return self.request(method["name"], task, len(arm.keys), **method["settings"])
+        return self.request(in_full(method["name"]), task, len(arm.keys), **method["settings"])
 
     def prompts(self, request: RunRequest) -> Prompts:
         """The prompts of an arm's problems as ids."""
@@ -199,5 +202,5 @@ def _name(request: RunRequest) -> str:
     if request.gap is not None:
         choices["gap"] = request.gap
     short = digest(choices)[:8]
-    method = request.method.replace("+", "-").replace(":", "-")
+    method = re.sub(r"[^\w.=-]+", "-", request.method)
     return f"{request.task.name}-{method}-{short}"

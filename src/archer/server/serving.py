@@ -230,6 +230,14 @@ class Serving:
             self._entering -= 1
             self._prompts_entering -= len(asked.prompts)
 
+    def provenance(self, done: Completion) -> dict[str, Any]:
+        """How an answer was made, without the places of files; its weights by their version."""
+        assert done.provenance is not None
+        made = done.provenance.to_dict()
+        del made["sample"]
+        files = {Path(name).name: digest for name, digest in done.provenance.files.items()}
+        return made | {"model": self.name, **({"files": files} if files else {})}
+
     def told(self, error: ArcherError) -> Refusal:
         """The refusal, without the place of the model's folder."""
         made = refusal(error)
@@ -438,7 +446,7 @@ class ProvisionalEvents:
         return json.dumps(told | {"response": item.response}, separators=(",", ":"))
 
     def end(self, row: int, completion: Completion) -> str:
-        told = {"event": "end", "row": row, "completion": completion.as_dict()}
+        told = {"event": "end", "row": row, "completion": completion.to_dict(provenance=False)}
         return json.dumps(told, separators=(",", ":"), allow_nan=False)
 
     def _stable(self, row: int, update: int) -> int:

@@ -50,6 +50,8 @@ class ServerSettings(BaseModel):
     page: bool = True
     method: str | None = None
     """How requests are decoded that name no method [default: what the model was released with]."""
+    allow_own_code: bool = False
+    """The method may be code in a file, ./mine.py:MyDecoder, which runs here; requests may name it, too."""
     served_model_name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """What clients call the model [default: the hub id, or the folder's name]."""
     cors_origin: tuple[Origin, ...] = ()
@@ -74,8 +76,11 @@ class ServerSettings(BaseModel):
     def decoding(self) -> Preset | None:
         """The operator's method or preset; refused where its responses are longer than those allowed."""
         from archer.methods.build import build
+        from archer.methods.own_files import bring
         from archer.methods.presets import Preset, open_preset
 
+        if self.allow_own_code:
+            bring(self.method)
         if self.method is not None:
             if self.preset is not None:
                 raise BadRequest(

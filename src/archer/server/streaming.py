@@ -38,7 +38,8 @@ async def plain(serving: Serving, exchange: Exchange, request: Request) -> Respo
         exchange.reply.choice(row, each, _sure(serving, exchange, each))
         for row, each in enumerate(done)
     ]
-    return JSONResponse(exchange.reply.whole(choices, _usage(serving, exchange, done, columns)))
+    made = exchange.reply.whole(choices, _usage(serving, exchange, done, columns))
+    return JSONResponse(made | {"archer": serving.provenance(done[0])})
 
 
 def nothing_written(serving: Serving, asked: GenerationRequest) -> Response:
@@ -159,8 +160,9 @@ class Script:
         self.over = True
         if exchange.asked.usage:
             rows = [self._done[row] for row in range(exchange.rows)]
-            told = json.dumps(_usage(serving, exchange, rows, self._columns), separators=(",", ":"))
-            yield exchange.reply.chunk("", f',"usage":{told}')
+            told = _json(_usage(serving, exchange, rows, self._columns))
+            made = _json(serving.provenance(rows[0]))
+            yield exchange.reply.chunk("", f',"usage":{told},"archer":{made}')
         yield exchange.reply.done
 
     def _chunk(self, choice: str, more: str = "") -> str:
@@ -202,6 +204,10 @@ async def _collected(serving: Serving, exchange: Exchange) -> tuple[list[Complet
 
 def _sure(serving: Serving, exchange: Exchange, done: Completion) -> dict[str, Any] | None:
     return logprobs(serving.model, done, exchange.asked.chat) if exchange.asked.logprobs else None
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _usage(

@@ -9,6 +9,7 @@ from typing import Any
 from archer.errors import BadRequest
 from archer.methods.build import Choice, Method, in_full, parse_setting
 from archer.methods.compatibility import check_attention
+from archer.methods.own_files import bring
 from archer.model import Model
 from archer.network.shape import Dense
 from archer.policies.prompt_cache import Archer, Late
@@ -118,9 +119,13 @@ def _all(length: int) -> Iterator[Candidate]:
 
 
 def given(texts: Sequence[str], model: Model, length: int) -> list[Candidate]:
-    """Candidates of the user's own, with the reference; the first that cannot work is refused."""
+    """Candidates of the user's own, with the reference; the first that cannot work is refused.
+
+    They may be code in files, which is run: the user has named them.
+    """
     candidates: dict[str, Candidate] = {}
     for each in (Candidate(REFERENCE), *map(parsed, texts)):
+        bring(each.method)
         candidates.setdefault(_key(checked(each, model, length)), each)
     return list(candidates.values())
 

@@ -75,22 +75,23 @@ FIELDS = (
 
 def measure(workspace: Workspace) -> Measured:
     sizes = workspace.sizes()
+    labels = METHODS | {method: method for method in workspace.methods}
     arms = {
         task: in_turn(
             workspace,
             {
                 method: workspace.arm(method, task, problems, **settings_of(method, task))
-                for method in METHODS
+                for method in labels
             },
         )
         for task, problems in sizes.items()
     }
     rows = [
-        {"task": task, "method": method, **_row(workspace, method, arm, arms[task])}
+        {"task": task, "method": method, **_row(workspace, method, labels[method], arm, arms[task])}
         for task in sizes
         for method, arm in arms[task].items()
     ]
-    for method, label in METHODS.items():
+    for method, label in labels.items():
         pairs = {
             task: (by_method[method], by_method[REFERENCE]) for task, by_method in arms.items()
         }
@@ -109,8 +110,8 @@ def settings_of(method: str, task: str) -> dict[str, Any]:
     return {name: preset[name] for name in TAKES.get(method, ())}
 
 
-def _row(workspace: Workspace, method: str, arm: Arm, arms: Mapping[str, Arm]) -> Row:
-    row = compared(arm, METHODS[method], arms[REFERENCE], workspace.model)
+def _row(workspace: Workspace, method: str, label: str, arm: Arm, arms: Mapping[str, Arm]) -> Row:
+    row = compared(arm, label, arms[REFERENCE], workspace.model)
     rollback = against(arm, arms[ROLLBACK], workspace.model)
     row |= {f"saber_{name}": rollback[name] for name in rollback if name.startswith("base_")}
     if method not in PROMPT_CACHES:
@@ -215,7 +216,7 @@ def _table(result: Mapping[str, Any], task: str) -> Table:
             "p: exact McNemar against Saber on Pass@1. Intervals: 95 %, Wilson for scores, bootstrap over "
             "problems otherwise.",
             "The paper's columns are LLaDA-8B: on pocket those of MBPP, on pocket-long those of "
-            "LiveCodeBench. It does not have the last three rows: our default, and two controls.",
+            "LiveCodeBench. It does not have our default, archer-doubt, and two controls.",
         ],
         lambda row: theirs.get(row["method"], ()),
     )

@@ -1,9 +1,12 @@
 """`archer bench step`, `profile`, `decode`, `batch`, `load` and `checkpoint`: a network by itself."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from archer.cli.bench import (
     PromptLength,
@@ -17,6 +20,9 @@ from archer.cli.numbers import MaybePositive, Names, Positive, Positives, Whole
 from archer.cli.options import DEFAULT_MODEL, ModelOptions, use_threads
 from archer.cli.output import Json, write_line
 from archer.errors import BadRequest, reason_of
+
+if TYPE_CHECKING:
+    from archer.methods.build import Method
 
 DEFAULT_SUBJECT = SubjectOptions()
 QUIET = "6"
@@ -87,7 +93,7 @@ def decode(
     """Decode the same random prompts with every method, and compare with the cost model.
 
     Args:
-        methods: Methods, comma-separated; speedups are relative to saber and llada-confidence.
+        methods: Methods, comma-separated, also from files; speedups are over saber and llada-confidence.
         prompts: How many prompts.
         quantize: Decode in eight bits as well, in turn: int8, w8a8, w8a8-head, comma-separated.
     """
@@ -95,15 +101,22 @@ def decode(
     from archer.bench.decode import table
     from archer.bench.facts import subject_facts
     from archer.loading.source import quantised_as
-    from archer.methods.build import build
 
     schemes = [quantised_as(name) for name in quantize]
-    chosen = [build(name, {"length": response}) for name in methods]
+    chosen = [_method(name, response) for name in methods]
     opened = subject.open("small", prompt, response)
     sizes = {"prompt": prompt, "response": response, "prompts": prompts, "repeats": repeats}
     facts = subject_facts("decode", opened, **sizes)
     rows = partial(measure, opened, chosen, prompt, prompts, repeats, schemes)
     return measure_rows(facts, rows, table, json=json)
+
+
+def _method(name: str, length: int) -> Method:
+    from archer.methods.build import build
+    from archer.methods.own_files import bring
+
+    bring(name)
+    return build(name, {"length": length})
 
 
 def batch(
@@ -125,9 +138,8 @@ def batch(
     from archer.bench.batch import batch as measure
     from archer.bench.batch import table
     from archer.bench.facts import subject_facts
-    from archer.methods.build import build
 
-    chosen = build(method, {"length": response})
+    chosen = _method(method, response)
     opened = subject.open("small", prompt, response)
     options = {"method": chosen.name, "prompt": prompt, "response": response, "repeats": repeats}
     facts = subject_facts("batch", opened, **options)

@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self
 
 from archer.errors import ArcherError
 from archer.files import replace_file
+from archer.methods.own_files import own_parts
 from archer.methods.settings import plain
 from archer.runs.decoding import Prompts, gap_of
 from archer.runs.executors.executor import Completed, Tell
@@ -254,6 +255,7 @@ def _item(
         seed=request.seed,
         gap=gap_of(request, sample, prompts[key]),
         traced=key in traces,
+        own=tuple(own_parts(request.method)),
     )
 
 

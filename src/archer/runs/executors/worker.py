@@ -18,6 +18,7 @@ from typing import Any
 from archer.engine.engine import Engine
 from archer.errors import ArcherError
 from archer.loading.source import Source
+from archer.methods.own_files import OwnPart
 from archer.model import Model, load_here
 from archer.request import Request
 from archer.runs.decoding import Counted, GapAsked, Traced, ask, put, record_of, warm_up
@@ -53,11 +54,14 @@ class Item:
     seed: int
     gap: GapAsked | None = None
     traced: bool = False
+    own: tuple[OwnPart, ...] = ()
+    """Parts of the method that come from files, which a worker may not have."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Item:
         gap = fields["gap"] and tuple(fields["gap"])
-        return cls(**{**fields, "prompt": tuple(fields["prompt"]), "gap": gap})
+        own = tuple(OwnPart(**each) for each in fields["own"])
+        return cls(**{**fields, "prompt": tuple(fields["prompt"]), "gap": gap, "own": own})
 
 
 class OtherModel(ArcherError):
@@ -82,6 +86,8 @@ class Worker:
 
     def complete(self, item: Item) -> dict[str, Any]:
         """The record of a problem, and its trace where that is wanted."""
+        for part in item.own:
+            part.bring()
         request = ask(self._model, item, [put(item.prompt, item.gap)])
         if not self._warm:
             self._warm = True

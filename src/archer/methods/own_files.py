@@ -1,0 +1,180 @@
+"""Decoders and policies in a file of one's own: `./mine.py:Steady+archer:8`.
+
+Such a name runs no code by itself.  Whoever has the right to, such as the command line for what its user
+typed, brings the file first; from then on the name is one of the table.  So a name in a request to a server
+or in a preset can never start a file.  A file stands alone: what it imports must be installed, because its
+text is all that a run records and all that workers on other machines are given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.abc import InspectLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import NamedTuple
+
+from archer.errors import BadRequest, meant, reason_of
+from archer.methods.catalogue import Part
+from archer.methods.extensions import Extended
+from archer.methods.settings import DECODERS, POLICIES
+
+SPELLED = re.compile(r"(?P<name>(?P<file>[^:]*\.py):(?P<member>[A-Za-z_]\w*))(:(?P<value>.*))?")
+MOST_BYTES = 1 << 20
+"""Of a file."""
+
+
+class Spelling(NamedTuple):
+    """A part of a method's name: what stands before the value, and the value; None where there is none."""
+
+    name: str
+    value: str | None
+
+
+def cut(part: str) -> Spelling:
+    """`archer:8` -> archer and 8; `./mine.py:Steady:5` -> ./mine.py:Steady and 5."""
+    own = SPELLED.fullmatch(part)
+    if own is not None:
+        return Spelling(own["name"], own["value"])
+    name, colon, value = part.partition(":")
+    return Spelling(name, value if colon else None)
+
+
+@dataclass(frozen=True)
+class OwnPart:
+    """A class in a file, with the text of that file: enough to bring it elsewhere."""
+
+    name: str
+    text: str
+    is_policy: bool = False
+
+    @property
+    def file(self) -> str:
+        return self.name.rpartition(":")[0]
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the file."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def table(self) -> Extended[Part]:
+        return POLICIES if self.is_policy else DECODERS
+
+    def bring(self) -> None:
+        """Run the file, unless its text has been run already, and put the class into its table."""
+        if _BROUGHT.get((self.name, self.is_policy)) == self and self.name in self.table:
+            return
+        module = _run(self)
+        found = getattr(module, self.name.rpartition(":")[2], None)
+        if found is None:
+            raise BadRequest(self._no_such_class(module))
+        try:
+            self.table.bring(self.name, found)
+        except TypeError as error:
+            raise BadRequest(f"{self.name} cannot be used: {error}.") from error
+        _BROUGHT[self.name, self.is_policy] = self
+
+    def _no_such_class(self, module: ModuleType) -> str:
+        own = [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module.__name__
+        ]
+        member = self.name.rpartition(":")[2]
+        has = f" It has {', '.join(own)}." if own else " It has no class."
+        return f"The file {self.file} has no class {member!r}.{meant(member, own)}{has}"
+
+
+_BROUGHT: dict[tuple[str, bool], OwnPart] = {}
+"""What has been brought, by name and kind."""
+
+
+def bring(method: str | None) -> None:
+    """Read and run the files that a method's name holds, if any; for names that the user typed."""
+    for at, part in enumerate((method or "").split("+")):
+        own = SPELLED.fullmatch(part)
+        if own is not None:
+            OwnPart(own["name"], _read(Path(own["file"])), is_policy=at > 0).bring()
+
+
+def own_parts(method: str) -> Iterator[OwnPart]:
+    """The parts of a method's name that were brought from files."""
+    for at, part in enumerate(method.split("+")):
+        found = _BROUGHT.get((cut(part).name, at > 0))
+        if found is not None:
+            yield found
+
+
+def digests(method: str) -> dict[str, str]:
+    """The sha256 of every file that a method's name holds."""
+    return {each.file: each.digest for each in own_parts(method)}
+
+
+def how_to_bring(part: str, what: str) -> str:
+    """What to do about a name that is in no table, as a sentence."""
+    if part.endswith(".py"):
+        return f"Name the {what} in that file: {part}:CLASS."
+    if SPELLED.fullmatch(part) is not None:
+        return (
+            f"{part!r} is code in a file, which runs only where you name it yourself: as --method on the "
+            "command line, where archer serve also needs --allow-own-code. In Python give an object of the "
+            "class instead of its name."
+        )
+    return (
+        f"A {what} of your own goes by its file, --method ./FILE.py:CLASS, by an entry point of an "
+        "installed package, or in Python as an object (docs/add-a-decoder.md)."
+    )
+
+
+class _TextLoader(InspectLoader):
+    """Runs a text that was read before, so that what runs is what was digested."""
+
+    def __init__(self, part: OwnPart) -> None:
+        self._part = part
+
+    def get_source(self, fullname: str) -> str:
+        return self._part.text
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self._part.text, self._part.file)
+
+
+def _run(part: OwnPart) -> ModuleType:
+    """The module of a file, made once for each text of it."""
+    name = f"archer_own_{part.digest[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    loader = _TextLoader(part)
+    spec = spec_from_file_location(name, part.file, loader=loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise BadRequest(
+            f"The file {part.file} cannot be used: it gives {type(error).__name__}: {error}."
+        ) from error
+    return module
+
+
+def _read(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadRequest(f"The file {path} cannot be read: {reason_of(error)}.") from error
+    if len(content) > MOST_BYTES:
+        raise BadRequest(
+            f"The file {path} is larger than {MOST_BYTES >> 20} MiB, which no part is."
+        )
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"The file {path} is not UTF-8 text.") from error
