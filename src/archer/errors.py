@@ -172,7 +172,8 @@ def numbered(error: Error, at: int, total: int) -> Error:
     """The same error with the prompt it is about, where there are several; `at` is counted from 0."""
     if total == 1:
         return error
-    if type(error).__init__ is ArcherError.__init__:
+    own = [each for each in type(error).__mro__ if issubclass(each, ArcherError)]
+    if all("__init__" not in vars(each) for each in own):
         return type(error)(f"Prompt {at + 1} of {total}: {error}")
     error.add_note(f"This was prompt {at + 1} of {total}.")
     return error

@@ -56,7 +56,7 @@ from archer.request import (
 from archer.results.completion import Completion
 from archer.results.language import Language
 from archer.results.notebook import Trace, of_completions
-from archer.results.provenance import LOADED_BY, Provenance
+from archer.results.provenance import LOADED_BY, Recipe
 
 P = ParamSpec("P")
 
@@ -181,7 +181,7 @@ class Model:
         """Tells its checkpoint from others: of its config, the layout of its weights and some of them."""
         return fingerprint(self.folder)
 
-    def provenance(self, request: Request, sample: int) -> Provenance:
+    def provenance(self, request: Request, sample: int) -> Recipe:
         """How a sample of a request comes about."""
         loaded = {
             name: value
@@ -190,7 +190,7 @@ class Model:
         }
         dtype = str(self.dtype).removeprefix("torch.")
         method = request.method
-        return Provenance(
+        return Recipe(
             method=method.name,
             settings=plain(method.settings),
             files=method.files,

@@ -144,7 +144,7 @@ def test_only_the_main_study_takes_methods(file: Path, capsys: Capture) -> None:
 
 
 def test_own_method_is_served_only_with_the_flag(file: Path, pocket: Model) -> None:
-    with pytest.raises(BadRequest, match="archer serve also needs --allow-own-code"):
+    with pytest.raises(BadRequest, match="a server needs allow_own_code=True as well"):
         ServerSettings(method=MINE).read_files()
     with serving(pocket, method=MINE, allow_own_code=True) as client:
         reply = client.ask(PROMPT, max_tokens=16).json
@@ -211,7 +211,7 @@ def test_an_evaluation_by_workers_is_the_same(file: Path, capsys: Capture) -> No
         ("\xff", "bad.py:A", "The file bad.py is not UTF-8 text."),
         ("#" * (1 << 20) + "#", "bad.py:A", "The file bad.py is larger than 1 MiB"),
         ("", "bad.py", "Name the decoder in that file: bad.py:CLASS."),
-        (None, "sabre", "A decoder of your own goes by its file, --method ./FILE.py:CLASS"),
+        (None, "sabre", "A decoder of your own goes by its file, ./FILE.py:CLASS"),
         (None, "saber+archre", "A cache policy of your own goes by its file"),
     ],
 )

@@ -17,6 +17,7 @@ from archer.errors import LongerThanTrained, one_line, printable
 LONGEST_CHAIN = 5
 IN_A_SHELL = {
     "compiled=True": "--compile",
+    "allow_own_code=True": "--allow-own-code",
     "chat=False": "--raw",
     "allow_special=True": "--allow-special",
     "such as [5, 7, 9]": "such as --prompt-ids 5,7,9",

@@ -69,7 +69,9 @@ def generate(
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)
     draws = request.method.decoder.draws
     waiting = deque(_together(request, n, min(TOGETHER, rows) if draws else None))
-    first = {samples.kind: samples for samples in reversed(waiting)}
+    first: dict[tuple[int, int, int], _Samples] = {}
+    for samples in waiting:
+        first.setdefault(samples.kind, samples)
     done: dict[int, Completion] = {}
     running: deque[tuple[_Samples, Handle]] = deque()
 

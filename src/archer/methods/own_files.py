@@ -122,13 +122,13 @@ def how_to_bring(part: str, what: str) -> str:
         return f"Name the {what} in that file: {part}:CLASS."
     if SPELLED.fullmatch(part) is not None:
         return (
-            f"{part!r} is code in a file, which runs only where you name it yourself: as --method on the "
-            "command line, where archer serve also needs --allow-own-code. In Python give an object of the "
-            "class instead of its name."
+            f"{part!r} is code in a file, which runs only where you name it yourself as the method of a "
+            "command; a server needs allow_own_code=True as well. In Python give an object of the class "
+            "instead of its name."
         )
     return (
-        f"A {what} of your own goes by its file, --method ./FILE.py:CLASS, by an entry point of an "
-        "installed package, or in Python as an object (docs/add-a-decoder.md)."
+        f"A {what} of your own goes by its file, ./FILE.py:CLASS, as the method of a command, by an entry "
+        "point of an installed package, or in Python as an object (docs/add-a-decoder.md)."
     )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from archer.fill import Form
     from archer.request import Request
     from archer.results.notebook import Trace
-    from archer.results.provenance import Provenance
+    from archer.results.provenance import Recipe
 
 FinishReason = Literal["stop", "length", "error"]
 
@@ -118,7 +118,7 @@ class Completion:
     """The text of each gap."""
     probed_columns: int = 0
     """Columns that were computed to find the lengths of gaps, before the first update."""
-    provenance: Provenance | None = field(default=None, compare=False)
+    provenance: Recipe | None = field(default=None, compare=False)
     """The method with all its settings, the seed and the model that it comes from."""
     request: Request | None = field(default=None, compare=False)
     """The request that it answers, which `trace` and `recipe` need; pickled copies have none."""
@@ -166,7 +166,7 @@ class Completion:
                 "This completion does not know its request, so there is no recipe for it. `to_dict` says by "
                 "which method and model it was made."
             )
-        return self.provenance.recipe(self.request)
+        return self.provenance.code(self.request)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies that go elsewhere leave the tokenizer behind, and with it the player."""

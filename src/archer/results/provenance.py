@@ -20,7 +20,7 @@ LOADED_BY = ("revision", "dtype", "quantize", "adapter", "family")
 
 
 @dataclass(frozen=True)
-class Provenance:
+class Recipe:
     """The method with all its settings, the seed and the model of one completion."""
 
     method: str
@@ -54,7 +54,7 @@ class Provenance:
             "archer": __version__,
         }
 
-    def recipe(self, request: Request) -> str:
+    def code(self, request: Request) -> str:
         """Python that makes the completion of this request again."""
         (prompt,) = request.prompts
         loading = ", ".join(
