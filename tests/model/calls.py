@@ -25,7 +25,7 @@ async def calls(model: archer.Model) -> None:
     engine.submit(PROMPT, n=3, priority="batch", timeout=2.5, length=16)
     (await engine.submit(PROMPT, length=16)).to_dict()
     async for step in engine.submit(PROMPT):
-        step.index + 1
+        assert step.index
 
     model.generate(PROMPT, lenght=64)  # type: ignore[call-arg]  # wrong
     model.generate(PROMPT, max_tokens=64)  # type: ignore[call-arg]  # wrong
@@ -41,4 +41,4 @@ async def calls(model: archer.Model) -> None:
     model.fill("1, {}, 3", watch="argmin")  # type: ignore[arg-type]  # wrong
     engine.submit(PROMPT, lenght=16)  # type: ignore[call-arg]  # wrong
     engine.submit(PROMPT, priority="soon")  # type: ignore[arg-type]  # wrong
-    (await engine.submit(PROMPT)).txt  # type: ignore[attr-defined]  # wrong
+    assert (await engine.submit(PROMPT)).txt  # type: ignore[attr-defined]  # wrong
