@@ -65,7 +65,7 @@ class MethodSettings(TypedDict, total=False):
     precision: Literal["float64", "bfloat16"] | None
     prompt_interval: int | None
     proxy: Literal["entropy", "confidence", "margin"] | None
-    radius: float | None
+    radius: float | Literal["inf"] | None
     ratio: float | None
     reload: int | None
     remask: Literal["ceil", "floor"] | None

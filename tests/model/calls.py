@@ -13,8 +13,8 @@ PROMPT = "Write a function."
 
 async def calls(model: archer.Model) -> None:
     model.generate(PROMPT)
-    model.generate([PROMPT, [5, 7]], "archer:8", length=64, n=2, stop="\n", on_error="return")
-    model.generate(PROMPT, Saber(), length="auto", max_length=128)
+    model.generate([PROMPT, PROMPT], "archer:8", length=64, n=2, stop="\n", on_error="return")
+    model.generate([[5, 7], [4, 4]], Saber(), length="auto", max_length=128)
     model.generate(PROMPT, Method(Saber(), "archer:8"), seed=3)
     model.generate(PROMPT, Method("saber", Archer(radius=4)), settings={"patience": 3})
     model.stream([{"role": "user", "content": "Hello."}], radius=8, watch="placed")

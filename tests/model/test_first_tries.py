@@ -103,7 +103,7 @@ def test_n_counts_samples_everywhere(pocket: Model, value: int) -> None:
     assert len(handle.results()) == value
     for call in (pocket.stream, pocket.record, pocket.request):
         with pytest.raises(BadRequest) as refused:
-            call([5, 7, 9], "saber", length=8, n=value)
+            call([5, 7, 9], "saber", length=8, n=value)  # type: ignore[call-arg]
         assert "n counts samples" in str(refused.value)
         assert f"least={value}, or settings={{'n': {value}}}" in str(refused.value)
 

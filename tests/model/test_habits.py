@@ -34,7 +34,8 @@ def pocket() -> Model:
 def test_habit_max_tokens_gets_the_name_to_use(pocket: Model) -> None:
     for habit, name in HABITS.items():
         with pytest.raises(BadRequest, match=f"{habit!r}. Here that is {name}. It takes: "):
-            pocket.request(PROMPT, **{habit: 8})
+            asked: dict[str, Any] = {habit: 8}
+            pocket.request(PROMPT, **asked)
 
 
 def test_habit_of_guessing_a_name_is_answered_from_the_list_that_is_shown(pocket: Model) -> None:
@@ -115,23 +116,25 @@ def test_a_copy_keeps_how_it_was_made_and_has_no_recipe(pocket: Model) -> None:
 
 def test_habit_of_one_bad_prompt_among_many(pocket: Model) -> None:
     long = PROMPT * 200
+    mixed: Any = [PROMPT, [5, "x"]]
+    given: Any = [PROMPT, archer.Fill(("a", "b"))]
     with pytest.raises(BadRequest, match=r"^Prompt 2 of 3: The prompt is empty."):
         pocket.generate([PROMPT, "", OTHER])
     with pytest.raises(TooLong, match=r"^Prompt 3 of 3: A prompt of "):
         pocket.generate([PROMPT, OTHER, long])
     with pytest.raises(BadRequest, match=r"^Prompt 2 of 2: A prompt of ids holds 'x'"):
-        pocket.generate([PROMPT, [5, "x"]])  # type: ignore[list-item]
+        pocket.generate(mixed)
     with pytest.raises(BadRequest, match=r"^The prompt is empty"):
         pocket.generate([""])
     with pytest.raises(BadRequest, match=r"^Prompt 2 of 2: A text with gaps says itself"):
-        pocket.generate([PROMPT, archer.Fill(("a", "b"))], suffix=["x", "y"])
+        pocket.generate(given, suffix=["x", "y"])
     with pytest.raises(BadRequest, match=r"^Prompt 1 of 2: The length of a gap"):
         pocket.fill(["a {} b", "c {} d"], length=0)
 
 
 def test_habit_of_keeping_the_good_answers(pocket: Model) -> None:
-    prompts = [PROMPT, "", OTHER, PROMPT * 200, [5, "x"]]
-    done = pocket.generate(prompts, on_error="return", length=16, n=2)  # type: ignore[arg-type]
+    prompts: Any = [PROMPT, "", OTHER, PROMPT * 200, [5, "x"]]
+    done = pocket.generate(prompts, on_error="return", length=16, n=2)
     assert [each.finish_reason == "error" for each in done[::2]] == [False, True, False, True, True]
     assert done[::2] == done[1::2]
     good = pocket.generate([PROMPT, OTHER], length=16)
