@@ -35,7 +35,7 @@ class MethodSettings(TypedDict, total=False):
     cap: float | None
     cut: float | None
     doubt: float | None
-    doubt_by: Literal["confidence", "own", "kept", "lead"] | None
+    doubt_by: Literal["confidence", "own", "kept", "lead", "rival", "moved"] | None
     edge: int | None
     edit: float | None
     editing_threshold: float | None
@@ -72,11 +72,13 @@ class MethodSettings(TypedDict, total=False):
     response_interval: int | None
     rest: int | None
     ripe: int | None
+    score: Literal["confidence", "entropy", "margin", "random"] | None
     settle: int | None
     share: float | None
     start_length: int | None
     steps: int | None
     strategy: Literal["cap", "rescale", "conf", "loop", "dynamic", "static", "sequential"] | None
+    sure: float | None
     t_off: float | None
     t_on: float | None
     temperature: float | None

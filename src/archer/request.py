@@ -218,7 +218,7 @@ def gap_lengths(
     return over({"length": longest}, wanted), sizes
 
 
-def can_follow(prompts: Sequence[OnePrompt], shape: Shape) -> bool:
+def can_follow(prompts: Iterable[OnePrompt], shape: Shape) -> bool:
     """Whether a canvas can follow its answer: nothing stands behind it, and its end can be seen."""
     open_ends = all(each.ends_open for each in prompts if isinstance(each, Fill))
     return open_ends and not isinstance(shape.attention, Blocks)

@@ -33,8 +33,8 @@ def pocket() -> Model:
 
 def test_habit_max_tokens_gets_the_name_to_use(pocket: Model) -> None:
     for habit, name in HABITS.items():
+        asked: dict[str, Any] = {habit: 8}
         with pytest.raises(BadRequest, match=f"{habit!r}. Here that is {name}. It takes: "):
-            asked: dict[str, Any] = {habit: 8}
             pocket.request(PROMPT, **asked)
 
 
