@@ -27,11 +27,11 @@ TITLE = "The price of an answer"
 ABOUT = "Pass@1 against operations with rollback and without, at equal price"
 SHORT, LONG, PUZZLES = "pocket-dev", "pocket-dev-long", "pocket-sudoku"
 SIZES = {
-    (TRAINED, SHORT): 100,
-    (TRAINED, LONG): 40,
-    (SHIFTED, SHORT): 60,
-    (SHIFTED, LONG): 24,
-    (GRIDS, PUZZLES): 100,
+    (TRAINED, SHORT): 80,
+    (TRAINED, LONG): 24,
+    (SHIFTED, SHORT): 40,
+    (SHIFTED, LONG): 16,
+    (GRIDS, PUZZLES): 60,
 }
 """Problems of each, the first ones of the dev sets."""
 TIMED = 12
