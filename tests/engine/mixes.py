@@ -136,14 +136,16 @@ def with_gaps(draw: random.Random, request: Drawn) -> Drawn:
 
 
 def draw_resting(draw: random.Random, ripe: int = 2) -> Drawn:
-    """Columns that rest for a while: every token ends a text, so the tail is long.
+    """Columns that rest for a while: every token ends a text and is sure, so the tail is long, or all rest.
 
     With `ripe` 1 a token rests before any pass has seen it.  The next pass then answers exactly as the one
     before, no confidence falls, and what Saber takes back is decided by rounding: compare nothing in company.
     """
-    settings: dict[str, Any] = {"length": draw.choice(LENGTHS[1:]), "ripe": ripe, "edge": 0}
-    settings |= {"wake": "look", "rest": draw.choice([2, 3, 8]), "radius": draw.choice([5, "inf"])}
-    method = build("saber-tail+archer", settings)
+    settings: dict[str, Any] = {"length": draw.choice(LENGTHS[1:]), "ripe": ripe}
+    settings |= {"rest": draw.choice([2, 3, 8]), "radius": draw.choice([5, "inf"])}
+    tail, anywhere = {"edge": 0, "wake": "look"}, {"sure": 0.0}
+    named, more = draw.choice([("saber-tail", tail), ("saber-rest", anywhere)])
+    method = build(f"{named}+archer", settings | more)
     return Drawn(method, tuple(draw.choice(PROMPTS)), draw.choice([1, 2]), 0, eos=tuple(range(23)))
 
 

@@ -66,7 +66,8 @@ class Sized(Resized):
         resting[:, canvas.response] |= state.resting
         reads = canvas.reads & ~resting
         reads[:, canvas.response] |= _unsized(state)[:, None] & state.existing
-        return replace(canvas, reads=reads, resting=resting, wakes=True)
+        anchored = canvas.resting is None
+        return replace(canvas, reads=reads, resting=resting, wakes=True, anchored=anchored)
 
     def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
         unsized = _unsized(state)

@@ -73,11 +73,8 @@ class Pending:
 
     @property
     def rests(self) -> bool:
-        """Some column keeps what a pass after the anchor gave it, and the next one will not make it again.
-
-        What is read whenever everything is computed has rested since the anchor.
-        """
-        resting = None if self.canvas.wakes else self.canvas.resting
+        """Some column keeps what a pass after the anchor gave it, and the next one will not make it again."""
+        resting = None if self.canvas.anchored else self.canvas.resting
         return resting is not None and bool((resting & ~self.recomputed).any())
 
     def twins(self) -> dict[int, int]:

@@ -167,6 +167,8 @@ class Canvas:
     """[B, L]: response columns that the decoder lets rest, unread; kept until all is refreshed.  None: no."""
     wakes: bool = False
     """Whether what rests is read where a pass computes it anyway."""
+    anchored: bool = False
+    """Whether it has rested since the last such pass, which then is all that it is made of."""
     stops: Ints | None = None
     """[B]: one past the last column of each row; None where every row has them all."""
     gaps: Ints | None = None

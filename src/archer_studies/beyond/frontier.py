@@ -36,6 +36,8 @@ SIZES = {
 """Problems of each, the first ones of the dev sets."""
 TIMED = 12
 CUT = {"canvas": "auto"}
+SHADOWED = "wino"
+"""Its shadow columns have no meaning where logits are shifted by one."""
 SABER = PricedArm("saber", "Saber, eager", "saber", {})
 
 
@@ -140,7 +142,12 @@ def measure(workspace: Workspace) -> Measured:
 def _rows(workspace: Workspace, task: str, size: int) -> list[Row]:
     problems = size if workspace.scale.problems >= FULL.problems else workspace.scale.problems
     planned = GAMES if task == PUZZLES else FUNCTIONS
-    return [row_of(arm, decoded(workspace, arm, task, problems), workspace) for arm in planned]
+    shifted = workspace.model.folder.shape.shift
+    return [
+        row_of(arm, decoded(workspace, arm, task, problems), workspace)
+        for arm in planned
+        if not (shifted and arm.method.startswith(SHADOWED))
+    ]
 
 
 def times(workspace: Workspace, task: str) -> list[Row]:
