@@ -36,7 +36,7 @@ from archer.planning import plan, update_rates
 from archer.pocket import results
 from archer.policies.prompt_cache import Archer, Eager
 from archer.policies.surprise import Surprise
-from archer_studies.beyond import confirm
+from archer_studies.beyond import confirm, price
 from archer_studies.beyond.confirm import DOUBT, FIXED, REFRESH, SABER
 from archer_studies.beyond.refresh import DIALS
 from archer_studies.paper import feedback
@@ -156,6 +156,8 @@ def parts() -> dict[str, str]:
         ),
         "confirmed": _confirmed(),
         "doubted": _doubted(),
+        "priced": _priced(0),
+        "prices": _priced(1),
         "models": _models(),
         "training": _training(),
         "blind": _blind(),
@@ -442,6 +444,13 @@ def _confirmed() -> str:
     return _table((*head, "difference", "p of 2 points lower"), lines)
 
 
+def _priced(table: int) -> str:
+    """The third plan: its tests, or the costs that it bounds."""
+    if not (RESULTS / "confirm-price.json").exists():
+        return NOT_REPRODUCED
+    return _markdown(price.present(_result("confirm-price.json")).tables[table])
+
+
 def _doubted() -> str:
     """The second plan's tests; of the model that is told beside them, what was found without a test."""
     if not (RESULTS / "confirm-doubt.json").exists():
@@ -641,13 +650,13 @@ def _score(row: Mapping[str, Any], suite: str) -> dict[str, Any]:
 
 
 def update_rates_file() -> str:
-    """What the planner knows of methods: rows of the studies `main` and `radius`.
+    """What the planner knows of methods: rows of the studies `main`, `radius` and `confirm-price`.
 
     Left out are caches whose passes are neither of everything nor of the response.
     """
     main, radius = _result("main.json"), _result("radius.json")
     content = {
-        "commands": ["archer study main", "archer study radius"],
+        "commands": ["archer study main", "archer study radius", "archer study confirm-price"],
         "methods": {
             row["method"]: {
                 "updates": row["updates"],
@@ -656,7 +665,8 @@ def update_rates_file() -> str:
             }
             for row in main["rows"]
             if row.get("task") == POCKET and _is_plain(row["method"])
-        },
+        }
+        | _cut_rate(),
         "refreshed": {
             row["radius"]: row["refresh_fraction"]
             for row in radius["rows"]
@@ -664,6 +674,19 @@ def update_rates_file() -> str:
         },
     }
     return json.dumps(content, indent=1) + "\n"
+
+
+def _cut_rate() -> dict[str, Any]:
+    """The rule whose canvas is cut, from its confirmation; none where that is not there."""
+    if not (RESULTS / "confirm-price.json").exists():
+        return {}
+    (row,) = [
+        row
+        for row in _result("confirm-price.json")["rows"]
+        if (row["task"], row["role"]) == (price.SHORT, "default")
+    ]
+    share = row["full_passes"] / row["updates"]
+    return {row["method"]: {"updates": row["updates"], "refreshed": share, "radius": None}}
 
 
 def _is_plain(method: str) -> bool:

@@ -143,9 +143,12 @@ def draw_resting(draw: random.Random, ripe: int = 2) -> Drawn:
     """
     settings: dict[str, Any] = {"length": draw.choice(LENGTHS[1:]), "ripe": ripe}
     settings |= {"rest": draw.choice([2, 3, 8]), "radius": draw.choice([5, "inf"])}
-    tail, anywhere = {"edge": 0, "wake": "look"}, {"sure": 0.0}
-    named, more = draw.choice([("saber-tail", tail), ("saber-rest", anywhere)])
-    method = build(f"{named}+archer", settings | more)
+    kinds: dict[str, dict[str, Any]] = {
+        "saber-tail": {"edge": 0, "wake": "look"},
+        "saber-rest": {"sure": 0.0},
+    }
+    named = draw.choice(list(kinds))
+    method = build(f"{named}+archer", settings | kinds[named])
     return Drawn(method, tuple(draw.choice(PROMPTS)), draw.choice([1, 2]), 0, eos=tuple(range(23)))
 
 
