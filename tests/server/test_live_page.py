@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from archer.fill import Fill
 from archer.model import Model
 from archer.pages.page import Player, Section, page
 from archer.pages.player import player_data
@@ -85,6 +86,44 @@ def told(model: Model, method: str, prompt: str, length: int) -> dict[str, Any]:
     (done,) = stream.finish()
     (found,) = rows([*events, End(row=0, completion=done.as_dict())])
     return player_data(found)
+
+
+TEXT = f"{PROBLEM}\n    result = 0\n    for value in nums:\n        ___\n    return ___"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["1280", "390"])
+def test_a_gap_is_typed_filled_and_watched(
+    pocket: Model, show: Open, size: tuple[int, int], tmp_path: Path
+) -> None:
+    at = show(size=size)
+    before, between, behind = TEXT.split("___")
+    fill(at, prompt=before, first="archer-doubt", second="saber", length="16")
+    at.locator("#prompt").press("Control+End")
+    for part in (between, behind):
+        at.get_by_role("button", name="Insert a gap").click()
+        assert at.evaluate("document.activeElement.id") == "prompt"
+        at.keyboard.insert_text(part)
+    assert at.locator("#gap").input_value() == "___"
+    assert at.locator("#prompt").input_value() == TEXT
+    finish(at)
+    filled = [
+        pocket.fill(TEXT, method, gap="___", max_length=16)[0]
+        for method in ("archer-doubt", "saber")
+    ]
+    assert said(at) == [done.whole for done in filled]
+    assert all(done.probed_columns for done in filled), "the start waited for the length"
+    shown = at.locator(".player .response").first
+    assert shown.locator('.slot[data-mark="given"]').count() == sum(
+        token is not None for token in filled[0].given
+    )
+    runs = saved_runs(save(at, tmp_path))
+    for run, method in zip(runs, ("archer-doubt", "saber"), strict=True):
+        (expected,) = map(
+            player_data,
+            rows(pocket.record(Fill.marked(TEXT, "___"), method, max_length=16).events),
+        )
+        assert run == expected
+    assert at.evaluate("document.documentElement.scrollWidth") <= size[0]
 
 
 def test_two_methods_side_by_side_are_those_of_the_library(
@@ -269,10 +308,10 @@ def test_by_keys_alone(show: Open) -> None:
     at.keyboard.press("Tab")
     assert at.evaluate("document.activeElement.id") == "prompt"
     order = []
-    for _ in range(6):
+    for _ in range(8):
         at.keyboard.press("Tab")
         order.append(at.evaluate("document.activeElement.id"))
-    assert order == ["first", "second", "length", "seed", "key", "run"]
+    assert order == ["first", "second", "length", "gap", "seed", "key", "mark", "run"]
     fill(at, length="8")
     at.locator("#prompt").focus()
     at.keyboard.press("Control+Enter")

@@ -20,16 +20,18 @@ class Live {
     this.pieces = event.pieces ?? {};
     this.events = [];
     this.finals = event.ends;
+    const given = (event.given ?? [])[0] ?? null;
+    this.given = given === null ? [] : [...given.entries()].filter(([, id]) => id !== null);
+    const length = given?.length ?? event.length;
     this.data = {
       model: event.model,
       method: event.method,
       settings: event.settings,
       seed: event.seed,
-      length: event.length,
-      stop: event.stop ?? event.length,
+      length,
+      stop: event.stop ?? length,
       radius: event.settings.radius ?? null,
       nats: event.settings.nats ?? null,
-      given: [],
       prompt: event.prompts[0].map((id) => this.pieces[id] ?? `<${id}>`).join(""),
       numbers: false,
       outcome: "decoding",
@@ -45,14 +47,17 @@ class Live {
   end(event) {
     this.ended = true;
     const reasons = { stop: "ended by an end token", length: "all positions filled" };
-    this.data.outcome = reasons[event.completion.finish_reason] ?? "finished";
+    const { finish_reason: reason, parts = [], gaps = [] } = event.completion;
+    this.data.outcome = reasons[reason] ?? "finished";
+    if (parts.length > 0) this.text = parts.map((part, number) => part + (gaps[number] ?? "")).join("");
   }
 
   // The rows of `player_data` up to an update: ids in order, changes as flat lists.
   rows(last = this.told) {
     const events = this.events.slice(0, last);
     const placed = events.flatMap((event) => [...event.accepted, ...event.replaced]);
-    const ids = [...new Set(placed.map(({ token }) => token))].sort((a, b) => a - b);
+    const tokens = [...this.given.map(([, id]) => id), ...placed.map(({ token }) => token)];
+    const ids = [...new Set(tokens)].sort((a, b) => a - b);
     const place = new Map(ids.map((id, number) => [id, number]));
     const changes = (list) => list.flatMap((c) => [c.at, place.get(c.token), thousandths(c.confidence)]);
     const updates = events.map((event) => [
@@ -66,9 +71,10 @@ class Live {
       event.stop ?? this.data.length,
     ]);
     const { outcome, ...data } = this.data;
+    const given = this.given.flatMap(([where, id]) => [where, place.get(id)]);
     const texts = ids.map((id) => this.pieces[id] ?? `<${id}>`);
     const ends = ids.filter((id) => this.finals.includes(id)).map((id) => place.get(id));
-    return { ...data, ids, texts, ends, updates, outcome };
+    return { ...data, ids, texts, given, ends, updates, outcome };
   }
 }
 
@@ -95,16 +101,18 @@ async function asked(path, options = {}) {
 }
 
 async function follow(live, request, signal) {
-  const body = JSON.stringify({ ...request, archer: { method: live.method, stream_mode: "provisional" } });
+  const { path, gap, ...fields } = request;
+  const archer = { method: live.method, stream_mode: "provisional", ...(gap === "" ? {} : { gap }) };
+  const body = JSON.stringify({ ...fields, archer });
   const headers = { "content-type": "application/json" };
-  const response = await asked("/v1/chat/completions", { method: "POST", headers, body, signal });
+  const response = await asked(path, { method: "POST", headers, body, signal });
   for await (const chunk of objects(response.body)) {
     if (chunk.error) throw new Error(chunk.error.message);
     if (chunk.archer?.event === "start") live.start(chunk.archer);
     if (chunk.archer?.event === "update") live.update(chunk.archer);
     if (chunk.archer?.event === "end") live.end(chunk.archer);
     if (chunk.archer?.event === "skipped") throw new Error("The connection is too slow to watch every update.");
-    live.text += chunk.choices[0]?.delta.content ?? "";
+    live.text += chunk.choices[0]?.delta?.content ?? chunk.choices[0]?.text ?? "";
     session.changed = true;
   }
   if (!live.ended) throw new Error("The server ended the stream before the response was complete.");
@@ -161,9 +169,16 @@ async function run() {
   let outcome = ["", false];
   try {
     const { data } = await (await asked("/v1/models", { signal: mine.control.signal })).json();
+    const prompt = at("prompt").value;
+    const gap = at("gap").value;
+    const asks =
+      gap === ""
+        ? { path: "/v1/chat/completions", messages: [{ role: "user", content: prompt }] }
+        : { path: "/v1/completions", prompt };
     const request = {
+      ...asks,
+      gap,
       model: data[0].id,
-      messages: [{ role: "user", content: at("prompt").value }],
       seed: Number(at("seed").value),
       stream: true,
       ...(at("length").value === "" ? {} : { max_tokens: Number(at("length").value) }),
@@ -220,6 +235,12 @@ at("ask").addEventListener("keydown", (event) => {
 // a button that is switched off loses the focus to the page, so this is heard wherever it is
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !at("stop").disabled) at("stop").click();
+});
+at("mark").addEventListener("click", () => {
+  const text = at("prompt");
+  at("gap").value ||= "___";
+  text.setRangeText(at("gap").value, text.selectionStart, text.selectionEnd, "end");
+  text.focus();
 });
 at("stop").addEventListener("click", () => session.control.abort());
 at("save").addEventListener("click", save);
