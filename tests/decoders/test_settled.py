@@ -40,6 +40,7 @@ FILLS = [
     "dream",
     "no-rollback",
     "a2d",
+    "illada",
 ]
 """Nothing is ever taken back: settled is what is placed."""
 BY_BLOCK = ["wino", "editing", "rcr"]
@@ -54,7 +55,7 @@ AS_RELEASED = ["llada2", "llada2-edit", "sdar", "bd3lm"]
 WITH_BLOCKS = (
     {*DECODERS}
     - {*AS_RELEASED}
-    - {"p2", "a2d", "dream", "remdm", "remdm-sampling"}
+    - {"p2", "a2d", "illada", "dream", "remdm", "remdm-sampling"}
     - {"saber-rest", "saber-tail", "saber-dream"}
 )
 BOLD: dict[str, dict[str, list[Any]]] = {

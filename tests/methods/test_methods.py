@@ -315,7 +315,7 @@ def test_the_settings_of_a_method_can_be_listed(name: str) -> None:
     found = settings(name)
     built = build(name, {})
     assert found.keys() == {*built.settings, *SIZING}
-    own = {key: each.default for key, each in found.items() if key not in SIZING}
+    own = {key: found[key].default for key in built.settings}
     assert own == dict(built.settings)
     assert [line.partition("=")[0] for line in repr(found).splitlines()] == list(found)
     assert all(each.allowed for each in found.values())

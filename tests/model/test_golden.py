@@ -37,8 +37,6 @@ FOLDERS = {
     "golden-moe": MOE + CAUSAL,
     "golden-2026": (*FULL_2026, *SDAR, *BD3LM, "llada-tiny-c"),
 }
-AWAITED = ("illada_var", "illada_think")
-"""Recorded methods that are not built yet."""
 ALIGNED_ONLY = {
     "dkv_decode",
     "dkv_greedy",
@@ -50,6 +48,7 @@ ALIGNED_ONLY = {
 SAMPLERS = ("llada2", "llada2_edit")
 SAMPLERS_2026 = {
     "p2": OPEN_DCODER,
+    **dict.fromkeys(("illada_var", "illada_think"), ILLADA),
     "dllm_mdlm": A2D,
     "a2d_bd3lm": BD3LM,
     **dict.fromkeys(("sdar_dynamic", "sdar_static", "sdar_sequential", "sdar_top1"), SDAR),
@@ -106,12 +105,8 @@ def states(steps: list[Step[Any]]) -> list[list[int]]:
 
 @pytest.mark.parametrize(("folder", "names"), FOLDERS.items())
 def test_every_recorded_file_is_replayed(folder: str, names: tuple[str, ...]) -> None:
-    """None is unsupported, and none is left out below but what is not built yet."""
-    files = {
-        path.name
-        for path in shared("data", folder, "traces").glob("*.jsonl")
-        if path.stem.partition(".")[2] not in AWAITED
-    }
+    """None is unsupported, and none is left out below."""
+    files = {path.name for path in shared("data", folder, "traces").glob("*.jsonl")}
     assert files == {f"{name}.{method}.jsonl" for name, method in RECORDED if name in names}
 
 
@@ -452,7 +447,7 @@ def test_the_samplers_of_llada2_are_refused_where_attention_is_full(method: str)
         ("sdar-tiny-a", "sdar", 4),
         ("opendcoder-tiny-a", "p2", None),
         ("llada2-tiny-a", "llada2", 32),
-        ("illada-tiny-a", "archer-doubt", None),
+        ("illada-tiny-a", "illada", 32),
         ("llada-tiny-a", "archer-doubt", None),
     ],
 )

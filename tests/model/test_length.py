@@ -30,7 +30,15 @@ NETS = {shift: backbone(shift, 3, torch.float64) for shift in (False, True)}
 FULL = matrix(DECODERS, POLICIES)
 FOLLOWS = sorted(name for name in FULL if getattr(DECODERS[name].make, "resizes", False))
 CACHES = sorted(name for name, part in POLICIES.items() if not part.make.features)
-PAIRS = [(d, c) for d in FOLLOWS for c in CACHES if FULL[d][c] is not Fit.NO]
+PAIRS = [(d, c) for d in FOLLOWS for c in CACHES if FULL[d][c] is not Fit.NO and d != "illada"]
+"""iLLaDA's rule is one of blocks."""
+IN_BLOCKS = [
+    (d, c)
+    for d in FOLLOWS
+    for c in CACHES
+    if FULL[d][c] is Fit.YES and "block" in DECODERS[d].settings
+]
+"""With any number of blocks."""
 LONGEST = 20
 
 
@@ -66,7 +74,23 @@ def test_nothing_behind_a_stop_is_computed_stored_or_read(
     pair: tuple[str, str], sizes: dict[str, Any], ends: int, shift: bool, prompt: int
 ) -> None:
     """Every pair of decoder and cache; it ends within its bound, without a mask, and says where it stops."""
-    walk = started(shift, "+".join(pair), list(range(3, 3 + prompt)), ends, **sizes)
+    exists_up_to_its_stop(
+        started(shift, "+".join(pair), list(range(3, 3 + prompt)), ends, **sizes), prompt, ends
+    )
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(IN_BLOCKS), st.integers(3, 45), st.booleans(), st.integers(1, 9))
+def test_blocks_that_are_not_appended_yet_do_not_exist(
+    pair: tuple[str, str], ends: int, shift: bool, prompt: int
+) -> None:
+    ids = list(range(3, 3 + prompt))
+    walk = started(shift, "+".join(pair), ids, ends, length="append", block=4)
+    exists_up_to_its_stop(walk, prompt, ends)
+
+
+def exists_up_to_its_stop(walk: Walk, prompt: int, ends: int) -> None:
+    """The row of a walk, in every update; `prompt` tokens stand before it."""
     for step in steps(walk):
         canvas, (stop,) = step.canvas, step.before.stops
         assert 0 < stop <= LONGEST
@@ -79,7 +103,7 @@ def test_nothing_behind_a_stop_is_computed_stored_or_read(
         wrote = np.flatnonzero(step.decision.accepted[0])
         assert (wrote < step.after.stops[0]).all()
     (result,) = (step.after.result(0) for step in [step])
-    assert NETS[shift].mask not in result
+    assert NETS[False].mask not in result
     assert len(result) == LONGEST or set(result.tolist()) & set(range(1, ends))
 
 
@@ -199,9 +223,10 @@ def test_a_response_that_is_full_and_has_not_ended_gets_more_room() -> None:
     assert (ended.stops.tolist(), ended.done.tolist()) == ([8], [True])
 
 
-def test_blocks_are_appended_until_one_holds_an_end_mark() -> None:
+@pytest.mark.parametrize("name", ["confidence", "illada"])
+def test_blocks_are_appended_until_one_holds_an_end_mark(name: str) -> None:
     """As iLLaDA does: the end is looked for when a block is full."""
-    method = build("confidence", {"length": "append", "max_length": 16, "block": 4})
+    method = build(name, {"length": "append", "max_length": 16, "block": 4})
     assert isinstance(method.decoder, Appended)
     state = method.decoder.start(Prompt.of([5], 29, ends=(1,)), method.length)
     stops = [state.stops.tolist()]
@@ -246,8 +271,9 @@ def test_a_rule_with_a_plan_for_one_length_is_refused(name: str) -> None:
 def test_what_else_cannot_follow_an_answer_is_refused() -> None:
     with pytest.raises(Incompatible, match="keeps features of layers"):
         build("saber+dllm-cache", {"length": "auto"})
-    with pytest.raises(Incompatible, match="as one block"):
-        build("saber", {"length": "auto", "block": 8})
+    for name, more in (("saber", {"block": 8}), ("illada", {})):
+        with pytest.raises(Incompatible, match="as one block"):
+            build(name, {"length": "auto", **more})
     with pytest.raises(Incompatible, match="none is given"):
         build("saber", {"length": "append"})
     with pytest.raises(BadRequest, match="cut says how a canvas follows its answer"):
@@ -261,3 +287,24 @@ def test_the_most_has_every_name_of_a_length(name: str) -> None:
     assert build("saber", said).length == 48
     assert build("saber", said).settings["canvas"] == "auto"
     assert "canvas" not in build("saber", {name: 48}).settings
+
+
+def test_illada_appends_by_itself_and_its_last_block_may_be_short() -> None:
+    method = build("illada", {"length": 70})
+    assert isinstance(method.decoder, Appended)
+    assert (method.settings["canvas"], method.first_stop) == ("append", 32)
+    state = method.decoder.start(Prompt.of([5], 29, ends=(1,)), 70)
+    stops = set()
+    while not state.done.all():
+        state, _ = method.decoder.step(state, Told([7] * 70, [0.9] * 70).logits(29))
+        stops.add(int(state.stops[0]))
+    assert stops == {32, 64, 70}
+    assert len(state.result(0)) == 70
+    assert not isinstance(build("illada", {"length": 64, "canvas": "fixed"}).decoder, Appended)
+
+
+def test_an_id_that_ends_thinking_must_be_one_of_the_model_s() -> None:
+    method = build("illada", {"length": 4, "block": 4, "end_think": [99]})
+    state = method.decoder.start(Prompt.of([5], 29, ends=(1,)), 4)
+    with pytest.raises(BadRequest, match="end_think holds the id 99"):
+        method.decoder.step(state, Told([7] * 4, [0.9] * 4).logits(29))

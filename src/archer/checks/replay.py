@@ -34,6 +34,8 @@ METHODS = {
     "llada2": "llada2+eager",
     "llada2_edit": "llada2-edit+eager",
     "infill": "confidence+eager",
+    "illada_var": "illada+eager",
+    "illada_think": "illada+eager",
     "dllm_infill": "a2d+eager",
     "p2": "p2+eager",
     "dllm_mdlm": "a2d+eager",
@@ -46,6 +48,8 @@ METHODS = {
 """Recorded method -> ours."""
 
 IMPLIED: dict[str, dict[str, Any]] = {
+    "illada_var": {"canvas": "append"},
+    "illada_think": {"canvas": "append"},
     "sdar_static": {"strategy": "static"},
     "sdar_sequential": {"strategy": "sequential"},
     "sdar_top1": {"temperature": 1.0},
@@ -60,6 +64,9 @@ SETTINGS = {
     "block_length": "block",
     "accept_threshold": "threshold",
     "verify_threshold": "verify",
+    "end_think_token_ids": "end_think",
+    "end_think_logit_boost": "end_think_boost",
+    "end_think_boost_power": "end_think_power",
 }
 """Recorded setting -> ours, where the names differ."""
 
@@ -152,7 +159,7 @@ def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
         return [len(lead) + at for at in np.flatnonzero(whole).tolist()]
 
     happened: dict[str, Any] = {
-        "states": [lead + step.record.response[0].tolist() for step in steps],
+        "states": [lead + step.record.response[0, : _columns(step)].tolist() for step in steps],
         "fed": [step.calls[0].fed for step in steps],
         "full": [step.calls[0].kind is Kind.FULL for step in steps],
         "distance": [step.calls[0].distance for step in steps],
@@ -179,9 +186,17 @@ def compare(case: Case, steps: Sequence[Step[Any]]) -> list[Mismatch]:
     return differences
 
 
+def _columns(step: Step[Any]) -> int:
+    """Of the response in this update: those that are appended after it do not exist yet."""
+    given = step.before.prompt.given
+    return int(step.before.stops[0]) if given is None else len(given)
+
+
 def _run(model: Model, case: Case) -> Iterator[Step[Any]]:
     settings = {SETTINGS.get(name, name): value for name, value in case.settings.items()}
     settings |= IMPLIED.get(case.method, {})
+    if case.method in ("illada_var", "illada_think"):
+        settings["steps"] *= settings["length"] // settings["block"]  # recorded per block
     if case.method == "p2":
         del settings["block"]  # the whole response, which it always decodes together
     if case.order is not None:

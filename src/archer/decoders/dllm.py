@@ -1,7 +1,7 @@
-"""The samplers of the dllm library, with which A2D models were released.
+"""The samplers of the dllm library, with which A2D models were released, and iLLaDA's, which is as simple.
 
-Axes: B rows, G response columns.  LLaDA's schedule with shares of its own: each update fills a rounded part
-of the masks that are left in the block.  The last block may be short.  Nothing is taken back.
+Axes: B rows, G response columns.  LLaDA's schedule, with dllm in shares of its own: each update fills a
+rounded part of the masks that are left in the block.  The last block may be short.  Nothing is taken back.
 
 Not reproduced: in later blocks of bd3lm the released code takes an end of text for padding that nobody sees.
 """
@@ -13,7 +13,7 @@ from bisect import bisect_left
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated, Generic
+from typing import Annotated, ClassVar, Generic
 
 import numpy as np
 from pydantic import Field
@@ -31,8 +31,9 @@ from archer.decoders.base import (
     leading,
     until_end,
 )
+from archer.decoders.scheduled import share_of
 from archer.errors import BadRequest
-from archer.passes.bounds import MOST_BLOCK, Count
+from archer.passes.bounds import MOST_BLOCK, Count, CountOrNone
 from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt
 from archer.passes.logits import Logits
 
@@ -124,6 +125,70 @@ class _Dllm(Rule[State], Generic[State]):
 @dataclass(frozen=True)
 class A2D(_Dllm[DecodeState]):
     """dllm's MDLM sampler: the surest masks of a block, the whole response in view."""
+
+
+@dataclass(frozen=True)
+class Illada(_Dllm[DecodeState]):
+    """iLLaDA's `var_generate`: LLaDA's even split within a block, for a canvas to which blocks are appended.
+
+    With `end_think`, the next of these tokens becomes more probable at the first mask of the block, the more
+    so the further the answer has got, until all of them stand there one after the other.
+    """
+
+    resizes: ClassVar[bool] = True
+
+    end_think: Annotated[tuple[CountOrNone, ...], Field(min_length=1, max_length=16)] | None = None
+    """Ids of what ends thinking, such as those of `</think>`; nothing is pressed for where it is left out."""
+    end_think_boost: Annotated[float, Field(ge=0, le=1e4)] = 100.0
+    """What is added to the logit at the last position of the longest answer."""
+    end_think_power: Annotated[float, Field(ge=0, le=64)] = 3.0
+    """How slowly that grows with the position."""
+
+    def step(self, state: DecodeState, logits: Logits) -> tuple[DecodeState, Decision]:
+        if self.end_think is None:
+            return super().step(state, logits)
+        return super().step(state, self._pressing(state, logits, self.end_think))
+
+    def _pressing(self, state: DecodeState, logits: Logits, ending: tuple[int, ...]) -> Logits:
+        bounds = self._bounds(state)
+        rows = []
+        for row, response, (low, high) in zip(logits.rows, state.response, bounds, strict=True):
+            at = next((at for at in range(low, high) if response[at] == state.prompt.mask), None)
+            wanted = None if at is None else next_of(ending, response[:at].tolist())
+            if at is None or wanted is None or at not in row.places:
+                rows.append(row)
+                continue
+            values = row.values.clone()
+            if wanted >= values.shape[1]:
+                raise BadRequest(f"end_think holds the id {wanted}, which the model does not know.")
+            share = (at + 1) / state.length
+            boost = self.end_think_boost * share**self.end_think_power
+            values[row.places.index(at), wanted] += boost
+            rows.append(row.with_values(values))
+        return logits.changed(rows)
+
+    def plan_of(self, state: DecodeState) -> tuple[Portion, ...]:
+        return self.plan(state.length)
+
+    def plan(self, length: int) -> tuple[Portion, ...]:
+        each = -(-(self.steps or length) // self.blocks(length))
+        bounds = [(low, min(low + self.block, length)) for low in range(0, length, self.block)]
+        return tuple(
+            Portion(low, high, share_of(high - low, min(each, high - low), index))
+            for low, high in bounds
+            for index in range(min(each, high - low))
+        )
+
+
+def next_of(sequence: tuple[int, ...], before: list[int]) -> int | None:
+    """The token that continues the longest beginning of a sequence; None where all of it stands there."""
+    most = len(sequence)
+    if any(tuple(before[at : at + most]) == sequence for at in range(len(before) - most + 1)):
+        return None
+    begun = (
+        count for count in range(most - 1, 0, -1) if tuple(before[-count:]) == sequence[:count]
+    )
+    return sequence[next(begun, 0)]
 
 
 @plain_dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Resized(Wrapped):
         plain = self.inner.canvas(state)
         first = plain.response.start
         reads = plain.reads.copy()
-        reads[:, plain.response] &= state.existing
+        reads[:, plain.open] &= state.existing
         return replace(plain, reads=reads, stops=first + state.stops)
 
 
@@ -63,9 +63,9 @@ class Sized(Resized):
         """Until the length is known, every column is read."""
         canvas = super().canvas(state)
         resting = np.zeros_like(canvas.reads) if canvas.resting is None else canvas.resting.copy()
-        resting[:, canvas.response] |= state.resting
+        resting[:, canvas.open] |= state.resting
         reads = canvas.reads & ~resting
-        reads[:, canvas.response] |= _unsized(state)[:, None] & state.existing
+        reads[:, canvas.open] |= _unsized(state)[:, None] & state.existing
         anchored = canvas.resting is None
         return replace(canvas, reads=reads, resting=resting, wakes=True, anchored=anchored)
 

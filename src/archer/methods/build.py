@@ -314,7 +314,7 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
             )
     kept = implied(name)
     usual = {**kept, **_preset(preset)}
-    if chosen.get("block") is not None and "canvas" in kept:
+    if chosen.get("block") is not None and kept.get("canvas") == "auto":
         usual["canvas"] = Shared.canvas
     wanted = {k: v for k, v in usual.items() if k in accepted} | chosen | given
     parts = [_make(part, wanted) for part in (COMMON, decoder, policy)]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from archer.decoders.dllm import A2D, Bd3lm
+from archer.decoders.dllm import A2D, Bd3lm, Illada
 from archer.decoders.dream import Dream
 from archer.decoders.editing import Editing
 from archer.decoders.llada2 import LLaDA2, LLaDA2Edit, Sdar
@@ -160,6 +160,7 @@ DECODERS: Mapping[str, Part] = {
     ),
     "editing": Part(Editing, "LLaDA2.1's idea on any model: replace placed tokens", {}, "edit"),
     "p2": Part(P2, "Open-dCoder as released: the least sure columns become masks", {}, "steps"),
+    "illada": Part(Illada, "iLLaDA as released: LLaDA's schedule, block after block", {}, "steps"),
     "a2d": Part(A2D, "A2D as released: LLaDA's schedule in blocks of 32", {}, "steps"),
     "bd3lm": Part(Bd3lm, "A2D's block models as released: block by block, to the end", {}, "steps"),
     "sdar": Part(Sdar, "SDAR as released: small blocks, by threshold or schedule", {}, "threshold"),
@@ -222,6 +223,7 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "dkv-greedy": ("fixed-order+dkv-greedy", "dKV-Cache-Greedy in a random order"),
     "dllm-cache": ("confidence+dllm-cache", "dLLM-Cache"),
     "p2": ("p2+eager", "Open-dCoder's own decoding: a full pass at every update"),
+    "illada": ("illada+eager", "iLLaDA's own decoding: block after block until one holds an end"),
     "a2d": ("a2d+eager", "A2D's own decoding: a full pass at every update"),
     "bd3lm": ("bd3lm+archer", "the own decoding of A2D's block models, finished blocks kept"),
     "sdar": ("sdar+archer", "SDAR's own decoding, finished blocks kept"),
@@ -230,7 +232,10 @@ METHODS: Mapping[str, tuple[str, str]] = {
 }
 """The rows of the paper's main table, the control it lacks, and our own methods (docs/beyond.md)."""
 
-IMPLIED: Mapping[str, Mapping[str, Any]] = {"archer-cut": {"canvas": "auto", "cap": 0.99}}
+IMPLIED: Mapping[str, Mapping[str, Any]] = {
+    "archer-cut": {"canvas": "auto", "cap": 0.99},
+    "illada": {"canvas": "append"},
+}
 """Settings that the name of a method stands for, besides its parts; whatever is said takes precedence."""
 
 CANVASES = ("auto", "append")

@@ -39,4 +39,5 @@ ILLADA = Architecture(
     ),
     special_ids=SpecialIds(vocabulary=155136, mask=5, eos=2),
     mask_tokens=("<[MASK]>",),
+    method="illada",
 )
