@@ -17,6 +17,7 @@ import torch
 from tokenizers import Tokenizer
 
 from archer.engine.engine import Engine
+from archer.engine.gap_length import Curve
 from archer.engine.generate import Stream, generate
 from archer.engine.job import as_stops
 from archer.errors import BadRequest, quoted
@@ -294,6 +295,8 @@ class Model:
         length is then that of a gap, or a list with one for each.  The tokens next to a gap may be written
         anew where the cut is inside a word, unless `healing` is False; the text around it stays as it is.
 
+        `curve` is what `archer study gap-length` fits to a model, for lengths that are searched for.
+
         `method` is a name, a `Method` or a decoder.  Without it the default is `archer-doubt`, or `archer` if
         a radius or one of the paper's presets is given.  Other keywords are settings of the method, such as
         length, block, steps, radius, threshold and temperature; `archer.settings("saber")` lists them.
@@ -318,6 +321,7 @@ class Model:
         prefill: Any = None,
         gap: str = GAP,
         healing: bool = True,
+        curve: Sequence[float] | None = None,
         seed: int = 0,
         chat: bool = True,
         allow_special: bool = False,
@@ -353,7 +357,8 @@ class Model:
                 return {}
 
         found = formed([at for at in entries if at not in faults.found])
-        return Request(chosen, tuple(found.values()), seed, self.language), list(found)
+        own = None if curve is None else Curve.of(curve)
+        return Request(chosen, tuple(found.values()), seed, self.language, own), list(found)
 
     def _check(self, form: Form, method: Method) -> None:
         """Refuse what the model cannot take."""

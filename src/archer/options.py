@@ -98,6 +98,8 @@ class RequestOptions(MethodSettings, total=False):
     """How the answer begins."""
     healing: bool
     """Whether tokens next to a gap may be written anew where the cut is inside a word."""
+    curve: Sequence[float] | None
+    """By which the length of a gap is searched for, as `archer study gap-length` fits it."""
     seed: int
     """Of the noise at a temperature above 0."""
     chat: bool

@@ -17,6 +17,7 @@ from archer.network.shape import Blocks, Shape
 from archer.passes.bounds import MOST_SEED
 
 if TYPE_CHECKING:
+    from archer.engine.gap_length import Curve
     from archer.loading.text.text import Text
     from archer.results.language import Language
 
@@ -42,6 +43,8 @@ class Request:
     seed: int
     language: Language
     """What the ids of its model mean."""
+    curve: Curve | None = None
+    """By which lengths of gaps are searched for; None for the published one."""
 
     def only(self, prompt: Form) -> Request:
         """The same for one of its prompts, with a method of the length of its response."""

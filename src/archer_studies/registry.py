@@ -4,6 +4,7 @@ from archer.errors import BadRequest, meant
 from archer_studies.beyond import (
     confirm,
     frontier,
+    gap_length,
     infill,
     length,
     mechanism,
@@ -62,6 +63,7 @@ BEYOND: dict[str, Study] = {
     "models": study_of("models", models),
     "quantize": study_of("quantize", quantize),
     "infill": study_of("infill", infill),
+    "gap-length": study_of("gap-length", gap_length),
     "length": study_of("length", length),
 }
 """Studies about what goes beyond the paper; they are no part of a reproduction."""

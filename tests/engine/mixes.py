@@ -108,6 +108,12 @@ def draw_request(
             settings["every"] = draw.choice([1, 2, 4])
         if decoder in ("confidence", "saber", "wino", "threshold") and draw.random() < 0.3:
             settings["block"] = settings["length"] // 2
+        canvas = draw.choice(["fixed"] * 4 + ["auto", "append"])
+        if canvas == "auto":
+            sizes = {"start_length": draw.choice([2, 4]), "cut": draw.choice([0.04, 0.2, 1.0])}
+            settings |= {"canvas": canvas, "grow": draw.choice([1, 3]), "keep": 2, **sizes}
+        elif canvas == "append":
+            settings |= {"canvas": canvas, "block": settings["length"] // 2}
         try:
             method = build(f"{decoder}+{policy}", settings)
         except ValueError:
@@ -117,6 +123,8 @@ def draw_request(
             continue  # no model takes such a pair
         samples = draw.choice([1, 1, 1, 2, 3])
         drawn = Drawn(method, tuple(draw.choice(PROMPTS)), samples, draw.randrange(3))
+        if canvas != "fixed":
+            return replace(drawn, eos=tuple(range(1, draw.choice([2, 8, 20]))))
         return with_gaps(draw, drawn) if full and draw.random() < 0.5 else drawn
 
 

@@ -9,27 +9,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archer.engine.footprint import empty_store
-from archer.engine.gap_length import PATIENCE, _Search, best_length, usual
+from archer.engine.gap_length import PATIENCE, PUBLISHED, Curve, GapSearch, best_length
 from archer.engine.handle import Listener
 from archer.errors import BadRequest, Incompatible, TooLong
 from archer.fill import MOST_GAPS, Fill, Form
 from archer.model import Model, load
 from archer.results.trace import Start, Update, read, states
 from support import naive
-from support.folders import make_dream, make_llada, make_llada2
+from support.folders import make_llada, make_llada2
 from support.pairs import by_the_loop
 
 CODE = "def f(x):\n    {}\n    return y"
-
-
-@pytest.fixture(scope="module")
-def llada(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return load(make_llada(tmp_path_factory.mktemp("llada"), tokenizer=True), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def dream(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return load(make_dream(tmp_path_factory.mktemp("dream"), tokenizer=True), device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +170,7 @@ def test_a_length_is_searched_by_passes_on_masks(kind: str, request: pytest.Fixt
     asked = model.request(fill, "saber", max_length=12, healing=False)
     (form,) = asked.prompts
     assert (form.lengths, form.searched) == ((12,), (0,))
-    search = _Search(model.network, model.folder.mask, empty_store(model.network, 1, 64))
+    search = GapSearch(model.network, model.folder.mask, empty_store(model.network, 1, 64))
     for length in (8, 9):
         tried = form.resized(0, length)
         columns = [*form.prefix, *tried.response(0, model.folder.mask)]
@@ -188,9 +178,9 @@ def test_a_length_is_searched_by_passes_on_masks(kind: str, request: pytest.Fixt
         first = len(form.prefix)
         read = naive.aligned(raw, first, model.network.shape.shift)[:length]
         _, sure = naive.confidence(read, model.folder.mask)
-        found = search.score(form, 0, length)
+        found = search.sure(form, 0, length)
         if length == 8:
-            assert found == pytest.approx(float(sure.mean()) / usual(8), rel=1e-4)
+            assert found == pytest.approx(float(sure.mean()), rel=1e-4)
             assert search.columns == len(columns)
     assert search.columns == 2 * len(columns) - 1 - first + model.network.shape.shift
     (one,) = model.generate(fill, "saber", max_length=12, healing=False)
@@ -203,6 +193,26 @@ def test_a_length_is_searched_by_passes_on_masks(kind: str, request: pytest.Fixt
     assert one.probed_columns == two.probed_columns == three.probed_columns > 0
     assert one.request is not None
     assert one.trace().html()
+
+
+def test_a_curve_of_the_user_s_own(pocket: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that says that the model is usually unsure in long gaps makes gaps longer than a flat one."""
+    text = "def f(x):\n    {}\n    return result"
+    (usual,) = pocket.fill(text, max_length=40)
+    (same,) = pocket.fill(text, max_length=40, curve=list(PUBLISHED))
+    assert usual.tokens == same.tokens
+    monkeypatch.setattr(GapSearch, "sure", lambda self, form, gap, length: 0.9 - 0.01 * length)
+    (flat,) = pocket.fill(text, max_length=20, healing=False, curve=[0, 0, 0, 0, 1])
+    (steep,) = pocket.fill(text, max_length=20, healing=False, curve=[0, 0, 1, 0.5, 1e-6])
+    assert len(flat.tokens) <= 2, "the shortest that the method takes"
+    assert len(steep.tokens) == 20
+    assert Curve(1, 2, 3, 0, 1).usual(10) == pytest.approx(4)
+    bad: list[Any] = ["12345", [1, 2, 3], [1, 2, 3, 4, -1], [0, 0, 0, 0, float("nan")], 5]
+    for wrong in bad:
+        with pytest.raises(BadRequest, match="A curve is five numbers"):
+            pocket.fill(text, curve=wrong)
+    with pytest.raises(BadRequest, match="must stay above 0"):
+        pocket.fill(text, curve=[1, 1, 1, 1, 0])
 
 
 @given(scores=st.lists(st.floats(0, 1), min_size=1, max_size=30))
@@ -220,6 +230,25 @@ def test_the_search_ends_at_the_best_of_its_neighbourhood(scores: list[float]) -
     assert len(tried) == len(set(tried))
     if len(scores) <= PATIENCE:
         assert sorted(tried) == list(range(1, len(scores) + 1))
+
+
+@pytest.mark.parametrize(
+    ("named", "same", "more"),
+    [
+        ("archer-cut", "archer-doubt", {"cap": 0.99}),
+        ("illada", "illada", {"canvas": "fixed"}),
+    ],
+)
+def test_a_method_whose_canvas_follows_the_answer_fills_gaps_of_a_length(
+    pocket: Model, named: str, same: str, more: dict[str, Any]
+) -> None:
+    """Text behind a gap cannot move, so the canvas that the method's name implies means nothing there."""
+    text = "def f(x):\n    {}\n    return result"
+    (one,), (two,) = pocket.fill(text, named, length=9), pocket.fill(text, same, length=9, **more)
+    assert (one.tokens, one.updates, one.full_passes) == (two.tokens, two.updates, two.full_passes)
+    assert one.trace().html()
+    with pytest.raises(Incompatible, match="text stands behind this gap"):
+        pocket.fill(text, "threshold", length=9, canvas="auto")
 
 
 def test_a_gap_left_over_long_loses_its_end_marks(pocket: Model) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from archer.engine.walk import steps_of
 from archer.errors import Stuck
+from archer.fill import Fill
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.methods.compatibility import Fit, matrix
@@ -182,18 +183,41 @@ def mixed_pass(
     return naive.forward(net.network, tokens, held=(held, old))[0]
 
 
-@given(canvas=canvases(), behind=st.integers(1, 6), seed=st.integers(0, 3))
-@settings(max_examples=25)
-def test_a_gap_at_the_end_is_generation(canvas: DrawnCanvas, behind: int, seed: int) -> None:
-    """Nothing behind it: the same keys, the same canvas, the same text, at a temperature, too."""
-    prefix = (*canvas.prefix, *(token for token in canvas.response if token is not None))
-    plain = Prompt.of(prefix, MASK, seed=seed)
-    gap = Prompt.of(prefix, MASK, seed=seed, given=[None] * behind)
-    assert plain.keys == gap.keys
-    assert gap.gaps is None
-    method = build("archer", {"length": behind, "temperature": 0.5, "n": 1})
-    assert told(run(NETS[False], method, plain)) == told(run(NETS[False], method, gap))
-    assert canvas.prompt(seed=seed).keys != plain.keys
+@pytest.mark.parametrize("examples", [3, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("decoder", list(CACHES))
+def test_a_gap_with_nothing_behind_it_is_generation(decoder: str, examples: int) -> None:
+    """The same keys, the same canvas, the same text with every cache, at a temperature, too."""
+
+    @settings(max_examples=examples)
+    @given(canvas=canvases(), behind=st.integers(2, 6), shift=st.booleans(), data=st.data())
+    def holds(canvas: DrawnCanvas, behind: int, shift: bool, data: st.DataObject) -> None:
+        prefix = (*canvas.prefix, *(token for token in canvas.response if token is not None))
+        options: dict[str, Any] = {"seed": data.draw(st.integers(0, 3)), "eos": (1,)}
+        plain = Prompt.of(prefix, MASK, **options)
+        gap = Prompt.of(prefix, MASK, given=[None] * behind, **options)
+        assert plain.keys == gap.keys
+        assert gap.gaps is None
+        assert canvas.prompt(**options).keys != plain.keys
+        net = NETS[shift and decoder != "wino"]
+        cache = data.draw(st.sampled_from(CACHES[decoder]))
+        method = drawn_method(data.draw, decoder, cache, behind)  # type: ignore[arg-type]
+        assert told(run(net, method, plain)) == told(run(net, method, gap))
+
+    holds()
+
+
+@given(canvas=canvases())
+def test_gaps_far_apart_are_the_canvas_of_all(canvas: DrawnCanvas) -> None:
+    """Given as texts with gaps between them, or as one response with holes: the same question."""
+    fill = Fill.of_ids([*canvas.prefix, *canvas.response])
+    lengths, searched = fill.sizes(1, 1)
+    assert not searched
+    form = fill.form(None, None, (lengths, ()), healing=True, allow_special=False)
+    assert (form.prefix, form.given or ()) == (canvas.prefix, canvas.response)
+    assert sum(lengths) == canvas.length
+    one, two = (Prompt.of(form.prefix, MASK, given=each) for each in (form.given, canvas.response))
+    method = build("archer:3", {"length": canvas.length})
+    assert told(run(NETS[False], method, one)) == told(run(NETS[False], method, two))
 
 
 @pytest.mark.parametrize("decoder", list(CACHES))

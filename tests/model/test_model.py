@@ -25,20 +25,10 @@ from archer.model import Model, load
 from archer.network.pieces import compiled as compiled_pieces
 from archer.results.completion import Tally
 from archer.results.step import Kind
-from support.folders import make_dream, make_llada, make_llada_moe
+from support.folders import make_llada, make_llada_moe
 
 LENGTH = 12
 LLADA_MASK, LLADA_END, LLADA_TURN_END = 258, 257, 261
-
-
-@pytest.fixture(scope="module")
-def llada(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return load(make_llada(tmp_path_factory.mktemp("llada"), tokenizer=True), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def dream(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return load(make_dream(tmp_path_factory.mktemp("dream"), tokenizer=True), device="cpu")
 
 
 @pytest.fixture(scope="module")

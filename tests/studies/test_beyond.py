@@ -7,14 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
+from archer.engine.gap_length import PUBLISHED, Curve
 from archer.results.step import Kind
 from archer.runs.statistics import Pairs
 from archer.runs.workspace import FULL, Workspace
 from archer.tasks import Data
-from archer_studies.beyond import confirm, mechanism, price, quantize, refresh, tail
+from archer_studies.beyond import (
+    confirm,
+    gap_length,
+    infill,
+    length,
+    mechanism,
+    price,
+    quantize,
+    refresh,
+    tail,
+)
 from archer_studies.beyond.confirm import DOUBT, MARGIN, REFRESH, TASKS
 from archer_studies.beyond.refresh import DIALS, RULES
 from archer_studies.paper import validity
@@ -23,7 +36,7 @@ from archer_studies.probes.shadow_passes import walk
 from archer_studies.registry import BEYOND, STUDIES, find_study
 from archer_studies.study import result_of
 from conftest import REPOSITORY
-from studies.tiny_workspace import PROBLEMS, Tiny, tiny_workspace
+from studies.tiny_workspace import PROBLEMS, Tiny, TinyGaps, tiny_workspace
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +44,26 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     found = tiny_workspace(tmp_path_factory.mktemp("beyond"))
     for name in (*TASKS, *price.PROBLEMS):
         found._tasks[name] = type("Planned", (Tiny,), {"name": name})(Data())
+    for name in infill.TASKS:
+        found._tasks[name] = type("Gapped", (TinyGaps,), {"name": name})(Data())
     return found
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer arms, shorter canvases."""
+    monkeypatch.setattr(infill, "RULES", {name: name for name in ("oracle", "8", "search")})
+    monkeypatch.setattr(
+        infill, "DECODERS", {name: infill.DECODERS[name] for name in ("Saber", "threshold")}
+    )
+    monkeypatch.setattr(gap_length, "MOST", 12)
+    sizes = {"64": 8, "128": 12, "256": 16}
+    fixed = {name: {"length": size} for name, size in sizes.items()}
+    auto = {
+        f"auto, at most {name}": {"length": "auto", "max_length": sizes[name]}
+        for name in ("64", "256")
+    }
+    monkeypatch.setattr(length, "CANVASES", fixed | auto)
 
 
 def test_they_are_found_by_name_and_are_no_part_of_a_reproduction() -> None:
@@ -322,3 +354,49 @@ def test_the_third_plan_is_the_committed_one() -> None:
             assert f"`{arm.method}`" in plan, arm.method
     for number in (*price.PROBLEMS.values(), *price.MOST_COST.values(), price.MOST_WIDER):
         assert f"{number:,}" in plan or f"{number:.2f}" in plan, number
+
+
+def test_gaps_by_length_rule_decoder_and_cache(workspace: Workspace) -> None:
+    rows = infill.measure(workspace).rows
+    assert len(rows) == len(infill.TASKS) * len(infill.RULES) * len(infill.DECODERS)
+    for row in rows:
+        assert row["cost_cached"] <= row["cost_full"] * 1.001
+        assert row["of_full"] == pytest.approx(row["cost_cached"] / row["cost_full"])
+        assert (row["probed"] > 0) is (row["rule"] == "search")
+        points = row["solved_cached"] - row["solved_full"]
+        assert points == pytest.approx(100 * (row["won"] - row["lost"]) / row["n"])
+    usual = [row for row in rows if (row["rule"], row["decoder"]) == ("oracle", "Saber")]
+    assert [row["cost_full"] for row in usual] == [1.0] * len(infill.TASKS)
+    (first,) = {row["tokens"] for row in rows if row["rule"] == "8"}
+    assert first == 8
+    pooled = infill.pooled(rows)
+    assert pooled["won"] - pooled["lost"] == pytest.approx(pooled["difference"] * pooled["n"] / 100)
+
+
+@given(
+    st.tuples(st.floats(0.1, 1), st.floats(0.2, 0.8), st.floats(0.02, 0.3), st.floats(0.05, 0.3))
+)
+def test_a_curve_is_found_again(numbers: tuple[float, float, float, float]) -> None:
+    """From what it says itself, at every length and often; within what a grid can know."""
+    height, second, slow, floor = numbers
+    curve = Curve(height, 1.0, second, slow, floor)
+    lengths = [*range(1, 65)] * 2
+    own = gap_length.fitted(lengths, [curve.usual(each) for each in lengths])
+    assert max(abs(own.usual(each) - curve.usual(each)) for each in lengths) < 0.05
+
+
+def test_the_search_with_a_curve_ends_where_the_model_is_surer_than_usual() -> None:
+    scores = [PUBLISHED.usual(each) for each in range(1, 30)]
+    scores[10] *= 1.5
+    assert gap_length.chosen(PUBLISHED, scores) == 11
+
+
+def test_canvases_that_follow_the_answer_beside_fixed_ones(workspace: Workspace) -> None:
+    rows = {(row["method"], row["canvas"]): row for row in length.measure(workspace).rows}
+    assert rows["Saber", "64"]["cost"] == 1.0
+    for method in length.METHODS:
+        assert rows[method, "256"]["cost"] > rows[method, "64"]["cost"]
+        assert rows[method, "256"]["most_kilobytes"] == rows[method, "256"]["kilobytes"]
+        auto = rows[method, "auto, at most 256"]
+        assert auto["kilobytes"] <= auto["most_kilobytes"] <= rows[method, "256"]["kilobytes"]
+        assert auto["paid"] > 0

@@ -1,6 +1,7 @@
 """A workspace in which every arm takes a moment: a random network, three problems, no judge."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from archer.runs.records import GradeLine, SampleLine, Spent, SuiteVerdict
 from archer.runs.summary import costs
 from archer.runs.workspace import Arm, Scale, Workspace
 from archer.tasks import Data, Reference, Sample
-from archer.tasks.base import AnswerTask, Variant, user
+from archer.tasks.base import AnswerTask, Infill, Variant, user
 from archer.tasks.sources import DataFile
 from runs.toy import Quiet
 from support.folders import make_llada
@@ -47,6 +48,18 @@ class Tiny(AnswerTask):
 
     def grade(self, sample: Sample, answer: str, variant: Variant) -> Verdict:
         return Verdict("fail" if len(answer) % self.divisor else "pass")
+
+
+class TinyGaps(Tiny):
+    """Words with a gap between them, two of each cluster."""
+
+    name = "tiny-gaps"
+
+    def samples(self) -> Sequence[Sample]:
+        return [
+            replace(each, prefix="a ", infill=Infill(" c", f"b{at}"), cluster=str(at // 2))
+            for at, each in enumerate(super().samples())
+        ]
 
 
 class TinyLong(Tiny):

@@ -5,12 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from archer.cli.generate import answered, read_text
+from archer.cli.generate import DEFAULT_METHOD, DEFAULT_OUTPUT, answered, read_text
 from archer.cli.numbers import Whole
 from archer.cli.options import DEFAULT_MODEL, MethodOptions, ModelOptions, OutputOptions
-
-DEFAULT_METHOD = MethodOptions()
-DEFAULT_OUTPUT = OutputOptions()
 
 
 def fill(

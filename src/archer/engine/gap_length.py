@@ -11,16 +11,17 @@ it moves with the length and is computed with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from archer.engine.footprint import empty_store
-from archer.errors import BadRequest
+from archer.errors import BadRequest, quoted
 from archer.network.network import Transformer
 from archer.passes import layout
+from archer.passes.bounds import MOST_TOKENS
 from archer.passes.canvas import Canvas, Prompt
 from archer.passes.forward import Question, run
 from archer.passes.memory import Memory, Store
@@ -36,9 +37,49 @@ PATIENCE = 4
 """Lengths in a row that may be no better before the search turns round or ends."""
 
 
-def usual(length: int) -> float:
-    """How sure a model is on average in a gap of this length, as published for LLaDA-8B-Base."""
-    return 1.0 * math.exp(-1.77 * length) + 0.56 * math.exp(-0.06 * length) + 0.24
+class Curve(NamedTuple):
+    """How sure a model is on average in a gap of masks, by its length: two decays and what is left."""
+
+    first: float
+    fast: float
+    second: float
+    slow: float
+    floor: float
+
+    def usual(self, length: int) -> float:
+        return (
+            self.first * math.exp(-self.fast * length)
+            + self.second * math.exp(-self.slow * length)
+            + self.floor
+        )
+
+    def rounded(self) -> Curve:
+        """To three digits, which is more than a fit knows."""
+        return Curve(*(float(f"{each:.3g}") for each in self))
+
+    @classmethod
+    def of(cls, numbers: object) -> Curve:
+        """The numbers of a fit; refuses what is none."""
+        given = numbers if isinstance(numbers, Sequence) and not isinstance(numbers, str) else ()
+        curve = list(given)
+        if len(curve) != len(cls._fields) or not all(
+            isinstance(each, int | float) and 0 <= each <= MOST_OF_CURVE for each in curve
+        ):
+            raise BadRequest(
+                f"A curve is five numbers from 0 to {MOST_OF_CURVE:g}, as `archer study gap-length` "
+                f"prints them, not {quoted(numbers)}."
+            )
+        made = cls(*map(float, curve))
+        if not made.usual(MOST_TOKENS) > 0:
+            raise BadRequest(
+                "A curve must stay above 0: its last number is what is left at the end."
+            )
+        return made
+
+
+PUBLISHED = Curve(1.0, 1.77, 0.56, 0.06, 0.24)
+"""Of LLaDA-8B-Base."""
+MOST_OF_CURVE = 1e3
 
 
 def sized(network: Transformer, request: Request) -> Request:
@@ -57,14 +98,16 @@ def searching(network: Transformer, request: Request) -> Generator[int, None, Re
     prompts = []
     for form in request.prompts:
         prompts.append((yield from _searching(network, request, form)))
-    return replace(request, prompts=tuple(prompts))
+    sized_request = replace(request, prompts=tuple(prompts))
+    return sized_request.with_fitted_method() if len(prompts) == 1 else sized_request
 
 
 def _searching(network: Transformer, request: Request, form: Form) -> Generator[int, None, Form]:
     if not form.searched:
         return form
     columns = len(form.prefix) + len(form.given or ())
-    search = _Search(network, request.language.mask, empty_store(network, 1, columns))
+    search = GapSearch(network, request.language.mask, empty_store(network, 1, columns))
+    curve = request.curve or PUBLISHED
     for gap in form.searched:
         fitting = [
             length
@@ -76,7 +119,7 @@ def _searching(network: Transformer, request: Request, form: Form) -> Generator[
         try:
             while True:
                 before = search.columns
-                score = search.score(form, gap, length)
+                score = search.sure(form, gap, length) / curve.usual(length)
                 yield search.columns - before
                 length = lengths.send(score)
         except StopIteration as end:
@@ -113,7 +156,7 @@ def best_length(lengths: list[int]) -> Generator[int, float, int]:
 
 
 @dataclass
-class _Search:
+class GapSearch:
     """Passes over canvases of one form that differ in the length of a gap."""
 
     network: Transformer
@@ -126,8 +169,8 @@ class _Search:
     _kept: int | None = None
     """The gap before which everything is in the store."""
 
-    def score(self, form: Form, gap: int, length: int) -> float:
-        """How sure the model is in a gap of this many masks, compared with what is usual."""
+    def sure(self, form: Form, gap: int, length: int) -> float:
+        """How sure the model is on average in a gap of this many masks."""
         form = form.resized(gap, length)
         prompt = Prompt.of(form.prefix, self.mask, given=form.given)
         masked, span = sum(form.lengths), form.spans[gap]
@@ -152,5 +195,4 @@ class _Search:
         self.columns += answer.columns
         self.work += answer.work
         peaks = answer.rows[0].peaks(self.mask)
-        sure = float(peaks.probability(peaks.best).mean())
-        return sure / usual(length)
+        return float(peaks.probability(peaks.best).mean())

@@ -201,11 +201,9 @@ class Job:
         try:
             return next(self.search)
         except StopIteration as end:
-            self.search = None
-            found: Request = end.value
-        self.request = found.with_fitted_method()
-        method = self.request.method
-        laid = found.language.prompt(self.form, found.seed, self.rows, self.options.first)
+            self.search, self.request = None, end.value
+        request, method = self.request, self.request.method
+        laid = request.language.prompt(self.form, request.seed, self.rows, self.options.first)
         self.start = method.decoder.start(laid, method.length)
         self.canvas = method.decoder.canvas(self.start)
         self.bytes = kept_bytes(network, method.policy, self.canvas)

@@ -19,7 +19,7 @@ from archer.server.request_schema import (
     Extension,
     Fields,
     GenerationRequest,
-    InfillOptions,
+    InfillView,
     Label,
     Prompt,
     Several,
@@ -148,7 +148,7 @@ def infill_request(body: Mapping[str, Any]) -> GenerationRequest:
         usage=False,
         logprobs=False,
         extension=extension,
-        infill=InfillOptions(
+        infill=InfillView(
             indent=fields.n_indent or 0,
             tokens=fields.return_tokens is True,
             shown=None if fields.response_fields is None else tuple(fields.response_fields),
@@ -160,7 +160,7 @@ def infill_request(body: Mapping[str, Any]) -> GenerationRequest:
 class InfillReply(Reply):
     """What llama.cpp's clients read: one object, or one for each piece of text and a last one."""
 
-    infill: InfillOptions
+    infill: InfillView
     stop: tuple[str, ...]
     done: ClassVar[str] = ""
 

@@ -198,7 +198,7 @@ class TextFields(Common):
 
 
 @dataclass(frozen=True)
-class InfillOptions:
+class InfillView:
     """What a client of `/infill` wants to read."""
 
     indent: int
@@ -232,7 +232,7 @@ class GenerationRequest:
     """Whether a stream ends with its usage; a plain reply always tells it."""
     logprobs: bool
     extension: Extension
-    infill: InfillOptions | None = None
+    infill: InfillView | None = None
     """Where it speaks llama.cpp's language."""
 
     @property

@@ -13,10 +13,10 @@ import os
 import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import URLError
 
 from archer.errors import BadRequest, reason_of
@@ -159,19 +159,28 @@ PUBMEDQA = DataFile(
     ),
 )
 
-INFILLING = {
-    name: DataFile(
-        f"humaneval_infilling/HumanEval-{name}.jsonl.gz",
-        sha256,
-        Git("openai/human-eval-infilling", "88062ff", f"data/HumanEval-{name}.jsonl.gz"),
-    )
-    for name, sha256 in {
+
+Name = TypeVar("Name", int, str)
+
+
+def _alike(path: str, origin: Git, digests: Mapping[Name, str]) -> dict[Name, DataFile]:
+    """Files whose names differ in one place, written {} here and in their origin."""
+    return {
+        name: DataFile(path.format(name), sha256, replace(origin, path=origin.path.format(name)))
+        for name, sha256 in digests.items()
+    }
+
+
+INFILLING = _alike(
+    "humaneval_infilling/HumanEval-{}.jsonl.gz",
+    Git("openai/human-eval-infilling", "88062ff", "data/HumanEval-{}.jsonl.gz"),
+    {
         "SingleLineInfilling": "1277073e7ddce163ef68598c2bca777f688a53df99422f097e37362090f88e1f",
         "MultiLineInfilling": "2f341612eee1d35da1357a4f365e0c0b3ba6e2b62eb491e88aaefa4855af0349",
         "RandomSpanInfilling": "b4f330d8a8ff97bf85d9def497dffcae4d741e506449386a877236e422e33e8d",
         "RandomSpanInfillingLight": "1432250ecac0cb56e6f97f8faf0970419ef892a98fda7e1f5aa4c4b87209b760",
-    }.items()
-}
+    },
+)
 SANTACODER = DataFile(
     "santacoder_fim/python.jsonl.gz",
     "589ebb8874f5601ab4f6730921607adbc2c6c2a68e57a4b37311b377e06fcefd",
@@ -188,31 +197,25 @@ COUNTDOWN = DataFile(
     "9916f614621e26fb2b035ed4ea641e35e4fff0d533bb9b9c7bcaaa61017d88c6",
     Git("dllm-reasoning/d1", "837888f", "dataset/countdown_cd3_test.jsonl"),
 )
-COUNTDOWN_STEPS = {
-    count: DataFile(
-        f"countdown/dream_cd{count}_test.jsonl",
-        sha256,
-        Git("DreamLM/Dream", "fac0a7f", f"eval/data/cd{count}_test.jsonl"),
-    )
-    for count, sha256 in {
+COUNTDOWN_STEPS = _alike(
+    "countdown/dream_cd{}_test.jsonl",
+    Git("DreamLM/Dream", "fac0a7f", "eval/data/cd{}_test.jsonl"),
+    {
         3: "14f727ff203f34f7ddcc05108c95f06414ff1baaa6f8e268c6c72699ec08e389",
         4: "c55f37ac962491a1bd9372885827297d22378dcdbb962392dad0747828b2fd39",
         5: "a032617b369385373040e68e4c003bb143894ade669a0da2f0ad1f78e85e2eef",
-    }.items()
-}
+    },
+)
 """By the numbers that are given besides the target."""
 SUDOKU = DataFile(
     "sudoku/d1_4x4_test.csv",
     "ef86c7c28ebef88484d85fda59b3909a7b621241aa1abf36343437dbc4a3ffb6",
     Git("dllm-reasoning/d1", "837888f", "dataset/4x4_test_sudoku.csv"),
 )
-SUDOKU_GRIDS = {
-    givens: DataFile(
-        f"sudoku/dream_4x4_{givens}.jsonl",
-        sha256,
-        Git("DreamLM/Dream", "fac0a7f", f"eval/data/sudoku_4x4_{givens}.jsonl"),
-    )
-    for givens, sha256 in {
+SUDOKU_GRIDS = _alike(
+    "sudoku/dream_4x4_{}.jsonl",
+    Git("DreamLM/Dream", "fac0a7f", "eval/data/sudoku_4x4_{}.jsonl"),
+    {
         4: "e31e11b8af41745fe369ab518c408787d94c720bfa1ce1399e78fb8f3410f9a3",
         5: "7fd5682cd53466ce463d6ec51145832eb7fded72a198fce7b658eb747c5e25c5",
         6: "56b0729a5333c79eb09812d9e001db07147e107bf0cd03eac0ab47cdfa4a503e",
@@ -222,8 +225,8 @@ SUDOKU_GRIDS = {
         10: "3f5ceb59a1b2ebca3fa1ca4e4b6c2cfee2818c274e1c66a030148799413151cc",
         11: "de384d57346e5377395f14cbdb5bac346a60250c0ecc5dfeee2a1cf0ac827ef9",
         12: "b558a8a803fcb973a8a37e0b84e0e61cd7f3a188062264aaa4976f3546f7055f",
-    }.items()
-}
+    },
+)
 """By the cells that are given."""
 
 

@@ -31,7 +31,7 @@ METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "archer-doubt, cap 0.99": ("archer-doubt", {"cap": 0.99}),
     "threshold + surprise": ("threshold+surprise", {"nats": 0.3}),
 }
-MOST, MOST_LONG, WATCHED = 60, 20, 12
+MOST, MOST_LONG, WATCHED = 24, 8, 6
 """Problems; with the longest fixed canvas; those whose columns and bytes are looked at."""
 BASE = ("Saber", "64")
 
@@ -98,13 +98,13 @@ def _paid(workspace: Workspace, arm: Arm) -> Row:
 
 
 def present(result: Mapping[str, Any]) -> Presented:
-    return Presented([_table(result), _growth(result["rows"])])
+    return Presented([_table(result), _growth(result["rows"], result["n"])])
 
 
 def _table(result: Mapping[str, Any]) -> Table:
     (task,) = result["settings"]["tasks"]
     return table_of(
-        f"Canvases on {task}",
+        f"Canvases on {task}, n = {result['n']}",
         (
             Field("method"),
             Field("canvas"),
@@ -126,7 +126,7 @@ def _table(result: Mapping[str, Any]) -> Table:
     )
 
 
-def _growth(rows: Sequence[Row]) -> Table:
+def _growth(rows: Sequence[Row], n: int) -> Table:
     """What a larger limit costs."""
     by = {(row["method"], row["canvas"]): row["cost"] for row in rows}
     ratios = [
@@ -138,7 +138,7 @@ def _growth(rows: Sequence[Row]) -> Table:
         for method in METHODS
     ]
     return table_of(
-        "Cost with room for 256 tokens over that with room for 64",
+        f"Cost with room for 256 tokens over that with room for 64, n = {n}",
         (Field("method"), Field("fixed"), Field("auto")),
         ratios,
     )
