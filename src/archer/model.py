@@ -15,16 +15,19 @@ from typing import Any, ParamSpec, Unpack, cast, get_args
 
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
-from archer.engine.engine import Engine
+from archer.engine.engine import Engine, Engines
 from archer.engine.gap_length import Curve
 from archer.engine.generate import Stream, generate
 from archer.engine.job import as_stops
+from archer.engine.turns import Running
 from archer.errors import BadRequest, quoted
 from archer.fill import GAP, Fill, Form
 from archer.loading.checkpoint import Folder
 from archer.loading.fingerprint import fingerprint
 from archer.loading.hub import FETCHED
+from archer.loading.new_weights import Named, replaced, tensors_in
 from archer.loading.source import Source
 from archer.loading.text.text import Text, read_text
 from archer.machine.heap import keep_freed_memory
@@ -58,6 +61,8 @@ from archer.results.completion import Completion
 from archer.results.language import Language
 from archer.results.notebook import Trace, of_completions
 from archer.results.provenance import LOADED_BY, Recipe
+from archer.results.score import TextScore
+from archer.score import By, score, scored_pairs, scoring
 
 P = ParamSpec("P")
 
@@ -83,9 +88,15 @@ class Model:
         self.folder = folder
         self.network = network
         self.text = text
+        self.engines = Engines()
+        self.weights_version = 0
+        """How often the weights were changed in place."""
+        self.weights_digest = ""
+        """Of all that they were changed by; empty as long as they are those of the files."""
         own = frozenset(folder.eos)
+        self._name = "+".join((source.name, *(f"adapter-{each[:8]}" for each in folder.adapters)))
         self.language = Language(
-            model="+".join((source.name, *(f"adapter-{each[:8]}" for each in folder.adapters))),
+            model=self._name,
             mask=folder.mask,
             eos=folder.eos,
             ends=own if text is None else own | text.end_ids,
@@ -198,10 +209,14 @@ class Model:
             seed=request.seed,
             sample=sample,
             model=self.name,
-            digest=self.digest,
+            digest=self.digest if not self.weights_version else self._changed_digest,
             dtype=dtype,
             loaded=loaded,
         )
+
+    @property
+    def _changed_digest(self) -> str:
+        return f"{self.digest}+weights-{self.weights_version}-{self.weights_digest[:12]}"
 
     @property
     def end_ids(self) -> frozenset[int]:
@@ -228,11 +243,46 @@ class Model:
         if self.network.all_shards is not None:
             self.network.all_shards.close()
 
+    def update_weights(
+        self,
+        weights: Named | Mapping[str, Tensor] | Path | str,
+        *,
+        running: Running = "finish",
+        timeout: float | None = None,
+    ) -> int:
+        """Change weights in place, and return the new version, which completions name from then on.
+
+        `weights` are pairs of a name and a tensor, or a folder of the same architecture and shape.  Names and
+        shapes are those of the checkpoint; tensors that are left out stay as they are.  They are fused,
+        quantised and cut into shards as loading does it, and adapters that were merged are merged again, so
+        the model then computes, bit for bit, what it would if it were loaded with them.  If a name, a shape
+        or a number is not right, nothing is changed.
+
+        No completion is a mixture of versions.  What runs is decoded to its end first, for at most `timeout`
+        seconds, while what waits goes on waiting; with running="restart" it begins anew with the new weights,
+        unless somebody has been watching it form.
+        """
+        if isinstance(weights, str | Path):
+            with tensors_in(Path(weights), self.folder) as named:
+                return self.update_weights(named, running=running, timeout=timeout)
+        pairs = weights.items() if isinstance(weights, Mapping) else weights
+        with self.engines.held(running, timeout):
+            self.weights_digest = replaced(self.network, self.folder, pairs, self.weights_digest)
+            self.weights_version += 1
+            name = f"{self._name}+weights-{self.weights_version}"
+            self.language = replace(self.language, model=name)
+        return self.weights_version
+
     def save(self, folder: Path | str) -> Path:
         """Copy the checkpoint's files into a new folder, exactly as they were read.
 
         Weights keep the dtype in which they are stored, whatever dtype this model computes in.
         """
+        if self.weights_version:
+            raise BadRequest(
+                "The weights were changed in place, so the checkpoint's files are not what this model "
+                "computes with. Save the tensors where they come from."
+            )
         target = Path(folder)
         if target.exists():
             raise BadRequest(f"{target} exists already. Name a new folder.")
@@ -278,6 +328,67 @@ class Model:
         Token ids with None for those to be written do as well.  Other options are those of `generate`.
         """
         return self.generate(as_fills(texts, gap), method, **options)
+
+    def score(
+        self,
+        prompts: Prompts,
+        texts: str | Sequence[Any],
+        by: By = "elbo",
+        *,
+        draws: int | None = None,
+        seed: int = 0,
+        cached: bool = False,
+        prompt_mask: float | None = None,
+        method: str | Method | None = None,
+        chat: bool = True,
+        allow_special: bool = False,
+        batch: int | None = None,
+        memory: int | None = None,
+        progress: bool = False,
+        **settings: Any,
+    ) -> list[TextScore]:
+        """How probable the model finds each text as the answer to its prompt, in nats.
+
+        One prompt may go with many texts, and one text with many prompts.  `by` is the estimator:
+
+        - "elbo": LLaDA's Monte Carlo bound; the expectation is a lower bound of a log-likelihood.
+        - "one-step": d1's, one look at a text of masks, `prompt_mask` of the prompt masked as well (0.15).
+        - "coupled": coupled-GRPO's, three looks per draw.
+        - "confidence": iLLaDA's, for ranking answers: tokens are revealed, the most probable one first.
+        - "replay": exact for the decoder named by `method` and `settings`, by default entropy at temperature
+          1; refused for decoders under which a text has no probability that can be computed.
+
+        `draws` and `seed` are for the first three.  `cached` computes the prompt once for all looks at a
+        text, which is cheaper and not quite the same.  See "Likelihood and rollouts" in the documentation for
+        what each of them means.
+        """
+        seed = checked_seed(seed)
+        if any(isinstance(each, Fill) for each in (*as_list(prompts), *as_list(texts))):
+            raise BadRequest(
+                "A text with gaps cannot be scored: give the prompt and the whole text."
+            )
+        how = scoring(
+            self,
+            by,
+            draws,
+            seed,
+            cached=cached,
+            prompt_mask=prompt_mask,
+            method=method,
+            settings=settings,
+        )
+        asked, said = (
+            encoded(as_list(each), self.name, self.text, chat=own, allow_special=allow_special)
+            for each, own in ((prompts, chat), (texts, False))
+        )
+        pairs = scored_pairs(asked, said)
+        shape = self.folder.shape
+        window = Window(shape.max_positions, self.folder.architecture.trained_window)
+        for form, text in pairs:
+            check_ids(form.prefix, vocabulary=shape.vocabulary, mask=self.folder.mask)
+            check_ids(text, vocabulary=shape.vocabulary, mask=self.folder.mask)
+            window.check(len(form.prefix), len(text))
+        return score(self, pairs, how, batch=batch, memory=memory, progress=progress)
 
     def request(
         self,

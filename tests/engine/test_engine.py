@@ -171,7 +171,7 @@ def test_stop_strings_cut_the_text_and_end_what_only_fills(model: Model) -> None
     assert found.text == whole.text.partition(stop)[0]
     assert found.finish_reason == "stop"
     assert found.updates < whole.updates
-    assert len(found.tokens) == len(found.confidences) == len(found.settled_at)
+    assert len(found.tokens) == len(found.confidences) == len(found.written_at)
     with pytest.raises(BadRequest, match="empty"):
         model.generate(prompt, stop=[""])
 

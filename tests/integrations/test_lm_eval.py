@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -133,12 +134,84 @@ def test_the_folders_chat_template_is_used(folder: Path, model: Model, tasks: Pa
     assert [sample["resps"][0][0] for sample in samples] == expected(model, prompts)
 
 
-def test_log_likelihoods_are_refused(folder: Path, tasks: Path) -> None:
+def test_multiple_choice_ranks_by_the_estimate(folder: Path, model: Model, tasks: Path) -> None:
+    lm = ArcherLM(str(folder), device="cpu", by="elbo", draws=8, seed=2)
+    found = evaluate(tasks, "choosing", lm)
+    samples = sorted(found["samples"]["choosing"], key=lambda sample: sample["doc_id"])
+    assert len(samples) == len(QUESTIONS)
+    for sample in samples:
+        for (context, continuation), (answer,) in zip(
+            sample["arguments"], sample["resps"], strict=True
+        ):
+            value, greedy = answer
+            ids = model.encode(context.rstrip(), chat=False, allow_special=True)
+            whole = model.encode(context + continuation, chat=False, allow_special=True)
+            (wanted,) = model.score(ids, whole[len(ids) :], "elbo", draws=8, seed=2)
+            assert float(value) == pytest.approx(wanted.log_likelihood, abs=1e-4)
+            assert str(greedy) == "False"
+    assert "acc,none" in found["results"]["choosing"]
+    assert found["config"]["archer_likelihood"]["draws"] == 8
+
+
+def instances(kind: str, *arguments: tuple[str, ...]) -> list[Instance]:
+    return [Instance(kind, {}, each, number) for number, each in enumerate(arguments)]
+
+
+def test_a_greedy_continuation_is_what_decoding_writes(folder: Path, model: Model) -> None:
+    lm = ArcherLM(str(folder), device="cpu", by="confidence")
+    ids = model.encode("Count: ".rstrip(), chat=False)
+    (done,) = model.generate(ids, "confidence", length=3)
+    pairs = [(ids, list(done.tokens)), (ids, [5, 6, 7]), (ids, list(done.tokens)[:2])]
+    first, second, third = lm._greedy(pairs)
+    assert (first, second) == (True, False)
+    (shorter,) = model.generate(ids, "confidence", length=2)
+    assert third is (shorter.tokens == done.tokens[:2])
+
+
+def test_both_contracts_of_log_likelihoods(folder: Path, model: Model) -> None:
+    lm = ArcherLM(str(folder), device="cpu", by="confidence")
+    asked = instances("loglikelihood", ("Two and two", " four"), ("", "four"), ("  ", "four"))
+    found = lm.loglikelihood(asked, disable_tqdm=True)
+    assert [(type(value), type(greedy)) for value, greedy in found] == [(float, bool)] * 3
+    assert all(value < 0 for value, _ in found)
+    eos = model.folder.eos[0]
+    four = model.encode("four", chat=False)
+    (alone,) = model.score([eos], four, "confidence")
+    assert found[1][0] == pytest.approx(alone.log_likelihood, abs=1e-4)
+    texts = instances("loglikelihood_rolling", ("four",), ("x" * 600,))
+    short, long = lm.loglikelihood_rolling(texts, disable_tqdm=True)
+    assert short == pytest.approx(found[1][0], abs=1e-4)
+    assert isinstance(long, float)
+    assert lm.loglikelihood([]) == lm.loglikelihood_rolling([]) == []
+
+
+def test_a_long_text_is_scored_in_windows(
+    folder: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lm = ArcherLM(str(folder), device="cpu", by="one-step")
+    seen: list[tuple[list[int], list[int]]] = []
+
+    def scores(pairs: Any, quiet: bool) -> list[float]:
+        seen.extend(pairs)
+        return [-1.0] * len(pairs)
+
+    monkeypatch.setattr(lm, "_scores", scores)
+    most = model.folder.shape.max_positions
+    text = "x" * (2 * most + 5)
+    (found,) = lm.loglikelihood_rolling(instances("loglikelihood_rolling", (text,)))
+    assert found == -len(seen)
+    assert len(seen) > 2
+    assert sum((own for _, own in seen), []) == model.encode(text, chat=False)
+    assert all(len(context) + len(own) <= most for context, own in seen)
+
+
+def test_a_model_without_an_end_of_text_needs_a_context(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lm = ArcherLM(str(folder), device="cpu")
-    with pytest.raises(BadRequest, match=r"no likelihood from left to right.*generate_until"):
-        evaluate(tasks, "choosing", lm)
-    with pytest.raises(BadRequest, match="perplexity"):
-        lm.loglikelihood_rolling([])
+    monkeypatch.setattr(lm._model, "folder", replace(lm._model.folder, eos=()))
+    with pytest.raises(BadRequest, match="names no end of text"):
+        lm.loglikelihood(instances("loglikelihood", ("", "four")))
 
 
 @pytest.mark.parametrize(

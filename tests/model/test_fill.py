@@ -159,7 +159,7 @@ def test_a_stop_string_ends_the_gap_it_stands_in(pocket: Model) -> None:
     assert cut.gaps[1] == whole.gaps[1].partition(stop)[0]
     assert cut.finish_reason == "stop"
     assert len(cut.tokens) == cut.given.count(None) < len(whole.tokens)
-    assert len(cut.tokens) == len(cut.confidences) == len(cut.settled_at)
+    assert len(cut.tokens) == len(cut.confidences) == len(cut.written_at)
 
 
 @pytest.mark.parametrize("kind", ["llada", "dream"])

@@ -65,7 +65,7 @@ def test_a_completion_is_one_line(trace: archer.Trace) -> None:
     (done,) = trace.completions
     said = repr(done)
     assert said.startswith(f"Completion({done.text!r}, stop, {done.full_passes} full and ")
-    assert len(done.confidences) == len(done.settled_at) == len(done.tokens)
+    assert len(done.confidences) == len(done.written_at) == len(done.tokens)
 
 
 def test_a_notebook_shows_a_completion_as_text_and_player(trace: archer.Trace) -> None:

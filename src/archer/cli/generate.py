@@ -118,7 +118,7 @@ def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[s
         "method": request.method.name,
         "settings": plain(request.method.settings),
         "seed": request.seed,
-        "completions": [each.to_dict() for each in done],
+        "completions": [each.to_dict(per_token=True) for each in done],
     }
 
 

@@ -149,7 +149,9 @@ class Decision:
 
     def select(self, rows: Sequence[int]) -> Decision:
         chosen = list(rows)
-        return Decision(*(getattr(self, item.name)[chosen] for item in fields(self)))
+        return replace(
+            self, **{item.name: getattr(self, item.name)[chosen] for item in fields(self)}
+        )
 
 
 class Attention(StrEnum):
@@ -160,6 +162,15 @@ class Attention(StrEnum):
     """It asks about columns after the response, which would belong to no block."""
     BLOCK_CAUSAL = "block-causal attention"
     """It says itself which columns a block sees."""
+
+
+class FillPath(StrEnum):
+    """What decides where a rule that takes nothing back fills masks next, beside the logits."""
+
+    BY_STATE = "nothing"
+    """A text is then written along one path alone, and has a probability that can be computed."""
+    BY_TOKEN = "the token that is drawn there"
+    BY_CHANCE = "chance"
 
 
 class Decoder(Protocol[State]):
@@ -227,6 +238,11 @@ class Rule(Generic[State]):
     @property
     def reads(self) -> Scope:
         return Scope.MASKS
+
+    @property
+    def path(self) -> FillPath:
+        """Said by the rule, because nobody else can know it; what is true of most that draw tokens."""
+        return FillPath.BY_TOKEN
 
     @property
     def draws(self) -> bool:

@@ -11,7 +11,16 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, Rule, chance, ends_now, leading, one_block
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    FillPath,
+    Rule,
+    chance,
+    ends_now,
+    leading,
+    one_block,
+)
 from archer.decoders.nucleus import drawn, truncated
 from archer.passes.bounds import Count, Temperature
 from archer.passes.canvas import Canvas, Flags, Reals
@@ -38,6 +47,12 @@ class Dream(Rule[DecodeState]):
     @property
     def draws(self) -> bool:
         return self.alg == "origin" or self.alg_temp > 0 or self.temperature > 0
+
+    @property
+    def path(self) -> FillPath:
+        if self.alg == "origin" or self.alg_temp > 0:
+            return FillPath.BY_CHANCE
+        return FillPath.BY_TOKEN if self.alg == "maskgit_plus" else FillPath.BY_STATE
 
     def limit(self, length: int) -> int:
         return length if self.steps is None else self.steps

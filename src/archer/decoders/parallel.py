@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, above_or_surest, leading
+from archer.decoders.base import Decision, FillPath, above_or_surest, leading
 from archer.decoders.blocks import BlockState, Blockwise
 from archer.passes.bounds import Multiple, Share
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt
@@ -74,6 +74,10 @@ class EntropyBound(Parallel):
     """Nats."""
     proxy: Literal["entropy", "confidence", "margin"] = "entropy"
     """What "surest" means."""
+
+    @property
+    def path(self) -> FillPath:
+        return FillPath.BY_TOKEN if self.proxy == "confidence" else FillPath.BY_STATE
 
     def _choose(self, eligible: Flags, drawn: Answers, logits: Logits) -> tuple[Candidates, Flags]:
         best, (entropy, margin) = logits.read(

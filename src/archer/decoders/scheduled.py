@@ -10,7 +10,15 @@ import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, chance, ends_now, leading, whole_block
+from archer.decoders.base import (
+    Decision,
+    DecodeState,
+    FillPath,
+    chance,
+    ends_now,
+    leading,
+    whole_block,
+)
 from archer.decoders.blocks import Blockwise
 from archer.errors import BadRequest
 from archer.passes.bounds import Count, Seed
@@ -34,6 +42,11 @@ class Scheduled(Blockwise[DecodeState]):
     @property
     def draws(self) -> bool:
         return self.temperature > 0 or self.score == "random"
+
+    @property
+    def path(self) -> FillPath:
+        by = {"confidence": FillPath.BY_TOKEN, "random": FillPath.BY_CHANCE}
+        return by.get(self.score, FillPath.BY_STATE)
 
     def check(self, length: int) -> None:
         self._updates_per_block(length)
@@ -127,6 +140,11 @@ class Ordered(Scheduled):
                     f"each with the {block} positions of its block."
                 )
         super().check(length)
+
+    @property
+    def path(self) -> FillPath:
+        """Every update has its positions."""
+        return FillPath.BY_STATE
 
     def permutations(self, length: int) -> tuple[tuple[int, ...], ...]:
         """One per block, in response positions."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.decoders.base import Attention, Decision, Decoder, DecodeState
+from archer.decoders.base import Attention, Decision, Decoder, DecodeState, FillPath
 from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.logits import Answers, Logits, RowLogits, Rows
 
@@ -34,6 +34,10 @@ class Wrapped:
     @property
     def draws(self) -> bool:
         return self.inner.draws
+
+    @property
+    def path(self) -> FillPath:
+        return getattr(self.inner, "path", FillPath.BY_TOKEN)
 
     def check(self, length: int) -> None:
         self.inner.check(length)

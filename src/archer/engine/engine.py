@@ -11,15 +11,17 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Self, get_args
+from weakref import WeakSet
 
 from archer.engine.budget import DEFAULT_BUDGET, measured_budget
 from archer.engine.footprint import default_limit, readable
 from archer.engine.handle import Handle, Listener, Observer
 from archer.engine.job import Job, Options, Priority, as_stops, check_count
-from archer.engine.turns import Status, Turns, stopped_by
-from archer.errors import ArcherError, BadRequest, Closing, Overloaded, PassFailed
+from archer.engine.turns import Running, Status, Turns, stopped_by
+from archer.errors import ArcherError, BadRequest, Closing, Overloaded, PassFailed, quoted
 from archer.machine.threads import computing
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class Engine:
         self._cutting = False
         self._lost: ArcherError | None = None
         self._when_lost: Callable[[ArcherError], None] | None = None
+        model.engines.join(self)
 
     def submit(
         self,
@@ -164,6 +167,33 @@ class Engine:
                     self.budget = measured_budget(self.model.network)
             self._thread = threading.Thread(target=self._run, name="archer-engine", daemon=True)
             self._thread.start()
+
+    @contextmanager
+    def held(self, running: Running, timeout: float | None) -> Iterator[None]:
+        """Nothing of any request is under way inside, and nothing begins; afterwards all goes on.
+
+        What runs is decoded to its end first ("finish"), or begins anew afterwards ("restart"); but what
+        somebody watches while it forms comes to its end in either case.
+        """
+        if threading.current_thread() is self._thread:
+            raise BadRequest(
+                "A listener cannot change the weights: it is called in the middle of a turn. Do it on "
+                "another thread."
+            )
+        self._turns.holding = running
+        try:
+            if not self._work_until(lambda: not self._turns.begun, timeout):
+                raise TimeoutError(
+                    f"Requests that run have not ended within {timeout:g} s, and the weights are as they "
+                    'were. Wait longer, or say running="restart".'
+                )
+            with self._turning:
+                self._turns.forget_lengths()
+                yield
+        finally:
+            self._turns.holding = None
+            with self._changed:
+                self._changed.notify_all()
 
     @property
     def alive(self) -> bool:
@@ -285,3 +315,28 @@ class Engine:
             self._changed.notify_all()
         if tell is not None:
             tell(error)
+
+
+class Engines:
+    """The engines of one model, which stand still together while its weights change."""
+
+    def __init__(self) -> None:
+        self._all: WeakSet[Engine] = WeakSet()
+        self._changing = threading.RLock()
+
+    def join(self, engine: Engine) -> None:
+        """Waits while weights change: an engine that is made meanwhile begins with the new ones."""
+        with self._changing:
+            self._all.add(engine)
+
+    @contextmanager
+    def held(self, running: Running, timeout: float | None) -> Iterator[None]:
+        """See `Engine.held`."""
+        if running not in get_args(Running):
+            raise BadRequest(
+                f"What runs can finish or restart when the weights change, not {quoted(running)}."
+            )
+        with self._changing, ExitStack() as all_held:
+            for engine in list(self._all):
+                all_held.enter_context(engine.held(running, timeout))
+            yield

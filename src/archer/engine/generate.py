@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from archer.engine.engine import Engine
 from archer.engine.gap_length import sized
 from archer.engine.handle import Handle, Listener
-from archer.engine.job import Options, check_count, check_samples
+from archer.engine.job import Job, Options, check_count, check_samples
 from archer.errors import ArcherError, numbered
 from archer.machine.threads import computing
 from archer.results.completion import Completion
@@ -29,14 +29,15 @@ AHEAD = 2
 
 
 @dataclass(frozen=True)
-class _Samples:
+class Samples:
     """Samples of one prompt that are asked for at once, and where they belong in the results."""
 
     request: Request
-    first: int
     places: tuple[int, ...]
     rows: int
     """1 where nothing is drawn: all samples are the same then."""
+    options: Options
+    listener: Listener | None = None
 
     @property
     def kind(self) -> tuple[int, int, int]:
@@ -44,8 +45,8 @@ class _Samples:
         (prompt,) = self.request.prompts
         return prompt.prompt_tokens, self.request.method.length, self.rows
 
-    def options(self, stop: tuple[str, ...]) -> Options:
-        return Options(n=len(self.places), stop=stop, first=self.first)
+    def prepared(self, engine: Engine) -> Job:
+        return engine.prepared(self.request, self.options, self.listener)
 
 
 def generate(
@@ -68,51 +69,80 @@ def generate(
     engine = Engine(model, memory=memory)
     rows = batch or max(1, AHEAD * engine.budget // request.method.length)
     draws = request.method.decoder.draws
-    waiting = deque(_together(request, n, min(TOGETHER, rows) if draws else None))
-    first: dict[tuple[int, int, int], _Samples] = {}
+    waiting = deque(_together(request, n, min(TOGETHER, rows) if draws else None, stop))
+
+    def failed(samples: Samples, error: ArcherError) -> Completion:
+        named = numbered(error, samples.places[0] // n, len(request.prompts))
+        if not keeps_errors:
+            raise named from (None if named is error else error)
+        (prompt,) = samples.request.prompts
+        return Completion.failed(named, prompt.prompt_tokens)
+
+    return completed(engine, waiting, rows, failed, progress=progress)
+
+
+OnFailure = Callable[["Samples", ArcherError], Completion]
+"""What a sample returns that was refused or failed; raises where that ends all of them."""
+
+
+def ends_all(samples: Samples, error: ArcherError) -> Completion:
+    """An error of one is an error of all."""
+    raise error
+
+
+def completed(
+    engine: Engine,
+    waiting: deque[Samples],
+    rows: int,
+    failed: OnFailure = ends_all,
+    *,
+    progress: bool = False,
+) -> list[Completion]:
+    """What all of them return, by place; at most N `rows` run at a time, or as many as one of them has.
+
+    One of each kind is prepared before anything runs, so that what can be refused is refused at once.
+    """
+    first: dict[tuple[int, int, int], Samples] = {}
     for samples in waiting:
         first.setdefault(samples.kind, samples)
+    wanted = sum(len(samples.places) for samples in waiting)
     done: dict[int, Completion] = {}
-    running: deque[tuple[_Samples, Handle]] = deque()
+    running: deque[tuple[Samples, Handle]] = deque()
 
     @contextmanager
-    def concerning(samples: _Samples) -> Iterator[None]:
+    def concerning(samples: Samples) -> Iterator[None]:
         try:
             yield
         except ArcherError as error:
-            named = numbered(error, samples.places[0] // n, len(request.prompts))
-            if not keeps_errors:
-                raise named from (None if named is error else error)
-            (prompt,) = samples.request.prompts
-            failed = Completion.failed(named, prompt.prompt_tokens)
-            done.update(dict.fromkeys(samples.places, failed))
+            done.update(dict.fromkeys(samples.places, failed(samples, error)))
 
     prepared = {}
     for kind, samples in first.items():
         with concerning(samples):
-            prepared[kind] = engine.prepared(samples.request, samples.options(stop))
-    with _bar(n * len(request.prompts), progress) as advance:
+            prepared[kind] = samples.prepared(engine)
+    with _bar(wanted, progress) as advance:
         while waiting or running:
             while waiting and (not running or _rows(running) + waiting[0].rows <= rows):
                 samples = waiting.popleft()
                 job = prepared.pop(samples.kind, None)
                 with concerning(samples):
-                    job = job or engine.prepared(samples.request, samples.options(stop))
-                    running.append((samples, engine.take(job)))
+                    running.append((samples, engine.take(job or samples.prepared(engine))))
             engine.turn()
             for samples, handle in [each for each in running if each[1].done]:
                 running.remove((samples, handle))
                 with concerning(samples):
                     done.update(zip(samples.places, handle.results(), strict=True))
                 advance(len(samples.places))
-    return [done[place] for place in range(n * len(request.prompts))]
+    return [done[place] for place in range(wanted)]
 
 
-def _rows(running: Sequence[tuple[_Samples, Handle]]) -> int:
+def _rows(running: Sequence[tuple[Samples, Handle]]) -> int:
     return sum(samples.rows for samples, _ in running)
 
 
-def _together(request: Request, n: int, most: int | None) -> Iterator[_Samples]:
+def _together(
+    request: Request, n: int, most: int | None, stop: tuple[str, ...] = ()
+) -> Iterator[Samples]:
     """Samples of equal prompts together, each with the number it has among them; at most `most`, or all."""
     draws = request.method.decoder.draws
     places: dict[Form, list[int]] = {}
@@ -122,7 +152,8 @@ def _together(request: Request, n: int, most: int | None) -> Iterator[_Samples]:
         together = most or len(own)
         for first in range(0, len(own), together):
             some = tuple(own[first : first + together])
-            yield _Samples(request.only(prompt), first, some, len(some) if draws else 1)
+            options = Options(n=len(some), stop=stop, first=first)
+            yield Samples(request.only(prompt), some, len(some) if draws else 1, options)
 
 
 @contextmanager
@@ -157,8 +188,7 @@ class Stream:
         self._handles = []
         for samples in sorted(_together(request, 1, 1), key=lambda each: each.places):
             reader = _StepReader(samples.places[0], self._unread)
-            options = samples.options(())
-            self._handles.append(self._engine.enqueue(samples.request, options, reader))
+            self._handles.append(self._engine.enqueue(samples.request, samples.options, reader))
         self._steps = self._run()
 
     def __iter__(self) -> Iterator[Step[Any]]:

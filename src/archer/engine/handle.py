@@ -166,6 +166,12 @@ class Listener:
     hears_text = False
     """Whether `settled` is to be called; following the text has a price."""
 
+    @property
+    def restarts(self) -> bool:
+        """Whether its request may begin anew, as new weights can make it: not where updates are heard."""
+        own = type(self)
+        return own.stepped is Listener.stepped and own.settled is Listener.settled
+
     def admitted(self, request: Request) -> None:
         """It has memory and takes part in turns from now on; the lengths of its gaps are known."""
 

@@ -145,6 +145,10 @@ class Job:
     ended: threading.Event = field(default_factory=threading.Event)
     wakers: list[Callable[[], None]] = field(default_factory=list)
     """What event loops want to be called by after every update and at the end; they must not block."""
+    version: int = 0
+    """Of the weights that decode it."""
+    unsized: Request | None = None
+    """The request before the lengths of its gaps were found, where they were to be found."""
 
     @classmethod
     def of(
@@ -197,6 +201,7 @@ class Job:
 
     def probe(self, network: Transformer) -> int | None:
         """One pass of the search for the lengths of its gaps: its columns, None where they are known."""
+        self.unsized = self.request
         self.search = self.search or searching(network, self.request)
         try:
             return next(self.search)
@@ -213,7 +218,22 @@ class Job:
 
     def begin(self, network: Transformer) -> Walk:
         """Give it memory."""
+        self.version = self.model.weights_version
+        self.request = replace(self.request, language=self.model.language)
         return Walk(network, self.request.method, self.start, canvas=self.canvas)
+
+    @property
+    def may_restart(self) -> bool:
+        """Nobody has heard anything of it that another beginning could belie."""
+        return self.unread is None and self.listener.restarts
+
+    def restart(self) -> None:
+        """As if it had never run."""
+        self.walk = self.search = None
+        if self.unsized is not None:
+            self.request, self.bytes = self.unsized, self.most_bytes
+        self.tallies = {row: Tally() for row in self.tallies}
+        self.texts = {row: _settled_text(self.request, self.options.stop) for row in self.texts}
 
     def application(self, now: float) -> Application[Job]:
         if self.walk is not None:
@@ -316,6 +336,9 @@ class Job:
         return range(self.options.n) if self.rows == 1 else (row,)
 
     def _completion(self, row: int) -> Completion:
+        return replace(self._completed(row), weights_version=self.version)
+
+    def _completed(self, row: int) -> Completion:
         tally, text = self.tallies[row], self.texts.get(row)
         prompt_tokens = self.form.prompt_tokens
         if text is None or not text.stopped or not self.ends_early or tally.error is not None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from archer.engine.batch import Batch, Turn, blaming, contained
 from archer.engine.handle import Observer, PassRecord
@@ -27,6 +27,8 @@ from archer.results.step import Step
 if TYPE_CHECKING:
     from archer.model import Model
 
+Running = Literal["finish", "restart"]
+"""What becomes of requests that run when the weights change."""
 RECENT = 0.9
 """Weight of the past in the average of columns per second."""
 RECOVERY = 1024
@@ -66,6 +68,8 @@ class Turns:
         self._model = model
         self._observer = observer
         self._per_owner = per_owner
+        self.holding: Running | None = None
+        """While set nothing begins: what runs is to come to its end, or to begin anew later."""
         self._batch: Batch[Job] = Batch(model.network)
 
     @property
@@ -77,6 +81,12 @@ class Turns:
     def busy(self) -> bool:
         """Asked on any thread: a job joins the one before it leaves the other."""
         return bool(self.waiting or self._searching or self._batch.walks)
+
+    @property
+    def begun(self) -> bool:
+        """Whether some request has been decoded in part, swapped out or not."""
+        waiting = any(job.walk is not None for job in self.waiting)
+        return bool(self._batch.walks or self._searching) or waiting
 
     def status(self, submitted: Sequence[Job]) -> Status:
         """Asked on any thread; `submitted` are requests that no turn has seen yet."""
@@ -97,9 +107,11 @@ class Turns:
         `cutting` cancels everything; when `closing`, nobody waits for readers that are behind.
         """
         self._drop_ended(now, cutting)
+        if self.holding == "restart":
+            self._send_back()
         self._admit(now)
         probed = self._probe()
-        offers = self._offers(now, closing)
+        offers = self._offers(now, closing or self.holding is not None)
         chosen = choose(offers, budget)
         if chosen:
             self._observer.skipped(sum(o.tag.rows for o in offers) - sum(j.rows for j in chosen))
@@ -111,6 +123,22 @@ class Turns:
             while sum(job.bytes for job in self.running) > self._limit and self._swap_one_out():
                 pass
         return bool(chosen) or probed
+
+    def forget_lengths(self) -> None:
+        """Have requests that wait search again for the lengths of gaps that were found already."""
+        for job in self.waiting:
+            job.restart()
+
+    def _send_back(self) -> None:
+        """Have all requests of which nobody has heard yet wait again, as if they had never run."""
+        for job in (*self.running, *self.waiting):
+            if job in self._searching:
+                self._wait_again(job)
+            elif job.walk is None or not job.may_restart:
+                continue
+            elif self._batch.walks.pop(job, None) is not None:
+                self.waiting.append(job)
+            job.restart()
 
     def _update(self, chosen: Sequence[Job]) -> None:
         """One pass and what comes of it.
@@ -164,6 +192,8 @@ class Turns:
     def _applications(self, now: float) -> list[Application[Job]]:
         applications = []
         for job in list(self.waiting):
+            if self.holding is not None and job.walk is None:
+                continue
             with blaming(partial(self._fail, job)):  # one that was swapped out asks its decoder
                 applications.append(job.application(now))
         return applications

@@ -1,11 +1,12 @@
-"""The model `archer` of the lm-evaluation-harness, for tasks that generate; log-likelihoods are refused."""
+"""The model `archer` of the lm-evaluation-harness, for tasks that generate and for log-likelihoods."""
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NoReturn
+from typing import Any
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
+from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tqdm import tqdm
 
 from archer import __version__
@@ -17,19 +18,22 @@ from archer.loading.text.text import Text
 from archer.methods.build import Choice, resolve
 from archer.model import load
 from archer.request import Request
+from archer.score import By
 
-NO_LIKELIHOOD = (
-    "This task asks for log-likelihoods, as multiple choice and perplexity do. A diffusion language "
-    "model writes its tokens in any order and may take them back, so it has no likelihood from left "
-    "to right. Choose a task that generates (output_type: generate_until)."
-)
+GREEDY = "confidence"
+"""What says whether a continuation is the greedy one: LLaDA's decoding, one token per update."""
 UNLESS_TOLD = "cuda:0"
 """The device that the harness names when its user named none; Archer then takes the best there is."""
 Batch = tuple[GenerationSettings, Sequence[Instance]]
+Pair = tuple[list[int], list[int]]
+"""Ids of a context, which is never empty, and of what follows it."""
 
 
 class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
-    """A model and a method as `model_args`; a task's length and temperature go first, none is ignored."""
+    """A model and a method as `model_args`; a task's length and temperature go first, none is ignored.
+
+    Log-likelihoods are estimated `by` one of the estimators of `Model.score`, with N `draws`.
+    """
 
     def __init__(
         self,
@@ -42,6 +46,9 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
         batch_size: int | str = 1,
         seed: int = 0,
         preset: str | None = None,
+        by: By = "elbo",
+        draws: int | None = None,
+        cached: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__()
@@ -57,6 +64,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
         chosen = resolve(method, self._settings, preset, self._model.folder.recommended)
         self._method, self._preset, self._seed = chosen.name, preset, seed
         self._complete = dict(chosen.settings)
+        self._scoring: dict[str, Any] = {"by": by, "draws": draws, "cached": cached, "seed": seed}
         self._revision = revision
         self._device = self._model.network.device
 
@@ -73,13 +81,77 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
                 progress.update(len(instances))
         return texts
 
-    def loglikelihood(self, requests: list[Instance]) -> NoReturn:
-        """Refused."""
-        raise BadRequest(NO_LIKELIHOOD)
+    def loglikelihood(
+        self, requests: list[Instance], disable_tqdm: bool = False
+    ) -> list[tuple[float, bool]]:
+        """Of each continuation, its estimate, and whether greedy decoding of as many tokens writes it."""
+        pairs = [self._pair(*request.args) for request in requests]
+        found = list(zip(self._scores(pairs, disable_tqdm), self._greedy(pairs), strict=True))
+        for request, answer in zip(requests, found, strict=True):
+            self.cache_hook.add_partial("loglikelihood", request.args, answer)
+        return found
 
-    def loglikelihood_rolling(self, requests: list[Instance]) -> NoReturn:
-        """Refused."""
-        raise BadRequest(NO_LIKELIHOOD)
+    def loglikelihood_rolling(
+        self, requests: list[Instance], disable_tqdm: bool = False
+    ) -> list[float]:
+        """Of each text, after an end of text; one that is too long is the sum of its windows."""
+        most = self._model.folder.shape.max_positions - 1
+        windows: list[list[Pair]] = []
+        for request in requests:
+            ids = self._ids(request.args[0])
+            made = get_rolling_token_windows(ids, self._prefix, max_seq_len=most, context_len=1)
+            windows.append([make_disjoint_window(each) for each in made])
+        every = [pair for own in windows for pair in own]
+        scores = iter(self._scores(every, disable_tqdm))
+        found = [sum(next(scores) for _ in own) for own in windows]
+        for request, answer in zip(requests, found, strict=True):
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, answer)
+        return found
+
+    def _scores(self, pairs: Sequence[Pair], quiet: bool) -> list[float]:
+        if not pairs:
+            return []
+        contexts, texts = zip(*pairs, strict=True)
+        found = self._model.score(contexts, texts, **self._scoring, progress=not quiet)
+        return [each.log_likelihood for each in found]
+
+    def _greedy(self, pairs: Sequence[Pair]) -> list[bool]:
+        """Whether each continuation is what is decoded at temperature 0; equal questions are asked once."""
+        asked = sorted({(tuple(context), len(text)) for context, text in pairs})
+        written: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
+        for length, group in groupby(sorted(asked, key=lambda each: each[1]), lambda each: each[1]):
+            contexts = [context for context, _ in group]
+            done = self._model.generate([list(each) for each in contexts], GREEDY, length=length)
+            written |= {
+                (each, length): answer.tokens for each, answer in zip(contexts, done, strict=True)
+            }
+        return [written[tuple(context), len(text)] == tuple(text) for context, text in pairs]
+
+    def _pair(self, context: str, continuation: str) -> Pair:
+        """As the harness splits them: spaces at the end of the context belong to what follows.
+
+        An empty context is an end of text.
+        """
+        if not context:
+            ids = self._ids(continuation)
+            return ([self._prefix], ids) if ids[0] != self._prefix else (ids[:1], ids[1:])
+        bare = context.rstrip()
+        if not bare:
+            return [self._prefix], self._ids(context + continuation)
+        before = self._ids(bare)
+        return before, self._ids(context + continuation)[len(before) :]
+
+    def _ids(self, text: str) -> list[int]:
+        return self._text().encode_raw(text, allow_special=True)
+
+    @property
+    def _prefix(self) -> int:
+        """What stands before a text that nothing precedes."""
+        if not self._model.folder.eos:
+            raise BadRequest(
+                f"{self._model.name!r} names no end of text, which a text without a context begins with."
+            )
+        return self._model.folder.eos[0]
 
     def apply_chat_template(
         self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
@@ -122,6 +194,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
             "archer_method": self._method,
             "archer_settings": self._complete,
             "archer_seed": self._seed,
+            "archer_likelihood": dict(self._scoring),
             "model_device": str(self._device),
             "model_dtype": str(self._model.network.dtype),
             "model_revision": self._revision,

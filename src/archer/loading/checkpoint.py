@@ -22,7 +22,7 @@ from archer.loading.model_config import ModelConfig, Provenance, parse_config
 from archer.loading.model_files import MEGABYTE, Json, find, is_folder, kind_of, read_json, some_of
 from archer.loading.text.tokenizer_files import mask_id
 from archer.loading.weight_files import Stored, read_tensors
-from archer.loading.weights import Change, Copy, nothing, same_values, stream
+from archer.loading.weights import Change, Copy, Entry, nothing, same_values, stream
 from archer.machine.devices import out_of_memory
 from archer.methods.build import NO_ADVICE, Recommended
 from archer.network.network import Transformer
@@ -207,45 +207,72 @@ def load_network(
             f"There is not enough memory on {device} for the weights of {folder.path}. Use a smaller "
             "model, or quantize or shard it."
         ) from error
-    parameters, scales = dict(network.named_parameters()), network.scales()
-    whole = scales if operator is Operator.PACKED else {}
+    filling = Filling(network, folder, shard, packs=operator is Operator.PACKED)
     copies: dict[Path, list[Copy]] = defaultdict(list)
-    missing: dict[str, int] = defaultdict(int)
-    slots = list(slots_of(folder.architecture, folder.shape).items())
-    if shape.tied and "head" in scales:
-        shared = [(name, slot) for name, slot in slots if slot.parameter == "embedding"]
-        slots += [(name, replace(slot, parameter="head")) for name, slot in shared]
-    for name, slot in slots:
+    for name in filling.slots:
         stored = folder.tensors[name]
-        scale = scales.get(slot.parameter)
-        for own in slices_of(slot, folder.shape, shard):
-            missing[slot.parameter] += 1
-            copies[stored.file].append(
-                Copy(
-                    name,
-                    stored.entry,
-                    target=_target(parameters[slot.parameter], own),
-                    scale=None if scale is None else _target(scale, own),
-                    dtype=dtype,
-                    rows=own.rows,
-                    columns=own.columns,
-                    parameter=slot.parameter,
-                    changes=folder.changes.get(name, ()),
-                )
-            )
-    del parameters
-
-    def filled(copy: Copy) -> None:
-        missing[copy.parameter] -= 1
-        if not missing[copy.parameter] and copy.parameter in whole:
-            network.pack(copy.parameter)
-
+        copies[stored.file] += filling.copies(name, stored.entry)
     for packed in (True, False):
         for file, every in copies.items():
-            wanted = [copy for copy in every if (copy.parameter in whole) is packed]
+            wanted = [copy for copy in every if filling.packs(copy) is packed]
             if wanted:
-                stream(file, wanted, meanwhile, filled)
+                stream(file, wanted, meanwhile, filling.filled)
     return network.eval()
+
+
+class Filling:
+    """Which parts of a network's parameters the tensors of a checkpoint fill, wherever they come from."""
+
+    def __init__(
+        self, network: Transformer, folder: Folder, shard: Shard | None, *, packs: bool
+    ) -> None:
+        """`packs`: what is kept whole is packed as soon as it is complete."""
+        self.network = network
+        self.slots = slots_of(folder.architecture, folder.shape)
+        self.missing: dict[str, int] = defaultdict(int)
+        """By parameter, parts that are still to be filled."""
+        self._folder, self._shard = folder, shard
+        self._parameters = dict(network.named_parameters())
+        self._scales = network.scales()
+        self._packs = packs
+        for slot in self.slots.values():
+            for parameter in self._parameters_of(slot):
+                self.missing[parameter] += len(list(slices_of(slot, folder.shape, shard)))
+
+    def _parameters_of(self, slot: Slot) -> tuple[str, ...]:
+        """A head that is the embedding is kept a second time where it is kept in eight bits."""
+        shared = self._folder.shape.tied and slot.parameter == "embedding"
+        return ("embedding", "head") if shared and "head" in self._scales else (slot.parameter,)
+
+    def copies(self, name: str, entry: Entry) -> list[Copy]:
+        """Where the tensor of this name goes; of a shard it may be nowhere."""
+        slot = self.slots[name]
+        scales = self._scales
+        return [
+            Copy(
+                name,
+                entry,
+                target=_target(self._parameters[parameter], own),
+                scale=_target(scales[parameter], own) if parameter in scales else None,
+                dtype=self.network.dtype,
+                rows=own.rows,
+                columns=own.columns,
+                parameter=parameter,
+                changes=self._folder.changes.get(name, ()),
+            )
+            for parameter in self._parameters_of(slot)
+            for own in slices_of(slot, self._folder.shape, self._shard)
+        ]
+
+    def packs(self, copy: Copy) -> bool:
+        """Whether its parameter is packed when it is complete."""
+        return self._packs and copy.parameter in self._scales
+
+    def filled(self, copy: Copy) -> None:
+        """One of these has been copied."""
+        self.missing[copy.parameter] -= 1
+        if self.packs(copy) and not self.missing[copy.parameter]:
+            self.network.pack(copy.parameter)
 
 
 def _check_copy(folder: Folder, copy: str, original: str) -> None:

@@ -1,4 +1,4 @@
-"""One safetensors file: what it claims to hold, and its values streamed into existing parameters.
+"""Tensors into existing parameters: what a safetensors file claims to hold, and its values streamed.
 
 The safetensors library is asked first whether the file is sound. The header is then read once more
 here, because the library lets duplicate names pass and does not tell where a tensor lies. Values go
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -116,8 +117,58 @@ def stream(
         if copy.entry.stop > len(mapped):
             raise _damaged(path, "it became shorter while it was read")
         meanwhile()
-        _copy(path, mapped, copy)
+        _copy(_InFile(str(path), mapped, copy.entry), copy)
         filled(copy)
+
+
+def entry_of(tensor: Tensor) -> Entry:
+    """A tensor in memory, as the header of a file would describe it."""
+    return Entry(tensor.dtype, tuple(tensor.shape), 0, tensor.numel() * tensor.itemsize)
+
+
+def take(tensor: Tensor, copy: Copy) -> None:
+    """Fill a target from a tensor in memory as `stream` does from a file, with the same bits."""
+    _copy(_InMemory(tensor.detach().contiguous().view(-1)), copy)
+
+
+class _Numbers(Protocol):
+    """The numbers of one tensor, wherever they are."""
+
+    @property
+    def where(self) -> str: ...
+    @property
+    def remedy(self) -> str: ...
+    def read(self, first: int, count: int) -> Tensor: ...
+    def give_back(self, first: int, count: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class _InFile:
+    where: str
+    mapped: mmap.mmap
+    entry: Entry
+    remedy: str = "download the file again"
+
+    def read(self, first: int, count: int) -> Tensor:
+        at = self.entry.start + first * self.entry.dtype.itemsize
+        return torch.frombuffer(self.mapped, dtype=self.entry.dtype, count=count, offset=at)
+
+    def give_back(self, first: int, count: int) -> None:
+        size = self.entry.dtype.itemsize
+        _give_back(self.mapped, self.entry.start + first * size, count * size)
+
+
+@dataclass(frozen=True, eq=False)
+class _InMemory:
+    numbers: Tensor
+    where: str = "The new weights"
+    remedy: str = "look for what went wrong in training"
+
+    def read(self, first: int, count: int) -> Tensor:
+        return self.numbers[first : first + count]
+
+    def give_back(self, first: int, count: int) -> None:
+        """They belong to somebody else."""
 
 
 def same_values(first: tuple[Path, Entry], second: tuple[Path, Entry]) -> bool:
@@ -135,25 +186,24 @@ def same_values(first: tuple[Path, Entry], second: tuple[Path, Entry]) -> bool:
     return True
 
 
-def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
+def _copy(numbers: _Numbers, copy: Copy) -> None:
     entry, scale, columns = copy.entry, copy.scale, copy.columns
     width = entry.shape[-1] if entry.shape else 1
     if copy.changes:
         width = math.prod(entry.shape[1:])
     skipped = 0 if copy.rows is None else copy.rows.start
-    first, numbers = entry.start, math.prod(entry.shape)
+    first, count_of_numbers = 0, math.prod(entry.shape)
     if copy.rows is not None and entry.shape:
-        each = numbers // max(1, entry.shape[0])
-        first += copy.rows.start * each * entry.dtype.itemsize
-        numbers = (copy.rows.stop - copy.rows.start) * each
+        each = count_of_numbers // max(1, entry.shape[0])
+        first = copy.rows.start * each
+        count_of_numbers = (copy.rows.stop - copy.rows.start) * each
     target, together = copy.target.view(-1), PIECE
     if scale is not None or columns is not None or copy.changes:
         together = max(1, PIECE // width) * width
     kept = 0
-    for begin in range(0, numbers, together):
-        count = min(together, numbers - begin)
-        start = first + begin * entry.dtype.itemsize
-        piece = torch.frombuffer(mapped, dtype=entry.dtype, count=count, offset=start)
+    for begin in range(0, count_of_numbers, together):
+        count = min(together, count_of_numbers - begin)
+        piece = numbers.read(first + begin, count)
         own, factors = piece, None
         rows = piece
         if scale is not None or copy.changes:
@@ -163,8 +213,8 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
             own = rows = change(rows, slice(at, at + len(rows)))
         if copy.changes and _finite(piece) and not _finite(own):
             raise BadModel(
-                f"{path}: an adapter makes NaN or infinite values of the tensor {kind_of(copy.name)}; "
-                "leave it out, or download it again."
+                f"{numbers.where}: an adapter makes NaN or infinite values of the tensor "
+                f"{kind_of(copy.name)}; leave it out, or download it again."
             )
         if scale is not None:
             count_of_scales = scales(width) if scale.dtype == SCALES else 1
@@ -180,16 +230,16 @@ def _copy(path: Path, mapped: mmap.mmap, copy: Copy) -> None:
         kept += own.numel()
         checked = part if factors is None else largest(factors, copy.dtype, target.dtype)
         if not _finite(checked):
-            raise _bad_values(path, copy.name, piece, factors, checked.dtype)
-        _give_back(mapped, start, count * entry.dtype.itemsize)
+            raise _bad_values(numbers, copy.name, piece, factors, checked.dtype)
+        numbers.give_back(first + begin, count)
 
 
 def _bad_values(
-    path: Path, name: str, piece: Tensor, scale: Tensor | None, dtype: torch.dtype
+    numbers: _Numbers, name: str, piece: Tensor, scale: Tensor | None, dtype: torch.dtype
 ) -> BadModel:
-    what = f"{path}: the tensor {kind_of(name)} holds"
+    what = f"{numbers.where}: the tensor {kind_of(name)} holds"
     if not _finite(piece):
-        return BadModel(f"{what} NaN or infinite values; download the file again.")
+        return BadModel(f"{what} NaN or infinite values; {numbers.remedy}.")
     if scale is not None and not _finite(scale):
         return BadModel(f"{what} values too large for int8; load the model without quantize.")
     wanted = str(dtype).removeprefix("torch.")

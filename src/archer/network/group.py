@@ -65,6 +65,14 @@ class AllShards(Protocol):
         """Keys and values were copied: of a slot (target's, source's), or all of them."""
         ...
 
+    def stage(self, name: str, tensor: Tensor) -> None:
+        """Have the others make a new tensor of the checkpoint ready."""
+        ...
+
+    def agree_to_stage(self, *, sound: bool) -> bool:
+        """Whether all shards were able to, this one, too, if it is `sound`; the others then take it over."""
+        ...
+
     def when_lost(self, call: Callable[[ShardLost], None]) -> None:
         """Call this, on any thread, when another shard is lost."""
         ...

@@ -285,6 +285,12 @@ class Logits:
         answers = self.answering(tokens)
         return tuple(p.probability(z) for p, z in zip(self.peaks, answers.logits, strict=True))
 
+    def log_probability(self, tokens: Rows) -> Rows:
+        """Float64[n]: the logarithm of the same, which does not vanish with it."""
+        answers = self.answering(tokens)
+        pairs = zip(self.peaks, answers.logits, strict=True)
+        return tuple(peaks.log_probability(logit) for peaks, logit in pairs)
+
     @cached_property
     def entropy(self) -> Rows:
         """Float64[n]: entropy of each distribution in nats."""
@@ -300,6 +306,10 @@ class Logits:
 
     def _pairs(self) -> Iterator[tuple[RowLogits, Peaks]]:
         return zip(self.rows, self.peaks, strict=True)
+
+    def placed(self, rows: Rows) -> NDArray[Any]:
+        """[n] per row -> [B, A] on the host; NaN where nothing was read."""
+        return self._placed(to_host(*rows))
 
     def _placed(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """[n] per row -> [B, A]"""

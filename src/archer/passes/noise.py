@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Purpose = Literal["token", "order", "remask"]
+Purpose = Literal["token", "order", "remask", "look"]
 
 
 @functools.cache

@@ -54,6 +54,10 @@ class Peaks:
         """Float[n] -> Float64[n]"""
         return (exact(logit) - exact(self.top)).exp() / (1.0 + exact(self.rest))
 
+    def log_probability(self, logit: Tensor) -> Tensor:
+        """Float[n] -> Float64[n]"""
+        return exact(logit) - exact(self.top) - exact(self.rest).log1p()
+
 
 def peaks_of(values: Tensor, mask: int | None) -> Peaks:
     """[n, V] -> Peaks; without a mask id where it is not among these tokens."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from archer.errors import ArcherError, BadRequest
 from archer.passes.canvas import Flags, Ints, Reals
-from archer.results.step import CHANGE, Call, Changes, Kind, Moment, Step
+from archer.results.step import CHANGE, REMASKED, Call, Changes, Kind, Moment, Step
 
 if TYPE_CHECKING:
     from archer.fill import Form
@@ -106,8 +106,8 @@ class Completion:
     error: str | None = None
     confidences: tuple[float | None, ...] = ()
     """For each token, how sure the decoder was when it wrote it; None where it did not look."""
-    settled_at: tuple[int, ...] = ()
-    """For each token, the update that wrote it for good, counted from 1."""
+    written_at: tuple[int, ...] = ()
+    """For each token, the update that wrote it, counted from 1; where it was taken back, the last one."""
     history: History = field(default=History.of([]), compare=False)
     """What every update did."""
     given: tuple[int | None, ...] = ()
@@ -120,6 +120,8 @@ class Completion:
     """Columns that were computed to find the lengths of gaps, before the first update."""
     provenance: Recipe | None = field(default=None, compare=False)
     """The method with all its settings, the seed and the model that it comes from."""
+    weights_version: int = 0
+    """How often the weights had been changed in place before all of it was decoded with them."""
     request: Request | None = field(default=None, compare=False)
     """The request that it answers, which `trace` and `recipe` need; pickled copies have none."""
 
@@ -178,7 +180,7 @@ class Completion:
             self,
             tokens=self.tokens[:tokens],
             confidences=self.confidences[:tokens],
-            settled_at=self.settled_at[:tokens],
+            written_at=self.written_at[:tokens],
         )
 
     def kept(self, form: Form, counts: Sequence[int]) -> Completion:
@@ -194,7 +196,7 @@ class Completion:
             self,
             tokens=tuple(self.tokens[at] for at in chosen),
             confidences=tuple(self.confidences[at] for at in chosen),
-            settled_at=tuple(self.settled_at[at] for at in chosen),
+            written_at=tuple(self.written_at[at] for at in chosen),
             given=tuple(
                 token for token in self.given if token is not None or next(number) in stays
             ),
@@ -239,15 +241,49 @@ class Completion:
         passes = self.full_passes + self.cached_passes
         return len(self.tokens) / passes if passes else 0.0
 
-    def to_dict(self, *, provenance: bool = True) -> dict[str, Any]:
-        """Plain data for JSON: text, cost and provenance, without what is kept per token and update.
+    @property
+    def passes_per_token(self) -> float:
+        """Passes, full and cached, for each token that was written."""
+        passes = self.full_passes + self.cached_passes
+        return passes / len(self.tokens) if self.tokens else 0.0
 
+    def states(self) -> Iterator[tuple[int | None, ...]]:
+        """What was written before each update, and at the end; None for a mask.
+
+        They are made one by one from what every update changed, so all of them together take no memory.
+        Tokens that were given are left out.  A response that ended early is as long as its canvas was.
+        """
+        given = [at for at, token in enumerate(self.given) if token is not None]
+        width = max(self.history.stops, default=0)
+        state: list[int | None] = [None] * (len(self.given) or width)
+
+        def now(stop: int) -> tuple[int | None, ...]:
+            return tuple(token for at, token in enumerate(state[:stop]) if at not in given)
+
+        first = self.history.stops[0] if self.history.stops else 0
+        yield now(len(self.given) or first)
+        for moment in self.history:
+            for change in moment.changes:
+                gone = change["what"] & REMASKED
+                state[change["at"]] = None if gone else int(change["token"])
+            yield now(len(self.given) or moment.stop)
+
+    def to_dict(self, *, provenance: bool = True, per_token: bool = False) -> dict[str, Any]:
+        """Plain data for JSON: text, cost and provenance, without what is kept per update.
+
+        What is kept of each token comes with `per_token`.
         A list of completions as a table: `pandas.DataFrame([each.to_dict() for each in done])`.
         """
         plain = asdict(replace(self, history=History.of([]), request=None, provenance=None))
         own = () if self.given or self.parts else ("given", "parts", "gaps", "probed_columns")
-        for name in ("confidences", "settled_at", "history", "request", "provenance", *own):
+        rollout = () if per_token else ("confidences", "written_at")
+        version = () if per_token or self.weights_version else ("weights_version",)
+        for name in ("history", "request", "provenance", *own, *rollout, *version):
             del plain[name]
+        if per_token:
+            plain["written_at"] = list(self.written_at)
+            plain["confidences"] = list(self.confidences)
+            plain["passes_per_token"] = self.passes_per_token
         known = self.provenance.to_dict() if provenance and self.provenance is not None else {}
         return plain | {
             "tokens": list(self.tokens),
@@ -305,7 +341,7 @@ class Tally:
             ),
             error=None if self.error is None else str(self.error),
             confidences=() if self.confidence is None else _known(self.confidence[: len(tokens)]),
-            settled_at=() if self.written is None else tuple(self.written[: len(tokens)].tolist()),
+            written_at=() if self.written is None else tuple(self.written[: len(tokens)].tolist()),
             history=History.of(self.moments),
         )
 

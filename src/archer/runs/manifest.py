@@ -109,6 +109,11 @@ def model_identity(
         "device": device or model.network.device.type,
         **({} if scheme is Scheme.PLAIN else {"quantize": scheme.value}),
         **({"adapters": list(model.folder.adapters)} if model.folder.adapters else {}),
+        **(
+            {"weights": {"version": model.weights_version, "sha256": model.weights_digest}}
+            if model.weights_version
+            else {}
+        ),
     }
 
 

@@ -6,6 +6,9 @@ from typing import Any
 import torch
 
 from archer.engine.footprint import empty_store
+from archer.errors import ArcherError
+from archer.loading.checkpoint import Folder
+from archer.loading.new_weights import Staging
 from archer.machine.threads import computing
 from archer.network.group import Group
 from archer.network.network import Transformer
@@ -19,9 +22,12 @@ from archer.shards.orders import PASS, parts_of
 class Follower(OneShard):
     """The other side of `Leader`."""
 
-    def __init__(self, group: Group, vocabulary: int, mask: int, network: Transformer) -> None:
-        super().__init__(group, vocabulary, mask)
+    def __init__(self, group: Group, folder: Folder, network: Transformer) -> None:
+        super().__init__(group, folder.shape.vocabulary, folder.mask)
         self.network = network
+        self._folder = folder
+        self._staging: Staging | None = None
+        self._sound = True
         self._kept: dict[int, Store] = {}
         self._logits_of_passes: dict[int, PassLogits] = {}
 
@@ -45,11 +51,43 @@ class Follower(OneShard):
             inputs = Inputs.of(parts, self.network.device)
             logits = self.pass_logits(raw, lambda: compute(self.network, inputs))
             self._logits_of_passes[fields["pass"]] = logits
+        elif message.kind == "stage":
+            self._stage(message)
+        elif message.kind == "staged":
+            self._agree()
         elif message.kind == "ask":
             rows = slice(*fields["rows"])
             self._logits_of_passes[fields["pass"]].answer(fields["question"], rows, fields["given"])
         else:
             self._copy(fields)
+
+    def _stage(self, message: Message) -> None:
+        """Make a new tensor ready; what is wrong with it is told when all of them are there."""
+        fields, (numbers,) = message.fields, message.arrays
+        tensor = torch.from_numpy(numbers).view(getattr(torch, fields["dtype"]))
+        try:
+            with torch.inference_mode(mode=False):
+                self._staging = self._staging or Staging(
+                    self.network, self._folder, self.group.shard
+                )
+                self._staging.add(
+                    fields["name"], tensor.view(fields["shape"]).to(self.network.device)
+                )
+        except ArcherError:
+            self._sound = False
+
+    def _agree(self) -> None:
+        """Take over what was made ready if all shards were able to."""
+        staging, sound = self._staging, self._sound
+        self._staging, self._sound = None, True
+        try:
+            if staging is not None and sound:
+                with torch.inference_mode(mode=False):
+                    staging.finish()
+        except ArcherError:
+            sound = False
+        if all(each[0] for each in self.group.compare(bytes([sound]))) and staging is not None:
+            staging.commit()
 
     def _copy(self, fields: Any) -> None:
         target, source = self._under(fields["target"]), self._under(fields["source"])

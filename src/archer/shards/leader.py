@@ -120,6 +120,18 @@ class Leader(OneShard):
         with self._together(Message("copy", {**numbers, "slots": slots})):
             pass
 
+    def stage(self, name: str, tensor: Tensor) -> None:
+        numbers = tensor.cpu().contiguous()
+        about = {"name": name, "dtype": str(numbers.dtype).removeprefix("torch.")}
+        plain = numbers.view(-1).view(torch.uint8).numpy()
+        message = Message("stage", {**about, "shape": list(numbers.shape)}, (plain,))
+        with self._together(message):
+            pass
+
+    def agree_to_stage(self, *, sound: bool) -> bool:
+        with self._together(Message("staged", {})):
+            return all(told[0] for told in self.group.compare(bytes([sound])))
+
     def when_lost(self, call: Callable[[ShardLost], None]) -> None:
         self._heirs.append(call)
         if self._failed is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 HEADER = 8
 """Bytes that say how long the JSON is."""
-DTYPES = {"int64": np.int64, "bool": np.bool_}
+DTYPES = {"int64": np.int64, "bool": np.bool_, "uint8": np.uint8}
 
 
 @dataclass(frozen=True)

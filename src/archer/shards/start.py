@@ -173,7 +173,7 @@ def follow(folder: Folder, source: Source, group: Group) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     agree(group, folder)
     network = source.network(folder, group.shard)
-    follower = Follower(group, folder.shape.vocabulary, folder.mask, network)
+    follower = Follower(group, folder, network)
     follower.joins(network)
     follower.follow(source.threads)
     group.leave()
