@@ -426,7 +426,7 @@ def test_texts_that_fit_no_model_are_refused(model: Model, tmp_path: Path) -> No
 
 
 def test_a_token_that_the_decoder_never_draws_has_no_probability(sudoku: Model) -> None:
-    cut = {"method": "dream", "top_k": 1}
+    cut: dict[str, Any] = {"method": "dream", "top_k": 1}
     (done,) = sudoku.generate([4, 5, 6], "dream", length=2, temperature=1.0, top_k=1)
     (found,) = sudoku.score([4, 5, 6], list(done.tokens), "replay", **cut)
     assert found.log_likelihood == pytest.approx(0.0, abs=1e-9)

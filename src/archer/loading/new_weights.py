@@ -169,6 +169,7 @@ def replaced(network: Transformer, folder: Folder, tensors: Iterable[Any], befor
         for pair in tensors:
             name, tensor = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
             staging.check(name, tensor)
+            assert tensor is not None
             here = tensor.detach().to(network.device)
             _note(digest, name, here)
             if shards is not None:
