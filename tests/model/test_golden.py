@@ -29,6 +29,8 @@ A2D = ("a2d-qwen2-tiny-a", "a2d-qwen2-tiny-b", "a2d-qwen3-tiny-a", "a2d-qwen3-ti
 ILLADA = ("illada-tiny-a", "illada-tiny-b")
 OPEN_DCODER = ("opendcoder-tiny-a", "opendcoder-tiny-b")
 SDAR = ("sdar-tiny-a", "sdar-tiny-b")
+ROUGH = ("a2d-qwen3-tiny-b", "sdar-tiny-a")
+"""In float32 their logits are off by 5.2e-5 and 5.6e-5; those of transformers' own classes, by 6.1e-5."""
 BD3LM = ("a2d-qwen2-bd3lm-tiny-a", "a2d-qwen3-bd3lm-tiny-a")
 FULL_2026 = A2D + ILLADA + OPEN_DCODER
 """Full attention; iLLaDA's head is the embedding, and in one of two folders stored all the same."""
@@ -145,7 +147,10 @@ def test_with_the_exact_cache_the_recorded_states_come_out(
     [
         *((name, (1e-6, 1e-3)) for name in DENSE_MODELS),
         *((name, (1e-6, 5e-5)) for name in MOE + CAUSAL),
-        *((name, (1e-10, 1e-4)) for name in (*FULL_2026, *SDAR, *BD3LM, "llada-tiny-c")),
+        *(
+            (name, (1e-10, 1e-4 if name in ROUGH else 5e-5))
+            for name in (*FULL_2026, *SDAR, *BD3LM, "llada-tiny-c")
+        ),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
