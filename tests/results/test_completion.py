@@ -300,3 +300,26 @@ def test_a_history_is_small(model: Model) -> None:
     made = sum(len(moment.changes) for moment in done.history)
     assert done.history.changes.nbytes == 17 * made
     assert replace(done, history=History.of([])) == done
+
+
+@pytest.mark.parametrize("method", ["saber", "remdm", "llada-confidence", "editing"])
+def test_states_are_what_every_update_left(method: str) -> None:
+    """Rebuilt from what changed, against the responses of the steps themselves."""
+    model = load("pocket", device="cpu")
+    stream = model.stream([5, 6, 7, 8], method, length=12)
+    mask = model.folder.mask
+    wanted = [
+        tuple(None if token == mask else token for token in step.after.response[0].tolist())
+        for step in stream
+    ]
+    (done,) = stream.finish()
+    assert list(done.states()) == [(None,) * 12, *wanted]
+    assert wanted[-1] == done.tokens
+    for at, update in enumerate(done.written_at):
+        assert wanted[update - 1][at] == done.tokens[at]
+        assert update == 1 or wanted[update - 2][at] != done.tokens[at]
+    plain = done.to_dict(per_token=True)
+    assert plain["written_at"] == list(done.written_at)
+    assert plain["confidences"] == list(done.confidences)
+    assert plain["passes_per_token"] == done.passes_per_token
+    assert "written_at" not in done.to_dict()

@@ -21,6 +21,7 @@ from archer.errors import ArcherError, reason_of
 COMMANDS = {
     "generate": ("archer.cli.generate:generate", "Answer prompts, and show how the answer forms."),
     "fill": ("archer.cli.fill:fill", "Fill the gaps of a text, and show how they are filled."),
+    "score": ("archer.cli.score:score", "Estimate how probable a model finds texts."),
     "serve": ("archer.cli.serve:serve", "Serve a model through OpenAI's API."),
     "eval": ("archer.cli.eval:evaluate", "Score a model on benchmarks; resumable."),
     "tune": ("archer.cli.tune:tune", "Find the best trade-off of score and cost; resumable."),

@@ -77,6 +77,7 @@ def serve(
     method: str | None = None,
     allow_own_code: bool = False,
     preset: Path | None = None,
+    allow_weight_updates: Path | None = None,
 ) -> int:
     """Serve a model through OpenAI's API; / is a page on which you can watch it decode.
 
@@ -84,6 +85,7 @@ def serve(
         method: Method for requests that name none [default: what the model was released with].
         allow_own_code: Let --method name code in a file, ./mine.py:MyDecoder, which then runs in the server.
         preset: The same as a preset file from `archer tune`, with settings.
+        allow_weight_updates: Let clients with a key change the weights to those of folders below this one.
     """
     require("The server", SERVE, "serve")
     settings = _settings(
@@ -96,6 +98,7 @@ def serve(
         served_model_name=address.served_model_name,
         cors_origin=address.cors_origin,
         preset=preset,
+        allow_weight_updates=allow_weight_updates,
     )
     from archer.server.lifecycle import Server
 

@@ -140,6 +140,12 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
         """Write what stands between two texts, in llama.cpp's words."""
         return await generation(request, infill_request)
 
+    @app.post("/update_weights_from_disk", responses=_responses(400, 401, 403, 503))
+    async def update_weights(request: Request) -> Response:
+        """Change the weights in place, where the operator allows it."""
+        version = await state.ready().update_weights(await read_object(request))
+        return JSONResponse({"success": True, "message": "", "weights_version": version})
+
     @app.get("/v1/models", responses=_responses(401, 403, 503))
     async def models(request: Request) -> Response:
         """The served model; with `?methods=true` also its name with every method."""

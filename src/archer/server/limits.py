@@ -40,5 +40,7 @@ ALIVE_SECONDS = 10.0
 """A stream says that it is alive after so long a silence."""
 SLOW_SECONDS = 30.0
 """A stream whose reader takes nothing for so long is cancelled."""
+STATES = 1 << 18
+"""Tokens of all states of a response, which a client may ask for."""
 BACKLOG = 256
 """Updates kept for a slow reader before they are merged."""

@@ -22,6 +22,10 @@ class Reply:
     created: int
     model: str
     chat: bool
+    tokens: bool
+    """Whether choices say what is known of each token."""
+    states: bool
+    """Whether they say what stood there before each update."""
     served: Model
     done: ClassVar[str] = "data: [DONE]\n\n"
     """The last line of a stream."""
@@ -34,7 +38,7 @@ class Reply:
         self, index: int, done: Completion, logprobs: dict[str, Any] | None
     ) -> dict[str, Any]:
         text = done.text or ""
-        ending = {"logprobs": logprobs, "finish_reason": done.finish_reason, **_gaps(done)}
+        ending = {"logprobs": logprobs, "finish_reason": done.finish_reason, **self._own(done)}
         if not self.chat:
             return {"index": index, "text": text, **ending}
         message = {"role": "assistant", "content": text, "refusal": None}
@@ -58,7 +62,16 @@ class Reply:
 
     def closing(self, index: int, done: Completion, logprobs: dict[str, Any] | None) -> str:
         said: dict[str, str] | str = {} if self.chat else ""
-        return self._part(index, said, done.finish_reason, logprobs, **_gaps(done))
+        return self._part(index, said, done.finish_reason, logprobs, **self._own(done))
+
+    def _own(self, done: Completion) -> dict[str, Any]:
+        """What OpenAI's API has no words for."""
+        told: dict[str, Any] = {"gaps": done.gaps} if _behind(done) else {}
+        if self.tokens:
+            told |= _per_token(done)
+        if self.states:
+            told["states"] = [list(state) for state in done.states()]
+        return {"archer": told} if told else {}
 
     @cached_property
     def _silences(self) -> dict[int, str]:
@@ -86,9 +99,14 @@ class Reply:
         return json.dumps(part, separators=(",", ":"), allow_nan=False)
 
 
-def _gaps(done: Completion) -> dict[str, Any]:
-    """What was written into each gap, where text was given behind one."""
-    return {"archer": {"gaps": done.gaps}} if _behind(done) else {}
+def _per_token(done: Completion) -> dict[str, Any]:
+    return {
+        "token_ids": list(done.tokens),
+        "written_at": list(done.written_at),
+        "confidences": list(done.confidences),
+        "passes_per_token": done.passes_per_token,
+        "weights_version": done.weights_version,
+    }
 
 
 def _behind(done: Completion) -> bool:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archer.engine.handle import Listener
 from archer.engine.job import Options
-from archer.errors import ArcherError, BadRequest, Closing, Incompatible, Overloaded, TooLong
+from archer.errors import (
+    ArcherError,
+    BadModel,
+    BadRequest,
+    Closing,
+    Incompatible,
+    Overloaded,
+    TooLong,
+)
 from archer.fill import Fill
 from archer.methods.build import Choice, resolve, spelled_out
 from archer.methods.build import settings as settings_of
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
     from archer.model import Model
     from archer.request import Request
 
+WEIGHT_FIELDS = ("model_path", "running")
+"""What a request for new weights may hold."""
 NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
 """Options of `Model.request` itself, which have fields of their own or none."""
 
@@ -58,7 +69,13 @@ class Ticket(Listener):
         self._columns = 0
         self._silent = True
 
+    @property
+    def restarts(self) -> bool:
+        """Where the client hears nothing before the end."""
+        return not (self.hears_text or self._watched)
+
     def admitted(self, request: Request) -> None:
+        self._columns = 0
         self._metrics.admitted(self._age)
         self._length = request.method.length
         self._columns += request.prompts[0].probed
@@ -115,6 +132,8 @@ class Exchange:
             "created": int(time.time()),
             "model": asked.model or serving.name,
             "chat": asked.chat,
+            "tokens": asked.extension.return_tokens is True,
+            "states": asked.extension.return_states is True,
             "served": serving.model,
         }
         self.reply = (
@@ -298,6 +317,8 @@ class Serving:
                 healing=asked.extension.healing is not False,
             )
             self._check_length(request.method.length)
+            if asked.extension.return_states:
+                self._check_states(request)
             made.append(request)
         if asked.provisional and len(made) > 1 and any(each.prompts[0].searched for each in made):
             raise Refusal(
@@ -307,6 +328,46 @@ class Serving:
                 param="archer.stream_mode",
             )
         return made
+
+    def _check_states(self, request: Request) -> None:
+        """Refuse states that would make a reply too large."""
+        length = request.method.length
+        tokens = length * (request.method.decoder.limit(length) + 1)
+        if tokens > limits.STATES:
+            raise Refusal(
+                400,
+                f"All states of a response may be {tokens} tokens, and at most {limits.STATES} are sent. Ask "
+                "for fewer tokens, or for return_tokens, which tells the update that wrote each of them.",
+                param="archer.return_states",
+            )
+
+    async def update_weights(self, asked: Mapping[str, Any]) -> int:
+        """Change the weights to those of a folder below the operator's; returns the new version."""
+        root = self.settings.allow_weight_updates
+        if root is None:
+            raise Refusal(403, "This server does not let clients change its weights.")
+        path, running = asked.get("model_path"), asked.get("running", "finish")
+        if not isinstance(path, str) or len(path) > limits.LABEL or set(asked) - {*WEIGHT_FIELDS}:
+            sentence = f"Give model_path, a folder; the fields are {', '.join(WEIGHT_FIELDS)}."
+            raise Refusal(400, sentence, param="model_path")
+        folder = (root / path).resolve()
+        if not folder.is_relative_to(root.resolve()) or not folder.is_dir():
+            sentence = "There is no such folder below the one that new weights are read from."
+            raise Refusal(400, sentence, param="model_path")
+        try:
+            return await asyncio.to_thread(
+                self.model.update_weights, folder, running=running, timeout=self.settings.timeout
+            )
+        except TimeoutError as error:
+            sentence = "Requests that run did not end in time; the weights are as they were."
+            raise Refusal(503, sentence, kind="server_error", code="busy") from error
+        except ArcherError as error:
+            made = self.told(error)
+            message = made.message.replace(str(folder), path).replace(str(root), "")
+            if isinstance(error, BadModel):
+                made = Refusal(400, message, param="model_path")
+            made.message = message
+            raise made from error
 
     def _check_room(self, prompts: int) -> None:
         """All prompts of a request wait, or none does."""

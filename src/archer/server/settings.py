@@ -58,6 +58,8 @@ class ServerSettings(BaseModel):
     """Origins whose pages may read answers, each exactly as a browser sends it."""
     preset: Path | None = None
     """The same by a file, with settings."""
+    allow_weight_updates: Path | None = None
+    """Folder below which new weights may lie that clients with a key have the server take over."""
 
     @property
     def memory_bytes(self) -> int | None:
@@ -66,6 +68,14 @@ class ServerSettings(BaseModel):
     def read_files(self) -> None:
         """Refuse a bad key file or preset now, before anything starts."""
         _ = self.keys, self.decoding
+        if self.allow_weight_updates is None:
+            return
+        if not self.keys:
+            raise BadRequest(
+                "Weights can be changed by clients only where keys protect the server. Give a file of keys."
+            )
+        if not self.allow_weight_updates.is_dir():
+            raise BadRequest(f"{str(self.allow_weight_updates)!r} is not a folder of new weights.")
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
