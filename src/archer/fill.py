@@ -50,6 +50,10 @@ class Form:
     """Columns that were computed to find lengths."""
     probes: Work | None = field(default=None, compare=False, repr=False)
     """All that was computed for it."""
+    constraint: object = field(default=None, compare=False, repr=False)
+    """What the response has to be, where that was asked for."""
+    opening: str = ""
+    """The end of the prefix as far as it is the beginning of the answer."""
 
     @classmethod
     def between(

@@ -56,6 +56,7 @@ from archer.request import (
     gap_lengths,
     joined,
     listed,
+    structured,
 )
 from archer.results.completion import Completion
 from archer.results.language import Language
@@ -63,6 +64,8 @@ from archer.results.notebook import Trace, of_completions
 from archer.results.provenance import LOADED_BY, Recipe
 from archer.results.score import TextScore
 from archer.score import By, score, scored_pairs, scoring
+from archer.structure.structures import Structure
+from archer.structure.token_automaton import Vocabulary
 
 P = ParamSpec("P")
 
@@ -102,6 +105,7 @@ class Model:
             ends=own if text is None else own | text.end_ids,
             text=None if text is None else replace(text, template=None),
         )
+        self._spelled: Vocabulary | None = None
 
     @classmethod
     def open(cls, source: Source) -> Model:
@@ -415,6 +419,9 @@ class Model:
         a keyword, and for those of a method of your own: `n` counts samples, so Saber's n is `least=4` or
         `settings={"n": 4}`.
 
+        `schema` (a JSON schema or a Pydantic model), `regex` or `choices` say what the answer has to be; it
+        is guaranteed to be that.  They need the extra `structured`.
+
         The default length is what the model's folder recommends, else 256.  `seed` is 0 where it is left out.
         `chat=False` uses texts as they are, without the chat template.
         """
@@ -438,10 +445,14 @@ class Model:
         allow_special: bool = False,
         preset: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        schema: Any = None,
+        regex: str | None = None,
+        choices: Sequence[str] | None = None,
         **keywords: Any,
     ) -> tuple[Request, list[int]]:
         """The request of all prompts that are none of the `faults`, and their places."""
         seed = checked_seed(seed)
+        structure = Structure.of(schema, regex, choices)
         recommended = self.folder.recommended
         entries = filled(prompts, suffix, prefill, gap, chat=chat, faults=faults)
         given = joined(keywords, settings)
@@ -450,13 +461,19 @@ class Model:
             wanted = {"canvas": Shared.canvas, **spelled_out(wanted)}
         chosen = resolve(method, wanted, preset, recommended)
         compatibility.check_attention(chosen, self.folder.shape.attention)
-        how = {"chat": chat, "allow_special": allow_special, "healing": healing}
+        how = {"chat": chat, "allow_special": allow_special}
+        how["healing"] = healing and structure is None
 
         def formed(places: Sequence[int]) -> dict[int, Form]:
             """All at once, because rendering has a price per call; by halves where one of them is refused."""
             try:
                 own = [sizes.get(at) for at in places]
                 made = forms([entries[at] for at in places], self.name, self.text, sizes=own, **how)
+                if structure is not None:
+                    here = zip(places, made, strict=True)
+                    made = [
+                        self._structured(form, entries[at], structure, chosen) for at, form in here
+                    ]
                 for form in made:
                     self._check(form, chosen)
                 return dict(zip(places, made, strict=True))
@@ -482,6 +499,22 @@ class Model:
             compatibility.check_nothing_before(shape)
         window = Window(shape.max_positions, self.folder.architecture.trained_window)
         window.check(form.prompt_tokens, fitted(method, form).length)
+
+    def _structured(
+        self, form: Form, entry: OnePrompt, structure: Structure, method: Method
+    ) -> Form:
+        """A prompt whose answer has to be something; refuses a model whose tokens spell nothing."""
+        if self.text is None or self.text.pieces is None:
+            raise BadRequest(
+                f"The tokens of {self.name!r} have no bytes of their own, so a schema, a regular expression "
+                "or choices cannot be kept."
+            )
+        if self._spelled is None:
+            pieces = self.text.pieces
+            spelled = {id: pieces.spelled[id] for id in pieces.ordinary if id != self.folder.mask}
+            ends = {*self.language.ends, *self.language.eos}
+            self._spelled = Vocabulary(spelled, ends, self.folder.shape.vocabulary)
+        return structured(form, entry, structure, self._spelled, self.text, fitted(method, form))
 
     def encode(
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False

@@ -111,6 +111,13 @@ class RequestOptions(MethodSettings, total=False):
     settings: Mapping[str, Any] | None
     """More settings of the method, by the names they are recorded by."""
 
+    schema: Any
+    """A JSON schema or a Pydantic model that the answer has to keep."""
+    regex: str | None
+    """A regular expression that the whole answer has to match."""
+    choices: Sequence[str] | None
+    """Texts of which the answer has to be one."""
+
 
 class StreamOptions(RequestOptions, total=False):
     """Those of `request`, `stream`, `record` and an engine's `submit`."""

@@ -9,17 +9,23 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
+import numpy as np
+
 from archer.errors import BadRequest, LongerThanTrained, TooLong, numbered, quoted
 from archer.fill import AUTO, MOST, Fill, Form, Given
 from archer.methods.build import Method, adopt, over
 from archer.methods.catalogue import LENGTHS, Shared
 from archer.network.shape import Blocks, Shape
 from archer.passes.bounds import MOST_SEED
+from archer.structure.constraint import Constraint
+from archer.structure.lattice import OPEN
 
 if TYPE_CHECKING:
     from archer.engine.gap_length import Curve
     from archer.loading.text.text import Text
     from archer.results.language import Language
+    from archer.structure.structures import Structure
+    from archer.structure.token_automaton import Vocabulary
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
 """Messages with `role` and `content`, the last of them to be answered."""
@@ -385,6 +391,51 @@ def _encoded_texts(
             "Give a text or token ids instead."
         )
     return [text.encode_raw(each, allow_special=allow_special) for each in plain]
+
+
+def structured(
+    form: Form,
+    entry: OnePrompt,
+    structure: Structure,
+    model: Vocabulary,
+    text: Text,
+    method: Method,
+) -> Form:
+    """A prompt whose answer has to be something; refuses what cannot be written in the room there is.
+
+    An answer that is given in part is meant as a whole; in a text with gaps, what stands from the first gap
+    to the last one.  What every accepted answer begins with is given, so that nothing has to be decoded.
+    """
+    if form.given is None:
+        forced = structure.automaton().forced()
+        ids = _ordinary(text, forced)
+        tokens = structure.tokens(model, forced if ids else b"")
+        constraint = Constraint(tokens)
+        constraint.refuse_impossible(np.full(method.length, OPEN), OPEN, name=structure.kind)
+        opening = forced.decode() if ids else ""
+        return replace(form, prefix=(*form.prefix, *ids), opening=opening, constraint=constraint)
+    gaps = np.array([token is None for token in form.given])
+    answer = isinstance(entry, Fill) and entry.prompt is not None
+    before = form.parts[0].encode() if answer and form.parts else b""
+    covered = len(gaps) if answer else int(np.flatnonzero(gaps)[-1]) + 1
+    last = covered - int(np.flatnonzero(~gaps[:covered])[-1] + 1 if not gaps[:covered].all() else 0)
+    closed = gaps[:covered].copy()
+    if gaps[covered - 1]:
+        closed[covered - last :] = False
+    constraint = Constraint(structure.tokens(model, before), covered, closed)
+    response = np.array([OPEN if token is None else token for token in form.given])
+    constraint.refuse_impossible(response, OPEN, name=structure.kind)
+    return replace(form, constraint=constraint, searched=())
+
+
+def _ordinary(text: Text, forced: bytes) -> list[int]:
+    """A text as tokens that spell it and mean nothing else; none where there are none."""
+    try:
+        ids = text.encode_raw(forced.decode(), allow_special=False) if forced else []
+    except UnicodeDecodeError:
+        return []
+    assert text.pieces is not None
+    return ids if text.pieces.join(ids) == forced and text.pieces.ordinary.issuperset(ids) else []
 
 
 def checked_seed(seed: object) -> int:

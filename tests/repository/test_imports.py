@@ -18,7 +18,7 @@ PACKAGES = ("archer", "archer_studies")
 SOURCES = PACKAGE.parent
 ROOMS = (
     *("archer", "errors", "files", "machine", "network", "passes"),
-    *("decoders", "policies", "extend", "methods", "results", "engine"),
+    *("decoders", "policies", "extend", "methods", "structure", "results", "engine"),
     *("loading", "shards", "fill", "options", "request", "score", "model"),
     *("pages", "judge", "pocket", "tasks", "runs", "terminal", "server"),
     *("costs", "bench", "planning", "tune", "integrations", "archer_studies", "checks", "cli"),

@@ -28,6 +28,8 @@ def truncated(
     with `mask_weighs` it is cut like any other token and keeps its probability, as in the released code.
     Then the best of the others stays even where only the mask id would.
     """
+    if logits.decided:
+        return logits
     rows = []
     for row in logits.rows:
         weights = row.exact / (temperature if temperature > 0 else 1.0)

@@ -357,5 +357,5 @@ def _settled_text(request: Request, stop: tuple[str, ...]) -> SettledText | Sett
     return (
         SettledGaps(request.language, form, stop)
         if form.lengths
-        else SettledText(request.language, stop)
+        else SettledText(request.language, stop, form.opening)
     )

@@ -32,6 +32,7 @@ from archer.passes.memory import Memory
 from archer.passes.timing import Clock
 from archer.passes.work import Work
 from archer.results.step import Call, Kind, Step
+from archer.structure.constraint import constrained
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ class Walk:
         """Which of the requested rows are still running."""
         self.state = state
         self._network, self._decoder, self._policy = network, method.decoder, method.policy
+        if state.prompt.constraint is not None:
+            self._decoder = constrained(method.decoder)
         self._clock = Clock(network.device)
         self.fresh = memory is None and not any(state.updates)
         """Nothing was computed for it yet."""

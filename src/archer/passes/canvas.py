@@ -65,6 +65,8 @@ class Prompt:
     """The response as it is given, with the mask id in its gaps; None where nothing of it is."""
     allowed: Mapping[int, Tensor] = field(default_factory=dict)
     """Ids Long[n] that may stand in an open column, by its number; other columns are free."""
+    constraint: object = None
+    """What the response as a whole has to be: a `structure.constraint.Constraint`, or nothing."""
 
     @classmethod
     def of(
@@ -74,6 +76,7 @@ class Prompt:
         *,
         given: Sequence[int | None] | None = None,
         allowed: Mapping[int, Tensor] | None = None,
+        constraint: object = None,
         samples: int = 1,
         seed: int = 0,
         eos: Sequence[int] = (),
@@ -103,6 +106,7 @@ class Prompt:
             if behind is None
             else np.array([mask if token is None else token for token in behind]),
             allowed=dict(allowed or {}),
+            constraint=constraint,
         )
 
     @property

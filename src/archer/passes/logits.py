@@ -195,6 +195,8 @@ class Logits:
         self.rows = tuple(rows)
         self.answers = answers
         self.mask = mask
+        self.decided = False
+        """Each column has one candidate, which was chosen before: there is nothing to draw or to cut."""
         self._source = self
         self._sound: Flags | None = None
 

@@ -37,6 +37,7 @@ class Language:
             self.mask,
             given=form.given,
             allowed=form.allowed(),
+            constraint=form.constraint,
             samples=samples,
             seed=seed,
             eos=self.eos,
@@ -73,7 +74,8 @@ class Language:
             return done
         if self.mask in done.tokens:
             raise ArcherError("The decoder ended with masks in the response. Please report this.")
-        return replace(done, text=self.text.decode(done.tokens[:end]))
+        opening = "" if form is None else form.opening
+        return replace(done, text=opening + self.text.decode(done.tokens[:end]))
 
     def _filled(self, done: Completion, form: Form) -> Completion:
         """A finished row of a prompt with gaps.

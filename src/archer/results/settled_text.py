@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class SettledText:
     """All that is certain of the visible text, piece by piece; together they are the final text."""
 
-    def __init__(self, language: Language, stop: Sequence[str] = ()) -> None:
-        """`stop` holds no empty text; the language has a tokenizer."""
+    def __init__(self, language: Language, stop: Sequence[str] = (), opening: str = "") -> None:
+        """`stop` holds no empty text; the language has a tokenizer; `opening` stands before the response."""
         assert language.text is not None
         self.text = ""
         """All that was returned so far."""
@@ -32,6 +32,7 @@ class SettledText:
         """Settled tokens of the visible text, with the end id or with what completes the stop string."""
         self._language, self._codec = language, language.text
         self._stop = tuple(stop)
+        self._opening = opening
         self._settled = 0
 
     def feed(self, response: Ints, settled: Flags) -> str:
@@ -44,6 +45,7 @@ class SettledText:
         end = self._language.ends_at(ids)
         last = end is not None or count == len(settled)
         text = self._codec.decode(ids[:end]) if last else self._codec.decode_certain(ids)
+        text = self._opening + text
         stop = first_stop(text, self._stop)
         certain = len(text) if last else _may_begin_stop(text, self._stop)
         self.tokens, self.stopped = count if end is None else end + 1, end is not None

@@ -1,0 +1,193 @@
+"""Which texts are accepted, byte by byte: the automaton of a regular expression over UTF-8.
+
+Axes: S states.  The expression is in the syntax of Rust's `regex`, and the whole text has to match.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archer.errors import BadRequest, quoted
+
+Flags = NDArray[np.bool_]
+States = NDArray[np.int32]
+DEAD = -1
+BYTES = 256
+MARK = "\0"
+"""Put behind every text: the library follows a match no further, so that a longer text would be lost."""
+MOST_STATES = 20_000
+"""Of an automaton over bytes, after merging those that accept the same."""
+MOST_CHARACTERS = 1 << 20
+"""Of a regular expression."""
+
+
+NOTHING = "No text is accepted by this constraint, so nothing can be written."
+
+
+@dataclass(frozen=True)
+class ByteAutomaton:
+    """Deterministic and minimal; every state can be reached and leads to an accepted text."""
+
+    next: States
+    """[S, 256]; DEAD where no accepted text goes on so."""
+    accepting: Flags
+    """[S]"""
+    start: int
+
+    @property
+    def states(self) -> int:
+        return len(self.next)
+
+    def after(self, text: bytes, state: int | None = None) -> int:
+        """The state behind a text; DEAD where none that begins so is accepted."""
+        here = self.start if state is None else state
+        for byte in text:
+            here = DEAD if here == DEAD else int(self.next[here, byte])
+        return here
+
+    def accepts(self, text: bytes) -> bool:
+        state = self.after(text)
+        return state != DEAD and bool(self.accepting[state])
+
+    def forced(self) -> bytes:
+        """What every accepted text begins with; all of it where there is one text only."""
+        text = bytearray()
+        state = self.start
+        while not self.accepting[state]:
+            bytes_ = np.flatnonzero(self.next[state] != DEAD)
+            if len(bytes_) != 1:
+                break
+            text.append(int(bytes_[0]))
+            state = int(self.next[state, bytes_[0]])
+        return bytes(text)
+
+
+def of_regex(pattern: str) -> ByteAutomaton:
+    """The automaton of an expression; refuses what is none, what accepts nothing and what is too large."""
+    if len(pattern) > MOST_CHARACTERS:
+        raise BadRequest(
+            f"A regular expression of {len(pattern)} characters is too long: at most {MOST_CHARACTERS}."
+        )
+    index, alphabet = _library()
+    try:
+        found = index(f"(?:{_unanchored(pattern)}){MARK}", alphabet)
+    except ValueError as error:
+        if "no transitions" in str(error):
+            raise BadRequest(NOTHING) from error
+        raise BadRequest(
+            f"The regular expression {quoted(pattern)} cannot be used: {_reason(error)}"
+        ) from error
+    edges: dict[int, dict[int, int]] = found.get_transitions()
+    final: set[int] = found.get_final_states()
+    names = {
+        name: at for at, name in enumerate(sorted({found.get_initial_state(), *edges, *final}))
+    }
+    table = np.full((len(names), BYTES), DEAD, dtype=np.int32)
+    accepting = np.zeros(len(names), dtype=np.bool_)
+    for source, targets in edges.items():
+        if source not in final:
+            accepting[names[source]] = targets.pop(ord(MARK), None) in final
+            table[names[source], list(targets)] = [names[target] for target in targets.values()]
+    return minimal(table, accepting, names[found.get_initial_state()])
+
+
+def minimal(table: States, accepting: Flags, start: int) -> ByteAutomaton:
+    """The smallest automaton that accepts the same; refuses one that accepts nothing."""
+    alive = _alive(table, accepting, start)
+    if not alive[start]:
+        raise BadRequest(NOTHING)
+    kept = np.flatnonzero(alive)
+    table, accepting = _renamed(table[kept], kept, len(alive)), accepting[kept]
+    start = int(kept.searchsorted(start))
+    columns = np.unique(table, axis=1)
+    weights = mixed(np.arange(columns.shape[1])) | np.uint64(1)
+    label = np.unique(accepting, return_inverse=True)[1].astype(np.int64)
+    while True:
+        known = np.append(mixed(label), np.uint64(0))
+        signature = (known[columns] * weights).sum(axis=1) + mixed(known[:-1])
+        refined = np.unique(signature, return_inverse=True)[1].astype(np.int64)
+        if refined.max() == label.max():
+            break
+        label = refined
+    first = np.unique(label, return_index=True)[1]
+    if len(first) > MOST_STATES:
+        raise too_large("states", len(first), MOST_STATES)
+    merged = np.where(table[first] == DEAD, DEAD, label[table[first]]).astype(np.int32)
+    return ByteAutomaton(merged, accepting[first], int(label[start]))
+
+
+def too_large(what: str, count: int, most: int) -> BadRequest:
+    """The sentence for a constraint that takes too much."""
+    return BadRequest(
+        f"The constraint is too large: it has {count} {what}, and at most {most} are allowed. "
+        "Bound its numbers and lengths more tightly, or leave some of it out."
+    )
+
+
+def _alive(table: States, accepting: Flags, start: int) -> Flags:
+    """[S]: states that the start leads to and from which a text is accepted."""
+    source, byte = np.nonzero(table != DEAD)
+    target = table[source, byte]
+    reached = closure(np.arange(len(table)) == start, source, target)
+    return reached & closure(accepting, target, source)
+
+
+def closure(found: Flags, source: NDArray[Any], target: NDArray[Any]) -> Flags:
+    """[S]: what can be reached along edges from the states that are `found`."""
+    found = found.copy()
+    order = np.argsort(source, kind="stable")
+    target = target[order]
+    first = np.searchsorted(source[order], np.arange(len(found) + 1))
+    front = np.flatnonzero(found)
+    while len(front):
+        spans = [target[first[state] : first[state + 1]] for state in front.tolist()]
+        reached = np.unique(np.concatenate(spans))
+        front = reached[~found[reached]]
+        found[front] = True
+    return found
+
+
+def _renamed(table: States, kept: NDArray[np.int64], states: int) -> States:
+    """States by their number among those that are kept."""
+    number = np.full(states + 1, DEAD, dtype=np.int32)
+    number[kept] = np.arange(len(kept))
+    return number[table]
+
+
+def mixed(numbers: NDArray[Any]) -> NDArray[np.uint64]:
+    """Numbers far apart for numbers close together (splitmix64), so that sums of them tell sets apart."""
+    z = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _unanchored(pattern: str) -> str:
+    """The whole text has to match anyway."""
+    pattern = pattern.removeprefix("^")
+    escaped = len(pattern[:-1]) - len(pattern[:-1].rstrip("\\"))
+    return pattern[:-1] if pattern.endswith("$") and escaped % 2 == 0 else pattern
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[-1] if lines else "it is not understood"
+    return f"{said.removeprefix('error: ')[:200].rstrip('.')}."
+
+
+@cache
+def _library() -> tuple[Any, Any]:
+    """outlines-core's automata, and the bytes as their alphabet."""
+    try:
+        from outlines_core import Index, Vocabulary
+    except ImportError as error:
+        raise BadRequest(
+            "Schemas, regular expressions and choices need the package outlines-core. "
+            "Install archer-dlm[structured]."
+        ) from error
+    return Index, Vocabulary(BYTES, {bytes([byte]): [byte] for byte in range(BYTES)})

@@ -1,0 +1,276 @@
+"""All accepted ways to fill a canvas, weighed by a pass: the best, a drawn one, and how sure columns are.
+
+Axes: K columns, n of them with logits, Q states, C classes, E edges.
+
+Exact recursions over a token automaton, in logarithms: `down[i, q]` weighs what may follow from state q in
+column i, `up[i, q]` what may come before it.  A column with a token in it admits that token.  One that nobody
+reads says what is possible and not how likely: it adds nothing, and takes the best where others take the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archer.passes.canvas import Flags, Ints, Reals
+from archer.structure.token_automaton import NEVER, TokenAutomaton
+
+OPEN = -1
+"""Stands for the token of a column that is to be filled."""
+LEAST = -1e4
+"""The lowest logit; what a method rules out may still be the only way to complete a text."""
+ROWS = 16
+"""Columns whose logits are reduced at a time."""
+Weights = NDArray[np.float32]
+
+
+class Classes(NamedTuple):
+    """The logits of n columns by class of tokens."""
+
+    best: Reals
+    """[n, C]: the highest of each class."""
+    mass: Reals
+    """[n, C]: the logarithm of the sum of their exponentials."""
+
+
+def by_class(automaton: TokenAutomaton, logits: Weights, temperature: float = 1.0) -> Classes:
+    """[n, V] -> Classes"""
+    count = len(automaton.first) - 1
+    best, mass = np.empty((len(logits), count)), np.empty((len(logits), count))
+    size, start = np.diff(automaton.first), automaton.first[:-1]
+    for at in range(0, len(logits), ROWS):
+        chosen = np.maximum(logits[at : at + ROWS].take(automaton.tokens, axis=1), LEAST)
+        if temperature != 1.0:
+            chosen = chosen / np.float32(temperature)
+        top = np.maximum.reduceat(chosen, start, axis=1)
+        chosen -= top.repeat(size, axis=1)
+        total = np.add.reduceat(np.exp(chosen, out=chosen), start, axis=1)
+        best[at : at + ROWS], mass[at : at + ROWS] = top, top + np.log(total)
+    return Classes(best, mass)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The columns of one row, and what its next tokens may be."""
+
+    automaton: TokenAutomaton
+    tokens: Ints
+    """[K]: what stands in each column, or OPEN."""
+    known: Ints
+    """[K]: which of the n logits are those of a column, or -1."""
+    closed: Flags
+    """[K]: columns in which an end mark leaves no trace, because the text goes on behind them."""
+    logits: Weights
+    """[n, V]"""
+    room: int = 0
+    """Columns that may still be added at the end."""
+
+    @property
+    def columns(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def classes(self) -> Classes:
+        return by_class(self.automaton, self.logits)
+
+    @cached_property
+    def feasible(self) -> bool:
+        """Whether some accepted text agrees with all that is placed."""
+        return bool(self._best[0, self.automaton.start] > -np.inf)
+
+    def likeliest(self) -> Ints:
+        """[K]: the accepted tokens whose product of probabilities is highest; the lowest ids among equals."""
+        return self._walk(self._best, self.classes.best, None)
+
+    def drawn(self, temperature: float, chance: Reals) -> Ints:
+        """[K]: accepted tokens as likely as their product of probabilities at a temperature.
+
+        `chance` [K, 2] is even in [0, 1).
+        """
+        classes = by_class(self.automaton, self.logits, temperature)
+        return self._walk(self._down(classes.mass, total=True), classes.mass, (temperature, chance))
+
+    def confidence(self, string: Ints, read: Ints) -> Reals:
+        """[m]: the probability of the tokens of a string [K] in the columns `read` [m].
+
+        Over all accepted texts that agree with what is placed in the other columns.
+        """
+        return np.exp([self._sure(int(at), int(string[at])) for at in read])
+
+    def _sure(self, column: int, token: int) -> float:
+        """The logarithm of one of these."""
+        automaton, row = self.automaton, self.known[column]
+        edges, first = automaton.by_class
+        kind = int(automaton.classes[token])
+        if kind == NEVER:
+            return -np.inf
+        here = edges[first[kind] : first[kind + 1]]
+        up, down = self._up[column], self._total[column + 1]
+        through = up[automaton.source[here]] + down[automaton.target[here]]
+        if self.closed[column] and kind == automaton.end_class:
+            through = up + down
+        free = self._total[column]
+        if self.tokens[column] != OPEN:
+            free = self._before(down, self.classes.mass[row], self.closed[column], total=True)
+        whole = _sum(up + free)
+        weight = max(float(self.logits[row, token]), LEAST)
+        return min(0.0, _sum(through) + weight - whole) if whole > -np.inf else -np.inf
+
+    @cached_property
+    def _best(self) -> Reals:
+        return self._down(self.classes.best, total=False)
+
+    @cached_property
+    def _total(self) -> Reals:
+        return self._down(self.classes.mass, total=True)
+
+    def _down(self, weights: Reals, *, total: bool) -> Reals:
+        """[K + 1, Q]: what follows each column from each state, summed or the best of it."""
+        automaton = self.automaton
+        down = np.empty((self.columns + 1, automaton.states))
+        down[-1] = np.where(automaton.needed <= self.room, 0.0, -np.inf)
+        for at in range(self.columns - 1, -1, -1):
+            token, row = int(self.tokens[at]), int(self.known[at])
+            if token != OPEN:
+                down[at] = self._before_token(down[at + 1], token, self.closed[at])
+            elif row < 0:
+                down[at] = self._before(down[at + 1], None, self.closed[at], total=False)
+            else:
+                down[at] = self._before(down[at + 1], weights[row], self.closed[at], total=total)
+        return down
+
+    def _before_token(self, down: Reals, token: int, closed: bool) -> Reals:
+        """[Q] -> [Q], one column earlier, where a token stands in it."""
+        automaton = self.automaton
+        kind = int(automaton.classes[token])
+        if closed and kind == automaton.end_class:
+            return down
+        before = np.full(automaton.states, -np.inf)
+        if kind != NEVER:
+            edges, first = automaton.by_class
+            here = edges[first[kind] : first[kind + 1]]
+            before[automaton.source[here]] = down[automaton.target[here]]
+        return before
+
+    def _before(self, down: Reals, weights: Reals | None, closed: bool, *, total: bool) -> Reals:
+        """[Q] -> [Q], one column earlier, where nothing stands in it."""
+        automaton = self.automaton
+        through = down[automaton.target]
+        if weights is not None:
+            through += weights[automaton.kind]
+        if closed:
+            through[automaton.kind == automaton.end_class] = -np.inf
+        before = _reduced(through, automaton.edges_of, total=total)
+        if closed:
+            stay = down if weights is None else down + weights[automaton.end_class]
+            before = np.logaddexp(before, stay) if total else np.maximum(before, stay)
+        return before
+
+    @cached_property
+    def _up(self) -> Reals:
+        """[K + 1, Q]: what leads to each state before each column."""
+        automaton = self.automaton
+        order = automaton.by_target
+        first = np.searchsorted(automaton.target[order], np.arange(automaton.states + 1))
+        source, kind = automaton.source[order], automaton.kind[order]
+        up = np.full((self.columns + 1, automaton.states), -np.inf)
+        up[0, automaton.start] = 0.0
+        for at in range(self.columns):
+            token, row, closed = int(self.tokens[at]), int(self.known[at]), self.closed[at]
+            if token != OPEN:
+                up[at + 1] = self._behind_token(up[at], token, closed)
+                continue
+            through = up[at][source]
+            if row >= 0:
+                through += self.classes.mass[row][kind]
+            if closed:
+                through[kind == automaton.end_class] = -np.inf
+            up[at + 1] = _reduced(through, first, total=row >= 0)
+            if closed:
+                stay = up[at] + (self.classes.mass[row, automaton.end_class] if row >= 0 else 0.0)
+                join = np.logaddexp if row >= 0 else np.maximum
+                up[at + 1] = join(up[at + 1], stay)
+        return up
+
+    def _behind_token(self, up: Reals, token: int, closed: bool) -> Reals:
+        """[Q] -> [Q], one column later, where a token stands in it."""
+        automaton = self.automaton
+        kind = int(automaton.classes[token])
+        if closed and kind == automaton.end_class:
+            return up
+        behind = np.full(automaton.states, -np.inf)
+        if kind != NEVER:
+            edges, first = automaton.by_class
+            here = edges[first[kind] : first[kind + 1]]
+            np.logaddexp.at(behind, automaton.target[here], up[automaton.source[here]])
+        return behind
+
+    def _walk(self, down: Reals, weights: Reals, draw: tuple[float, Reals] | None) -> Ints:
+        """[K]: one string, from left to right: the best or a drawn one of what each state leads to."""
+        automaton = self.automaton
+        string, state = np.empty(self.columns, dtype=np.int64), automaton.start
+        for at in range(self.columns):
+            token, row = int(self.tokens[at]), int(self.known[at])
+            if token == OPEN:
+                span = slice(*automaton.edges_of[state : state + 2])
+                kinds, targets = automaton.kind[span], automaton.target[span]
+                if self.closed[at]:
+                    targets = targets[kinds != automaton.end_class]
+                    kinds = kinds[kinds != automaton.end_class]
+                    kinds = np.append(kinds, np.int32(automaton.end_class))
+                    targets = np.append(targets, np.int32(state))
+                through = down[at + 1][targets]
+                if row >= 0:
+                    through = through + weights[row][kinds]
+                edge = int(through.argmax()) if draw is None else _pick(through, draw[1][at, 0])
+                token = self._token(row, int(kinds[edge]), at, draw)
+                state = int(targets[edge])
+            elif not (self.closed[at] and automaton.classes[token] == automaton.end_class):
+                state = automaton.after(token, state)
+            string[at] = token
+        return string
+
+    def _token(self, row: int, kind: int, at: int, draw: tuple[float, Reals] | None) -> int:
+        """A token of a class: the likeliest, a drawn one, or any where nothing is known."""
+        automaton = self.automaton
+        tokens = automaton.tokens[automaton.first[kind] : automaton.first[kind + 1]]
+        if row < 0 or len(tokens) == 1:
+            return int(tokens[0])
+        logits = np.maximum(self.logits[row, tokens], LEAST).astype(np.float64)
+        if draw is None:
+            return int(tokens[logits.argmax()])
+        return int(tokens[_pick(logits / draw[0], draw[1][at, 1])])
+
+
+def _pick(weights: Reals, chance: float) -> int:
+    """One of some things with these logarithmic weights [n], by an even number in [0, 1)."""
+    heights = np.exp(weights - weights.max()).cumsum()
+    return int(
+        np.searchsorted(heights, chance * heights[-1], side="right").clip(max=len(heights) - 1)
+    )
+
+
+def _sum(weights: Reals) -> float:
+    """The logarithm of the sum of the exponentials of [n]."""
+    top = float(weights.max(initial=-np.inf))
+    return top if top == -np.inf else top + float(np.log(np.exp(weights - top).sum()))
+
+
+def _reduced(through: Reals, first: Ints, *, total: bool) -> Reals:
+    """[E] -> [Q]: the best of each state's edges, or the logarithm of the sum of all."""
+    starts = first[:-1]
+    filled = starts < first[1:]
+    best = np.full(len(starts), -np.inf)
+    best[filled] = np.maximum.reduceat(through, starts[filled])
+    if not total:
+        return best
+    scale = np.where(best == -np.inf, 0.0, best)
+    through -= scale.repeat(np.diff(first))
+    sums = np.add.reduceat(np.exp(through.astype(np.float32)), starts[filled], dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        best[filled] = scale[filled] + np.log(sums)
+    return best

@@ -1,0 +1,151 @@
+"""Numbers between two bounds, as regular expressions over how JSON writes them, without exponents."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+
+from archer.errors import BadRequest
+
+INTEGER = "-?(?:0|[1-9][0-9]*)"
+NUMBER = rf"{INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+FRACTION = r"(?:\.[0-9]+)?"
+MOST_DIGITS = 30
+"""Of a bound."""
+
+
+def whole_between(low: int | None, high: int | None) -> str:
+    """Whole numbers from `low` to `high`, both included; None is no bound."""
+    if low is not None and high is not None and low > high:
+        raise _empty(low, high)
+    if low is None and high is None:
+        return INTEGER
+    parts = []
+    if low is None or low < 0:
+        near = 1 if high is None or high >= 0 else -high
+        parts.append(f"-{_magnitudes(near, None if low is None else -low)}")
+    if high is None or high >= 0:
+        parts.append(_magnitudes(max(0, low or 0), high))
+    return _one_of(parts)
+
+
+def between(low: Decimal | None, high: Decimal | None, *, above: bool, below: bool) -> str:
+    """Numbers from `low` to `high`; with `above` and `below` the bound itself is left out."""
+    if low is None and high is None:
+        return NUMBER
+    if low is not None and high is not None and (low > high or (low == high and (above or below))):
+        raise _empty(low, high)
+    parts = []
+    zero = Decimal(0)
+    if low is None or low < 0:
+        near = zero if high is None or high > 0 else -high
+        far = None if low is None else -low
+        strict = high is not None and high <= 0 and below
+        parts.append(f"-{_sized(near, far, above=strict, below=above)}")
+    if high is None or high > 0 or (high == 0 and not below):
+        near = low if low is not None and low >= 0 else zero
+        parts.append(_sized(near, high, above=low is not None and low >= 0 and above, below=below))
+    return _one_of(parts)
+
+
+def _sized(low: Decimal, high: Decimal | None, *, above: bool, below: bool) -> str:
+    """Numbers without a sign."""
+    first, least = _split(low)
+    parts: list[tuple[str, str | None]]
+    if high is None:
+        parts = [(_magnitudes(first + 1, None), FRACTION)]
+        parts.append((str(first), _fraction(least, None, above, False)))
+    else:
+        last, most = _split(high)
+        if first == last:
+            return f"{first}{_fraction(least, most, above, below)}"
+        parts = [(str(first), _fraction(least, None, above, False))]
+        if last - first > 1:
+            parts.append((_magnitudes(first + 1, last - 1), FRACTION))
+        parts.append((str(last), _fraction("", most, False, below)))
+    return _one_of([whole + behind for whole, behind in parts if behind is not None])
+
+
+def _fraction(low: str, high: str | None, above: bool, below: bool) -> str | None:
+    """What may follow a whole number, a point and digits or nothing; None where nothing may.
+
+    The digits are from `low` to `high`, without those if `above` and `below`.  None is a bound that what
+    stands before already keeps.
+    """
+    more = _digits(low, high, above, below)
+    parts = [""] if _ends(low, high, above, below) else []
+    if more is not None:
+        parts.append(rf"\.{more}")
+    return _one_of(parts) if parts else None
+
+
+def _ends(low: str | None, high: str | None, above: bool, below: bool) -> bool:
+    """Whether the digits may end here, which is as good as zeros."""
+    return (low is None or (low == "" and not above)) and (high != "" or not below)
+
+
+def _digits(low: str | None, high: str | None, above: bool, below: bool) -> str | None:
+    """One or more digits; None where there are none."""
+    if not low and high is None:
+        return "0*[1-9][0-9]*" if low == "" and above else "[0-9]+"
+    if high == "":
+        return "0+" if not low and not below and not (low == "" and above) else None
+    first = int(low[0]) if low else 0
+    last = 9 if high is None else int(high[0])
+    parts: dict[str, str] = {}
+    for digit in range(first, last + 1):
+        lower = None if low is None or digit > first else low[1:]
+        upper = high[1:] if high is not None and digit == last else None
+        more = _digits(lower, upper, above, below)
+        ends = _ends(lower, upper, above, below)
+        if more is not None or ends:
+            rest = "" if more is None else f"(?:{more})?" if ends else more
+            parts[rest] = parts.get(rest, "") + str(digit)
+    return _one_of([f"[{digits}]{rest}" for rest, digits in parts.items()]) if parts else None
+
+
+def _magnitudes(low: int, high: int | None) -> str:
+    """Whole numbers without a sign from `low` to `high`."""
+    if high is None:
+        digits = len(str(low))
+        more = f"[1-9][0-9]{{{digits},}}"
+        return _one_of([_magnitudes(low, 10**digits - 1), more])
+    parts = [0, *(10**digits for digits in range(1, len(str(high)))), high + 1]
+    spans = [(max(low, start), stop - 1) for start, stop in pairwise(parts)]
+    return _one_of([_same_length(str(a), str(b)) for a, b in spans if a <= b])
+
+
+def _same_length(low: str, high: str) -> str:
+    """Digits from `low` to `high`, which are equally long."""
+    if low == high:
+        return low
+    if len(low) == 1:
+        return f"[{low}-{high}]"
+    rest = len(low) - 1
+    if low[0] == high[0]:
+        return low[0] + _same_length(low[1:], high[1:])
+    parts = []
+    first, last = int(low[0]), int(high[0])
+    if low[1:].strip("0"):
+        parts.append(low[0] + _same_length(low[1:], "9" * rest))
+        first += 1
+    if high[1:].strip("9"):
+        parts.append(high[0] + _same_length("0" * rest, high[1:]))
+        last -= 1
+    if first <= last:
+        parts.append(f"[{first}-{last}][0-9]{{{rest}}}")
+    return _one_of(parts)
+
+
+def _split(number: Decimal) -> tuple[int, str]:
+    """The whole part of a number that is not negative, and the digits behind its point."""
+    whole, _, digits = f"{number:f}".partition(".")
+    return int(whole), digits.rstrip("0")
+
+
+def _one_of(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+
+
+def _empty(low: object, high: object) -> BadRequest:
+    return BadRequest(f"The schema allows no number: the least is {low} and the greatest {high}.")

@@ -1,0 +1,103 @@
+"""What users ask for, as automata: made once for each question, within limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from archer.errors import BadRequest, quoted
+from archer.structure import algebra, schema
+from archer.structure.byte_automaton import DEAD, MOST_CHARACTERS, ByteAutomaton, of_regex
+from archer.structure.token_automaton import Remembered, TokenAutomaton, Vocabulary, over_tokens
+
+Kind = Literal["schema", "regex", "choices"]
+MOST_CHOICES = 10_000
+KEPT = 64
+"""Automata that are remembered."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a text has to be, as a value: a schema or choices as JSON, or a regular expression."""
+
+    kind: Kind
+    source: str
+
+    @classmethod
+    def of(
+        cls, schema: object = None, regex: object = None, choices: object = None
+    ) -> Structure | None:
+        """What is asked for, if anything; refuses two at once, and what is none."""
+        given = {"schema": schema, "regex": regex, "choices": choices}
+        said = [name for name, value in given.items() if value is not None]
+        if not said:
+            return None
+        if len(said) > 1:
+            raise BadRequest(f"Give one of {' and '.join(said)}: a text has to be one thing.")
+        if regex is not None:
+            if not isinstance(regex, str):
+                raise BadRequest(f"A regular expression is text, not {type(regex).__name__}.")
+            return cls("regex", regex)
+        if choices is not None:
+            return cls("choices", json.dumps(checked_choices(choices)))
+        return cls("schema", _as_json(schema))
+
+    def automaton(self) -> ByteAutomaton:
+        """Its texts; remembered."""
+        return _automata.get(self, _made)
+
+    def tokens(self, vocabulary: Vocabulary, before: bytes = b"") -> TokenAutomaton:
+        """The same in tokens of a model, for what follows the text `before`; remembered with them."""
+        automaton = self.automaton()
+        state = automaton.after(before)
+        if state == DEAD:
+            raise BadRequest(
+                f"The answer begins with {quoted(before.decode(errors='replace'))}, and no text that the "
+                f"{self.kind} accepts does."
+            )
+        return vocabulary.known.get(
+            (self, state), lambda _: over_tokens(replace(automaton, start=state), vocabulary)
+        )
+
+
+def checked_choices(choices: object) -> list[str]:
+    """Texts to choose from; refuses what is none, and too many."""
+    if isinstance(choices, str | bytes) or not isinstance(choices, Iterable):
+        raise BadRequest(f"choices are a list of texts, not {type(choices).__name__}.")
+    texts = list(choices)
+    if not texts or len(texts) > MOST_CHOICES:
+        raise BadRequest(f"choices are 1 to {MOST_CHOICES} texts, not {len(texts)}.")
+    for each in texts:
+        if not isinstance(each, str) or not each:
+            raise BadRequest(f"A choice is a text that is not empty, not {quoted(each)}.")
+    if sum(map(len, texts)) > MOST_CHARACTERS:
+        raise BadRequest(f"The choices have more than {MOST_CHARACTERS} characters together.")
+    return texts
+
+
+def _as_json(asked: object) -> str:
+    read = schema.read_schema(asked)
+    try:
+        source = json.dumps(read, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadRequest(f"The schema is no JSON: {error}.") from error
+    if len(source) > MOST_CHARACTERS:
+        raise BadRequest(
+            f"A schema of {len(source)} characters is too long: at most {MOST_CHARACTERS}."
+        )
+    return source
+
+
+def _made(structure: Structure) -> ByteAutomaton:
+    if structure.kind == "regex":
+        return of_regex(structure.source)
+    read = json.loads(structure.source)
+    if structure.kind == "schema":
+        return schema.automaton_of(read)
+    made = algebra.either(algebra.literal(each.encode()) for each in dict.fromkeys(read))
+    return algebra.refuse_nothing(made, "list of choices")
+
+
+_automata: Remembered[Structure, ByteAutomaton] = Remembered(KEPT)

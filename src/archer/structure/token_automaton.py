@@ -1,0 +1,302 @@
+"""Which sequences of tokens are accepted: a byte automaton seen through a model's vocabulary.
+
+Axes: V vocabulary, Q states, C classes of tokens, E edges, N nodes of a level of the trie of tokens.
+
+Tokens that lead from every state to the same state are one class: the recursions run over classes, of which
+there are a few hundred, and not over the vocabulary.  End marks are the last class and lead from accepted
+texts into the last state, which they never leave.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archer.errors import BadRequest
+from archer.structure.byte_automaton import (
+    DEAD,
+    ByteAutomaton,
+    Flags,
+    States,
+    closure,
+    mixed,
+    too_large,
+)
+
+Ints = NDArray[np.int64]
+NEVER = -1
+"""The class of tokens that no accepted text holds."""
+FAR = 1 << 30
+"""Tokens that it takes to a text that cannot be reached."""
+MOST_PAIRS = 1 << 26
+"""States times nodes of the trie that are looked at."""
+MOST_EDGES = 1 << 20
+KEPT = 32
+"""Automata that are remembered."""
+TOGETHER = 1 << 22
+"""Pairs of a state and a node that are followed at a time."""
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Remembered(Generic[Key, Value]):
+    """The last few things that were made, by what they were made of; safe between threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._values: dict[Key, Value] = {}
+
+    def get(self, key: Key, make: Callable[[Key], Value]) -> Value:
+        with self._lock:
+            if key in self._values:
+                return self._values[key]
+        made = make(key)
+        with self._lock:
+            self._values[key] = made
+            while len(self._values) > self._most:
+                del self._values[next(iter(self._values))]
+        return made
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Nodes of the trie of tokens that are this many bytes deep."""
+
+    byte: NDArray[np.uint8]
+    """[N]"""
+    children: Ints
+    """[N + 1]: where the children of each begin in the next level."""
+    spelled: States
+    """[N]: number of the spelling that ends here, or -1."""
+
+
+class Vocabulary:
+    """The tokens that may stand in a text, by their bytes, and the end marks; made once for a model."""
+
+    def __init__(self, spelled: Mapping[int, bytes], ends: Iterable[int], size: int) -> None:
+        self.size = size
+        self.ends = tuple(sorted(ends))
+        pairs = sorted((text, id) for id, text in spelled.items() if text and id not in self.ends)
+        self.ids: Ints = np.array([id for _, id in pairs], dtype=np.int64)
+        """Tokens in the order of their bytes."""
+        texts = sorted({text for text, _ in pairs})
+        number = {text: at for at, text in enumerate(texts)}
+        self.spelling: States = np.array([number[text] for text, _ in pairs], dtype=np.int32)
+        """The number of each token's bytes among all spellings."""
+        self.texts = texts
+        self.longest = max(map(len, texts), default=0)
+        self.known: Remembered[Any, TokenAutomaton] = Remembered(KEPT)
+        """Automata over these tokens."""
+
+    @cached_property
+    def levels(self) -> list[_Level]:
+        """The trie, level by level; the children of a node stand side by side."""
+        lengths = np.array([len(text) for text in self.texts])
+        joined = np.frombuffer(b"".join(self.texts), dtype=np.uint8)
+        first = np.concatenate(([0], lengths.cumsum()[:-1])) if len(lengths) else lengths
+        common = np.array(
+            [0, *(_common(a, b) for a, b in zip(self.texts, self.texts[1:], strict=False))]
+        )
+        made, nodes = [], [np.flatnonzero((lengths > 0) & (common <= 0))]
+        for depth in range(self.longest):
+            here = nodes[-1]
+            below = np.flatnonzero((lengths > depth + 1) & (common <= depth + 1))
+            ends = np.where(lengths[here] == depth + 1, here, -1).astype(np.int32)
+            children = np.searchsorted(below, np.append(here, len(lengths)))
+            made.append(_Level(joined[first[here] + depth], children, ends))
+            nodes.append(below)
+        return made
+
+
+@dataclass(frozen=True)
+class TokenAutomaton:
+    """Arrays alone; every state can be reached and can be completed.  The last state is the end."""
+
+    classes: States
+    """[V]: the class of each token, or NEVER."""
+    tokens: Ints
+    """[n]: tokens that have a class, in the order of their classes."""
+    first: Ints
+    """[C + 1]: where the tokens of each class begin."""
+    source: States
+    """[E]: ascending."""
+    kind: States
+    """[E]: the class of tokens that lead from source to target."""
+    target: States
+    """[E]"""
+    accepting: Flags
+    """[Q]"""
+    start: int
+
+    @property
+    def states(self) -> int:
+        return len(self.accepting)
+
+    @property
+    def end(self) -> int:
+        """The state behind an end mark."""
+        return self.states - 1
+
+    @property
+    def end_class(self) -> int:
+        return len(self.first) - 2
+
+    @cached_property
+    def edges_of(self) -> Ints:
+        """[Q + 1]: where the edges of each state begin."""
+        return np.searchsorted(self.source, np.arange(self.states + 1))
+
+    @cached_property
+    def by_target(self) -> Ints:
+        """[E]: the edges in the order of their targets."""
+        return np.argsort(self.target, kind="stable")
+
+    @cached_property
+    def by_class(self) -> tuple[Ints, Ints]:
+        """[E] the edges in the order of their classes, and [C + 1] where those of each class begin."""
+        order = np.argsort(self.kind, kind="stable")
+        return order, np.searchsorted(self.kind[order], np.arange(self.end_class + 2))
+
+    @cached_property
+    def needed(self) -> Ints:
+        """[Q]: the fewest tokens from each state to an accepted text, without an end mark."""
+        needed = np.where(self.accepting, 0, FAR)
+        while True:
+            through = np.minimum.reduceat(needed[self.target], self.edges_of[:-1]) + 1
+            shorter = np.minimum(needed, through)
+            if (shorter == needed).all():
+                return needed
+            needed = shorter
+
+    def after(self, token: int, state: int) -> int:
+        """Where a token leads; DEAD where it may not stand."""
+        span = slice(*self.edges_of[state : state + 2])
+        here = np.flatnonzero(self.kind[span] == self.classes[token])
+        return int(self.target[span][here[0]]) if len(here) else DEAD
+
+    def accepts(self, tokens: Iterable[int]) -> bool:
+        state = self.start
+        for token in tokens:
+            state = self.after(token, state)
+            if state == DEAD:
+                return False
+        return bool(self.accepting[state])
+
+
+def over_tokens(automaton: ByteAutomaton, vocabulary: Vocabulary) -> TokenAutomaton:
+    """The texts of an automaton as tokens, however they are cut; refuses what no tokens can spell."""
+    source, spelling, target = _edges(automaton, vocabulary)
+    kind_of, one_of = _alike(source, spelling, target, len(vocabulary.texts))
+    chosen = np.zeros(len(vocabulary.texts), dtype=np.bool_)
+    chosen[one_of] = True
+    kept = chosen[spelling]
+    source, kind, target = source[kept], kind_of[spelling[kept]], target[kept]
+    if len(source) > MOST_EDGES:
+        raise too_large("transitions", len(source), MOST_EDGES)
+    end, end_class = automaton.states, len(one_of)
+    over = np.append(np.flatnonzero(automaton.accepting), end).astype(np.int32)
+    source = np.concatenate((source, over))
+    kind = np.concatenate((kind, np.full(len(over), end_class, dtype=np.int32)))
+    target = np.concatenate((target, np.full(len(over), end, dtype=np.int32)))
+    classes = np.full(vocabulary.size, NEVER, dtype=np.int32)
+    classes[vocabulary.ids] = kind_of[vocabulary.spelling]
+    classes[list(vocabulary.ends)] = end_class
+    accepting = np.append(automaton.accepting, True)
+    return _trimmed(classes, (source, kind, target), accepting, automaton.start)
+
+
+def _edges(automaton: ByteAutomaton, vocabulary: Vocabulary) -> tuple[States, States, States]:
+    """From each state by each spelling that may follow: states, spellings, states."""
+    levels = vocabulary.levels
+    if not levels:
+        raise BadRequest("This model has no tokens that spell text.")
+    found: list[tuple[States, States, States]] = []
+    looked_at = 0
+    each = max(1, TOGETHER // len(levels[0].byte) // 16)
+    for first in range(0, automaton.states, each):
+        starts = np.arange(first, min(first + each, automaton.states), dtype=np.int32)
+        roots = np.arange(len(levels[0].byte), dtype=np.int32)
+        origin, node = np.repeat(starts, len(roots)), np.tile(roots, len(starts))
+        state = origin
+        for level in levels:
+            looked_at += len(node)
+            if looked_at > MOST_PAIRS:
+                raise too_large("pairs of a state and a token", looked_at, MOST_PAIRS)
+            state = automaton.next[state, level.byte[node]]
+            alive = np.flatnonzero(state != DEAD)
+            origin, node, state = origin[alive], node[alive], state[alive]
+            ends = np.flatnonzero(level.spelled[node] >= 0)
+            found.append((origin[ends], level.spelled[node[ends]], state[ends]))
+            count = level.children[node + 1] - level.children[node]
+            if not count.any():
+                break
+            below = np.repeat(level.children[node] - (count.cumsum() - count), count)
+            node = (below + np.arange(len(below))).astype(np.int32)
+            origin, state = np.repeat(origin, count), np.repeat(state, count)
+    source, spelling, target = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return source, spelling, target
+
+
+def _alike(source: States, spelling: States, target: States, spellings: int) -> tuple[States, Ints]:
+    """[n] the class of each spelling, or NEVER, and [C] one spelling of each class.
+
+    Two spellings are alike where they lead from the same states to the same states; sets of 128-bit numbers
+    with equal sums are taken to be equal.
+    """
+    pair = mixed(source.astype(np.uint64) << np.uint64(32) | target.astype(np.uint64))
+    sums = np.zeros((2, spellings), dtype=np.uint64)
+    np.add.at(sums[0], spelling, pair)
+    np.add.at(sums[1], spelling, mixed(pair))
+    used = np.unique(spelling)
+    _, one, number = np.unique(sums[:, used], axis=1, return_index=True, return_inverse=True)
+    kind = np.full(spellings, NEVER, dtype=np.int32)
+    kind[used] = number.reshape(-1)
+    return kind, used[one].astype(np.int64)
+
+
+def _trimmed(
+    classes: States, edges: tuple[States, States, States], accepting: Flags, start: int
+) -> TokenAutomaton:
+    """Without states that no tokens reach or complete, and classes that are of no use then."""
+    source, kind, target = edges
+    states = len(accepting)
+    useful = closure(np.arange(states) == start, source, target)
+    useful &= closure(accepting, target, source)
+    if not useful[start]:
+        raise BadRequest("No text of this constraint can be spelled with the tokens of this model.")
+    useful[-1] = True
+    kept = useful[source] & useful[target]
+    number = np.cumsum(useful, dtype=np.int32) - 1
+    end_class = kind[-1]
+    live = np.unique(np.append(kind[kept], end_class))
+    place = np.full(int(end_class) + 2, NEVER, dtype=np.int32)
+    place[live] = np.arange(len(live))
+    classes = place[classes]
+    tokens = np.flatnonzero(classes != NEVER)
+    tokens = tokens[np.argsort(classes[tokens], kind="stable")]
+    source, kind, target = number[source[kept]], place[kind[kept]], number[target[kept]]
+    order = np.lexsort((kind, source))
+    return TokenAutomaton(
+        classes=classes,
+        tokens=tokens,
+        first=np.searchsorted(classes[tokens], np.arange(len(live) + 1)),
+        source=source[order],
+        kind=kind[order],
+        target=target[order],
+        accepting=accepting[useful],
+        start=int(number[start]),
+    )
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Bytes that two texts begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
