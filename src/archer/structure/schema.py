@@ -481,7 +481,9 @@ def _is(value: Any, kind: str) -> bool:
         return kind == ("null" if value is None else "boolean")
     if isinstance(value, int | float):
         return kind == "number" or (kind == "integer" and value == int(value))
-    return kind == {str: "string", list: "array"}.get(type(value), "object")
+    return kind == (
+        "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+    )
 
 
 def _same(one: Any, other: Any) -> bool:
