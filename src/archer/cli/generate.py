@@ -58,6 +58,9 @@ def generate(
         chat=not prompt.raw,
         allow_special=prompt.allow_special,
         suffix=prompt.suffix,
+        schema=None if prompt.schema is None else read_text(prompt.schema),
+        regex=prompt.regex,
+        choices=list(prompt.choices) or None,
     )
 
 

@@ -131,6 +131,12 @@ class PromptOptions:
     """A JSON file with one chat, a list of {"role": ..., "content": ...}; - reads stdin."""
     suffix: str | None = None
     """Text that stands behind the answer, which fills the gap between the two."""
+    schema: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None
+    """A JSON schema in a file that the answer has to keep; - reads stdin."""
+    regex: str | None = None
+    """A regular expression that the whole answer has to match."""
+    choices: Annotated[tuple[str, ...], Parameter(name="--choices")] = ()
+    """A text that the answer may be; repeat for several."""
     raw: bool = False
     """Use texts as they are, without the chat template."""
     allow_special: bool = False

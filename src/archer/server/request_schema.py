@@ -10,6 +10,7 @@ from archer.errors import BadRequest
 from archer.fill import Fill
 from archer.server import limits
 from archer.server.refusals import Refusal, refusal
+from archer.structure.structures import Structure
 
 NEUTRAL: Mapping[str, Sequence[Any]] = {
     "audio": (),
@@ -26,7 +27,6 @@ NEUTRAL: Mapping[str, Sequence[Any]] = {
     "presence_penalty": (0,),
     "reasoning_effort": ("none",),
     "repetition_penalty": (1,),
-    "response_format": ({"type": "text"},),
     "service_tier": ("auto", "default"),
     "store": (False,),
     "suffix": ("",),
@@ -160,6 +160,20 @@ class Extension(Fields):
     """Add what stood there before each update, and at the end."""
 
 
+class NamedSchema(Fields):
+    name: Label | None = None
+    description: str | None = None
+    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    strict: bool | None = None
+
+
+class ResponseFormat(Fields):
+    """What the answer has to be; an object of any kind is nested a few levels deep at most."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: NamedSchema | None = None
+
+
 class Common(Fields):
     """What both routes take."""
 
@@ -174,6 +188,12 @@ class Common(Fields):
     stream: bool | None = None
     stream_options: Streaming | None = None
     user: Label | None = None
+    response_format: ResponseFormat | None = None
+    guided_json: dict[str, Any] | str | None = None
+    guided_regex: str | None = None
+    guided_choice: (
+        Annotated[Several[str], Field(min_length=1, max_length=limits.NUMBERS)] | None
+    ) = None
     archer: Extension | None = None
 
 
@@ -236,6 +256,8 @@ class GenerationRequest:
     """Whether a stream ends with its usage; a plain reply always tells it."""
     logprobs: bool
     extension: Extension
+    structure: Structure | None = None
+    """What the answer has to be."""
     infill: InfillView | None = None
     """Where it speaks llama.cpp's language."""
 
@@ -374,7 +396,26 @@ def _asked(
         usage=fields.stream_options is not None and fields.stream_options.include_usage is True,
         logprobs=logprobs,
         extension=extension,
+        structure=_structure(fields),
     )
+
+
+def _structure(fields: Common) -> Structure | None:
+    """What the answer has to be, by whichever name it was asked for."""
+    form, schema = fields.response_format, fields.guided_json
+    if form is not None and form.type != "text":
+        named = None if form.json_schema is None else form.json_schema.schema_
+        if form.type == "json_schema" and named is None:
+            sentence = "The field 'response_format.json_schema.schema' is missing."
+            raise Refusal(400, sentence, param="response_format.json_schema.schema")
+        if schema is not None:
+            sentence = "response_format and guided_json mean the same here; give one of them."
+            raise Refusal(400, sentence, param="guided_json")
+        schema = {"type": "object"} if form.type == "json_object" else named
+    try:
+        return Structure.of(schema, fields.guided_regex, fields.guided_choice)
+    except BadRequest as error:
+        raise refusal(error) from None
 
 
 Kind = TypeVar("Kind", bound=Fields)

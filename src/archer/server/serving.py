@@ -39,6 +39,7 @@ from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
 from archer.server.request_schema import Chat, GenerationRequest, Prompt
 from archer.server.settings import ServerSettings
+from archer.structure.confined import learn
 
 if TYPE_CHECKING:
     from archer.engine.engine import Engine
@@ -307,6 +308,10 @@ class Serving:
     ) -> list[Request]:
         """Runs on the encoder's thread."""
         made = []
+        structure = asked.structure
+        if structure is not None:
+            learn(structure)
+        has_to_be: dict[str, Any] = {} if structure is None else {structure.kind: structure.value}
         for prompt in prompts:
             request = self.model.request(
                 prompt,
@@ -315,6 +320,7 @@ class Serving:
                 preset=choice.preset,
                 settings=choice.settings,
                 healing=asked.extension.healing is not False,
+                **has_to_be,
             )
             self._check_length(request.method.length)
             if asked.extension.return_states:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from archer.errors import BadRequest, quoted
 from archer.structure import algebra, schema
@@ -44,9 +44,14 @@ class Structure:
             return cls("choices", json.dumps(checked_choices(choices)))
         return cls("schema", _as_json(schema))
 
+    @property
+    def value(self) -> Any:
+        """As it was asked for."""
+        return self.source if self.kind == "regex" else json.loads(self.source)
+
     def automaton(self) -> ByteAutomaton:
         """Its texts; remembered."""
-        return _automata.get(self, _made)
+        return automata.get(self, _made)
 
     def tokens(self, vocabulary: Vocabulary, before: bytes = b"") -> TokenAutomaton:
         """The same in tokens of a model, for what follows the text `before`; remembered with them."""
@@ -93,11 +98,11 @@ def _as_json(asked: object) -> str:
 def _made(structure: Structure) -> ByteAutomaton:
     if structure.kind == "regex":
         return of_regex(structure.source)
-    read = json.loads(structure.source)
     if structure.kind == "schema":
-        return schema.automaton_of(read)
-    made = algebra.either(algebra.literal(each.encode()) for each in dict.fromkeys(read))
+        return schema.automaton_of(structure.value)
+    made = algebra.either(algebra.literal(each.encode()) for each in dict.fromkeys(structure.value))
     return algebra.refuse_nothing(made, "list of choices")
 
 
-_automata: Remembered[Structure, ByteAutomaton] = Remembered(KEPT)
+automata: Remembered[Structure, ByteAutomaton] = Remembered(KEPT)
+"""Of structures that were asked for."""
