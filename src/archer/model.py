@@ -5,6 +5,7 @@ It joins the loader, the text codec, the methods and the loop; each of them can 
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ParamSpec, Unpack, cast, get_args
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -64,10 +66,14 @@ from archer.results.notebook import Trace, of_completions
 from archer.results.provenance import LOADED_BY, Recipe
 from archer.results.score import TextScore
 from archer.score import By, score, scored_pairs, scoring
-from archer.structure.structures import Structure
+from archer.structure.constraint import Constraint
+from archer.structure.lattice import OPEN
+from archer.structure.structures import Structure, checked_choices
 from archer.structure.token_automaton import Vocabulary
 
 P = ParamSpec("P")
+CHOOSES = "llada-confidence+eager"
+"""A method that reads every mask of its first pass."""
 
 
 class Model:
@@ -500,10 +506,46 @@ class Model:
         window = Window(shape.max_positions, self.folder.architecture.trained_window)
         window.check(form.prompt_tokens, fitted(method, form).length)
 
+    def choose(
+        self, prompts: Prompts, options: Sequence[str], *, chat: bool = True
+    ) -> list[dict[str, float]]:
+        """How likely each of some answers is, for each prompt, from one pass over masks: nothing is written.
+
+        An answer counts with its end and with all ways to cut it into tokens.  Shares add up to 1.
+        """
+        texts = checked_choices(options)
+        each = [Structure("choices", json.dumps([text])) for text in texts]
+        spelling = self._spelling()
+        whole = [one.tokens(spelling) for one in each]
+        length = 1 + max(int(tokens.needed[tokens.start]) for tokens in whole)
+        request = self.request(prompts, CHOOSES, choices=texts, length=length, chat=chat)
+        first = {step.rows[0]: step for step in Stream(self, request) if step.index == 0}
+        shares = []
+        for place, form in enumerate(request.prompts):
+            logits = first[place].logits.rows[0].values.numpy(force=True).astype(np.float32)
+            masks = np.full(length, OPEN)
+            weights = np.array(
+                [
+                    Constraint(one.tokens(spelling, form.opening.encode()))
+                    .lattice(masks, np.arange(length), logits)
+                    .weight
+                    for one in each
+                ]
+            )
+            likely = np.exp(weights - weights.max())
+            shares.append(dict(zip(texts, (likely / likely.sum()).tolist(), strict=True)))
+        return shares
+
     def _structured(
         self, form: Form, entry: OnePrompt, structure: Structure, method: Method
     ) -> Form:
-        """A prompt whose answer has to be something; refuses a model whose tokens spell nothing."""
+        """A prompt whose answer has to be something."""
+        spelling, text = self._spelling(), self.text
+        assert text is not None
+        return structured(form, entry, structure, spelling, text, fitted(method, form))
+
+    def _spelling(self) -> Vocabulary:
+        """The tokens of the model as they spell texts; refuses a model whose tokens do not."""
         if self.text is None or self.text.pieces is None:
             raise BadRequest(
                 f"The tokens of {self.name!r} have no bytes of their own, so a schema, a regular expression "
@@ -514,7 +556,7 @@ class Model:
             spelled = {id: pieces.spelled[id] for id in pieces.ordinary if id != self.folder.mask}
             ends = {*self.language.ends, *self.language.eos}
             self._spelled = Vocabulary(spelled, ends, self.folder.shape.vocabulary)
-        return structured(form, entry, structure, self._spelled, self.text, fitted(method, form))
+        return self._spelled
 
     def encode(
         self, prompt: OnePrompt, chat: bool = True, allow_special: bool = False

@@ -120,8 +120,7 @@ def test_everything_is_what_writing_out_all_texts_gives(
     best = lattice.likeliest()
     assert tuple(best.tolist()) in found
     assert weight(best.tolist(), logits, placed) == pytest.approx(weights.max(), abs=1e-4)
-    total = lattice._total[0, lattice.automaton.start]
-    assert total == pytest.approx(np.logaddexp.reduce(weights), abs=1e-4)
+    assert lattice.weight == pytest.approx(np.logaddexp.reduce(weights), abs=1e-4)
     drawn = lattice.drawn(0.7, np.random.default_rng(0).random((len(tokens), 2)))
     assert tuple(drawn.tolist()) in found
     sure = lattice.confidence(best, np.arange(len(tokens)))

@@ -82,6 +82,11 @@ class Lattice:
         """Whether some accepted text agrees with all that is placed."""
         return bool(self._best[0, self.automaton.start] > -np.inf)
 
+    @property
+    def weight(self) -> float:
+        """The logarithm of the sum over all accepted texts of their tokens' exponentials."""
+        return float(self._total[0, self.automaton.start])
+
     def likeliest(self) -> Ints:
         """[K]: the accepted tokens whose product of probabilities is highest; the lowest ids among equals."""
         return self._walk(self._best, self.classes.best, None)

@@ -45,7 +45,7 @@ def characters(ranges: Ranges) -> str:
     choices = ([f"[{''.join(plain)}]"] if plain else []) + escaped
     if not choices:
         return r"[^\s\S]"
-    return choices[0] if len(choices) == 1 else f"(?:{'|'.join(choices)})"
+    return choices[0] if not escaped else f"(?:{'|'.join(choices)})"
 
 
 def inside(pattern: str) -> str:

@@ -1,0 +1,277 @@
+"""Schemas against another library: nothing invalid is written, and nothing valid is lost."""
+
+import json
+import random
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from archer.errors import BadRequest
+from archer.structure import algebra
+from archer.structure.byte_automaton import DEAD, ByteAutomaton, of_regex
+from archer.structure.schema import automaton_of, read_schema
+from archer.structure.structures import Structure
+
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "integer", "minimum": -12, "maximum": 205},
+    {"type": "integer", "exclusiveMinimum": 3},
+    {"type": "number", "minimum": -1.5, "exclusiveMaximum": 2.25},
+    {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+    {"type": "string", "minLength": 2, "maxLength": 4},
+    {"type": "string", "pattern": "^[a-c]+(x|y)?$", "maxLength": 5},
+    {"type": "string", "pattern": 'q"?\\d{2}'},
+    {"type": "string", "format": "date"},
+    {"type": "string", "format": "ipv4"},
+    {"enum": ["a", 1, None, {"k": [1, "z"]}]},
+    {"type": "string", "enum": ["long", "x", 3], "maxLength": 2},
+    {"type": ["null", "boolean"]},
+    {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 3},
+    {"type": "array", "prefixItems": [{"type": "null"}, {"const": 5}], "items": False},
+    {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "é"]}, "c": {"type": "null"}},
+        "required": ["b"],
+        "additionalProperties": False,
+    },
+    {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "minProperties": 1},
+    {"type": "object", "additionalProperties": {"type": "integer"}},
+    {
+        "type": "object",
+        "properties": {"ab": {"const": 1}},
+        "additionalProperties": {"type": "null"},
+    },
+    {"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]},
+    {"allOf": [{"type": "integer", "minimum": 2}, {"maximum": 9}]},
+    {
+        "$defs": {
+            "point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
+        },
+        "type": "array",
+        "items": {"$ref": "#/$defs/point"},
+        "maxItems": 2,
+    },
+]
+
+
+def drawn(automaton: ByteAutomaton, seed: int) -> str:
+    """Some accepted text: at random for a while, and then on the shortest way to an end."""
+    noise = random.Random(seed)
+    far = np.where(automaton.accepting, 0, 1 << 20)
+    for _ in range(automaton.states):
+        ahead = np.where(automaton.next == DEAD, 1 << 20, far[automaton.next]).min(axis=1) + 1
+        far = np.minimum(far, ahead)
+    text, state = bytearray(), automaton.start
+    while not (automaton.accepting[state] and (len(text) > 40 or noise.random() < 0.3)):
+        ways = np.flatnonzero(automaton.next[state] != DEAD)
+        if not len(ways):
+            break
+        if len(text) > 40:
+            ways = ways[far[automaton.next[state, ways]] == far[automaton.next[state, ways]].min()]
+        plain = ways[ways < 128]
+        byte = int(noise.choice((plain if len(plain) else ways).tolist()))
+        text.append(byte)
+        state = int(automaton.next[state, byte])
+    return text.decode()
+
+
+def after(automaton: ByteAutomaton, value: Any, state: int) -> int:
+    """The state behind some text of a value; DEAD where there is none."""
+    if isinstance(value, dict):
+        here = automaton.after(b"{", state)
+        left = dict(value)
+        while left and here != DEAD:
+            comma = b", " if len(left) < len(value) else b""
+            for name in list(left):
+                start = automaton.after(
+                    comma + json.dumps(name, ensure_ascii=False).encode() + b": ", here
+                )
+                behind = DEAD if start == DEAD else after(automaton, left[name], start)
+                if behind != DEAD:
+                    del left[name]
+                    here = behind
+                    break
+            else:
+                return DEAD
+        return automaton.after(b"}", here)
+    if isinstance(value, list):
+        here = automaton.after(b"[", state)
+        for at, item in enumerate(value):
+            here = automaton.after(b", " if at else b"", here)
+            here = DEAD if here == DEAD else after(automaton, item, here)
+        return automaton.after(b"]", here)
+    spellings = [json.dumps(value, ensure_ascii=False)]
+    if isinstance(value, float) and value.is_integer():
+        spellings.append(str(int(value)))
+    found = [automaton.after(text.encode(errors="surrogatepass"), state) for text in spellings]
+    return next((each for each in found if each != DEAD), DEAD)
+
+
+def accepts(automaton: ByteAutomaton, value: Any) -> bool:
+    """Whether a value has a text that is accepted."""
+    state = after(automaton, value, automaton.start)
+    return state != DEAD and bool(automaton.accepting[state])
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: json.dumps(schema)[:60])
+@pytest.mark.parametrize("exact", [False, True])
+def test_whatever_is_accepted_is_valid(schema: dict[str, Any], exact: bool) -> None:
+    automaton = automaton_of(schema, exact=exact)
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    for seed in range(12):
+        text = drawn(automaton, seed)
+        assert automaton.accepts(text.encode())
+        validator.validate(json.loads(text))
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-300, 300),
+        st.sampled_from(
+            [0.5, -1.5, 2.25, 2.2, 1.0, "a", "ab", "x", "long", "é", "acx", "q77", 'q"12']
+        ),
+        st.sampled_from(["2024-02-29", "2023-02-29", "10.0.0.255", "10.0.0.256", ""]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["a", "b", "c", "ab", "k", "x"]), inner, max_size=3),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(SCHEMAS), VALUES)
+def test_a_value_is_accepted_if_and_only_if_it_is_valid(schema: dict[str, Any], value: Any) -> None:
+    """To the letter; properties come in the order of the schema, which `accepts` finds."""
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    assert accepts(automaton_of(schema, exact=True), value) == validator.is_valid(value)
+
+
+def test_as_it_is_meant_an_object_has_the_declared_properties_only() -> None:
+    schema = {"properties": {"a": {"type": "integer"}}}
+    assert accepts(automaton_of(schema), {"a": 1})
+    assert not accepts(automaton_of(schema), {"a": 1, "b": 2})
+    assert not accepts(automaton_of(schema), "text")
+    assert accepts(automaton_of(schema, exact=True), {"a": 1, "b": 2})
+    assert accepts(automaton_of(schema, exact=True), "text")
+
+
+def test_a_pydantic_model_is_a_schema() -> None:
+    class City(BaseModel):
+        name: str
+        people: int
+
+    assert read_schema(City)["properties"].keys() == {"name", "people"}
+    automaton = automaton_of(read_schema(City))
+    City.model_validate_json(drawn(automaton, 3))
+    assert automaton.forced() == b'{"name": "'
+
+
+RECURSIVE = {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"),
+    [
+        ({"not": {"type": "null"}}, "says not"),
+        ({"if": {}, "then": {}}, "says if"),
+        ({"type": "array", "uniqueItems": True}, "says uniqueItems"),
+        ({"type": "array", "contains": {}}, "says contains"),
+        ({"type": "object", "patternProperties": {"a": {}}}, "says patternProperties"),
+        ({"type": "object", "propertyNames": {"maxLength": 2}}, "says propertyNames"),
+        ({"type": "object", "minProperties": 3}, "says minProperties"),
+        ({"type": "object", "maxProperties": 3}, "says maxProperties"),
+        ({"type": "number", "multipleOf": 3}, "says multipleOf"),
+        ({"type": "string", "format": "regex"}, "format 'regex' is not supported"),
+        ({"type": "string", "pattern": "a(?=b)"}, "looks ahead"),
+        ({"type": "string", "pattern": "(^a)"}, "elsewhere than at the start"),
+        ({"type": "string", "pattern": "(a$)b"}, "elsewhere than at the end"),
+        ({"type": "string", "pattern": "a)"}, "closed that was not opened"),
+        ({"type": "string", "pattern": "(a"}, "is not closed"),
+        ({"type": "string", "pattern": "[a"}, "ends too early"),
+        ({"type": "string", "pattern": "*"}, "nothing stands before"),
+        ({"type": "string", "pattern": "\\p{L}"}, "has no meaning"),
+        ({"type": "string", "pattern": "\\u12"}, "named by no number"),
+        ({"type": "string", "pattern": "[z-a]"}, "ends before it begins"),
+        ({"type": "string", "pattern": "a{3,2}"}, "a count ends"),
+        ({"type": "string", "pattern": "a{1,5000}"}, "more than 1000 times"),
+        ({"type": "string", "pattern": "(" * 60 + "a" + ")" * 60}, "nested more than 50"),
+        ({"type": "string", "maxLength": 1 << 20}, "can be counted"),
+        ({"type": "string", "maxLength": -1}, "whole number of at least 0"),
+        ({"type": "integer", "minimum": "a"}, "is a number"),
+        ({"type": "integer", "minimum": 10**40}, "at most 30 digits"),
+        ({"type": "integer", "minimum": 3, "maximum": 2}, "allows no number"),
+        ({"type": "number", "minimum": 3, "exclusiveMaximum": 3}, "allows no number"),
+        ({"type": "thing"}, "is no type of JSON"),
+        ({"type": "object", "properties": []}, "are a mapping"),
+        ({"anyOf": []}, "list that is not empty"),
+        ({"allOf": [3]}, "A schema is a mapping"),
+        ({"type": "array", "items": 3}, "A schema is a mapping"),
+        ({"allOf": [{"pattern": "a"}, {"pattern": "b"}]}, "says pattern twice"),
+        ({"$ref": "http://a/b"}, "leads outside"),
+        ({"$ref": "#/nothing"}, "leads to nothing"),
+        ({"$ref": "#"}, "without end"),
+        ({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, "without end"),
+        (RECURSIVE, "without end"),
+        (False, "Nothing is accepted"),
+        ({"type": "string", "minLength": 2, "maxLength": 1}, "Nothing is accepted"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_name(schema: Any, sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence):
+        automaton_of(schema)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"schema": {}, "regex": "a"}, "Give one of schema and regex"),
+        ({"regex": 3}, "A regular expression is text"),
+        ({"choices": "abc"}, "choices are a list"),
+        ({"choices": []}, "choices are 1 to"),
+        ({"choices": ["a", ""]}, "A choice is a text"),
+        ({"choices": ["a" * (1 << 20), "b"]}, "more than 1048576 characters"),
+        ({"schema": 3}, "A schema is a mapping, a JSON text or a Pydantic model"),
+        ({"schema": "{"}, "The schema is no JSON"),
+        ({"schema": {"a": object()}}, "The schema is no JSON"),
+        ({"schema": "[" + " " * (1 << 20) + "]"}, "is too long"),
+        ({"schema": {"title": "a" * (1 << 20)}}, "is too long"),
+    ],
+)
+def test_what_is_no_structure_is_refused(asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence):
+        Structure.of(**asked)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    *[st.sampled_from(["a*", "(?:ab)*", "a|bb", "[ab]{2}", "b+a?", "abab"])] * 2,
+    st.text("ab", max_size=5),
+)
+def test_automata_are_joined_as_their_texts_are(one: str, other: str, text: str) -> None:
+    a, b = of_regex(one), of_regex(other)
+
+    def found(made: ByteAutomaton | None) -> bool:
+        return made is not None and made.accepts(text.encode())
+
+    in_a, in_b = a.accepts(text.encode()), b.accepts(text.encode())
+    assert found(algebra.either([a, b])) == (in_a or in_b)
+    assert found(algebra.both(a, b)) == (in_a and in_b)
+    assert found(algebra.without(a, b)) == (in_a and not in_b)
+    assert found(algebra.joined([a, b])) == of_regex(f"(?:{one})(?:{other})").accepts(text.encode())
+    items = algebra.listing([a], b, 1, 3)
+    assert found(items) == of_regex(f"(?:{one})(?:, (?:{other})){{0,2}}").accepts(text.encode())
+
+
+def test_too_large_ones_are_refused() -> None:
+    with pytest.raises(BadRequest, match="too large"):
+        of_regex("(?:a|b)*a(?:a|b){15}")
+    with pytest.raises(BadRequest, match="too large"):
+        algebra.listing([], of_regex("a"), 0, 1 << 20)
