@@ -30,8 +30,9 @@ NETS = {shift: backbone(shift, 3, torch.float64) for shift in (False, True)}
 FULL = matrix(DECODERS, POLICIES)
 FOLLOWS = sorted(name for name in FULL if getattr(DECODERS[name].make, "resizes", False))
 CACHES = sorted(name for name, part in POLICIES.items() if not part.make.features)
-PAIRS = [(d, c) for d in FOLLOWS for c in CACHES if FULL[d][c] is not Fit.NO and d != "illada"]
-"""iLLaDA's rule is one of blocks."""
+WHOLE = [d for d in FOLLOWS if getattr(DECODERS[d].make, "block", None) is None]
+"""Those that decode one block where none is named."""
+PAIRS = [(d, c) for d in WHOLE for c in CACHES if FULL[d][c] is not Fit.NO]
 IN_BLOCKS = [
     (d, c)
     for d in FOLLOWS
