@@ -23,16 +23,17 @@ CANVASES: Mapping[str, Mapping[str, Any]] = {
     "auto, at most 64": {"length": AUTO, "max_length": 64},
     "auto, at most 256": {"length": AUTO, "max_length": 256},
 }
-FEWER_AT = 256
-"""Fixed canvases of this length are asked a part of the problems: an update costs up to ten times as much."""
+FEWER_AT = "256"
+"""A fixed canvas that is asked a part of the problems: an update costs up to ten times as much."""
 METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "Saber": ("saber", {}),
     "archer-doubt": ("archer-doubt", {}),
     "archer-doubt, cap 0.99": ("archer-doubt", {"cap": 0.99}),
     "threshold + surprise": ("threshold+surprise", {"nats": 0.3}),
 }
-MOST, MOST_LONG, WATCHED = 24, 8, 6
-"""Problems; with the longest fixed canvas; those whose columns and bytes are looked at."""
+MOST = 60
+PART = 4
+"""One problem in so many is asked with the longest fixed canvas, and looked at for columns and bytes."""
 BASE = ("Saber", "64")
 
 
@@ -45,17 +46,21 @@ def measure(workspace: Workspace) -> Measured:
         for canvas, length in CANVASES.items()
     }
     rows = [
-        {"method": method, "canvas": canvas} | _row(workspace, arm, arms[BASE])
+        {"method": method, "canvas": canvas} | _row(workspace, arm, arms[BASE], _part(few))
         for (method, canvas), arm in arms.items()
     ]
-    return Measured(few, rows, {"tasks": [task], "watched": min(WATCHED, few)})
+    return Measured(few, rows, {"tasks": [task], "watched": _part(few)})
 
 
 def _size(few: int, canvas: str) -> int:
-    return min(few, MOST_LONG) if CANVASES[canvas]["length"] == FEWER_AT else few
+    return _part(few) if canvas == FEWER_AT else few
 
 
-def _row(workspace: Workspace, arm: Arm, base: Arm) -> Row:
+def _part(problems: int) -> int:
+    return -(-problems // PART)
+
+
+def _row(workspace: Workspace, arm: Arm, base: Arm, watched: int) -> Row:
     solved = arm.solved()
     low, high = wilson(sum(solved), len(solved))
     pairs = [
@@ -69,16 +74,16 @@ def _row(workspace: Workspace, arm: Arm, base: Arm) -> Row:
         "cost": ratio_of_sums([(one, other) for one, other in pairs]),
         "cost_interval": list(bootstrap([(a, b) for a, b in pairs], ratio_of_sums)),
         "updates": arm.summary.per_problem["updates"],
-        **_paid(workspace, arm),
+        **_paid(workspace, arm, watched),
     }
 
 
-def _paid(workspace: Workspace, arm: Arm) -> Row:
+def _paid(workspace: Workspace, arm: Arm, watched: int) -> Row:
     """Of the first problems, decoded once more: columns for each token of the answer, and bytes held."""
     request, model = workspace.again(arm), workspace.model
     prompts = workspace.prompts(request)
     columns, tokens, held, most = 0, 0, [], []
-    for key in islice(arm.keys, WATCHED):
+    for key in islice(arm.keys, watched):
         stream = walk(request, prompts[key])
         policy = stream.request.method.policy
         own = []
