@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from archer.comparison import SideBySide, compare
     from archer.engine.generate import Stream
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
     from archer.fill import Fill
@@ -32,10 +33,12 @@ __all__ = [
     "Incompatible",
     "Method",
     "Model",
+    "SideBySide",
     "Step",
     "Stream",
     "Trace",
     "__version__",
+    "compare",
     "load",
     "read_preset",
     "settings",
@@ -50,9 +53,11 @@ _HOME = {
     "Incompatible": "errors",
     "Method": "methods.build",
     "Model": "model",
+    "SideBySide": "comparison",
     "Step": "results.step",
     "Stream": "engine.generate",
     "Trace": "results.notebook",
+    "compare": "comparison",
     "load": "model",
     "read_preset": "methods.presets",
     "settings": "methods.build",

@@ -12,6 +12,7 @@ from archer_studies.beyond import (
     price,
     quantize,
     refresh,
+    stream,
     tail,
 )
 from archer_studies.paper import (
@@ -32,8 +33,10 @@ from archer_studies.paper import (
 )
 from archer_studies.study import Study, study_of
 
+REPEATING = ("prompt-length", "response-length")
+"""Studies that time one call again and again."""
 STUDIES: dict[str, Study] = {
-    name: study_of(name, module)
+    name: study_of(name, module, repeats=name in REPEATING)
     for name, module in {
         "main": main,
         "backbones": backbones,
@@ -64,6 +67,7 @@ BEYOND: dict[str, Study] = {
     "quantize": study_of("quantize", quantize),
     "infill": study_of("infill", infill),
     "gap-length": study_of("gap-length", gap_length),
+    "stream": study_of("stream", stream),
     "length": study_of("length", length),
 }
 """Studies about what goes beyond the paper; they are no part of a reproduction."""

@@ -1,7 +1,7 @@
 """What a study is, and how its result is kept."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Protocol
@@ -46,8 +46,26 @@ class StudyModule(Protocol):
     def present(self, result: Mapping[str, Any]) -> Presented: ...
 
 
-def study_of(name: str, module: StudyModule) -> Study:
-    return Study(name, module.TITLE, module.ABOUT, module.measure, module.present)
+FEW = 30
+"""Problems below which no table has a winner."""
+
+
+def study_of(name: str, module: StudyModule, *, repeats: bool = False) -> Study:
+    """`repeats`: its n counts repetitions of a timed call, and not problems."""
+
+    def present(result: Mapping[str, Any]) -> Presented:
+        return _with_doubts(module.present(result), FEW if repeats else result["n"])
+
+    return Study(name, module.TITLE, module.ABOUT, module.measure, present)
+
+
+def _with_doubts(presented: Presented, n: int) -> Presented:
+    """Every table of few problems says so first, before anybody reads a winner out of it."""
+    if n >= FEW:
+        return presented
+    note = f"n = {n} is too few to tell which is better: this only shows that everything works."
+    tables = [replace(each, notes=[note, *each.notes]) for each in presented.tables]
+    return replace(presented, tables=tables)
 
 
 def result_of(study: Study, workspace: Workspace) -> dict[str, Any]:

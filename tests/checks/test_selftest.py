@@ -54,7 +54,17 @@ def damaged() -> Model:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_sound_machine_passes(dtype: str, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "attached.json"
-    options = ["--dtype", dtype, "--device", "cpu", "--shape", "small", "--output", str(file)]
+    options = [
+        "--dtype",
+        dtype,
+        "--device",
+        "cpu",
+        "--timing",
+        "--shape",
+        "small",
+        "--output",
+        str(file),
+    ]
     assert main(["doctor", "--selftest", *options]) == 0
     out = capsys.readouterr().out
     assert out.count("ok    ") == len(CHECKS)
@@ -139,7 +149,17 @@ def only(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 def passed(folder: Path, *options: str, capsys: Capture) -> list[str]:
     """Names of the checks of a self-test that must pass."""
     file = folder / "attached.json"
-    small = ["--device", "cpu", "--shape", "small", "--output", str(file), "--json", *options]
+    small = [
+        "--device",
+        "cpu",
+        "--timing",
+        "--shape",
+        "small",
+        "--output",
+        str(file),
+        "--json",
+        *options,
+    ]
     assert main(["doctor", "--selftest", *small]) == 0
     return [each["name"] for each in json.loads(capsys.readouterr().out)["findings"]]
 
@@ -183,7 +203,15 @@ def test_rounds_go_on_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    "option", ["--device=nonsense", "--dtype=float64", "--compile", "--shape=small", "--output=x"]
+    "option",
+    [
+        "--device=nonsense",
+        "--dtype=float64",
+        "--compile",
+        "--timing",
+        "--shape=small",
+        "--output=x",
+    ],
 )
 def test_options_of_the_selftest_need_it(option: str, capsys: Capture) -> None:
     assert main(["doctor", option, "--json"]) == 2
@@ -272,7 +300,7 @@ def test_a_check_that_raises_fails_alone(
     only(monkeypatch, "recorded_answers")
     monkeypatch.setattr(selftest, "recorded_answers", broken)
     file = tmp_path / "attached.json"
-    options = ["--device", "cpu", "--shape", "small", "--output", str(file), "--json"]
+    options = ["--device", "cpu", "--timing", "--shape", "small", "--output", str(file), "--json"]
     assert main(["doctor", "--selftest", *options]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [each["passed"] for each in found["findings"]] == [False, True, True, True]
@@ -282,5 +310,16 @@ def test_a_check_that_raises_fails_alone(
 
 
 def test_an_unknown_shape_is_refused_first(capsys: Capture) -> None:
-    assert main(["doctor", "--selftest", "--shape", "gpt-9"]) == 2
+    assert main(["doctor", "--selftest", "--timing", "--shape", "gpt-9"]) == 2
     assert "no shape 'gpt-9'" in capsys.readouterr().err
+
+
+def test_a_selftest_without_timing_says_only_whether_decoding_is_right(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    file = tmp_path / "found.json"
+    assert main(["doctor", "--selftest", "--device", "cpu", "--output", str(file), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [each["name"] for each in found] == CHECKS[:-1]
+    assert main(["doctor", "--selftest", "--shape", "small"]) == 2
+    assert "--shape says whose layers are timed: add --timing to it." in capsys.readouterr().err

@@ -190,14 +190,14 @@ def chat(folder: Path, content: str) -> str:
         ("--prompt-ids 5 --length 8 --block 3", "does not divide"),
         ("--prompt-ids 5 --radius 0", "radius must be a whole number or inf"),
         ("--prompt-ids 5 --radius 1.5", "radius must be a whole"),
-        ("--prompt-ids 5 --length 4 --n 5", "do not fit a response"),
+        ("--prompt-ids 5 --length 4 --least 5", "do not fit a response"),
         ("--prompt-ids 5 --method sabre", "Did you mean 'saber'"),
         ("--prompt-ids 5 --preset papers", "no preset 'papers'"),
         ("hello", "has no tokenizer"),
         ("--prompt-ids 5 --trace /", "cannot be written"),
         ("--prompt-ids 5 --threshold 0.9", "does not use the setting"),
         ("--prompt-ids 5 --set watch", "--set takes NAME=VALUE"),
-        ("--prompt-ids 5 --n 2 --set n=3", "is given twice"),
+        ("--prompt-ids 5 --least 2 --set n=3", "is given twice"),
         ("--prompt-ids 5 --dtype int8", "There is no dtype 'int8'"),
         ("--prompt-ids 5 --device abacus", "The device 'abacus'"),
         ("--prompt-ids 5 --revision ab12", "has no revisions"),
@@ -314,7 +314,9 @@ def test_the_trace_tells_the_whole_story(text_model: str, tmp_path: Path, capsys
         assert [each.update for each in updates] == list(range(1, done[row]["updates"] + 1))
         assert list(states(start, updates))[-1] == done[row]["tokens"]
     ends = [each for each in events if isinstance(each, End)]
-    assert [each.completion for each in ends] == done
+    assert [each.completion for each in ends] == [
+        {name: each[name] for name in end.completion} for each, end in zip(done, ends, strict=True)
+    ]
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_own_method_is_timed(file: Path, capsys: Capture) -> None:
 
 
 def test_own_method_is_tuned_and_its_preset_names_it_again(file: Path, capsys: Capture) -> None:
-    asked = ["tune", "pocket", "--candidate", MINE, "--problems", "2", "--at-least", "0"]
+    asked = ["tune", "pocket", "--candidate", MINE, "--problems", "3", "--at-most", "9"]
     assert main(asked) == 0
     shown = capsys.readouterr().out
     preset = json.loads(Path("tune/pocket/preset.json").read_text())

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import pickle
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 import archer
 from archer import Method
@@ -20,6 +22,7 @@ from archer.methods.catalogue import ALIASES, COMMON, DECODERS, HABITS, POLICIES
 from archer.model import Model, load
 from archer.options import InfillOptions, MethodSettings, StreamOptions
 from archer.results.completion import Completion
+from conftest import REPOSITORY
 from support.folders import make_llada
 
 PROMPT = "Write a function to add all numbers in nums.\nassert solve([1, 2]) == 3\ndef solve(nums):"
@@ -73,6 +76,7 @@ def test_habit_of_asking_a_result_how_it_was_made(pocket: Model) -> None:
     assert told["model"] == "pocket"
     assert told["model_digest"] == pocket.digest
     assert told["dtype"] == "float32"
+    assert told["weights_version"] == 0
     assert told["archer"] == archer.__version__
     assert done.as_dict() == done.to_dict()
     assert "method" not in done.to_dict(provenance=False)
@@ -211,6 +215,19 @@ def test_habit_of_awaiting_an_answer(pocket: Model) -> None:
     assert [each.tokens for each in answers] == [each.tokens for each in plain]
     drawn = pocket.generate(PROMPT, length=16, n=3, temperature=0.5)
     assert [each.tokens for each in samples] == [each.tokens for each in drawn]
+
+
+def test_fastapi_in_ten_lines() -> None:
+    """The code of the page, as a client of it finds it."""
+    page = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python no-run\n(from contextlib.*?)```", page, re.DOTALL)
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 14
+    names: dict[str, Any] = {}
+    exec(code, names)
+    with TestClient(names["app"]) as client:
+        reply = client.post("/answer", params={"prompt": PROMPT}).json()
+    assert "return" in reply["text"]
+    assert reply["method"] == "archer-doubt"
 
 
 def test_habit_of_async_for(pocket: Model) -> None:

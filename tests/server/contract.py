@@ -33,7 +33,9 @@ def check(url: str, expected: str) -> None:
             chunks = list(client.chat.completions.create(**asked, **options))
             assert _text(chunks) == expected
             assert chunks[-1].usage is not None
-            events = [event for chunk in chunks if (event := getattr(chunk, "archer", None))]
+            made = getattr(chunks[-1], "archer", None) or {}
+            assert made["method"], "how it was made stands beside the usage"
+            events = [event for chunk in chunks[:-1] if (event := getattr(chunk, "archer", None))]
             assert bool(events) == bool(extra)
             assert all(chunk.choices for chunk in chunks[:-1]), "clients index the first choice"
         with client.chat.completions.stream(**asked, extra_body=PROVISIONAL) as stream:

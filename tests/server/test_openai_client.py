@@ -8,12 +8,14 @@ import venv
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, cast
 
 import openai
 import pytest
 
 from archer.model import Model
+from archer.tasks import open_task
 from conftest import REPOSITORY
 from server.contract import LENGTH, check, check_async
 from server.running import (
@@ -44,6 +46,41 @@ def test_everything_that_both_majors_must_do(pocket: Model, client: Client) -> N
 async def test_the_same_without_blocking(pocket: Model, client: Client) -> None:
     (done,) = pocket.generate(PROBLEM, length=LENGTH)
     await check_async(f"http://127.0.0.1:{client.port}/v1", done.text or "")
+
+
+def test_an_answer_streams_before_a_third_of_its_updates(client: Client) -> None:
+    """By the method that is for it, on the median of some problems; updates are told beside the text."""
+    shares = []
+    for sample in open_task("pocket-dev").samples()[:9]:
+        with connected(client) as api:
+            chunks = api.chat.completions.create(
+                model="pocket@archer-stream",
+                messages=cast("Any", sample.messages),
+                max_tokens=64,
+                stream=True,
+                extra_body={"archer": {"stream_mode": "provisional"}},
+            )
+            updates = first = 0
+            for chunk in chunks:
+                event = (chunk.model_extra or {}).get("archer") or {}
+                updates = event.get("update", updates)
+                if not first and chunk.choices and chunk.choices[0].delta.content:
+                    first = updates
+        shares.append(first / updates)
+    assert median(shares) < 1 / 3, shares
+
+
+def test_an_answer_says_how_it_was_made(pocket: Model, client: Client) -> None:
+    with connected(client) as api:
+        reply = api.chat.completions.create(
+            model="pocket@archer:4", messages=MESSAGES, max_tokens=8
+        )
+    made = (reply.model_extra or {})["archer"]
+    assert made["method"] == "archer:4"
+    assert made["settings"]["radius"] == 4
+    assert made["model"] == "pocket"
+    assert made["model_digest"] == pocket.digest
+    assert (made["seed"], made["dtype"]) == (0, "float32")
 
 
 def install(python: Path | str, *wanted: str) -> None:

@@ -44,7 +44,7 @@ def _show(comparison: Mapping[str, Any]) -> None:
         f"{comparison['n']} problems, {comparison['identical_completions']} with the same completion; "
         "p is from McNemar's exact test, the interval is Tango's for pairs"
     )
-    for line in _time_lines(comparison["time"]):
+    for line in (*_pass_lines(comparison["passes"]), *_time_lines(comparison["time"])):
         write_line(line)
     for remark in (NOT_IN_TURN, *comparison["remarks"]):
         write_line(f"Note: {remark}")
@@ -61,6 +61,22 @@ def _row(suite: str, paired: Mapping[str, Any]) -> tuple[str, ...]:
         "" if interval is None else f"{interval[0]:+.1%} to {interval[1]:+.1%}",
         f"{paired['mcnemar_p']:.3g}",
     )
+
+
+def _pass_lines(passes: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    first, second = passes["first"], passes["second"]
+    sides = (
+        f"{side} {each['full_passes']:.1f} full and {each['cached_passes']:.1f} cached in "
+        f"{each['updates']:.1f} updates"
+        for side, each in (("A", first), ("B", second))
+    )
+    yield f"passes per problem, on any machine: {', '.join(sides)}"
+    if first["operations"] and second["operations"]:
+        share = second["operations"] / first["operations"]
+        yield (
+            f"operations per problem: A {first['operations']:.3g}, B {second['operations']:.3g}, "
+            f"{share:.2f} times those of A"
+        )
 
 
 def _time_lines(time: Mapping[str, Any]) -> Iterator[str]:

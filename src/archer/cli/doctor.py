@@ -15,6 +15,7 @@ def doctor(
     device: str | None = None,
     dtype: str | None = None,
     compile: bool = False,
+    timing: bool = False,
     shape: str | None = None,
     output: Path | None = None,
     json: Json = False,
@@ -22,20 +23,24 @@ def doctor(
     """Say which device, dtype and threads are used, what is safe here, and which weights multiply fastest.
 
     Args:
-        selftest: Check that decoding is right on this device and in this dtype; takes minutes.
+        selftest: Check that decoding is right on this device and in this dtype.
         device: Device of the self-test, such as cuda:0 [default: the accelerator if there is one].
         dtype: Dtype of the self-test [default: bfloat16 on an accelerator, else float32].
         compile: Check torch.compile as well.
-        shape: Whose layers the self-test times, such as dream-7b or llada-moe-7b [default: llada-8b].
+        timing: Time full and cached steps, too, which takes minutes on a processor.
+        shape: Whose layers are timed, such as dream-7b or llada-moe-7b [default: llada-8b].
         output: Where the self-test writes its findings, to attach to an issue [default:
             archer-selftest.json].
     """
     if selftest:
         from archer.checks.selftest import STEP_SHAPE, SelftestPlan
 
-        plan = SelftestPlan(device, dtype, compile, shape or STEP_SHAPE)
+        if shape is not None and not timing:
+            raise BadRequest("--shape says whose layers are timed: add --timing to it.")
+        plan = SelftestPlan(device, dtype, compile, timing, shape or STEP_SHAPE)
         return _selftest(plan, output or ATTACHED, json=json)
     options = {"device": device, "dtype": dtype, "compile": compile or None}
+    options |= {"timing": timing or None}
     for name, value in (options | {"shape": shape, "output": output}).items():
         if value is not None:
             raise BadRequest(f"--{name} is an option of the self-test: add --selftest to it.")

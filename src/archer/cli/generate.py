@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from archer.cli.messages import complain, silence
+from archer.cli.messages import complain, loading, silence
 from archer.cli.options import (
     DEFAULT_MODEL,
     MethodOptions,
@@ -61,6 +61,7 @@ def generate(
         schema=None if prompt.schema is None else read_text(prompt.schema),
         regex=prompt.regex,
         choices=list(prompt.choices) or None,
+        samples=prompt.samples,
     )
 
 
@@ -71,13 +72,26 @@ def answered(
     output: OutputOptions,
     *,
     whole: bool = False,
+    samples: int = 1,
     **how: Any,
 ) -> int:
-    """Decode what is asked and show it; with `whole`, the given text around the answer as well."""
-    chosen = method.chosen()
-    chosen.check()
-    from archer.cli.live_run import console_to_draw_on, run
-    from archer.results.trace import Writer
+    """Decode what is asked and show it; with `whole`, the given text around the answer as well.
+
+    Samples are the same prompt several times: equal prompts of a request have noise of their own.
+    """
+    from archer.files import check_target
+
+    if output.out is not None:
+        check_target(output.out)
+    with loading(model.name):
+        chosen = method.chosen()
+        chosen.check()
+        from archer.cli.live_run import console_to_draw_on, run
+        from archer.engine.job import check_samples
+        from archer.results.trace import Writer
+
+    check_samples(samples)
+    prompts = [entry for entry in entries for _ in range(samples)]
 
     with ExitStack() as stack:
         if output.quiet:
@@ -85,7 +99,7 @@ def answered(
         writer = None if output.trace is None else stack.enter_context(Writer(output.trace))
         loaded = model.load()
         request = loaded.request(
-            entries,
+            prompts,
             chosen.method,
             preset=chosen.preset,
             settings=chosen.settings,
@@ -93,10 +107,14 @@ def answered(
         )
         if not output.quiet and loaded.name in BUNDLED and not whole:
             _hint(loaded.name, entries)
+        if samples > 1 and not request.method.decoder.draws:
+            complain("At temperature 0 all samples of a prompt are equal: give --temperature.")
         plain = output.json or output.plain or output.quiet
         console = None if plain else console_to_draw_on()
         done = run(loaded, request, writer=writer, console=console)
     result = _as_dict(loaded.name, request, done)
+    if output.out is not None:
+        _write_lines(output.out, prompts, done)
     emit(result, lambda: _show(done, console, whole), json=output.json)
     return _failures(done)
 
@@ -123,6 +141,19 @@ def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[s
         "seed": request.seed,
         "completions": [each.to_dict(per_token=True) for each in done],
     }
+
+
+def _write_lines(path: Path, prompts: Sequence[Any], done: Sequence[Completion]) -> None:
+    """A line per answer: its prompt, its text and cost, and how it was made."""
+    from archer.files import replace_file
+    from archer.fill import Fill
+
+    lines = [
+        {"prompt": list(prompt.parts) if isinstance(prompt, Fill) else prompt, **each.to_dict()}
+        for prompt, each in zip(prompts, done, strict=True)
+    ]
+    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+    replace_file(path, text.encode())
 
 
 def _show(done: Sequence[Completion], console: Console | None, whole: bool) -> None:

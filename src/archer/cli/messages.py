@@ -52,6 +52,21 @@ def complain(sentence: str, *, command: str = "") -> None:
     sys.stderr.flush()
 
 
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """In a terminal, a line at once that goes away again: imports and weights take seconds."""
+    if not sys.stderr.isatty() or columns_of(sys.stderr) < len(what) + 24:
+        yield
+        return
+    sys.stderr.write(f"archer: loading {printable(what)} ...")
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()
+
+
 def crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """The traceback of Archer's own error, whose words may be a stranger's and are shown as such."""
     chain = [error]

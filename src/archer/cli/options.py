@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from cyclopts import Parameter
 
+from archer.cli.messages import loading
 from archer.cli.numbers import MaybeWhole, Whole, canvas_length, whole
 from archer.errors import BadRequest
 from archer.loading.source import Device, Dtype, Source  # noqa: F401 - the parser reads the names here
@@ -43,11 +44,13 @@ class ModelOptions(Source):
     adapter: Annotated[tuple[str, ...], Parameter(negative=())] = ()
 
     def load(self) -> Model:
-        from archer.model import load_here
+        with loading(self.name):
+            from archer.model import load_here
 
         if self.threads is not None:
             check_threads(self.threads)
-        return load_here(self)
+        with loading(self.name):
+            return load_here(self)
 
 
 DEFAULT_MODEL = ModelOptions()
@@ -79,8 +82,8 @@ class MethodOptions:
     """Confidence a token needs, for decoders with a fixed threshold."""
     temperature: float | None = None
     """0 takes the likeliest token [default: 0]."""
-    n: MaybeWhole = None
-    """Place at least this many tokens per update [default: 2]."""
+    least: MaybeWhole = None
+    """Place at least this many tokens per update, Saber's n [default: 2]."""
     mu: MaybeWhole = None
     """Take back one token for this many placed [default: 2]."""
     set: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
@@ -90,7 +93,7 @@ class MethodOptions:
         """The settings that were given."""
         from archer.methods.build import parse_setting
 
-        flags = ("length", "block", "steps", "radius", "threshold", "temperature", "n", "mu")
+        flags = ("length", "block", "steps", "radius", "threshold", "temperature", "least", "mu")
         given = {name: getattr(self, name) for name in flags if getattr(self, name) is not None}
         for entry in self.set:
             setting = parse_setting(entry)
@@ -98,7 +101,7 @@ class MethodOptions:
                 raise BadRequest(
                     f"--set takes NAME=VALUE, such as --set watch=placed, not {entry!r}."
                 )
-            if setting[0] in given:
+            if setting[0] in given or (setting[0] == "n" and "least" in given):
                 raise BadRequest(f"The setting {setting[0]!r} is given twice.")
             given[setting[0]] = setting[1]
         return given
@@ -143,6 +146,8 @@ class PromptOptions:
     """Allow texts to spell out special tokens."""
     seed: Whole = 0
     """Seed of the noise at a temperature above 0."""
+    samples: Annotated[int, Parameter(converter=whole, name=("--samples", "--n"))] = 1
+    """Answers to each prompt; they differ at a temperature above 0."""
 
 
 @Parameter(name="*", group="Output")
@@ -158,6 +163,8 @@ class OutputOptions:
     """Like --plain, and without warnings."""
     trace: Path | None = None
     """Write every update to this file, one JSON object per line."""
+    out: Path | None = None
+    """Write every answer to this file, one JSON object per line, with how it was made."""
 
 
 def require(what: str, modules: Sequence[str], extra: str) -> None:

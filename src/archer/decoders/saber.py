@@ -208,9 +208,9 @@ class SaberStream(Saber):
 
     ragged: ClassVar[bool] = True
 
-    block: Tokens | None = 16
+    block: Tokens | None = 4
     """Columns decoded together, left to right."""
-    settle: Count | None = 4
+    settle: Count | None = 1
     """Updates after which a token that nobody took back stays, if all before it stay."""
 
 

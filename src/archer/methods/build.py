@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pydantic import ValidationError
 
-from archer.decoders.base import Attention, Decoder
+from archer.decoders.base import Attention, Decoder, Rule
 from archer.decoders.length import Appended, Sized
 from archer.decoders.wrappers import EndOfText, Guided
 from archer.errors import BadRequest, meant, quoted
@@ -105,7 +105,7 @@ class Method:
 
         def __init__(
             self,
-            decoder: Decoder[Any] | str,
+            decoder: Decoder[Any] | Rule[Any] | str,
             policy: Policy | str = ...,
             length: int = ...,
             name: str = ...,
@@ -187,8 +187,11 @@ def implied(name: str) -> Mapping[str, Any]:
     return IMPLIED.get(name.partition(":")[0], {})
 
 
-MethodLike: TypeAlias = str | Method | Decoder[Any]
-"""Whatever may be given as a method: a name, a method, or a decoder, which then has no cache."""
+MethodLike: TypeAlias = str | Method | Decoder[Any] | Rule[Any]
+"""Whatever may be given as a method: a name, a method, or a decoder, which then has no cache.
+
+`Rule` is a `Decoder`, which not every type checker sees.
+"""
 
 
 def resolve(

@@ -16,6 +16,7 @@ from archer.decoders.base import Decoder
 from archer.methods import catalogue
 from archer.methods.catalogue import Part
 from archer.methods.extensions import Extended
+from archer.passes.canvas import Scope
 from archer.policies.base import Policy
 
 TRUE_OR_FALSE = "true or false"
@@ -155,7 +156,7 @@ def method_list(decoders: Mapping[str, Part], policies: Mapping[str, Part]) -> d
     """All there is to choose from; a setting's value is its default, None where it follows the length."""
     return {
         "methods": {
-            name: {"means": means, "summary": summary}
+            name: {"means": means, "summary": summary, "kind": _kind(means.partition("+")[0])}
             for name, (means, summary) in catalogue.METHODS.items()
         },
         "decoders": {name: _defaults(part) for name, part in decoders.items()},
@@ -164,6 +165,13 @@ def method_list(decoders: Mapping[str, Part], policies: Mapping[str, Part]) -> d
         "aliases": dict(catalogue.ALIASES),
         "common": _defaults(catalogue.COMMON),
     }
+
+
+def _kind(decoder: str) -> str:
+    """What decoders are told apart by first: whether they may change their mind."""
+    part = catalogue.DECODERS[decoder]
+    rule = part.make(**part.fixed)
+    return "keeps what it writes" if rule.reads is Scope.MASKS else "takes tokens back"
 
 
 def _defaults(part: Part) -> dict[str, Any]:

@@ -284,7 +284,9 @@ class Completion:
             plain["written_at"] = list(self.written_at)
             plain["confidences"] = list(self.confidences)
             plain["passes_per_token"] = self.passes_per_token
-        known = self.provenance.to_dict() if provenance and self.provenance is not None else {}
+        known = {}
+        if provenance and self.provenance is not None:
+            known = {**self.provenance.to_dict(), "weights_version": self.weights_version}
         return plain | {
             "tokens": list(self.tokens),
             "refresh_fraction": self.refresh_fraction,

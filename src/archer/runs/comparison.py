@@ -155,6 +155,7 @@ def compare(first: Run, second: Run) -> dict[str, Any]:
         "n": len(keys),
         "suites": {suite: _paired(first, second, keys, suite) for suite in suites},
         "time": _times([(first.seconds(key), second.seconds(key)) for key in keys]),
+        "passes": {side: _passes(run) for side, run in (("first", first), ("second", second))},
         "identical_completions": sum(_same(first, second, key) for key in keys),
         "remarks": _remarks(first, second),
     }
@@ -237,6 +238,13 @@ def _times(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
             "geometric_mean": geometric_mean(speedups),
         },
     }
+
+
+def _passes(run: Run) -> dict[str, float]:
+    """What a problem took on average, which no machine changes: updates, passes and operations."""
+    samples = list(run.recorded.samples.values())
+    names = ("updates", "full_passes", "cached_passes", "operations")
+    return {name: mean([float(getattr(each, name)) for each in samples]) for name in names}
 
 
 def _same(first: Run, second: Run, key: str) -> bool:

@@ -256,7 +256,8 @@ class Serving:
         made = done.provenance.to_dict()
         del made["sample"]
         files = {Path(name).name: digest for name, digest in done.provenance.files.items()}
-        return made | {"model": self.name, **({"files": files} if files else {})}
+        made |= {"model": self.name, "weights_version": done.weights_version}
+        return made | ({"files": files} if files else {})
 
     def told(self, error: ArcherError) -> Refusal:
         """The refusal, without the place of the model's folder."""

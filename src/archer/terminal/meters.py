@@ -22,7 +22,7 @@ from archer.runs.records import GradeLine, SampleLine
 
 MOST_SHOWN = 6
 """Workers whose rows are shown one by one."""
-BETWEEN_LINES = 30.0
+BETWEEN_LINES = 10.0
 """Seconds between two lines where there is no terminal."""
 
 
@@ -87,7 +87,7 @@ class RunProgress(Meter):
         self._done, self._graded = self._earlier, len(recorded.grades)
         self._passed = sum(_passed(grade) for grade in recorded.grades.values())
         self._rows.clear()
-        self._started = self._spoken = time.monotonic()
+        self._started = time.monotonic()
         if self._earlier or self._graded:
             self._say(f"{self._name}: resuming, {self._done} of {total} already done.")
         rate, score = (TextColumn(f"{{task.fields[{name}]}}") for name in ("rate", "score"))

@@ -8,7 +8,7 @@ from archer.pages.page import Presented
 from archer.pages.tables import Field, Table, p_value, series, table_of
 from archer.runs.workspace import Workspace
 from archer_studies.arms import compared, described, in_turn
-from archer_studies.study import Measured, Row, published
+from archer_studies.study import FEW, Measured, Row, published
 
 TITLE = "Refresh radius"
 ABOUT = "Score and time by the radius of the prompt cache"
@@ -110,6 +110,12 @@ def _sweep(result: Mapping[str, Any], task: str, rows: Sequence[Row]) -> Table:
     )
 
 
+def _best(chosen: str, n: int) -> str:
+    if n < FEW:
+        return f"{n} problems are too few to tell which K is best; K={chosen} had most of them."
+    return f"The best on dev, ties to the cheaper, is K={chosen}."
+
+
 def _selection(result: Mapping[str, Any], rows: Sequence[Row], dev: Sequence[Row]) -> Table:
     """What choosing K on the dev split gives on the test split."""
     chosen = selected(dev)
@@ -136,7 +142,7 @@ def _selection(result: Mapping[str, Any], rows: Sequence[Row], dev: Sequence[Row
         ),
         both,
         [
-            f"The best on dev, ties to the cheaper, is K={chosen}. On the test split it has "
+            f"{_best(chosen, dev[0]['n'])} On the test split it has "
             f"{kept['base']:.1f} % against Saber's {saber['base']:.1f} % (exact McNemar p = "
             f"{kept['base_p']:.2f}) at a speedup of {kept['speedup']:.2f}.",
         ],

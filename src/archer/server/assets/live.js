@@ -14,6 +14,7 @@ class Live {
     this.text = "";
     this.ended = false;
     this.told = 0; // updates
+    this.cost = "";
   }
 
   start(event) {
@@ -50,6 +51,8 @@ class Live {
     const { finish_reason: reason, parts = [], gaps = [] } = event.completion;
     this.data.outcome = reasons[reason] ?? "finished";
     if (parts.length > 0) this.text = parts.map((part, number) => part + (gaps[number] ?? "")).join("");
+    const { updates, full_passes, cached_passes, seconds } = event.completion;
+    this.cost = `${updates} updates: ${full_passes} full and ${cached_passes} cached passes, ${seconds.total.toFixed(2)} s`;
   }
 
   // The rows of `player_data` up to an update: ids in order, changes as flat lists.
@@ -125,14 +128,16 @@ function show(running) {
   if (known.length === 0) return;
   const last = running ? Math.min(...known.map(({ ended, told }) => (ended ? Infinity : told))) : Infinity;
   const player = new Player(known.map((live) => live.rows(last)));
-  if (running) player.seek(player.total);
+  player.seek(player.total); // also when it is over: what was watched stays in sight
   const parted = player.node.querySelector(".parted");
   if (running && parted !== null && player.divergence === null) parted.textContent = "Identical so far.";
   player.node.classList.toggle("live", running);
   player.node.setAttribute("aria-busy", running);
   at("stage").replaceChildren(player.node);
   at("texts").replaceChildren(
-    ...session.runs.map((live) => make("div", {}, make("h2", {}, live.method), make("pre", {}, live.text))),
+    ...session.runs.map(({ method, text, cost }) =>
+      make("div", {}, make("h2", {}, method), make("pre", {}, text), make("p", { class: "cost" }, cost)),
+    ),
   );
 }
 
@@ -180,6 +185,7 @@ async function run() {
       gap,
       model: data[0].id,
       seed: Number(at("seed").value),
+      ...(Number(at("temperature").value) > 0 ? { temperature: Number(at("temperature").value) } : {}),
       stream: true,
       ...(at("length").value === "" ? {} : { max_tokens: Number(at("length").value) }),
     };
@@ -219,12 +225,25 @@ function save() {
 async function listMethods() {
   try {
     const { methods } = await (await asked("/v1/archer/methods")).json();
-    at("methods").replaceChildren(...Object.keys(methods).map((name) => make("option", { value: name })));
+    const kinds = Object.groupBy(Object.entries(methods), ([, { kind }]) => kind);
+    const option = ([name, { kind, summary }]) => make("option", { value: name, label: `${kind}: ${summary}` });
+    at("methods").replaceChildren(...Object.values(kinds).flat().map(option));
   } catch {
     at("methods").replaceChildren(); // names can be typed all the same
   }
 }
 
+// a list shows what goes with the text of its field, so the field is emptied while it is chosen from
+for (const field of [at("first"), at("second")]) {
+  field.addEventListener("focus", () => {
+    field.placeholder = field.value || "none";
+    field.value = "";
+  });
+  field.addEventListener("blur", () => {
+    if (field.value === "" && field.placeholder !== "none") field.value = field.placeholder;
+    field.placeholder = "none";
+  });
+}
 at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   run();
