@@ -91,7 +91,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,load-a2d-qwen3-0.6b,load $(RANDOM_SMALL) --dtype float32)
 	$(call measure,load-a2d-qwen3-0.6b-w8a8-head,load $(RANDOM_SMALL) --dtype float32 --quantize w8a8-head)
 	$(call measure,eight-a2d-whole,step --shape $(RANDOM_SMALL) --prompt 256 --response 128 --threads 2 --repeats 3 --quantize w8a8-head)
-	$(call measure,decode-a2d,decode --shape $(RANDOM_SMALL) --methods a2d --prompt 32 --response 128 --repeats 1 --threads 2 --quantize w8a8-head)
+	$(call measure,decode-a2d,decode --shape $(RANDOM_SMALL) --methods archer-doubt --prompt 64 --response 128 --repeats 1 --threads 2 --quantize w8a8-head)
 	rm -rf $(RANDOM_SMALL)
 	$(BIN)/python docs/generate.py
 
