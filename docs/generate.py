@@ -253,6 +253,21 @@ def _adjusted(task: str) -> float:
     return float(row["not_worse_adjusted"])
 
 
+@cache
+def _third() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The tests and the prices of the third plan."""
+    rows = _result("confirm-price.json")["rows"]
+    return price.judged(rows), price.prices(rows)
+
+
+def _planned_test(task: str, which: int) -> dict[str, Any]:
+    return [test for test in _third()[0] if test["task"] == task][which]
+
+
+def _price(task: str, which: int) -> float:
+    return float([each for each in _third()[1] if each["task"] == task][which]["cost"])
+
+
 COMPUTED: dict[str, Callable[[], float]] = {
     "billions": lambda: _parameters() / 1e9,
     "gigabytes-16": lambda: 2 * _parameters() / 1e9,
@@ -263,6 +278,14 @@ COMPUTED: dict[str, Callable[[], float]] = {
     "limit-2048": lambda: _limit(2048),
     "doubt-p-short": lambda: _adjusted("pocket-confirm"),
     "doubt-p-long": lambda: _adjusted("pocket-confirm-long"),
+    "price-short": lambda: _price(price.SHORT, 0),
+    "price-long": lambda: _price(price.LONG, 0),
+    "wider-short": lambda: _price(price.SHORT, 2),
+    "answers-long": lambda: _planned_test(price.LONG, 0)["adjusted"],
+    "rollback-short": lambda: _planned_test(price.SHORT, -1)["points"],
+    "rollback-long": lambda: _planned_test(price.LONG, -1)["points"],
+    "rollback-sudoku": lambda: _planned_test(price.SUDOKU, -1)["points"],
+    "rollback-sudoku-p": lambda: _planned_test(price.SUDOKU, -1)["adjusted"],
 }
 """Numbers that are counted and not measured, by the code in this file."""
 
@@ -448,7 +471,12 @@ def _priced(table: int) -> str:
     """The third plan: its tests, or the costs that it bounds."""
     if not (RESULTS / "confirm-price.json").exists():
         return NOT_REPRODUCED
-    return _markdown(price.present(_result("confirm-price.json")).tables[table])
+    return _markdown(_third_tables()[table])
+
+
+@cache
+def _third_tables() -> Sequence[Table]:
+    return price.present(_result("confirm-price.json")).tables
 
 
 def _doubted() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +44,7 @@ class Gain:
 def gain(arm: Spent, others: Sequence[Spent], draws: int = DRAWS, seed: int = 0) -> Gain:
     """The arm beside the line through the others; of two arms with equal scores it is 0."""
     n = len(arm.solved)
-    rng = np.random.default_rng(seed)
-    drawn = rng.multinomial(n, np.full(n, 1 / n), size=draws)
-    counts: Numbers = np.concatenate((np.ones((1, n)), drawn)).astype(np.float64)
+    counts = _resampled(n, draws, seed)
     scores, costs = zip(*(_means(each, counts) for each in (arm, *others)), strict=True)
     line = [
         np.interp(cost, theirs[order], solved[order])
@@ -66,7 +65,7 @@ def gain(arm: Spent, others: Sequence[Spent], draws: int = DRAWS, seed: int = 0)
 def ratio(arm: Spent, other: Spent, draws: int = DRAWS, seed: int = 0) -> tuple[float, Interval]:
     """The arm's operations over the other's, with a 95 % interval over problems."""
     n = len(arm.operations)
-    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
+    counts = _resampled(n, draws, seed)[1:]
     mine, theirs = (np.array(each.operations, dtype=np.float64) for each in (arm, other))
     drawn = (counts @ mine) / (counts @ theirs)
     return float(mine.sum() / theirs.sum()), central(drawn.tolist())
@@ -80,6 +79,13 @@ def efficient(arms: Sequence[Spent]) -> list[Spent]:
             best = sum(each.solved)
             found.append(each)
     return found
+
+
+@lru_cache(maxsize=2)
+def _resampled(n: int, draws: int, seed: int) -> Numbers:
+    """[1 + draws, n]: how often each problem is drawn; in the first row once, as it was."""
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
+    return np.concatenate((np.ones((1, n)), drawn)).astype(np.float64)
 
 
 def _means(arm: Spent, counts: Numbers) -> tuple[Numbers, Numbers]:

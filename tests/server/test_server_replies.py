@@ -341,7 +341,8 @@ def test_models_methods_and_signs_of_life(client: Client) -> None:
     for query in ("methods=false", "methods=yes", "methods[]=true", "other=true"):
         assert client.get(f"/v1/models?{query}").json == listed, query
     ids = [each["id"] for each in client.get("/v1/models?methods=true").json["data"]]
-    assert ids[:4] == ["pocket", "pocket@archer-cut", "pocket@archer-doubt", "pocket@archer"]
+    assert ids[0] == "pocket"
+    assert {"pocket@archer-cut", "pocket@archer-doubt", "pocket@archer"} <= set(ids)
     for name in ("pocket", "pocket@wino+archer:11"):
         assert client.get(f"/v1/models/{name}").json["id"] == name
     for name in ("gpt-4", "pocket@nonsense", "pocket@archer:much", "pocket@", "saber"):
