@@ -233,6 +233,38 @@ def test_a_full_queue_and_what_never_fits_are_refused(model: Model) -> None:
         engine.enqueue(model.request([ids(1, 3), ids(2, 3)], length=8))
 
 
+def test_a_queue_that_one_owner_has_filled_has_room_for_others(model: Model) -> None:
+    engine = model.engine(waiting=4)
+    for _ in range(4):
+        engine.submit(ids(1, 3), length=8, owner="greedy")
+    with pytest.raises(Overloaded):
+        engine.submit(ids(1, 3), length=8, owner="greedy")
+    handles = [engine.submit(ids(1, 3), length=8, owner=owner) for owner in "aab"]
+    for owner in ("a", "greedy"):
+        with pytest.raises(Overloaded):
+            engine.submit(ids(1, 3), length=8, owner=owner)
+    assert engine.status().waiting_of == {"greedy": 4, "a": 2, "b": 1}
+    assert all(handle.result().tokens for handle in handles)
+
+
+@pytest.mark.parametrize("method", ["archer", "llada-confidence"])
+def test_memory_that_was_lent_is_taken_back(model: Model, method: str) -> None:
+    """From requests that can be continued later; their text is the same.  Others give it back at their end."""
+    alone = model.engine().submit(ids(1, 4), method, length=8).result().tokens
+    each = model.engine().submit(ids(1, 4), method, length=8)._job.bytes
+    engine = model.engine(memory=4 * each)
+    lent = [engine.submit(ids(1, 4), method, length=8, owner="greedy") for _ in range(6)]
+    engine.turn()
+    assert engine.status().running == 4
+    other = engine.submit(ids(2, 4), method, length=8, owner="other")
+    engine.turn()
+    running = engine._turns.running
+    assert engine.status().bytes_used <= 4 * each
+    assert any(job.options.owner == "other" for job in running) == (method == "archer")
+    assert other.result().tokens
+    assert all(handle.result().tokens == alone for handle in lent)
+
+
 @pytest.mark.parametrize("name", ["budget", "memory", "waiting", "per_owner", "batch"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "8"])
 def test_limits_are_whole_numbers(model: Model, name: str, value: object) -> None:

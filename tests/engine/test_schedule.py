@@ -1,11 +1,26 @@
 """Whose turn it is, as a pure function: budgets hold, memory holds, nobody waits for ever."""
 
+from collections import Counter
+from collections.abc import Hashable
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archer.engine.schedule import PATIENCE, Application, Offer, Room, admit, choose
+from archer.engine.schedule import (
+    EVEN,
+    HALF_LIFE,
+    PATIENCE,
+    Application,
+    Offer,
+    Room,
+    Usage,
+    admit,
+    choose,
+    columns_by_owner,
+    may_wait,
+    shortage,
+)
 
 waiting = {
     "tag": st.integers(0, 10_000),
@@ -13,17 +28,15 @@ waiting = {
     "left": st.floats(1, 10_000),
     "priority": st.integers(0, 1),
     "passed_over": st.integers(0, 40),
+    "owner": st.sampled_from([None, "a", "b"]),
 }
 offers = st.lists(
     st.builds(Offer, **waiting, columns=st.integers(0, 600), isolated=st.booleans()),
     max_size=12,
     unique_by=lambda offer: offer.tag,
 )
-owners = st.sampled_from([None, "a", "b"])
 applications = st.lists(
-    st.builds(
-        Application, **waiting, bytes=st.integers(1, 100), rows=st.integers(1, 4), owner=owners
-    ),
+    st.builds(Application, **waiting, bytes=st.integers(1, 100), rows=st.integers(1, 4)),
     max_size=12,
     unique_by=lambda each: each.tag,
 )
@@ -96,3 +109,132 @@ def test_a_large_request_is_overtaken_for_a_while_only() -> None:
     assert admit([large, small], room) == ["small"]
     assert admit([replace(large, passed_over=PATIENCE), small], room) == []
     assert admit([replace(large, passed_over=PATIENCE), small], Room(110, {})) == ["large", "small"]
+
+
+# ----------------------------------------------------------------------------------------------- owners
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 40)),
+    st.sampled_from("abcdefg"),
+    st.integers(1, 16),
+    st.integers(1, 64),
+)
+def test_nobody_below_an_equal_share_of_the_queue_is_refused(
+    queued: dict[Hashable, int], owner: str, more: int, limit: int
+) -> None:
+    owners = {each for each, count in queued.items() if count} | {owner}
+    allowed = may_wait(queued, owner, more, limit)
+    assert allowed == (
+        sum(queued.values()) + more <= limit or queued.get(owner, 0) + more <= limit // len(owners)
+    )
+    assert may_wait({}, owner, min(more, limit), limit), "who is there alone may have all of it"
+
+
+@given(st.lists(st.integers(0, 9), max_size=400), st.integers(1, 64))
+def test_a_queue_is_bounded_however_many_share_it(asking: list[int], limit: int) -> None:
+    queued: Counter[Hashable] = Counter()
+    for owner in asking:
+        queued[owner] += may_wait(queued, owner, 1, limit)
+    assert queued.total() <= sum(limit / place for place in range(1, 11))
+    assert max(queued.values(), default=0) <= limit
+
+
+def offer(tag: str, columns: int = 64, **fields: object) -> Offer[str]:
+    """Of the owner that its first letter names."""
+    made = Offer(tag=tag, waited=1.0, left=100.0, columns=columns, owner=tag[0])
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def test_who_had_less_goes_first_and_is_not_held_up_by_who_had_more() -> None:
+    greedy = [offer(f"a{n}", waited=99.0, passed_over=PATIENCE) for n in range(16)]
+    modest = [offer("b0"), offer("c0")]
+    had = {"a": 6.0, "b": 1.0, "c": 2.0}
+    assert set(choose([*greedy, *modest], 1024, had)) == {"b0", "c0"}
+    assert choose([*greedy, modest[0]], 1024, had) == ["b0"]
+    assert len(choose(greedy, 1024, had)) == 16, "who is there alone has the whole pass"
+    assert len(choose([*greedy, *modest], 1024, {})) == 16, (
+        "where nobody had anything, the first come"
+    )
+
+
+def test_even_owners_share_a_pass() -> None:
+    both = [offer("a0"), offer("b0")]
+    for had in ({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 0.9}, {"a": 1.2, "b": 0.9}):
+        assert sorted(choose(both, 1024, had)) == ["a0", "b0"], had
+        assert len(choose([*both, offer("a1")], 1024, had)) == 2 + (had["a"] == had["b"])
+    assert choose(both, 1024, {"a": 2.0, "b": 0.1}) == ["b0"]
+
+
+def test_work_that_may_wait_does_so_also_of_an_owner_that_had_little() -> None:
+    had = {"a": 6.0, "b": 1.0}
+    batch, other = offer("b0", priority=1), offer("a0")
+    assert choose([batch, other], 64, had) == ["a0"]
+    assert choose([replace(batch, passed_over=PATIENCE), other], 64, had) == ["b0"]
+
+
+@given(offers, st.integers(1, 1024), st.dictionaries(waiting["owner"], st.floats(0, 9)))
+def test_a_pass_with_somebody_below_a_share_is_bounded_by_what_they_compute(
+    drawn: list[Offer[int]], budget: int, had: dict[Hashable, float]
+) -> None:
+    drawn = [replace(each, priority=0, isolated=False) for each in drawn]
+    chosen = choose(drawn, budget, had)
+    assert bool(chosen) == bool(drawn)
+    assert len(set(chosen)) == len(chosen)
+    present = {each.owner: had.get(each.owner, 0.0) for each in drawn}
+    share = sum(present.values()) / max(1, len(present))
+    columns = columns_by_owner(drawn, chosen)
+    below = {owner for owner, seconds in present.items() if seconds < share}
+    if below:
+        first = next(each for each in drawn if each.tag == chosen[0])
+        assert first.owner in below
+        entitled = sum(columns.get(owner, 0) for owner in below)
+        assert sum(columns.get(owner, 0) for owner in present.keys() - below) <= entitled
+        assert not any(columns.get(owner, 0) for owner in present if present[owner] > EVEN * share)
+
+
+def test_what_was_had_long_ago_counts_less_and_is_forgotten() -> None:
+    usage = Usage()
+    usage.add({"a": 30, "b": 10}, 4.0)
+    usage.add({"a": 0}, 1.0)
+    assert usage.now(0.0) == {"a": 3.0, "b": 1.0}
+    assert usage.now(HALF_LIFE) == {"a": 1.5, "b": 0.5}
+    assert usage.now(HALF_LIFE - 5.0) == {"a": 1.5, "b": 0.5}, (
+        "a clock that goes back changes nothing"
+    )
+    assert usage.now(100 * HALF_LIFE) == {}
+
+
+def wants(tag: str, bytes: int, **fields: object) -> Application[str]:
+    made = Application(tag=tag, waited=1.0, left=1.0, bytes=bytes, owner=tag[0])
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def test_memory_is_shared_and_the_rest_is_lent() -> None:
+    many = [wants(f"a{n}", 10, waited=99.0) for n in range(20)]
+    few = [wants("b0", 10), wants("c0", 10)]
+    admitted = admit([*many, *few], Room(100, {}))
+    assert len(admitted) == 10
+    assert {"b0", "c0"} < set(admitted), "others have eight, though they waited longer"
+    assert len(admit(many, Room(100, {}))) == 10
+
+
+def test_nothing_is_lent_while_somebody_lacks_a_share() -> None:
+    room: Room[str] = Room(20, {}, held={"a": 80})
+    assert admit([wants("a8", 10, waited=99.0), wants("b0", 30)], room) == []
+    assert admit([wants("a8", 10, waited=99.0), wants("b0", 60)], room) == ["a8"], (
+        "beyond its share"
+    )
+    assert shortage([wants("a8", 10), wants("b0", 30)], room) == 10
+    assert shortage([wants("a8", 10), wants("b0", 60)], room) == 0
+    assert shortage([wants("a8", 30)], room) == 0, "nobody else is there"
+    assert shortage([wants("b0", 30, rows=3)], Room(20, {}, 2, held={"a": 80})) == 0
+
+
+def test_a_request_beyond_its_owner_s_share_has_its_turn_when_it_waited_for_long() -> None:
+    giant, small = wants("a0", 90), wants("b1", 10, waited=99.0)
+    held: Room[str] = Room(90, {}, held={"b": 10})
+    assert admit([giant, small], held) == ["b1"]
+    late = replace(giant, passed_over=PATIENCE)
+    assert admit([late, small], Room(90, {}, held={"b": 10})) == ["a0"]
+    assert admit([late, small], Room(80, {}, held={"b": 20})) == [], "others wait until it fits"

@@ -51,6 +51,9 @@ class Watched(EngineScheduler):
         self.shares += () if made is None else made.shares
         return made
 
+    def took(self, turn: SimulatedTurn, seconds: float) -> None:
+        self.inner.took(turn, seconds)
+
 
 @given(requests, times, schedulers, st.integers(1, 3))
 def test_nobody_is_lost_or_faster_than_alone_and_time_goes_forward(

@@ -12,7 +12,8 @@ import pytest
 from archer.errors import ArcherError
 from archer.model import Model
 from archer.server import limits
-from archer.server.lifecycle import BoundedConnection, Server
+from archer.server.lifecycle import Server
+from archer.server.protocol import BoundedConnection
 from server.running import Client, listens, running, settings, until
 
 START = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n"

@@ -20,6 +20,7 @@ from archer.engine.budget import DEFAULT_BUDGET, measured_budget
 from archer.engine.footprint import default_limit, readable
 from archer.engine.handle import Handle, Listener, Observer
 from archer.engine.job import Job, Options, Priority, as_stops, check_count
+from archer.engine.schedule import may_wait
 from archer.engine.turns import Running, Status, Turns, stopped_by
 from archer.errors import ArcherError, BadRequest, Closing, Overloaded, PassFailed, quoted
 from archer.machine.threads import computing
@@ -52,6 +53,7 @@ class Engine:
     ) -> None:
         """`budget`: columns of a pass; `memory`: bytes that requests may hold; `waiting`: most that queue.
 
+        Owners have equal shares of all three, whatever others ask for, and what those leave.
         Without a budget one is measured when the engine gets a thread.  Without `memory` it is half of what
         is free now.  `per_owner` bounds the rows that run on one owner's behalf.
         """
@@ -125,9 +127,9 @@ class Engine:
         with self._changed:
             if self._closing:
                 raise Closing("The engine is closing and takes no more requests.")
-            queued = len(self._inbox) + len(self._turns.waiting)
-            if self._most_waiting is not None and queued >= self._most_waiting:
-                raise Overloaded(queued, self.seconds_queued)
+            most, waiting = self._most_waiting, self.status().waiting_of
+            if most is not None and not may_wait(waiting, job.options.owner, 1, most):
+                raise Overloaded(sum(waiting.values()), self.seconds_queued)
             self._inbox.append(job)
             self._changed.notify_all()
         return Handle(job, self._work_until, self.start)

@@ -260,6 +260,7 @@ class Job:
             passed_over=self.passed_over,
             columns=self.walk.next_columns,
             isolated=self.options.isolated,
+            owner=self.options.owner,
         )
 
     @property

@@ -3,16 +3,27 @@
 A scheduler chooses when a request makes its next update, never what that update is.  The order is by highest
 response ratio: time waited over columns still to do.  Short requests overtake long ones, and everyone's ratio
 grows while they wait, so nobody starves; there is no parameter.
+
+Owners come before that: places in the queue, memory and passes are shared equally among those who want some
+now.  Nobody is kept from an equal share by what others have; the rest is lent to whoever asks.  An owner that
+is there alone may have everything.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 PATIENCE = 32
 """Turns after which a request that was passed over goes first."""
+HALF_LIFE = 10.0
+"""Seconds after which computing that was done for an owner counts half."""
+EVEN = 1.25
+"""Owners that had this much more than an equal share still count as even."""
 
 Tag = TypeVar("Tag", bound=Hashable)
+Rank = tuple[int, bool, bool, float, float]
 
 
 @dataclass(frozen=True)
@@ -28,14 +39,26 @@ class Claim(Generic[Tag]):
     """Lower goes first, whatever the ratio."""
     passed_over: int = 0
     """Turns in a row in which others were served and it was not."""
+    owner: Hashable = field(default=None, kw_only=True)
+    """On whose behalf; None is an owner, too."""
 
     @property
-    def rank(self) -> tuple[bool, int, float, float]:
-        """Sorts ascending; requests that waited too long come first, then by priority and ratio."""
-        late = self.passed_over >= PATIENCE
+    def late(self) -> bool:
+        return self.passed_over >= PATIENCE
+
+    @property
+    def rank(self) -> Rank:
+        return self.rank_where(entitled=False)
+
+    def rank_where(self, *, entitled: bool) -> Rank:
+        """Sorts ascending: by priority, then owners below their share, then who waited too long, then ratio.
+
+        Who waited too long counts as of the first priority.
+        """
         return (
-            not late,
-            0 if late else self.priority,
+            0 if self.late else self.priority,
+            not entitled,
+            not self.late,
             -self.waited / max(self.left, 1.0),
             self.left,
         )
@@ -57,22 +80,85 @@ class Application(Claim[Tag]):
 
     bytes: int = 0
     rows: int = 1
-    owner: Hashable = None
-    """On whose behalf; None belongs to nobody."""
 
 
-def choose(offers: Sequence[Offer[Tag]], budget: int) -> list[Tag]:
-    """The requests of the next pass: the first in order always, then all that fit the budget."""
+def may_wait(waiting: Mapping[Hashable, int], owner: Hashable, more: int, limit: int) -> bool:
+    """Whether an owner may have `more` requests wait, given how many of each owner do.
+
+    Yes while the queue has room, and, however full it is, up to an equal share of it.  So with N owners the
+    queue is at most 1 + 1/2 + ... + 1/N times as long as its limit.
+    """
+    owners = {each for each, count in waiting.items() if count} | {owner}
+    own = waiting.get(owner, 0)
+    return sum(waiting.values()) + more <= limit or own + more <= limit // len(owners)
+
+
+class Usage:
+    """Seconds of computing that each owner has had lately; what is long past counts less and less."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[Hashable, float] = {}
+        self._at = 0.0
+
+    def now(self, now: float) -> Mapping[Hashable, float]:
+        """As of this moment; owners that had next to nothing are forgotten."""
+        kept = 0.5 ** (max(0.0, now - self._at) / HALF_LIFE)
+        self._at = max(now, self._at)
+        aged = {owner: kept * seconds for owner, seconds in self._seconds.items()}
+        self._seconds = {owner: seconds for owner, seconds in aged.items() if seconds > 1e-6}
+        return self._seconds
+
+    def add(self, columns: Mapping[Hashable, int], seconds: float) -> None:
+        """A pass of these columns for each owner took so long."""
+        total = sum(columns.values())
+        for owner, own in columns.items():
+            if own:
+                had = self._seconds.get(owner, 0.0)
+                self._seconds[owner] = had + seconds * own / total
+
+
+def columns_by_owner(offers: Sequence[Offer[Tag]], chosen: Sequence[Tag]) -> Mapping[Hashable, int]:
+    """Columns of the next pass on behalf of each owner."""
+    columns: Counter[Hashable] = Counter()
+    together = set(chosen)
+    for offer in offers:
+        if offer.tag in together:
+            columns[offer.owner] += offer.columns
+    return columns
+
+
+def choose(
+    offers: Sequence[Offer[Tag]], budget: int, used: Mapping[Hashable, float] | None = None
+) -> list[Tag]:
+    """The requests of the next pass: the first in order always, then all that fit the budget.
+
+    `used` is what each owner has had lately.  Owners that had less than an equal share go first, and a pass
+    with them is not made longer for those who had much more; those who had about as much join with at most as
+    many columns.  Otherwise a pass that one owner fills would hold up everybody in it.
+    """
     if not offers:
         return []
-    first, *others = sorted(offers, key=lambda offer: offer.rank)
+    had = {offer.owner: (used or {}).get(offer.owner, 0.0) for offer in offers}
+    share = sum(had.values()) / len(had)
+    first, *others = sorted(
+        offers, key=lambda offer: offer.rank_where(entitled=had[offer.owner] < share)
+    )
     if first.isolated:
         return [first.tag]
     chosen, left = [first.tag], budget - first.columns
+    entitled, lent = first.columns, 0
+    bounded = had[first.owner] < share
     for offer in others:
-        if offer.columns <= left and not offer.isolated:
-            chosen.append(offer.tag)
-            left -= offer.columns
+        if offer.columns > left or offer.isolated:
+            continue
+        if bounded and had[offer.owner] >= share:
+            if had[offer.owner] > EVEN * share or lent + offer.columns > entitled:
+                continue
+            lent += offer.columns
+        else:
+            entitled += offer.columns
+        chosen.append(offer.tag)
+        left -= offer.columns
     return chosen
 
 
@@ -85,23 +171,72 @@ class Room(Generic[Tag]):
     """Rows that run on behalf of each owner already."""
     per_owner: int | None = None
     """Most rows of one owner."""
+    held: Mapping[Hashable, int] = field(default_factory=dict)
+    """Bytes of those rows."""
+
+    def share(self, applications: Sequence[Application[Tag]]) -> int | None:
+        """Bytes that every owner may have whatever others hold; None where there is one owner only."""
+        owners = {each for each, count in self.held.items() if count}
+        owners |= {each.owner for each in applications}
+        return (self.bytes + sum(self.held.values())) // len(owners) if len(owners) > 1 else None
+
+
+def _entitled(asked: Application[Tag], held: int, share: int | None) -> bool:
+    """Within its owner's share; or larger than that, but waiting for long, and its owner has nothing."""
+    if share is None:
+        return False
+    return held + asked.bytes <= share or (asked.late and not held)
 
 
 def admit(applications: Sequence[Application[Tag]], room: Room[Tag]) -> list[Tag]:
-    """The requests that get memory now; smaller ones may for a while overtake one that does not fit."""
+    """The requests that get memory now; smaller ones may for a while overtake one that does not fit.
+
+    Owners below their share go first; where one of them finds no room, nothing is lent until it does.
+    """
     admitted, free, rows = [], room.bytes, dict(room.rows)
-    for application in sorted(applications, key=lambda each: each.rank):
-        taken = rows.get(application.owner, 0) + application.rows
-        over = (
-            room.per_owner is not None and application.owner is not None and taken > room.per_owner
-        )
-        if over:
-            continue
-        if application.bytes > free:
-            if application.passed_over >= PATIENCE:
+    held, share = Counter(room.held), room.share(applications)
+    queues: defaultdict[Hashable, list[Application[Tag]]] = defaultdict(list)
+    for each in sorted(applications, key=lambda each: each.rank, reverse=True):
+        queues[each.owner].append(each)
+    names = list(queues)
+
+    def head(place: int) -> tuple[Rank, int]:
+        """The next request of an owner."""
+        owner = names[place]
+        asked = queues[owner][-1]
+        return asked.rank_where(entitled=_entitled(asked, held[owner], share)), place
+
+    heads = [head(place) for place in range(len(names))]
+    heapq.heapify(heads)
+    lends = True
+    while heads:
+        _, place = heapq.heappop(heads)
+        owner = names[place]
+        asked = queues[owner].pop()
+        entitled = _entitled(asked, held[owner], share)
+        taken = rows.get(owner, 0) + asked.rows
+        over = room.per_owner is not None and owner is not None and taken > room.per_owner
+        if not over and asked.bytes > free:
+            if asked.late:
                 break
-            continue
-        admitted.append(application.tag)
-        free -= application.bytes
-        rows[application.owner] = taken
+            lends = lends and not entitled
+        elif not over and (entitled or lends):
+            admitted.append(asked.tag)
+            free -= asked.bytes
+            rows[owner] = taken
+            held[owner] += asked.bytes
+        if queues[owner]:
+            heapq.heappush(heads, head(place))
     return admitted
+
+
+def shortage(applications: Sequence[Application[Tag]], room: Room[Tag]) -> int:
+    """Bytes to take back from those who hold more than their share, for the first who lacks some of it."""
+    share = room.share(applications)
+    for asked in sorted(applications, key=lambda each: each.rank):
+        own = room.held.get(asked.owner, 0)
+        taken = room.rows.get(asked.owner, 0) + asked.rows
+        over = room.per_owner is not None and asked.owner is not None and taken > room.per_owner
+        if share is not None and not over and own + asked.bytes <= share:
+            return max(0, asked.bytes - room.bytes)
+    return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from archer.engine.batch import Batch, Turn, blaming, contained
 from archer.engine.handle import Observer, PassRecord
 from archer.engine.job import Job
-from archer.engine.schedule import Application, Offer, Room, admit, choose
+from archer.engine.schedule import (
+    Application,
+    Offer,
+    Room,
+    Usage,
+    admit,
+    choose,
+    columns_by_owner,
+    shortage,
+)
 from archer.errors import ArcherError, Cancelled, Expired, OutOfMemory, PassFailed
 from archer.machine.devices import out_of_memory
 from archer.machine.threads import computing
@@ -39,8 +48,8 @@ RECOVERY = 1024
 class Status:
     """What an engine is doing."""
 
-    waiting: int
-    """Requests."""
+    waiting_of: Mapping[Hashable, int]
+    """Requests of each owner."""
     running: int
     """Requests."""
     rows: int
@@ -49,6 +58,11 @@ class Status:
     queued_columns: float
     """Columns that waiting and running requests are still to compute, as far as one can tell."""
     columns_per_second: float
+
+    @property
+    def waiting(self) -> int:
+        """Requests."""
+        return sum(self.waiting_of.values())
 
 
 class Turns:
@@ -71,6 +85,7 @@ class Turns:
         self.holding: Running | None = None
         """While set nothing begins: what runs is to come to its end, or to begin anew later."""
         self._batch: Batch[Job] = Batch(model.network)
+        self._usage = Usage()
 
     @property
     def running(self) -> list[Job]:
@@ -92,7 +107,7 @@ class Turns:
         """Asked on any thread; `submitted` are requests that no turn has seen yet."""
         waiting, running = [*submitted, *self.waiting], self.running
         return Status(
-            waiting=len(waiting),
+            waiting_of=Counter(job.options.owner for job in waiting),
             running=len(running),
             rows=sum(job.rows for job in running),
             bytes_used=sum(job.bytes for job in running),
@@ -112,14 +127,14 @@ class Turns:
         self._admit(now)
         probed = self._probe()
         offers = self._offers(now, closing or self.holding is not None)
-        chosen = choose(offers, budget)
+        chosen = choose(offers, budget, self._usage.now(now))
         if chosen:
             self._observer.skipped(sum(o.tag.rows for o in offers) - sum(j.rows for j in chosen))
             for offer in offers:
                 offer.tag.passed_over += 1
             for job in chosen:
                 job.passed_over = 0
-            self._update(chosen)
+            self._usage.add(columns_by_owner(offers, chosen), self._update(chosen))
             while sum(job.bytes for job in self.running) > self._limit and self._swap_one_out():
                 pass
         return bool(chosen) or probed
@@ -140,15 +155,15 @@ class Turns:
                 self.waiting.append(job)
             job.restart()
 
-    def _update(self, chosen: Sequence[Job]) -> None:
-        """One pass and what comes of it.
+    def _update(self, chosen: Sequence[Job]) -> float:
+        """One pass and what comes of it; the seconds of the pass.
 
         If that is broken off, updates may be half made or untold: nobody goes on from there.
         """
         try:
             with computing(self._model.threads):
                 turn = self._batch.turn(chosen, self._make_room)
-            self._hand_out(turn)
+            return self._hand_out(turn)
         except BaseException as error:
             for job in chosen:
                 self.end(job, stopped_by(error))
@@ -173,11 +188,18 @@ class Turns:
         used = sum(job.bytes for job in running)
         grown = self._limit + max(1, self._ceiling // RECOVERY)
         self._limit = min(self._ceiling, grown) if running else self._ceiling
-        owners: Counter[Hashable] = Counter()
+        rows, held = Counter[Hashable](), Counter[Hashable]()
         for job in running:
-            owners[job.options.owner] += job.rows
+            rows[job.options.owner] += job.rows
+            held[job.options.owner] += job.bytes
         applications = self._applications(now)
-        admitted = admit(applications, Room(self._limit - used, dict(owners), self._per_owner))
+        room: Room[Job] = Room(self._limit - used, dict(rows), self._per_owner, held)
+        if (missing := shortage(applications, room)) and self._take_back(
+            missing, applications, room
+        ):
+            self._admit(now)
+            return
+        admitted = admit(applications, room)
         for job in self.waiting:
             job.passed_over += bool(admitted)
         for job in admitted:
@@ -263,6 +285,23 @@ class Turns:
                 offers.append(job.offer(now))
         return offers
 
+    def _take_back(
+        self, missing: int, applications: Sequence[Application[Job]], room: Room[Job]
+    ) -> bool:
+        """Swap out requests of owners that keep their share without them; all that is missing, or nothing."""
+        share, held, lent = room.share(applications), Counter(room.held), []
+        for job in self._able_to_swap():
+            owner = job.options.owner
+            if missing > 0 and share is not None and held[owner] - job.bytes >= share:
+                held[owner] -= job.bytes
+                missing -= job.bytes
+                lent.append(job)
+        if missing > 0:
+            return False
+        for job in lent:
+            self._swap_out(job)
+        return True
+
     def _make_room(self) -> bool:
         """What else is done when memory runs out: others wait, and no more is given than there was."""
         swapped = self._swap_one_out()
@@ -272,16 +311,22 @@ class Turns:
 
     def _swap_one_out(self) -> bool:
         """Swap out the youngest request that can be rebuilt; it waits for memory again."""
-        running = self._batch.walks
-        able = [job for job, walk in running.items() if walk.can_swap_out]
-        if len(running) < 2 or not able:
+        able = self._able_to_swap()
+        if len(self._batch.walks) < 2 or not able:
             return False
-        youngest = max(able, key=lambda job: job.submitted)
-        self.waiting.append(youngest)
-        running.pop(youngest).swap_out()
+        self._swap_out(able[0])
         return True
 
-    def _hand_out(self, turn: Turn[Job]) -> None:
+    def _able_to_swap(self) -> list[Job]:
+        """Requests that can be rebuilt, the youngest first."""
+        able = [job for job, walk in self._batch.walks.items() if walk.can_swap_out]
+        return sorted(able, key=lambda job: job.submitted, reverse=True)
+
+    def _swap_out(self, job: Job) -> None:
+        self.waiting.append(job)
+        self._batch.walks.pop(job).swap_out()
+
+    def _hand_out(self, turn: Turn[Job]) -> float:
         kinds = Counter(call.kind for _, step in turn.steps for call in step.calls)
         columns = sum(columns for _, columns in turn.intervals)
         seconds = sum(interval.seconds for interval, _ in turn.intervals)
@@ -302,6 +347,7 @@ class Turns:
                     job.finish()
         for job, failure in turn.failed.items():
             self._fail(job, failure)
+        return seconds
 
     def _fail(self, job: Job, error: Exception) -> None:
         self.end(job, _as_archer_error(error))

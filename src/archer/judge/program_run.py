@@ -89,13 +89,18 @@ class ProgramRun:
         return ended_early(code, self.limits, "The program", lived)
 
     def close(self) -> None:
-        """Ends the program and reads what is under way; `zygote.replenish` sees to a successor, later."""
+        """Ends the program, reads what is under way, and waits until nothing of it is left on disk.
+
+        While a zygote removes folders it does nothing else, so this is time of the program that made them and
+        of no other.  `zygote.replenish` sees to a successor, later.
+        """
         self.child.kill()
         for drain in (self.stdout, self.stderr):
             for _ in range(LAST_READS):
                 if drain.ended or not drain.read():
                     break
         self.zygote.release(self.child)
+        self.zygote.wait_until_cleared(self.child)
 
     def _drain(self, drain: Drain) -> None:
         drain.read()

@@ -31,7 +31,7 @@ class Child:
 
     `folder` is the temporary one, where it has no `/tmp` of its own.
     `prepared` are the seconds that it took to get ready, None before. `exit_code` is None while the
-    child lives.
+    child lives. `cleared`: that folder has been removed.
     """
 
     channel: Channel
@@ -43,6 +43,7 @@ class Child:
     pidfd: int = -1
     prepared: float | None = None
     exit_code: int | None = None
+    cleared: bool = False
 
     def wait_until_ready(self, seconds: float) -> None:
         """Waits until the child reports that every layer stands."""
@@ -106,6 +107,7 @@ MODULES: Final = (
 )
 START_SECONDS: Final = 30.0
 END_SECONDS: Final = 10.0
+CLEAR_SECONDS: Final = 60.0
 WARM_CHILDREN: Final = 2
 
 LOADER: Final = """
@@ -138,6 +140,7 @@ class ZygoteProcess:
         self._ordered: deque[Child] = deque()
         self._warm: deque[Child] = deque()
         self._alive: dict[int, Child] = {}
+        self._uncleared: dict[int, Child] = {}
         self._pidfds: deque[int] = deque()
         self._incoming = bytearray()
         self._greeted = False
@@ -213,6 +216,10 @@ class ZygoteProcess:
         assert child.exit_code is not None
         return child.exit_code
 
+    def wait_until_cleared(self, child: Child) -> None:
+        """Until nothing of a released child is on disk, where it had a folder there."""
+        self._wait(lambda: child.folder is None or child.cleared, CLEAR_SECONDS)
+
     def hear(self) -> None:
         """Takes in what the zygote has reported. ZygoteLost if it is gone."""
         while True:
@@ -285,6 +292,10 @@ class ZygoteProcess:
         elif kind == wire.EXITED:
             child = self._alive.pop(data["pid"])
             child.exit_code = data["code"]
+            if child.folder is not None:
+                self._uncleared[data["pid"]] = child
+        elif kind == wire.CLEARED:
+            self._uncleared.pop(data["pid"]).cleared = True
         else:
             raise ZygoteLost(f"The process that starts sandboxes reports: {data}.")
 

@@ -11,14 +11,22 @@ from __future__ import annotations
 import heapq
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from archer.costs.pass_times import PassTimes
 from archer.costs.service import ServiceOutcome, figures
 from archer.costs.workload import PassShare, Workload
 from archer.engine.batch import MOST_REUSED
-from archer.engine.schedule import Application, Offer, Room, admit, choose
+from archer.engine.schedule import (
+    Application,
+    Offer,
+    Room,
+    Usage,
+    admit,
+    choose,
+    columns_by_owner,
+)
 
 UNBOUNDED = sys.maxsize
 """Columns or bytes that are never reached."""
@@ -34,6 +42,7 @@ class ActiveRequest:
     trajectory: Workload
     bytes: int = 0
     """Of keys and values that it holds while it runs."""
+    owner: Hashable = None
     updates: int = 0
     """Updates so far."""
     computed: int = 0
@@ -56,11 +65,14 @@ class ActiveRequest:
 
     def application(self, now: float) -> Application[ActiveRequest]:
         left = self.trajectory.left(self.updates, self.computed) if self.updates else self.estimate
-        return Application(self, now - self.at, left, 0, self.passed_over, bytes=self.bytes)
+        return Application(
+            self, now - self.at, left, 0, self.passed_over, bytes=self.bytes, owner=self.owner
+        )
 
     def offer(self, now: float) -> Offer[ActiveRequest]:
         left = self.trajectory.left(self.updates, self.computed)
-        return Offer(self, now - self.at, left, 0, self.passed_over, self.next.columns)
+        columns = self.next.columns
+        return Offer(self, now - self.at, left, 0, self.passed_over, columns, owner=self.owner)
 
     def advance(self) -> PassShare:
         """One update; what it computed."""
@@ -76,6 +88,8 @@ class SimulatedTurn:
 
     shares: tuple[PassShare, ...]
     finished: tuple[ActiveRequest, ...]
+    columns: Mapping[Hashable, int] = field(default_factory=dict)
+    """On behalf of each owner."""
 
 
 class EngineScheduler:
@@ -86,6 +100,7 @@ class EngineScheduler:
         self._waiting: list[ActiveRequest] = []
         self._running: list[ActiveRequest] = []
         self._used = 0
+        self._usage = Usage()
 
     def take(self, request: ActiveRequest) -> None:
         """A request comes."""
@@ -95,7 +110,8 @@ class EngineScheduler:
         """The next turn of a GPU that is free; None where there is nothing to do."""
         if self._waiting:
             self._admit(now)
-        chosen = choose([self.offer(request, now) for request in self._running], self._budget)
+        offers = [self.offer(request, now) for request in self._running]
+        chosen = choose(offers, self._budget, self._usage.now(now))
         if not chosen:
             return None
         for request in self._running:
@@ -110,7 +126,11 @@ class EngineScheduler:
         for request in finished:
             self._running.remove(request)
             self._used -= request.bytes
-        return SimulatedTurn(tuple(shares), finished)
+        return SimulatedTurn(tuple(shares), finished, columns_by_owner(offers, chosen))
+
+    def took(self, turn: SimulatedTurn, seconds: float) -> None:
+        """The turn that was made last takes so long."""
+        self._usage.add(turn.columns, seconds)
 
     def offer(self, request: ActiveRequest, now: float) -> Offer[ActiveRequest]:
         """What the schedule is shown of a request; tests override it to try other orders."""
@@ -121,7 +141,10 @@ class EngineScheduler:
         if not self._running:
             free = max(free, max(request.bytes for request in self._waiting))
         applications = [request.application(now) for request in self._waiting]
-        admitted = admit(applications, Room(free, {}))
+        held: Counter[Hashable] = Counter()
+        for request in self._running:
+            held[request.owner] += request.bytes
+        admitted = admit(applications, Room(free, {}, held=held))
         for request in self._waiting:
             request.passed_over += bool(admitted)
         for request in admitted:
@@ -145,6 +168,7 @@ class SimulatedRequest:
 
     trajectory: Workload
     bytes: int = 0
+    owner: Hashable = None
 
 
 @dataclass(frozen=True)
@@ -212,13 +236,16 @@ def simulate(
             here[gpu] += 1
             places[number] = gpu
             request = requests[number]
-            schedulers[gpu].take(ActiveRequest(number, at, request.trajectory, request.bytes))
+            schedulers[gpu].take(
+                ActiveRequest(number, at, request.trajectory, request.bytes, owner=request.owner)
+            )
             awake.add(gpu)
         for gpu in sorted(awake & free):
             turn = schedulers[gpu].turn(now)
             if turn is None:
                 continue
             seconds = times.seconds(turn.shares)
+            schedulers[gpu].took(turn, seconds)
             busy += seconds
             columns += sum(share.columns for share in turn.shares)
             turns += 1

@@ -1,6 +1,7 @@
 """Who may ask, as plain ASGI around all routes: keys, hosts of this machine, errors that tell nothing."""
 
 import hmac
+import ipaddress
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from archer.errors import BadRequest
+from archer.server.error_log import ErrorLog
 from archer.server.refusals import Refusal, unexpected
 from archer.server.settings import ServerSettings
 
@@ -45,10 +47,27 @@ def check_binding(host: str, settings: ServerSettings) -> None:
         )
 
 
-def owner_of(scope: Scope) -> str | None:
+def key_of(scope: Scope) -> str | None:
     """Which key asked; None where there are no keys."""
-    owner = scope.get("archer.owner")
-    return owner if isinstance(owner, str) else None
+    key = scope.get("archer.key")
+    return key if isinstance(key, str) else None
+
+
+def owner_of(scope: Scope) -> str:
+    """With whom a request is counted: its key, or the address that it came from."""
+    return key_of(scope) or network_of((scope.get("client") or ("an unknown address", 0))[0])
+
+
+def network_of(address: str) -> str:
+    """What one stranger has: an address of version 4, a network of 64 bits of version 6."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        mapped = found.ipv4_mapped
+        return str(mapped or ipaddress.IPv6Network((found, 64), strict=False))
+    return str(found)
 
 
 class Access:
@@ -65,6 +84,7 @@ class Access:
         self._origins = frozenset(origins)
         self._keys = [key.encode() for key in keys]
         self._local = local
+        self._errors = ErrorLog(log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -91,7 +111,7 @@ class Access:
         except Refusal as error:
             await refused(error)(scope, receive, answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets one sentence
-            log.error("A request failed in %s.", " < ".join(_places(error)))
+            self._errors.error(f"A request failed in {' < '.join(_places(error))}.")
             if status is None:
                 await refused(unexpected())(scope, receive, answer)
         finally:
@@ -130,7 +150,7 @@ class Access:
                 kind="authentication_error",
                 code="invalid_api_key",
             )
-        scope["archer.owner"] = f"key {matches.index(True)}"
+        scope["archer.key"] = f"key {matches.index(True)}"
 
 
 def refused(error: Refusal) -> JSONResponse:
@@ -156,8 +176,8 @@ def _visit(scope: Scope) -> str:
     verb = scope["method"] if scope["method"] in VERBS else "Another method"
     path = getattr(scope.get("route"), "path", "at no known address")
     address = (scope.get("client") or ("an unknown address", 0))[0]
-    owner = owner_of(scope)
-    return f"{verb} {path} from {address}{f' with {owner}' if owner else ''}:"
+    key = key_of(scope)
+    return f"{verb} {path} from {address}{f' with {key}' if key else ''}:"
 
 
 def _host(header: str) -> str:

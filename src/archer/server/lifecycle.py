@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-import h11
 import uvicorn
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from archer.engine.engine import Engine
 from archer.engine.handle import Listener
@@ -29,6 +27,9 @@ from archer.results.step import Step
 from archer.server import limits as bounds
 from archer.server.access import LOOPBACK, Access, check_binding
 from archer.server.app import State, create_app
+from archer.server.connections import Connections, CountedSocket, limits_here
+from archer.server.error_log import ErrorLog
+from archer.server.protocol import ProtocolConfig, ServedConnection
 from archer.server.serving import Serving
 from archer.server.settings import ServerSettings
 
@@ -63,7 +64,8 @@ class Server:
         settings.read_files()
         check_binding(host, settings)
         self._load, self._settings, self._host = load, settings, host
-        self._socket = _bound(host, port)
+        self._connections = Connections(limits_here())
+        self._socket = _bound(host, port, self._connections)
         self.port: int = self._socket.getsockname()[1]
         self.state = State()
         self._stop = asyncio.Event()
@@ -94,6 +96,7 @@ class Server:
 
     async def _run(self) -> int:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_reported_once(ErrorLog(log)))
         web = _Web(self._config())
         with self._signals():
             serving = asyncio.create_task(web.serve([self._socket]))
@@ -198,17 +201,18 @@ class Server:
             for each in SIGNALS:
                 loop.remove_signal_handler(each)
 
-    def _config(self) -> uvicorn.Config:
+    def _config(self) -> ProtocolConfig:
         keys = self._settings.keys
         app = create_app(self.state, with_page=self._settings.page)
-        return uvicorn.Config(
+        return ProtocolConfig(
+            self._connections,
             Access(
                 app,
                 keys,
                 local=self._host in LOOPBACK and not keys,
                 origins=self._settings.cors_origin,
             ),
-            http=_Protocol,
+            http=ServedConnection,
             ws="none",
             loop="asyncio",
             lifespan="off",
@@ -217,7 +221,7 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=bounds.CONNECTIONS,
+            backlog=self._connections.bounds.pending,
             timeout_keep_alive=int(bounds.IDLE_SECONDS),
             timeout_graceful_shutdown=int(FLUSH_SECONDS),
         )
@@ -228,80 +232,6 @@ class _Web(uvicorn.Server):
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
         return contextlib.nullcontext()
-
-
-class BoundedConnection(h11.Connection):
-    """Bounds headers that arrive at once, of which h11 measures only incomplete ones, and counts pieces."""
-
-    _pieces = 0
-
-    def next_event(self) -> Any:
-        event = super().next_event()
-        if isinstance(event, h11.Request):
-            self._pieces = 0
-            size = len(event.method) + len(event.target)
-            size += sum(len(name) + len(value) + 4 for name, value in event.headers)
-            if size > bounds.HEADERS:
-                raise h11.RemoteProtocolError("The headers are too long.", error_status_hint=431)
-        elif isinstance(
-            event, h11.Data
-        ):  # `chunk_start` is not told where a chunk's head came alone
-            self._pieces += 1
-            if self._pieces > bounds.PIECES:
-                raise h11.RemoteProtocolError("There are too many pieces.", error_status_hint=413)
-        return event
-
-
-class _Protocol(H11Protocol):
-    """Closes connections that send no request for too long, also after the first, which uvicorn forgets."""
-
-    _patience: asyncio.TimerHandle | None = None
-
-    def __init__(self, config: uvicorn.Config, *rest: Any, **named: Any) -> None:
-        super().__init__(config, *rest, **named)
-        self.conn = BoundedConnection(h11.SERVER, bounds.HEADERS)
-
-    def send_400_response(self, msg: str) -> None:
-        """Also where an answer has begun, which uvicorn takes for impossible: then only the end is left."""
-        if isinstance(self.cycle, RequestResponseCycle):
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._begin_waiting()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if not self._between_requests():
-            self._end_waiting()
-        elif self._patience is None:
-            self._begin_waiting()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end_waiting()
-        super().connection_lost(exc)
-
-    def _between_requests(self) -> bool:
-        """There is no cycle before the first request, whatever its type says."""
-        return bool(getattr(self.cycle, "response_complete", True))
-
-    def _begin_waiting(self) -> None:
-        self._patience = self.loop.call_later(bounds.HEADER_SECONDS, self._close_if_waiting)
-
-    def _end_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _close_if_waiting(self) -> None:
-        self._patience = None
-        if self._between_requests():
-            self.transport.abort()
 
 
 class _FirstUpdate(Listener):
@@ -367,16 +297,27 @@ def _requests(count: int) -> str:
     return "1 request" if count == 1 else f"{count} requests"
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _reported_once(log: ErrorLog) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """What the event loop finds wrong, without what may stand in an error's message."""
+
+    def report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        kind = type(context.get("exception")).__name__
+        log.error(f"The event loop reports: {context['message']} ({kind}).")
+
+    return report
+
+
+def _bound(host: str, port: int, connections: Connections) -> CountedSocket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening = CountedSocket(family, socket.SOCK_STREAM)
+    listening.connections = connections
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MILLISECONDS)
     try:
         listening.bind((host, port))
-        listening.listen(bounds.CONNECTIONS)  # two can be bound to one port while neither listens
+        listening.listen()  # two can be bound to one port while neither listens
     except (OSError, OverflowError) as error:
         listening.close()
         reason = reason_of(error) if isinstance(error, OSError) else "there is no such port"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from archer.engine.handle import Listener
 from archer.engine.job import Options
+from archer.engine.schedule import may_wait
 from archer.errors import (
     ArcherError,
     BadModel,
@@ -181,7 +183,7 @@ class Serving:
         self.stopping = False
         self.exchanges: set[Exchange] = set()
         self._entering = 0
-        self._prompts_entering = 0
+        self._prompts_entering: Counter[str] = Counter()
         self._preset = settings.decoding
         if self._preset is not None:
             chosen = self._preset.under({}).build(model.folder.recommended)
@@ -229,16 +231,16 @@ class Serving:
             code="model_not_found",
         )
 
-    async def submit(self, asked: GenerationRequest, owner: str | None, arrived: float) -> Exchange:
+    async def submit(self, asked: GenerationRequest, owner: str, arrived: float) -> Exchange:
         """Check, encode and enqueue; refuses all that can be refused. Cancelled, it leaves nothing."""
         if self.stopping:
             raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
         choice = self._choice(asked)
         for prompt in asked.prompts:
             self._check_size(prompt)
-        self._check_room(len(asked.prompts))
+        self._check_room(len(asked.prompts), owner)
         self._entering += 1
-        self._prompts_entering += len(asked.prompts)
+        self._prompts_entering[owner] += len(asked.prompts)
         try:
             requests = await self._encoder.requests(
                 asked.prompts, lambda ids: self._requests(asked, choice, ids)
@@ -248,7 +250,8 @@ class Serving:
             raise self.told(error) from error
         finally:
             self._entering -= 1
-            self._prompts_entering -= len(asked.prompts)
+            self._prompts_entering[owner] -= len(asked.prompts)
+            self._prompts_entering += Counter()  # forgets owners without any
 
     def provenance(self, done: Completion) -> dict[str, Any]:
         """How an answer was made, without the places of files; its weights by their version."""
@@ -376,7 +379,7 @@ class Serving:
             made.message = message
             raise made from error
 
-    def _check_room(self, prompts: int) -> None:
+    def _check_room(self, prompts: int, owner: str) -> None:
         """All prompts of a request wait, or none does."""
         if prompts > self.settings.queue:
             raise Refusal(
@@ -385,9 +388,9 @@ class Serving:
                 "Send them in several requests.",
                 param="prompt",
             )
-        waiting = self.engine.status().waiting + self._prompts_entering
-        if waiting + prompts > self.settings.queue:
-            raise refusal(Overloaded(waiting, self.engine.seconds_queued))
+        waiting = Counter(self.engine.status().waiting_of) + self._prompts_entering
+        if not may_wait(waiting, owner, prompts, self.settings.queue):
+            raise refusal(Overloaded(waiting.total(), self.engine.seconds_queued))
 
     def _check_size(self, prompt: Prompt) -> None:
         """Refuse a text that cannot fit however few tokens it makes: encoding it would cost memory."""
@@ -421,7 +424,7 @@ class Serving:
             )
 
     def _enqueue(
-        self, asked: GenerationRequest, requests: list[Request], owner: str | None, arrived: float
+        self, asked: GenerationRequest, requests: list[Request], owner: str, arrived: float
     ) -> Exchange:
         exchange = Exchange(self, asked, requests, arrived)
         options = Options(

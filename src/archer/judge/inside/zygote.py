@@ -198,6 +198,7 @@ class Zygote:
             if folder is not None:
                 with contextlib.suppress(OSError):
                     remove(Path(folder))
+                self._report(wire.CLEARED, {"pid": pid})
 
     def _become_child(self, descriptors: list[int], folder: str | None) -> int:
         """Takes the four descriptors as 0 to 3, drops everything else, and confines itself.

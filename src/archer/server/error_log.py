@@ -1,0 +1,32 @@
+"""Errors of one kind in the log once per interval, so that nobody can fill a disk by causing one."""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+INTERVAL = 60.0
+"""Seconds."""
+MOST_KINDS = 256
+"""Kinds that are remembered."""
+
+
+class ErrorLog:
+    """Logs each sentence once per interval, with how often it came meanwhile."""
+
+    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._clock = log, clock
+        self._kinds: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def error(self, sentence: str) -> None:
+        """One sentence, which is its own kind."""
+        now = self._clock()
+        since, missed = self._kinds.get(sentence, (now - INTERVAL, 0))
+        if now - since < INTERVAL:
+            self._kinds[sentence] = (since, missed + 1)
+            return
+        self._kinds[sentence] = (now, 0)
+        self._kinds.move_to_end(sentence)
+        if len(self._kinds) > MOST_KINDS:
+            self._kinds.popitem(last=False)
+        self._log.error("%s%s", sentence, f" It came {missed} times more before." if missed else "")
