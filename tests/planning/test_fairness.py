@@ -48,7 +48,7 @@ def p99(
 
     done = simulate(requests, moments, lambda: EngineScheduler(BUDGET), times, after=after)
     asked = sum(each.number >= count for each in done.answered)
-    assert not greedy or asked * long.columns > 5 * count * each.columns, "ten times each other's"
+    assert not greedy or asked > CLIENTS, "it is there all the time, and gets on"
     return [
         percentile([a.seconds for a in done.answered if requests[a.number].owner == owner], 99)
         for owner in OTHERS
