@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from archer.errors import BadModel, BadRequest
-from archer.loading.text import chat_template, template_child
+from archer.loading.text import child_process, text_child
 from archer.loading.text.chat_template import ChatTemplate, SystemTurnMoved, read_template
 from support.folders import write_json
 from support.processes import alive, descriptors
@@ -112,11 +112,11 @@ def test_time_and_memory_are_limited(source: str) -> None:
     started = time.monotonic()
     with pytest.raises(BadModel, match=r"does not come to an end|MemoryError|OverflowError|longer"):
         render(source)
-    assert time.monotonic() - started < chat_template.WALL_SECONDS
+    assert time.monotonic() - started < child_process.WALL_SECONDS
 
 
 def test_a_busy_machine_has_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_template, "WALL_SECONDS", 0.01)
+    monkeypatch.setattr(child_process, "WALL_SECONDS", 0.01)
     with pytest.raises(BadModel, match="does not come to an end"):
         render("{{ 1 }}")
 
@@ -135,13 +135,13 @@ def answered(
     monkeypatch: pytest.MonkeyPatch, source: str, *requests: list[Any]
 ) -> list[dict[str, Any]]:
     """The program in this process, without its limits."""
-    monkeypatch.setattr(template_child, "limit_memory", lambda: None)
-    monkeypatch.setattr(template_child, "limit_computing", lambda: None)
+    monkeypatch.setattr(text_child, "limit_memory", lambda _: None)
+    monkeypatch.setattr(text_child, "limit_computing", lambda _: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     said = lines({"source": source, "names": {}}, *(requests or [[USER]]))
     monkeypatch.setattr(sys, "stdin", io.StringIO(said))
     monkeypatch.setattr(sys, "stdout", out := io.StringIO())
-    template_child.main()
+    text_child.main()
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -165,14 +165,14 @@ def test_how_the_program_fails(
 
 
 def test_the_program_asks_to_be_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_child, "MOST_REQUESTS", 3)
+    monkeypatch.setattr(text_child, "MOST_REQUESTS", 3)
     replies = answered(monkeypatch, "{{ 1 }}", *[[USER]] * 3)
     assert [reply["last"] for reply in replies] == [False, False, True]
 
     def exhausted(**_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(template_child, "compiled", exhausted)
+    monkeypatch.setattr(text_child, "compiled", exhausted)
     assert answered(monkeypatch, "{{ 1 }}") == [{"failed": "MemoryError: ", "last": True}]
 
 
@@ -183,7 +183,7 @@ def test_a_process_with_little_computing_left_is_renewed(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (hard, hard))
     monkeypatch.setattr(time, "process_time", lambda: 1.5)
-    assert template_child.no_computing_left() == worn
+    assert text_child.no_computing_left() == worn
 
 
 def test_other_systems_have_a_clock_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,13 +192,13 @@ def test_other_systems_have_a_clock_only(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(resource, "setrlimit", fail)
-    template_child.limit_memory()
-    template_child.limit_computing()
-    assert not template_child.no_computing_left()
+    text_child.limit_memory(text_child.MEMORY)
+    text_child.limit_computing(text_child.CPU_SECONDS)
+    assert not text_child.no_computing_left()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limits of a process are Linux's")
-@pytest.mark.parametrize(("hard", "allowed"), [(-1, template_child.MEMORY), (1 << 20, 1 << 20)])
+@pytest.mark.parametrize(("hard", "allowed"), [(-1, text_child.MEMORY), (1 << 20, 1 << 20)])
 def test_limits_are_lowered_and_never_raised(
     monkeypatch: pytest.MonkeyPatch, hard: int, allowed: int
 ) -> None:
@@ -206,14 +206,14 @@ def test_limits_are_lowered_and_never_raised(
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (hard, hard))
     monkeypatch.setattr(resource, "setrlimit", kept.__setitem__)
     monkeypatch.setattr(time, "process_time", lambda: 40.3)
-    template_child.limit_memory()
-    template_child.limit_computing()
+    text_child.limit_memory(text_child.MEMORY)
+    text_child.limit_computing(text_child.CPU_SECONDS)
     assert kept[resource.RLIMIT_AS] == (allowed, hard)
-    assert kept[resource.RLIMIT_CPU] == (41 + template_child.CPU_SECONDS, hard)
+    assert kept[resource.RLIMIT_CPU] == (41 + text_child.CPU_SECONDS, hard)
 
 
 def test_the_program_needs_nothing_of_archer() -> None:
-    source = Path(template_child.__file__).read_text()
+    source = Path(text_child.__file__).read_text()
     assert "import archer" not in source
     assert "from archer" not in source
 
@@ -282,7 +282,7 @@ def test_a_request_that_hangs_is_refused_alone(
     pid = echo.process.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
-    monkeypatch.setattr(chat_template, "WALL_SECONDS", 0.1)
+    monkeypatch.setattr(child_process, "WALL_SECONDS", 0.1)
     with pytest.raises(BadModel, match="does not come to an end"):
         echo.render(said("x" * 1_000_000))
     monkeypatch.undo()
@@ -302,7 +302,7 @@ def test_a_process_that_died_is_replaced(echo: ChatTemplate) -> None:
 
 
 def test_a_process_that_fails_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_child, "__file__", "no such file")
+    monkeypatch.setattr(text_child, "__file__", "no such file")
     with pytest.raises(BadModel, match=r"fails \(no reason given\)"):
         render("{{ 1 }}")
 
@@ -312,8 +312,8 @@ def test_a_process_that_closes_its_output_and_stays(
 ) -> None:
     program = tmp_path / "child.py"
     program.write_text("import os, time\nos.close(1)\ntime.sleep(60)\n")
-    monkeypatch.setattr(template_child, "__file__", str(program))
-    monkeypatch.setattr(chat_template, "LEAVING_SECONDS", 0.01)
+    monkeypatch.setattr(text_child, "__file__", str(program))
+    monkeypatch.setattr(child_process, "LEAVING_SECONDS", 0.01)
     with pytest.raises(BadModel, match="does not come to an end"):
         render("{{ 1 }}")
 
@@ -321,9 +321,9 @@ def test_a_process_that_closes_its_output_and_stays(
 @needs_proc
 def test_it_is_renewed_when_it_asks_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "child.py"
-    source = Path(template_child.__file__).read_text()
+    source = Path(text_child.__file__).read_text()
     program.write_text(source.replace("MOST_REQUESTS = 500", "MOST_REQUESTS = 3"))
-    monkeypatch.setattr(template_child, "__file__", str(program))
+    monkeypatch.setattr(text_child, "__file__", str(program))
     template = ChatTemplate(ECHO, {}, "folder")
     pids = []
     for number in range(7):

@@ -4,6 +4,9 @@ import json
 import re
 import resource
 import shutil
+import statistics
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,57 +19,37 @@ from tokenizers.normalizers import Replace
 from tokenizers.pre_tokenizers import Whitespace
 
 from archer.errors import BadModel, BadRequest
-from archer.loading.architectures import ARCHITECTURES
+from archer.loading.architecture import Architecture
 from archer.loading.checkpoint import read_folder
 from archer.loading.families.dream import DREAM
 from archer.loading.families.llada import LLADA
+from archer.loading.text import child_process, text_child
 from archer.loading.text import text as codec
-from archer.loading.text import tokenizer_child, tokenizer_files
 from archer.loading.text.text import read_text
-from archer.loading.text.tokenizer_bounds import check_tokenizer, endless
+from archer.loading.text.tokenizer_bounds import check_tokenizer
 from archer.loading.text.tokenizer_files import KNOWN_PATTERNS, read_tokenizer, token_names
 from archer.pocket.tokenizer import PIECE
 from conftest import shared
 from support.folders import LLADA_MARKERS, byte_tokenizer, make_dream, make_llada, write_json
-
-GOOD_PATTERNS = (
-    PIECE,
-    *(row.split_pattern for row in ARCHITECTURES.values() if row.split_pattern),
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}]*[\p{Ll}\p{Lm}]+(?i:'s|'t|'re)?|\p{N}{1,3}",
-    r"[一-龥぀-ゟ]+",
-    r"\d|[)*+{}]|\(|\)+",
-    r"[*+]{2}",
-    "",
-)
-BAD_PATTERNS = ("(a+)+", "(?:a|b)*", "(a){2,}", "(?=a+)*", r"(.)\1", r"\k<x>", "(a)?+b+*", "a**")
+from support.malformed_tokenizer import CONFINED
+from support.spoil import Case, tokenizer_json
 
 
-@pytest.mark.parametrize("pattern", GOOD_PATTERNS)
-def test_patterns_of_real_tokenizers_are_let_through(pattern: str) -> None:
-    assert endless(pattern) is None
-
-
-@pytest.mark.parametrize("pattern", BAD_PATTERNS)
-def test_patterns_that_can_take_for_ever_are_not(pattern: str) -> None:
-    assert endless(pattern) is not None
-
-
-@given(pattern=st.text(st.sampled_from("ab()[]{}*+?|\\1^$,:!=<>P "), max_size=12))
-def test_any_pattern_is_looked_at_to_its_end(pattern: str) -> None:
-    assert endless(pattern) is None or isinstance(endless(pattern), str)
+def tokenizer_of(folder: Path, architecture: Architecture, vocabulary: int) -> Tokenizer | None:
+    """Without the process that encodes, if there is one."""
+    read = read_tokenizer(folder, architecture, vocabulary)
+    if read is not None and read[1] is not None:
+        read[1].close()
+    return None if read is None else read[0]
 
 
 @pytest.mark.parametrize(
     "name", ["qwen2.5/tokenizer.json", "dream-v0-instruct-7b/tokenizer.derived.json"]
 )
-def test_real_tokenizers_pass(name: str) -> None:
+def test_real_tokenizers_encode_in_this_process(name: str) -> None:
     path = shared("data", "tokenizers", *name.split("/"))
-    bounds = check_tokenizer(
-        json.loads(path.read_text(encoding="utf-8")), str(path), KNOWN_PATTERNS
-    )
-    assert not bounds.unusual
+    value = json.loads(path.read_text(encoding="utf-8"))
+    assert check_tokenizer(value, str(path), KNOWN_PATTERNS)
 
 
 def folder_with(folder: Path, **changes: Any) -> Path:
@@ -84,27 +67,127 @@ def folder_with(folder: Path, **changes: Any) -> Path:
         {"type": "Prepend", "prepend": "\u2581"},
     ],
 )
-def test_unusual_but_sound_tokenizers_are_tried_and_loaded(
+def test_unusual_tokenizers_encode_in_a_process_of_their_own(
     tmp_path: Path, normalizer: dict[str, Any]
 ) -> None:
-    tokenizer = read_tokenizer(folder_with(tmp_path / "a", normalizer=normalizer), LLADA, 288)
-    assert tokenizer is not None
-    assert tokenizer.encode("a", add_special_tokens=False).ids
+    folder = make_llada(tmp_path / "m", tokenizer=True)
+    tokenizer_json(lambda value: value.update(normalizer=normalizer))(folder)
+    found = read_text(read_folder(folder))
+    assert found is not None
+    assert found.child is not None
+    for text in ("a b", "\u2581x é", "中🙂"):
+        expected = found.tokenizer.encode(text, add_special_tokens=False).ids
+        assert found.encode_raw(text) == expected
+        splitter = found.tokenizer.pre_tokenizer
+        assert found.words(text) == [word for word, _ in splitter.pre_tokenize_str(text)]
+    found.child.close()
 
 
-def test_what_slips_by_the_bounds_is_found_by_trying(tmp_path: Path) -> None:
-    """Twelve bytes for one are within the bounds of a part, not of a probe with such limits."""
-    change = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 60}
-    source = (folder_with(tmp_path / "a", normalizer=change) / "tokenizer.json").read_text()
-    request = {"source": source, "triggers": [], "growth": 2.0}
-    assert "of a text of 2000 bytes" in str(tokenizer_child.try_out(request))
-    assert tokenizer_child.try_out(request | {"growth": 64.0}) is None
+def quicker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes with a second for a text."""
+    program = tmp_path / "quicker.py"
+    source = Path(text_child.__file__).read_text()
+    program.write_text(source.replace("CPU_SECONDS = 2", "CPU_SECONDS = 1"))
+    monkeypatch.setattr(text_child, "__file__", str(program))
+
+
+SLOW_TEXTS = {
+    "currency signs, then a letter": "$€" * 126 + "x",
+    "a slow pattern": "a" * 2000 + "!",
+    "a pattern slow on one script": "\u03b1" * 2000 + "!",
+    "a pattern slow on one letter": "q" * 2000 + "!",
+    "a nested repetition": "a" * 2000 + "!",
+    "a pattern slow on a letter given by number": "q" * 2000 + "!",
+    "a pattern slow on a range": "bcd" * 700 + "!",
+    "a few prefixes": "a b " * 500_000,
+    "one long replacement": "a" * 500_000,
+    "a chain over several letters": "abcd" * 200_000,
+    "half a chain in each": "a" * 900_000,
+    "prefixes in nested sequences, between added tokens": "aq" * 400_000,
+    "letters for bytes, again and again": "中" * 300_000,
+}
+QUICK = 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if place >= QUICK else [])
+        for place, name in enumerate(SLOW_TEXTS)
+    ],
+)
+def test_a_text_that_takes_for_ever_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Here nothing grows; the next text, and the same one in small, are encoded."""
+    quicker(tmp_path, monkeypatch)
+    (case,) = (each for each in CONFINED if each.name == f"tokenizer: {name}")
+    folder = case.make(tmp_path / "m")
+    case.spoil(folder)
+    found = read_text(read_folder(folder))
+    assert found is not None
+    assert found.child is not None
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises((BadRequest, BadModel), match=r"too much time or memory|fails on this text"):
+        found.encode_raw(SLOW_TEXTS[name])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+    assert found.encode_raw("x y")
+    found.child.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CONFINED, ids=lambda case: case.name)
+def test_whatever_a_tokenizer_does_it_does_elsewhere(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicker(tmp_path, monkeypatch)
+    folder = case.make(tmp_path / "m")
+    case.spoil(folder)
+    found = read_text(read_folder(folder))
+    assert found is not None
+    assert found.child is not None
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for text in (
+        "a" * 3000 + "!",
+        "q" * 3000 + "!",
+        "\u03b1中" * 1000,
+        "$€" * 1000 + "x",
+        "ab " * 9000,
+    ):
+        with suppress(BadRequest, BadModel):
+            assert all(id < 288 for id in found.encode_raw(text))
+    assert found.encode_raw("x y")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+    found.child.close()
+
+
+def test_plain_patterns_take_time_that_grows_with_the_text() -> None:
+    """The ones that encode here: twice the text takes about twice as long, whatever it consists of."""
+    value = json.loads(byte_tokenizer(LLADA_MARKERS).to_str())
+    ratios = []
+    for pattern in sorted(KNOWN_PATTERNS):
+        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
+        tokenizer = Tokenizer.from_str(
+            json.dumps(value | {"pre_tokenizer": split | {"invert": False}})
+        )
+        for sign in ("a", " ", "\n", " \n", "1", "'", "$", "é", "a'", "\t "):
+            taken = [[], []]
+            for _ in range(3):
+                for place, count in enumerate((2000, 8000)):
+                    text = sign * (count // len(sign)) + "x"
+                    began = time.process_time()
+                    tokenizer.encode(text, add_special_tokens=False)
+                    taken[place].append(time.process_time() - began)
+            short, long = map(statistics.median, taken)
+            ratios.append((long / max(short, 1e-4), pattern, sign))
+    assert max(ratios)[0] < 12, max(ratios)
 
 
 def test_a_process_that_ends_badly_is_a_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_with(tmp_path / "a", normalizer={"type": "Prepend", "prepend": "x"})
+    monkeypatch.setattr(child_process, "WALL_SECONDS", 1.0)
     for number, script in enumerate(
         (
             "import os; os.abort()",
@@ -115,8 +198,7 @@ def test_a_process_that_ends_badly_is_a_refusal(
     ):
         child = tmp_path / f"child{number}.py"
         child.write_text(script)
-        monkeypatch.setattr(tokenizer_child, "__file__", str(child))
-        monkeypatch.setattr(tokenizer_files, "WALL_SECONDS", 1.0)
+        monkeypatch.setattr(text_child, "__file__", str(child))
         with pytest.raises(BadModel, match="too much time or memory"):
             read_tokenizer(folder, LLADA, 288)
 
@@ -193,23 +275,7 @@ def test_nobody_else_calls_the_library_to_decode() -> None:
         for path in source.rglob("*.py")
         if re.search(r"tokenizer\.(decode|encode)\(", path.read_text(encoding="utf-8"))
     ]
-    assert sorted(calls) == ["loading/text/text.py", "loading/text/tokenizer_child.py"]
-
-
-def test_added_tokens_are_tried_between_letters(tmp_path: Path) -> None:
-    """What is put before a text is put before each piece between two added tokens."""
-    value = json.loads(byte_tokenizer(LLADA_MARKERS).to_str())
-    added = [*value["added_tokens"], {**value["added_tokens"][0], "content": "q", "id": 287}]
-    prefix = {"type": "Prepend", "prepend": "xyzxyz"}
-    folder = folder_with(tmp_path / "a", normalizer=prefix, added_tokens=added)
-    source = (folder / "tokenizer.json").read_text()
-    bounds = check_tokenizer(json.loads(source), "here", KNOWN_PATTERNS)
-    assert {"q", "aq"} <= set(bounds.triggers)
-    request = {"source": source, "growth": 2.0}
-    assert tokenizer_child.try_out(request | {"triggers": []}) is None
-    assert "tokens of a text" in str(
-        tokenizer_child.try_out(request | {"triggers": bounds.triggers})
-    )
+    assert sorted(calls) == ["loading/text/text.py", "loading/text/text_child.py"]
 
 
 def test_every_token_is_decoded_when_a_tokenizer_is_tried() -> None:
@@ -220,27 +286,54 @@ def test_every_token_is_decoded_when_a_tokenizer_is_tried() -> None:
     longer = {"longer" * 2 + str(n): n + 1 for n in range(300)}
     value["model"] = {"type": "WordLevel", "unk_token": "q", "vocab": {"q": 0} | longer}
     value["pre_tokenizer"] = None
-    request = {"source": json.dumps(value), "triggers": [], "growth": 64.0}
     with pytest.raises(BaseException, match=r"range|index|slice|overflow"):
-        tokenizer_child.try_out(request)
+        text_child.encoding(json.dumps(value))({"try": "longer"})
 
 
-@pytest.mark.parametrize("added", [0, 3000])
-def test_few_of_many_added_tokens_are_tried(added: int) -> None:
+def test_a_token_that_becomes_a_long_text_is_refused() -> None:
     value = json.loads(byte_tokenizer(LLADA_MARKERS).to_str())
-    value["added_tokens"] = [{"content": f"<{n}>"} for n in range(added)]
-    bounds = check_tokenizer(value, "here", KNOWN_PATTERNS)
-    assert len(bounds.triggers) == (17 if added else 0)
-    assert all(len(text) <= 2000 for text in bounds.triggers)
+    long = {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 60_000}
+    value["decoder"] = {"type": "Sequence", "decoders": [long, value["decoder"]]}
+    with pytest.raises(ValueError, match="bytes of one token"):
+        text_child.encoding(json.dumps(value))({"try": "x"})
 
 
-def test_this_process_stays_small_over_the_bombs(tmp_path: Path) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    bomb = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 60}
-    chain = {"type": "Sequence", "normalizers": [bomb] * 8}
-    with pytest.raises(BadModel, match="times as long"):
-        read_tokenizer(folder_with(tmp_path / "a", normalizer=chain), LLADA, 288)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+def test_more_tokens_than_a_line_may_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_child, "LONGEST_OUTPUT", 10)
+    encode = text_child.encoding(byte_tokenizer(LLADA_MARKERS).to_str())
+    with pytest.raises(ValueError, match="makes 11 tokens of 11 characters"):
+        encode({"encode": "a" * 11})
+
+
+@pytest.mark.parametrize(
+    ("changes", "here"),
+    [
+        ({}, True),
+        ({"normalizer": {"type": "NFC"}}, True),
+        ({"normalizer": {"type": "NFKC"}}, False),
+        ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}] * 9}}, False),
+        ({"normalizer": {"type": "Sequence"}}, False),
+        ({"normalizer": {"type": "Sequence", "normalizers": 7}}, False),
+        ({"normalizer": {"type": "NFC", "normalizers": [{"type": "NFKC"}]}}, False),
+        ({"pre_tokenizer": {"type": "Split", "pattern": {"String": " "}}}, True),
+        ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": PIECE}}}, True),
+        ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a+"}}}, False),
+        ({"pre_tokenizer": {"type": "Split", "pattern": 3}}, False),
+        ({"pre_tokenizer": "NFC"}, False),
+        ({"post_processor": {"type": "TemplateProcessing"}}, False),
+        ({"model": {"type": "Unigram", "vocab": [["a", 0.0]]}}, False),
+        ({"model": {"vocab": {"a": 0}}}, False),
+        ({"model": {"type": "BPE", "vocab": {"a": 0}, "unk_token": "b"}}, False),
+        ({"model": {"type": "BPE", "vocab": {"a": 0}, "end_of_word_suffix": 7}}, False),
+        (
+            {"model": {"type": "WordPiece", "vocab": {"a": 0}, "max_input_chars_per_word": 1e9}},
+            False,
+        ),
+    ],
+)
+def test_which_tokenizers_encode_in_this_process(changes: dict[str, Any], here: bool) -> None:
+    value = json.loads(byte_tokenizer(LLADA_MARKERS).to_str())
+    assert check_tokenizer(value | changes, "here", KNOWN_PATTERNS) == here
 
 
 TEXTS = [
@@ -269,7 +362,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     folder = tmp_path_factory.mktemp("dream")
     for name in ("vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json"):
         shutil.copy(shared("data", "tokenizers", "dream-v0-instruct-7b", name), folder / name)
-    tokenizer = read_tokenizer(folder, DREAM, 152064)
+    tokenizer = tokenizer_of(folder, DREAM, 152064)
     assert tokenizer is not None
     return tokenizer
 
@@ -317,7 +410,7 @@ def test_truncation_and_padding_of_the_file_are_switched_off(tmp_path: Path) -> 
     tokenizer.enable_truncation(2)
     tokenizer.enable_padding(length=20)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    read = read_tokenizer(tmp_path, LLADA, 288)
+    read = tokenizer_of(tmp_path, LLADA, 288)
     assert read is not None
     assert len(ids(read, "abcde")) == 5
 
@@ -325,7 +418,7 @@ def test_truncation_and_padding_of_the_file_are_switched_off(tmp_path: Path) -> 
 def test_the_complete_file_wins(tmp_path: Path) -> None:
     make_dream(tmp_path, tokenizer=True)
     byte_tokenizer(("<|only|>",)).save(str(tmp_path / "tokenizer.json"))
-    read = read_tokenizer(tmp_path, DREAM, 288)
+    read = tokenizer_of(tmp_path, DREAM, 288)
     assert read is not None
     assert read.token_to_id("<|only|>") == 256
     assert read.token_to_id("<|im_end|>") is None
@@ -333,14 +426,14 @@ def test_the_complete_file_wins(tmp_path: Path) -> None:
 
 def test_added_tokens_from_either_file(tmp_path: Path) -> None:
     make_dream(tmp_path, tokenizer=True)
-    expected = read_tokenizer(tmp_path, DREAM, 288)
+    expected = tokenizer_of(tmp_path, DREAM, 288)
     assert expected is not None
     added = (tmp_path / "added_tokens.json").read_text()
     (tmp_path / "added_tokens.json").unlink()
-    from_config = read_tokenizer(tmp_path, DREAM, 288)
+    from_config = tokenizer_of(tmp_path, DREAM, 288)
     (tmp_path / "added_tokens.json").write_text(added)
     (tmp_path / "tokenizer_config.json").unlink()
-    from_list = read_tokenizer(tmp_path, DREAM, 288)
+    from_list = tokenizer_of(tmp_path, DREAM, 288)
     assert from_config is not None
     assert from_list is not None
     assert expected.get_vocab() == from_config.get_vocab() == from_list.get_vocab()

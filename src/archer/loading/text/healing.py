@@ -163,7 +163,7 @@ class Seams:
     def __init__(self, text: Text, part: str | Sequence[int], ids: Sequence[int]) -> None:
         assert text.pieces is not None
         self.pieces = text.pieces
-        self._tokenizer = text.tokenizer
+        self._text = text
         spells = not isinstance(part, str) or self.pieces.join(ids) == part.encode()
         self._ids = ids if spells else []
 
@@ -189,11 +189,10 @@ class Seams:
 
     def _word(self, run: Sequence[int], at: int) -> bytes:
         """The first or last word of the text, where words are given up whole; else nothing."""
-        splitter = self._tokenizer.pre_tokenizer
-        if not run or splitter is None or not isinstance(self._tokenizer.model, WordPiece):
+        tokenizer = self._text.tokenizer
+        if not run or tokenizer.pre_tokenizer is None or not isinstance(tokenizer.model, WordPiece):
             return b""
-        words = splitter.pre_tokenize_str(self.pieces.join(run).decode("utf-8", "replace"))
-        return str(words[at][0]).encode()
+        return self._text.words(self.pieces.join(run).decode("utf-8", "replace"))[at].encode()
 
 
 def _tokens_of(word: bytes, pieces: Iterable[bytes]) -> int:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from archer.errors import BadModel, BadRequest
 from archer.loading.checkpoint import Folder
 from archer.loading.model_files import one_line, some_of
 from archer.loading.text.chat_template import REMEDY, ChatTemplate, Message, read_template
+from archer.loading.text.child_process import ChildProcess, NoAnswer
 from archer.loading.text.token_bytes import TokenBytes, byte_alphabet, read_token_bytes
 from archer.loading.text.tokenizer_files import (
     LARGEST_ID,
@@ -58,6 +59,8 @@ class Text:
     end_ids: frozenset[int]
     """Ids after which a response is over."""
     mask: int
+    child: ChildProcess | None = field(default=None, repr=False, compare=False)
+    """Where texts are encoded, because the tokenizer is not one of those that may do so here."""
 
     def encode_chat(self, chat: Chat, *, allow_special: bool = False) -> list[int]:
         """One prompt by the folder's chat template."""
@@ -147,20 +150,45 @@ class Text:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise BadRequest("The prompt is not valid Unicode text.") from error
+        if self.child is not None:
+            return list(self._answer_of(self.child, {"encode": text}))
         if len(text) > LONGEST_WORD and isinstance(self.tokenizer.model, WordPiece):
             self._check_words(text)
         with self._guarded():
             return self.tokenizer.encode(text, add_special_tokens=False).ids
 
+    def words(self, text: str) -> list[str]:
+        """The pieces into which the tokenizer splits a text before it looks for tokens."""
+        if self.child is not None:
+            return list(self._answer_of(self.child, {"words": text}))
+        splitter = self.tokenizer.pre_tokenizer
+        with self._guarded():
+            return [text] if splitter is None else [w for w, _ in splitter.pre_tokenize_str(text)]
+
+    def _answer_of(self, child: ChildProcess, request: dict[str, str]) -> Any:
+        try:
+            reply = child.ask(request)
+        except NoAnswer as error:
+            raise BadRequest(
+                f"The tokenizer of {self.where} takes too much time or memory for this text. Shorten it, "
+                "or give token ids."
+            ) from error
+        if "failed" in reply:
+            raise self._failure(reply["failed"])
+        return reply["value"]
+
+    def _failure(self, reason: str) -> BadModel:
+        return BadModel(
+            f"The tokenizer of {self.where} fails on this text: {reason}. Take it from the "
+            "model's original repository."
+        )
+
     def _check_words(self, text: str) -> None:
         """Refuse a word for which a search for its pieces, from each letter to each other, takes minutes."""
-        normalizer, splitter = self.tokenizer.normalizer, self.tokenizer.pre_tokenizer
+        normalizer = self.tokenizer.normalizer
         with self._guarded():
             plain = text if normalizer is None else normalizer.normalize_str(text)
-            words = (
-                [plain] if splitter is None else [w for w, _ in splitter.pre_tokenize_str(plain)]
-            )
-        longest = max(map(len, words), default=0)
+        longest = max(map(len, self.words(plain)), default=0)
         if longest > LONGEST_WORD:
             raise BadRequest(
                 f"The prompt has a word of {longest} characters; the tokenizer of {self.where} takes "
@@ -175,11 +203,7 @@ class Text:
         except BaseException as error:
             if not (isinstance(error, Exception) or is_panic(error)):
                 raise
-            reason = one_line(error)
-            raise BadModel(
-                f"The tokenizer of {self.where} fails on this text: {reason}. Take it from the "
-                "model's original repository."
-            ) from error
+            raise self._failure(one_line(error)) from error
 
     @cached_property
     def pieces(self) -> TokenBytes | None:
@@ -204,9 +228,10 @@ class Text:
 
 def read_text(folder: Folder) -> Text | None:
     """The codec of the folder; None where it has no tokenizer and takes token ids only."""
-    tokenizer = read_tokenizer(folder.path, folder.architecture, folder.shape.vocabulary)
-    if tokenizer is None:
+    read = read_tokenizer(folder.path, folder.architecture, folder.shape.vocabulary)
+    if read is None:
         return None
+    tokenizer, child = read
     config = read_tokenizer_config(folder.path)
     names, row = token_names(folder.path, config), folder.architecture
     ends = map(tokenizer.token_to_id, row.turn_ends)
@@ -218,6 +243,7 @@ def read_text(folder: Folder) -> Text | None:
         added=added,
         end_ids=frozenset(folder.eos) | {id for id in ends if id is not None},
         mask=folder.mask,
+        child=child,
     )
 
 

@@ -1,8 +1,5 @@
 """The tokenizer of a model folder, from `tokenizer.json` or from `vocab.json` and `merges.txt`."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,12 +19,10 @@ from archer.loading.model_files import (
     read_json,
     read_text,
 )
-from archer.loading.text import tokenizer_child
+from archer.loading.text.child_process import ChildProcess, NoAnswer
 from archer.loading.text.tokenizer_bounds import (
     LONGEST_TOKEN,
     MOST_ADDED,
-    MOST_GROWTH,
-    Bounds,
     check_added_length,
     check_tokenizer,
 )
@@ -41,22 +36,29 @@ SPECIAL = "special_tokens_map.json"
 FRAGMENTS = (VOCABULARY, MERGES, ADDED, CONFIG, SPECIAL, "tokenizer.model")
 LONGEST = 64 * MEGABYTE
 LARGEST_ID = 1 << 31
-WALL_SECONDS = 120.0
-"""Far beyond the limit on computing, so that a busy machine is not mistaken for a bad tokenizer."""
+TRIAL = "def f(x):\n    return x + 1  # \xe9 \u4e2d \U0001f642 \x00" + "".join(
+    map(chr, range(32, 127))
+)
+"""What every tokenizer must be able to encode that needs a process of its own."""
 BUNDLED_PATTERN = r" ?[A-Za-z_]+| ?[0-9]+| ?'[A-Za-z]'| ?'-'| ?''| ?'|\n *| ?[^\sA-Za-z0-9_']+|\s"
 KNOWN_PATTERNS = frozenset(
     {row.split_pattern for row in ARCHITECTURES.values() if row.split_pattern} | {BUNDLED_PATTERN}
 )
-"""How the models of the table and the bundled one split text; these need not be tried out."""
+"""How the models of the table and the bundled one split text: in time that grows with the text."""
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 NAMED = ("bos_token", "eos_token", "pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 
-def read_tokenizer(folder: Path, architecture: Architecture, vocabulary: int) -> Tokenizer | None:
-    """The tokenizer, None where there is none; refused when incomplete, malformed or too large."""
-    whole = find(folder, WHOLE)
+def read_tokenizer(
+    folder: Path, architecture: Architecture, vocabulary: int
+) -> tuple[Tokenizer, ChildProcess | None] | None:
+    """The tokenizer, None where there is none; refused when incomplete, malformed or too large.
+
+    With it the process that must encode, where this one may only decode.
+    """
+    whole, child = find(folder, WHOLE), None
     if whole is not None:
-        tokenizer = _parse(whole)
+        tokenizer, child = _parse(whole)
     elif any(find(folder, name) for name in (VOCABULARY, MERGES)):
         tokenizer = _build(folder, architecture)
     else:
@@ -72,7 +74,7 @@ def read_tokenizer(folder: Path, architecture: Architecture, vocabulary: int) ->
             f"{folder}: the tokenizer has ids up to {largest}, but the network's vocabulary ends "
             f"at {vocabulary - 1}; tokenizer and weights belong to different models."
         )
-    return tokenizer
+    return tokenizer, child
 
 
 def read_tokenizer_config(folder: Path) -> Json:
@@ -141,13 +143,14 @@ def _whole_ids(folder: Path) -> dict[str, int]:
     }
 
 
-def _parse(path: Path) -> Tokenizer:
+def _parse(path: Path) -> tuple[Tokenizer, ChildProcess | None]:
     text = read_text(path, LONGEST)
-    bounds = check_tokenizer(parse_json(text.encode(), str(path)), str(path), KNOWN_PATTERNS)
-    if bounds.unusual:
-        _try_out(path, text, bounds)
+    child = None
+    if not check_tokenizer(parse_json(text.encode(), str(path)), str(path), KNOWN_PATTERNS):
+        child = ChildProcess({"tokenizer": text})
+        _try_out(path, child)
     try:
-        return Tokenizer.from_str(text)
+        return Tokenizer.from_str(text), child
     except BaseException as error:
         if not (isinstance(error, Exception) or is_panic(error)):
             raise
@@ -159,29 +162,18 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-def _try_out(path: Path, source: str, bounds: Bounds) -> None:
-    """Refuse a tokenizer that ends, or holds up, a process of its own."""
-    request = {"source": source, "triggers": bounds.triggers, "growth": MOST_GROWTH}
-    command = [sys.executable, "-P", tokenizer_child.__file__]
+def _try_out(path: Path, child: ChildProcess) -> None:
+    """Refuse a tokenizer that its own process cannot load, or that fails on a plain text."""
     try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(request).encode("ascii"),
-            capture_output=True,
-            timeout=WALL_SECONDS,
-            check=False,
+        reply = child.ask({"try": TRIAL})
+    except NoAnswer:
+        reply = {"failed": "loading it and reading a text with it takes too much time or memory"}
+    if "failed" in reply:
+        child.close()
+        raise BadModel(
+            f"{path} is not a tokenizer that can be used: {reply['failed']}. Take the file from the "
+            "model's original repository, or leave it out and use token ids."
         )
-    except subprocess.TimeoutExpired:
-        done = subprocess.CompletedProcess(command, -1, b"")
-    if done.returncode == 0:
-        return
-    reason = done.stdout.decode("ascii", "replace").strip()
-    if done.returncode != tokenizer_child.UNFIT or not reason:
-        reason = "loading it and reading a few texts with it takes too much time or memory"
-    raise BadModel(
-        f"{path} is not a tokenizer that can be used: {reason}. Take the file from the model's "
-        "original repository, or leave it out and use token ids."
-    )
 
 
 def _build(folder: Path, architecture: Architecture) -> Tokenizer:
