@@ -247,7 +247,7 @@ def test_a_queue_that_one_owner_has_filled_has_room_for_others(model: Model) -> 
     assert all(handle.result().tokens for handle in handles)
 
 
-@pytest.mark.parametrize("method", ["archer", "llada-confidence"])
+@pytest.mark.parametrize("method", ["archer", "saber+dllm-cache"])
 def test_memory_that_was_lent_is_taken_back(model: Model, method: str) -> None:
     """From requests that can be continued later, with the same text; others give it back at their end."""
     alone = model.engine().submit(ids(1, 4), method, length=8).result().tokens
