@@ -19,7 +19,7 @@ from archer.server.access import network_of
 from archer.server.connections import ConnectionLimits, Connections
 from archer.server.error_log import ErrorLog
 from server.running import CHAT, Client, slow, until
-from server.test_connection_bounds import CHUNKED, loading
+from server.test_connection_bounds import CHUNKED, answer, loading
 from server.test_server_process import SERVING, process
 
 SMALL = ConnectionLimits(most=8, per_address=4, kept=2, pending=4)
@@ -66,37 +66,33 @@ def test_counts_hold_whatever_happens(events: list[tuple[str, int]]) -> None:
     there: list[Line] = []
     order: list[Line] = []
     for kind, number in events:
+        before = [line for line in there if line.told]
         if kind == "a":
             address = ADDRESSES[number % len(ADDRESSES)]
-            before = [line for line in there if line.told]
             if all_of_them.accept(address):
                 line = Line(address)
                 there.append(line)
-                all_of_them.idle(line, address)
                 order.append(line)
-            for line in set(there) - set(before):
-                if line.told:
-                    own = [each for each in order if each.address == line.address]
-                    assert line in (order[0], own[0]), "the one that was idle for longest"
-                    order.remove(line)
+                all_of_them.idle(line, address)
         elif kind == "c":
-            for line in [each for each in there if each.told]:
+            for line in before:
                 all_of_them.gone(line, line.address)
                 there.remove(line)
-        elif there:
-            line = there[number % len(there)]
-            if line.told:
-                continue
+        elif there and not (line := there[number % len(there)]).told:
             if line in order:
                 order.remove(line)
             if kind == "n":
-                all_of_them.idle(line, line.address)
                 order.append(line)
+                all_of_them.idle(line, line.address)
             elif kind == "b":
                 all_of_them.busy(line)
             else:
                 all_of_them.gone(line, line.address)
                 there.remove(line)
+        for line in [each for each in order if each.told]:
+            own = [each for each in order if each.address == line.address]
+            assert line in (order[0], own[0]), "the one that was idle for longest"
+            order.remove(line)
         remaining = [line for line in there if not line.told]
         assert len(there) <= SMALL.most + SMALL.kept + SMALL.pending
         assert len(remaining) <= SMALL.most + SMALL.kept
@@ -208,7 +204,7 @@ def test_where_all_are_at_work_signs_of_life_are_still_given(
                     b"HTTP/1.1 200 "
                 )
             )
-        other = asked(client, HEALTH.replace(b"/health", b"/v1/models"))
+        other = answer(client, HEALTH.replace(b"/health", b"/v1/models"))
         assert other.startswith(b"HTTP/1.1 503 ")
         assert b"Too many connections are open" in other
         assert b"connection: close" in other

@@ -107,9 +107,14 @@ class Connections:
         return self._count(network) > self.bounds.per_address or self._count() > self.bounds.most
 
     def idle(self, connection: Idle, address: str) -> None:
-        """From now on nothing is under way on it."""
-        self._idle[connection] = network_of(address)
+        """From now on nothing is under way on it; of several that were accepted at once, older ones go."""
+        network = network_of(address)
+        self._idle[connection] = network
         self._idle.move_to_end(connection)
+        if self._count(network) > self.bounds.per_address:
+            self._close_idle_of(network, but=connection)
+        elif self._count() > self.bounds.most:
+            self._close_idle_of(None, but=connection)
 
     def busy(self, connection: Idle) -> None:
         self._idle.pop(connection, None)
@@ -130,8 +135,12 @@ class Connections:
             return self._open.total() - len(closing)
         return self._open[network] - sum(own == network for own in closing)
 
-    def _close_idle_of(self, network: Hashable) -> None:
-        longest = (each for each, own in self._idle.items() if network is None or own == network)
+    def _close_idle_of(self, network: Hashable, but: Idle | None = None) -> None:
+        longest = (
+            each
+            for each, own in self._idle.items()
+            if each is not but and (network is None or own == network)
+        )
         connection = next(longest, None)
         if connection is not None:
             self._closing[connection] = self._idle.pop(connection)
