@@ -86,6 +86,23 @@ class Connections:
         """Longest first."""
         self._closing: dict[Idle, Hashable] = {}
         """Idle ones that were told to close and have not done so yet."""
+        self._arriving = 0
+        """Accepted, and not heard of since."""
+
+    @property
+    def full_for_now(self) -> bool:
+        """All places are taken, some by connections that may be idle in a moment and make room."""
+        return self._arriving > 0 and self._count() >= self.bounds.most + self.bounds.kept
+
+    def made(self, connection: Idle, address: str) -> bool:
+        """A connection that was counted in is there; whether it is beyond the limits.
+
+        Then it gets signs of life only.
+        """
+        self._arriving -= 1
+        self.idle(connection, address)
+        network = network_of(address)
+        return self._count(network) > self.bounds.per_address or self._count() > self.bounds.most
 
     def accept(self, address: str) -> bool:
         """Count a connection in, and close an idle one where there are too many; False: it has no place."""
@@ -99,12 +116,8 @@ class Connections:
         if self._open.total() >= self.bounds.most + self.bounds.kept + self.bounds.pending:
             return False
         self._open[network] += 1
+        self._arriving += 1
         return True
-
-    def is_spare(self, address: str) -> bool:
-        """Whether a connection that was counted in is beyond the limits: it gets signs of life only."""
-        network = network_of(address)
-        return self._count(network) > self.bounds.per_address or self._count() > self.bounds.most
 
     def idle(self, connection: Idle, address: str) -> None:
         """From now on nothing is under way on it; of several that were accepted at once, older ones go."""
@@ -158,6 +171,8 @@ class CountedSocket(socket.socket):
 
     def accept(self) -> tuple[socket.socket, Any]:
         while True:
+            if self.connections is not None and self.connections.full_for_now:
+                raise BlockingIOError  # it stays with the kernel until the event loop's next round
             made, address = super().accept()
             if self.connections is None or self.connections.accept(address[0]):
                 return made, address

@@ -93,8 +93,7 @@ class ServedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._address = transport.get_extra_info("peername", ("",))[0]
-        self._all.idle(self, self._address)
-        if self._all.is_spare(self._address):
+        if self._all.made(self, self._address):
             self.app = signs_of_life(self.app)
         self._begin_waiting()
 

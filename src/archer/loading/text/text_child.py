@@ -42,7 +42,7 @@ class Refused(Exception):
     """The template called `raise_exception`."""
 
 
-class Answers:
+class TextAnswers:
     """What this program says to each request; the template or tokenizer is made ready once."""
 
     def __init__(self, opening: dict[str, Any]) -> None:
@@ -176,7 +176,7 @@ def serve(requests: TextIO, replies: TextIO) -> None:
     opening = json.loads(requests.readline())
     limit_memory(TOKENIZER_MEMORY if "tokenizer" in opening else MEMORY)
     limit_computing(LOADING_SECONDS)
-    answers = Answers(opening)
+    answers = TextAnswers(opening)
     for line in requests:
         limit_computing(CPU_SECONDS)
         replies.write(json.dumps(answers.answer(line)) + "\n")
