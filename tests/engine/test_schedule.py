@@ -149,7 +149,7 @@ def offer(tag: str, columns: int = 64, **fields: object) -> Offer[str]:
 def test_who_had_less_goes_first_and_is_not_held_up_by_who_had_more() -> None:
     greedy = [offer(f"a{n}", waited=99.0, passed_over=PATIENCE) for n in range(16)]
     modest = [offer("b0"), offer("c0")]
-    had = {"a": 6.0, "b": 1.0, "c": 2.0}
+    had: dict[Hashable, float] = {"a": 6.0, "b": 1.0, "c": 2.0}
     assert set(choose([*greedy, *modest], 1024, had)) == {"b0", "c0"}
     assert choose([*greedy, modest[0]], 1024, had) == ["b0"]
     assert len(choose(greedy, 1024, had)) == 16, "who is there alone has the whole pass"
@@ -160,14 +160,19 @@ def test_who_had_less_goes_first_and_is_not_held_up_by_who_had_more() -> None:
 
 def test_even_owners_share_a_pass() -> None:
     both = [offer("a0"), offer("b0")]
-    for had in ({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 0.9}, {"a": 1.2, "b": 0.9}):
+    cases: list[dict[Hashable, float]] = [
+        {"a": 1.0, "b": 1.0},
+        {"a": 1.0, "b": 0.9},
+        {"a": 1.2, "b": 0.9},
+    ]
+    for had in cases:
         assert sorted(choose(both, 1024, had)) == ["a0", "b0"], had
         assert len(choose([*both, offer("a1")], 1024, had)) == 2 + (had["a"] == had["b"])
     assert choose(both, 1024, {"a": 2.0, "b": 0.1}) == ["b0"]
 
 
 def test_work_that_may_wait_does_so_also_of_an_owner_that_had_little() -> None:
-    had = {"a": 6.0, "b": 1.0}
+    had: dict[Hashable, float] = {"a": 6.0, "b": 1.0}
     batch, other = offer("b0", priority=1), offer("a0")
     assert choose([batch, other], 64, had) == ["a0"]
     assert choose([replace(batch, passed_over=PATIENCE), other], 64, had) == ["b0"]

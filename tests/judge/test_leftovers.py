@@ -301,7 +301,7 @@ def test_what_a_program_leaves_is_removed_before_its_own_verdict(
     with Judge(workers=1, tier="B") as judge:
         verdict = judge.grade(made)
         assert verdict.outcome in ("pass", "fail", "timeout"), verdict
-        left = []
+        left: list[Path] = []
         for base in tmp_path.iterdir():
             base.chmod(0o711)
             left += base.rglob("*/*")

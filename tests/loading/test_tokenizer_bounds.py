@@ -171,7 +171,7 @@ def test_plain_patterns_take_time_that_grows_with_the_text() -> None:
             json.dumps(value | {"pre_tokenizer": split | {"invert": False}})
         )
         for sign in ("a", " ", "\n", " \n", "1", "'", "$", "é", "a'", "\t "):
-            taken = [[], []]
+            taken: list[list[float]] = [[], []]
             for _ in range(3):
                 for place, count in enumerate((2000, 8000)):
                     text = sign * (count // len(sign)) + "x"

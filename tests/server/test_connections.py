@@ -197,11 +197,9 @@ def test_where_all_are_at_work_signs_of_life_are_still_given(
         counts = client.server._connections
         until(lambda: not counts._idle and counts._open.total() == SMALL.most)
         for path in (b"/health", b"/metrics"):
-            until(
-                lambda path=path: asked(client, HEALTH.replace(b"/health", path)).startswith(
-                    b"HTTP/1.1 200 "
-                )
-            )
+            received = answer(client, HEALTH.replace(b"/health", path))
+            assert received.startswith(b"HTTP/1.1 200 ")
+            assert b"connection: close" in received
         other = answer(client, HEALTH.replace(b"/health", b"/v1/models"))
         assert other.startswith(b"HTTP/1.1 503 ")
         assert b"Too many connections are open" in other
