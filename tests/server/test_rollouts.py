@@ -69,7 +69,7 @@ def test_a_client_with_a_key_changes_the_weights(tmp_path: Path) -> None:
         done = client.ask(max_tokens=8, archer={"return_tokens": True}).json["choices"][0]
         assert done["archer"]["weights_version"] == 1
     found = dict(model.network.named_parameters())["layers.0.down"]
-    assert torch.equal(found, tensors[name].float() * 0.5)
+    assert torch.equal(found, (tensors[name] * 0.5).float())
 
 
 def test_weights_are_not_changed_without_a_key(tmp_path: Path) -> None:
