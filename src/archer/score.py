@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from archer.decoders.base import HOST, Decoder, FillPath
+from archer.decoders.base import HOST, Decoder
+from archer.decoders.fill_path import FillPath, path_of
 from archer.decoders.given_text import Looks, Replayed, Scored, SurestFirst
 from archer.engine.engine import Engine
 from archer.engine.generate import AHEAD, Samples, completed
@@ -285,7 +286,7 @@ def _followed(model: Model, method: str | Method | None, settings: Mapping[str, 
         raise Incompatible(
             "How many columns this method decodes depends on what it writes. Leave the length to the text."
         )
-    path = getattr(decoder, "path", FillPath.BY_TOKEN)
+    path = path_of(decoder)
     if path is not FillPath.BY_STATE:
         raise Incompatible(
             f"Where {found.name!r} fills masks depends on {path.value}, so many paths lead to one text. "

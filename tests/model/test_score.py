@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from archer import score as scoring
-from archer.decoders.base import FillPath
+from archer.decoders.fill_path import FillPath, path_of
 from archer.decoders.given_text import AnsweredLogits
 from archer.errors import BadRequest, Incompatible
 from archer.fill import Fill, Form
@@ -364,7 +364,7 @@ def test_decoders_say_the_truth_about_their_path(name: str) -> None:
     except BadRequest:
         method = build(name, {"length": 8})
     decoder = method.decoder
-    path = getattr(decoder, "path", FillPath.BY_TOKEN)
+    path = path_of(decoder)
     if decoder.reads is not Scope.MASKS:
         return
     model = load("pocket-sudoku", device="cpu")

@@ -164,15 +164,6 @@ class Attention(StrEnum):
     """It says itself which columns a block sees."""
 
 
-class FillPath(StrEnum):
-    """What decides where a rule that takes nothing back fills masks next, beside the logits."""
-
-    BY_STATE = "nothing"
-    """A text is then written along one path alone, and has a probability that can be computed."""
-    BY_TOKEN = "the token that is drawn there"
-    BY_CHANCE = "chance"
-
-
 class Decoder(Protocol[State]):
     """The three verbs and what a rule declares.  Implementations are frozen dataclasses of settings."""
 
@@ -238,11 +229,6 @@ class Rule(Generic[State]):
     @property
     def reads(self) -> Scope:
         return Scope.MASKS
-
-    @property
-    def path(self) -> FillPath:
-        """Said by the rule, because nobody else can know it; what is true of most that draw tokens."""
-        return FillPath.BY_TOKEN
 
     @property
     def draws(self) -> bool:

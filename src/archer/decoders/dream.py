@@ -14,13 +14,13 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import (
     Decision,
     DecodeState,
-    FillPath,
     Rule,
     chance,
     ends_now,
     leading,
     one_block,
 )
+from archer.decoders.fill_path import FillPath
 from archer.decoders.nucleus import drawn, truncated
 from archer.passes.bounds import Count, Temperature
 from archer.passes.canvas import Canvas, Flags, Reals

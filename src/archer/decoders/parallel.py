@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, FillPath, above_or_surest, leading
+from archer.decoders.base import Decision, above_or_surest, leading
 from archer.decoders.blocks import BlockState, Blockwise
+from archer.decoders.fill_path import FillPath
 from archer.passes.bounds import Multiple, Share
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt
 from archer.passes.logits import Answers, Candidates, Logits

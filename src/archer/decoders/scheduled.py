@@ -13,13 +13,13 @@ from pydantic.dataclasses import dataclass
 from archer.decoders.base import (
     Decision,
     DecodeState,
-    FillPath,
     chance,
     ends_now,
     leading,
     whole_block,
 )
 from archer.decoders.blocks import Blockwise
+from archer.decoders.fill_path import FillPath
 from archer.errors import BadRequest
 from archer.passes.bounds import Count, Seed
 from archer.passes.canvas import Canvas, Flags, Ints, Reals

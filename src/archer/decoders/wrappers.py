@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archer.decoders.base import Attention, Decision, Decoder, DecodeState, FillPath
+from archer.decoders.base import Attention, Decision, Decoder, DecodeState
+from archer.decoders.fill_path import FillPath, path_of
 from archer.passes.canvas import Canvas, Flags, Prompt, Scope
 from archer.passes.logits import Answers, Logits, RowLogits, Rows
 
@@ -37,7 +38,7 @@ class Wrapped:
 
     @property
     def path(self) -> FillPath:
-        return getattr(self.inner, "path", FillPath.BY_TOKEN)
+        return path_of(self.inner)
 
     def check(self, length: int) -> None:
         self.inner.check(length)
