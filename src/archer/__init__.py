@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from archer.comparison import SideBySide, compare
     from archer.engine.generate import Stream
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
-    from archer.fill import Fill
     from archer.methods.build import Method, settings
     from archer.methods.presets import read_preset
     from archer.model import Model, load
+    from archer.request.fill import Fill
     from archer.results.completion import Completion
     from archer.results.notebook import Trace
     from archer.results.step import Step
@@ -49,7 +49,7 @@ _HOME = {
     "BadModel": "errors",
     "BadRequest": "errors",
     "Completion": "results.completion",
-    "Fill": "fill",
+    "Fill": "request.fill",
     "Incompatible": "errors",
     "Method": "methods.build",
     "Model": "model",

@@ -25,7 +25,6 @@ from archer.engine.generate import Stream, generate
 from archer.engine.job import as_stops
 from archer.engine.turns import Running
 from archer.errors import BadRequest, quoted
-from archer.fill import GAP, Fill, Form
 from archer.loading.checkpoint import Folder
 from archer.loading.fingerprint import fingerprint
 from archer.loading.hub import FETCHED
@@ -39,8 +38,9 @@ from archer.methods.build import Method, MethodLike, resolve, spelled_out
 from archer.methods.catalogue import Shared
 from archer.methods.settings import plain
 from archer.network.network import Transformer
-from archer.options import GenerateOptions, InfillOptions, OnError, StreamOptions
-from archer.request import (
+from archer.request.fill import GAP, Fill, Form
+from archer.request.options import GenerateOptions, InfillOptions, OnError, StreamOptions
+from archer.request.request import (
     Faults,
     OnePrompt,
     Prompts,

@@ -25,13 +25,13 @@ from archer.engine.generate import AHEAD, Samples, completed
 from archer.engine.handle import Listener
 from archer.engine.job import Options, check_count
 from archer.errors import ArcherError, BadRequest, Incompatible, quoted
-from archer.fill import Form
 from archer.methods.build import Method, resolve
 from archer.network.shape import Blocks
 from archer.passes import noise
 from archer.passes.canvas import Flags, Reals, Scope
 from archer.policies.prompt_cache import Archer, Eager
-from archer.request import Request
+from archer.request.fill import Form
+from archer.request.request import Request
 from archer.results.completion import Completion
 from archer.results.score import TextScore
 

@@ -12,12 +12,12 @@ from torch import Tensor
 from archer.decoders.base import Attention
 from archer.engine.batch import Batch
 from archer.engine.walk import Walk, steps_of
-from archer.fill import Fill
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.network.network import kept_by
 from archer.network.shape import Scheme
 from archer.passes.canvas import Blocks, Prompt
+from archer.request.fill import Fill
 from archer.results.step import Step
 from support.networks import Backbone, mixture, random_network, shape
 

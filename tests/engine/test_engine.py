@@ -30,7 +30,7 @@ from archer.errors import (
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model, load
 from archer.passes.memory import Store
-from archer.request import Request
+from archer.request.request import Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from engine.breaking import failing, failing_at

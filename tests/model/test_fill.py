@@ -12,8 +12,8 @@ from archer.engine.footprint import empty_store
 from archer.engine.gap_length import PATIENCE, PUBLISHED, Curve, GapSearch, best_length
 from archer.engine.handle import Listener
 from archer.errors import BadRequest, Incompatible, TooLong
-from archer.fill import MOST_GAPS, Fill, Form
 from archer.model import Model, load
+from archer.request.fill import MOST_GAPS, Fill, Form
 from archer.results.trace import Start, Update, read, states
 from support import naive
 from support.folders import make_llada, make_llada2

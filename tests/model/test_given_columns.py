@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from archer.engine.walk import steps_of
 from archer.errors import Stuck
-from archer.fill import Fill
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.methods.compatibility import Fit, matrix
 from archer.passes.canvas import Prompt
+from archer.request.fill import Fill
 from archer.results.step import Kind, Step
 from decoders.test_settled import BOLD
 from support import naive

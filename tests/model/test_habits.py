@@ -20,7 +20,7 @@ from archer.errors import BadRequest, Cancelled, NonFinite, PassFailed, TooLong,
 from archer.extend import Archer, Eager, Saber
 from archer.methods.catalogue import ALIASES, COMMON, DECODERS, HABITS, POLICIES
 from archer.model import Model, load
-from archer.options import InfillOptions, MethodSettings, StreamOptions
+from archer.request.options import InfillOptions, MethodSettings, StreamOptions
 from archer.results.completion import Completion
 from conftest import REPOSITORY
 from support.folders import make_llada

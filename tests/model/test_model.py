@@ -18,11 +18,11 @@ from archer.errors import (
     PassFailed,
     TooLong,
 )
-from archer.fill import Form
 from archer.methods.build import build
 from archer.methods.settings import DECODERS
 from archer.model import Model, load
 from archer.network.pieces import compiled as compiled_pieces
+from archer.request.fill import Form
 from archer.results.completion import Tally
 from archer.results.step import Kind
 from support.folders import make_llada, make_llada_moe

@@ -19,13 +19,13 @@ from archer import score as scoring
 from archer.decoders.fill_path import FillPath, path_of
 from archer.decoders.given_text import AnsweredLogits
 from archer.errors import BadRequest, Incompatible
-from archer.fill import Fill, Form
 from archer.methods.build import build
 from archer.methods.catalogue import DECODERS
 from archer.model import Model, load
 from archer.network.differentiable import hidden_states
 from archer.passes.canvas import Scope
 from archer.passes.logits import Logits
+from archer.request.fill import Fill, Form
 from archer.results.score import TextScore
 from support.folders import make_dream, make_llada, make_llada2
 

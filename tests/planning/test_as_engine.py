@@ -13,7 +13,7 @@ from archer.engine.handle import Listener
 from archer.model import Model, load
 from archer.planning import simulation
 from archer.planning.simulation import UNBOUNDED, EngineScheduler, SimulatedTurn, simulate
-from archer.request import Request
+from archer.request.request import Request
 from archer.results.step import Step
 from planning.drawing import COSTS
 from support.folders import make_llada

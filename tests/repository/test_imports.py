@@ -19,7 +19,7 @@ SOURCES = PACKAGE.parent
 ROOMS = (
     *("archer", "errors", "files", "machine", "network", "passes"),
     *("decoders", "policies", "extend", "methods", "structure", "results", "engine"),
-    *("loading", "shards", "fill", "options", "request", "score", "model", "comparison"),
+    *("loading", "shards", "request", "score", "model", "comparison"),
     *("pages", "judge", "pocket", "tasks", "runs", "terminal", "server"),
     *("costs", "bench", "planning", "tune", "integrations", "archer_studies", "checks", "cli"),
 )

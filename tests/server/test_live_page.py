@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from archer.fill import Fill
 from archer.model import Model
 from archer.pages.page import Player, Section, page
 from archer.pages.player import player_data
 from archer.pages.trajectory import rows
+from archer.request.fill import Fill
 from archer.results.trace import End, Speller, start, updates
 from archer.server.app import page as live_page
 from server.running import PROBLEM, SLOW, Client, serving, until

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from archer.engine.walk import steps_of
-from archer.fill import Form
 from archer.methods.build import Method
 from archer.model import Model, load
 from archer.network.group import Traffic
 from archer.network.shard import Shard
+from archer.request.fill import Form
 from archer.shards.leader import Leader
 from archer.shards.processes import Processes
 from engine.mixes import record

@@ -11,7 +11,6 @@ import torch
 
 from archer.engine.walk import Walk, steps_of
 from archer.errors import BadRequest
-from archer.fill import Form
 from archer.methods.build import Method, build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.model import Model
@@ -19,6 +18,7 @@ from archer.network.group import Group
 from archer.network.shape import Blocks
 from archer.passes.memory import Memory
 from archer.policies.dllm import DllmCache
+from archer.request.fill import Form
 from archer.results.step import Kind
 from archer.shards.orders import order
 from archer.shards.start import network_of

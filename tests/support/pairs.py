@@ -9,11 +9,11 @@ import numpy as np
 
 from archer.engine.batch import Batch
 from archer.engine.walk import Walk, steps_of
-from archer.fill import Form
 from archer.methods.build import Method, build
 from archer.model import Model
 from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
+from archer.request.fill import Form
 from archer.results.completion import Completion, Tally, add
 from archer.results.step import Step
 from support.networks import Backbone

@@ -17,11 +17,11 @@ from archer.costs.recording import timed_of
 from archer.costs.workload import PassShare
 from archer.engine.engine import Engine
 from archer.engine.handle import Listener
-from archer.fill import Form
 from archer.methods.build import build
 from archer.model import Model
 from archer.pages.tables import Field, Table, table_of
-from archer.request import Request
+from archer.request.fill import Form
+from archer.request.request import Request
 from archer.results.step import Step
 
 UNBOUNDED = sys.maxsize

@@ -36,7 +36,7 @@ from archer.errors import ArcherError
 from archer.model import Model
 from archer.pages.figures import Labels, Series, lines
 from archer.pages.tables import Field, Table, table_of
-from archer.request import Request
+from archer.request.request import Request
 
 ROUTE = "/v1/completions"
 ENTRY = "from archer.cli import main; raise SystemExit(main())"

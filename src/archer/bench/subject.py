@@ -22,7 +22,7 @@ from archer.network.network import Shape, Transformer, kept_by
 from archer.network.rounded import Operator, operator_on
 from archer.network.shape import Scheme
 from archer.passes.canvas import Prompt
-from archer.request import Window
+from archer.request.request import Window
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from archer.costs.service import ServiceOutcome, figures, percentile
 from archer.engine.engine import Engine
 from archer.engine.generate import Stream
 from archer.engine.handle import Handle
-from archer.fill import Form
 from archer.methods.build import build
 from archer.model import Model
 from archer.pages.tables import Field, Table, table_of
-from archer.request import Request
+from archer.request.fill import Form
+from archer.request.request import Request
 
 TOGETHER = 8
 """Rows of a fixed batch at the most."""

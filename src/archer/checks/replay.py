@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from archer.errors import BadModel, BadRequest, BadTrace
-from archer.fill import Fill
 from archer.methods.build import build
 from archer.model import Model, load
 from archer.passes.canvas import Flags
+from archer.request.fill import Fill
 from archer.results.step import Kind, Step
 from archer.results.trace import first_difference, parsed_lines
 

@@ -118,7 +118,7 @@ class PlannedRun(NamedTuple):
 
 def _planned(opened: dict[str, Task], gap: list[str] | None) -> list[PlannedRun]:
     """A run for each task, and for each rule where a task has gaps."""
-    from archer.fill import SEARCH
+    from archer.request.fill import SEARCH
     from archer.runs.manifest import FIXED, ORACLE, check_gap
 
     rules = list(dict.fromkeys(map(check_gap, gap or (ORACLE, FIXED, SEARCH))))

@@ -26,7 +26,7 @@ def fill(
         gap: How a gap is marked.
         seed: Seed of the noise at a temperature above 0.
     """
-    from archer.fill import Fill
+    from archer.request.fill import Fill
 
     entry = Fill.marked(read_text(file), gap)
     return answered([entry], model, method, output, whole=True, seed=seed, chat=False)

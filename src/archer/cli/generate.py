@@ -27,7 +27,7 @@ from archer.terminal.glyphs import QUIET
 from archer.terminal.live import summary
 
 if TYPE_CHECKING:
-    from archer.request import Request
+    from archer.request.request import Request
     from archer.results.completion import Completion
 
 
@@ -146,7 +146,7 @@ def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[s
 def _write_lines(path: Path, prompts: Sequence[Any], done: Sequence[Completion]) -> None:
     """A line per answer: its prompt, its text and cost, and how it was made."""
     from archer.files import replace_file
-    from archer.fill import Fill
+    from archer.request.fill import Fill
 
     lines = [
         {"prompt": list(prompt.parts) if isinstance(prompt, Fill) else prompt, **each.to_dict()}

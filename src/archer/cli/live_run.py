@@ -8,7 +8,7 @@ from rich.console import Console
 
 from archer.engine.generate import Stream
 from archer.model import Model
-from archer.request import Request
+from archer.request.request import Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Writer, recorded, updates

@@ -28,8 +28,8 @@ from archer.passes.memory import Memory, Store
 from archer.passes.work import Work
 
 if TYPE_CHECKING:
-    from archer.fill import Form
-    from archer.request import Request
+    from archer.request.fill import Form
+    from archer.request.request import Request
 
 START = 8
 """The length that is tried first."""

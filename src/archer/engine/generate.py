@@ -18,9 +18,9 @@ from archer.results.completion import Completion
 from archer.results.step import Step
 
 if TYPE_CHECKING:
-    from archer.fill import Form
     from archer.model import Model
-    from archer.request import Request
+    from archer.request.fill import Form
+    from archer.request.request import Request
 
 TOGETHER = 8
 """Samples of one prompt that run as one request at the most."""

@@ -23,7 +23,7 @@ from archer.results.step import Kind, Step
 
 if TYPE_CHECKING:
     from archer.engine.job import Job
-    from archer.request import Request
+    from archer.request.request import Request
 
 
 class Handle:

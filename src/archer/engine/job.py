@@ -27,9 +27,9 @@ from archer.results.settled_text import SettledGaps, SettledText
 from archer.results.step import Step
 
 if TYPE_CHECKING:
-    from archer.fill import Form
     from archer.model import Model
-    from archer.request import Request
+    from archer.request.fill import Form
+    from archer.request.request import Request
 
 Priority = Literal["interactive", "batch"]
 PRIORITIES: dict[Priority, int] = {"interactive": 0, "batch": 1}

@@ -17,7 +17,7 @@ from archer.loading.text.chat_template import ChatTemplate
 from archer.loading.text.text import Text
 from archer.methods.build import Choice, resolve
 from archer.model import load
-from archer.request import Request
+from archer.request.request import Request
 from archer.score import By
 
 GREEDY = "confidence"

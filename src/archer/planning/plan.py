@@ -19,7 +19,7 @@ from archer.planning.demand import Demand, drawn, read_demand, repeated
 from archer.planning.request import MOST_REQUESTS, ExpectedTraffic, Hardware, ModelWork, Target
 from archer.planning.search import GpuPlan, PlanSetting, ServingGpu, best, search
 from archer.planning.update_rates import UpdateRate, update_rate
-from archer.request import Window
+from archer.request.request import Window
 
 DEFAULT_TRAFFIC, DEFAULT_WORK, DEFAULT_HARDWARE = ExpectedTraffic(), ModelWork(), Hardware()
 DEFAULT_TARGET = Target()

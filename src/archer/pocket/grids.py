@@ -13,8 +13,8 @@ from functools import cache
 from itertools import groupby
 from typing import Literal
 
-from archer.fill import Fill
 from archer.pocket import frozen
+from archer.request.fill import Fill
 
 BOXES: Mapping[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 """Lines and columns of a box, by the number of digits."""

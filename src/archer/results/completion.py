@@ -20,8 +20,8 @@ from archer.passes.canvas import Flags, Ints, Reals
 from archer.results.step import CHANGE, REMASKED, Call, Changes, Kind, Moment, Step
 
 if TYPE_CHECKING:
-    from archer.fill import Form
-    from archer.request import Request
+    from archer.request.fill import Form
+    from archer.request.request import Request
     from archer.results.notebook import Trace
     from archer.results.provenance import Recipe
 

@@ -12,8 +12,8 @@ from archer.passes.canvas import Prompt
 from archer.results.completion import Completion, Tally
 
 if TYPE_CHECKING:
-    from archer.fill import Form
     from archer.loading.text.text import Text
+    from archer.request.fill import Form
 
 
 @dataclass(frozen=True)

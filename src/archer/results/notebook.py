@@ -19,7 +19,7 @@ from archer.results.completion import Completion
 from archer.results.trace import End, Speller, Start, Update, Writer, retold, start
 
 if TYPE_CHECKING:
-    from archer.request import Request
+    from archer.request.request import Request
 
 HEIGHT = 640
 """Pixels of the player in a notebook."""

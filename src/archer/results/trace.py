@@ -17,7 +17,7 @@ from archer.results.completion import Completion, History
 from archer.results.step import ACCEPTED, REMASKED, REPLACED, Moment, Step, StepRecord
 
 if TYPE_CHECKING:
-    from archer.request import Request
+    from archer.request.request import Request
 
 VERSION = 1
 Item = TypeVar("Item")

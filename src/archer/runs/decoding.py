@@ -10,13 +10,13 @@ from archer.engine.engine import Engine
 from archer.engine.generate import Stream
 from archer.engine.handle import Handle, Listener
 from archer.errors import ArcherError, BadRequest
-from archer.fill import Fill
 from archer.loading.text.healing import heal
 from archer.loading.text.text import Text
 from archer.methods.build import resolve
 from archer.model import Model
 from archer.passes.work import Work, operations
-from archer.request import OnePrompt, Request
+from archer.request.fill import Fill
+from archer.request.request import OnePrompt, Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Speller, Writer, start, updates

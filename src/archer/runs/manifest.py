@@ -12,12 +12,12 @@ from typing import Any
 
 from archer import __version__
 from archer.errors import BadRequest
-from archer.fill import DELETE, SEARCH
 from archer.methods.build import resolve
 from archer.methods.settings import plain
 from archer.model import Model
 from archer.network.shape import Scheme
 from archer.passes.bounds import MOST_TOKENS
+from archer.request.fill import DELETE, SEARCH
 from archer.runs.selection import Selection
 from archer.tasks.base import CodeTask, Sample, Task
 

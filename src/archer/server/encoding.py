@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from archer.errors import ArcherError
-from archer.fill import Fill
 from archer.loading.text.text import Text
-from archer.request import Request
+from archer.request.fill import Fill
+from archer.request.request import Request
 from archer.server.request_schema import Chat, Prompt
 
 COLLECTED = 0.002

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from archer.fill import Fill
 from archer.methods.settings import plain
+from archer.request.fill import Fill
 from archer.results.completion import Completion
 from archer.server import limits
 from archer.server.refusals import Refusal

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from archer.errors import ArcherError
-from archer.request import Request
+from archer.request.request import Request
 from archer.results.completion import Completion
 from archer.results.step import StepRecord
 

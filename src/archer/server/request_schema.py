@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from archer.errors import BadRequest
-from archer.fill import Fill
+from archer.request.fill import Fill
 from archer.server import limits
 from archer.server.refusals import Refusal, refusal
 from archer.structure.structures import Structure

@@ -24,11 +24,11 @@ from archer.errors import (
     Overloaded,
     TooLong,
 )
-from archer.fill import Fill
 from archer.methods.build import Choice, resolve, spelled_out
 from archer.methods.build import settings as settings_of
 from archer.methods.catalogue import LENGTHS, METHODS
 from archer.methods.compatibility import check_attention
+from archer.request.fill import Fill
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Speller, plain_updates, start
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from archer.engine.engine import Engine
     from archer.engine.handle import Handle
     from archer.model import Model
-    from archer.request import Request
+    from archer.request.request import Request
 
 WEIGHT_FIELDS = ("model_path", "running")
 """What a request for new weights may hold."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from archer.fill import Fill
 from archer.judge import Check, Limits, Verdict
+from archer.request.fill import Fill
 from archer.tasks.reading.operations import OPERATIONS
 from archer.tasks.sources import Data, DataFile
 

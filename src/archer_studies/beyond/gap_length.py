@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from archer.engine.footprint import empty_store
 from archer.engine.gap_length import PUBLISHED, Curve, GapSearch, best_length
-from archer.fill import MOST
 from archer.loading.text.healing import heal
 from archer.model import Model
 from archer.pages.page import Presented
 from archer.pages.tables import Field, table_of
+from archer.request.fill import MOST
 from archer.runs.decoding import encode, put
 from archer.runs.manifest import RunRequest
 from archer.runs.statistics import bootstrap, mean

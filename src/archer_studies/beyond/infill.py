@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from archer.fill import DELETE, SEARCH
 from archer.pages.page import Presented
 from archer.pages.tables import Field, Table, table_of
+from archer.request.fill import DELETE, SEARCH
 from archer.runs.manifest import ORACLE
 from archer.runs.statistics import Pairs, bootstrap, clustered, mean, ratio_of_sums
 from archer.runs.workspace import Arm, Workspace

@@ -5,9 +5,9 @@ from itertools import islice
 from typing import Any
 
 from archer.engine.footprint import kept_bytes
-from archer.fill import AUTO
 from archer.pages.page import Presented
 from archer.pages.tables import Field, Table, table_of
+from archer.request.fill import AUTO
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums, wilson
 from archer.runs.workspace import Arm, Workspace
 from archer_studies.arms import PERCENT

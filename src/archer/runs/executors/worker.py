@@ -20,7 +20,7 @@ from archer.errors import ArcherError
 from archer.loading.source import Source
 from archer.methods.own_files import OwnPart
 from archer.model import Model, load_here
-from archer.request import Request
+from archer.request.request import Request
 from archer.runs.decoding import Counted, GapAsked, Traced, ask, put, record_of, warm_up
 from archer.runs.manifest import differences, model_identity
 

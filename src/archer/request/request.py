@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 import numpy as np
 
 from archer.errors import BadRequest, LongerThanTrained, TooLong, numbered, quoted
-from archer.fill import AUTO, MOST, Fill, Form, Given
 from archer.methods.build import Method, adopt, over
 from archer.methods.catalogue import LENGTHS, Shared
 from archer.network.shape import Blocks, Shape
 from archer.passes.bounds import MOST_SEED
+from archer.request.fill import AUTO, MOST, Fill, Form, Given
 from archer.structure.constraint import Constraint
 from archer.structure.lattice import OPEN
 

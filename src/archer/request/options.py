@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from archer.fill import Fill, Given, Length
+from archer.request.fill import Fill, Given, Length
 
 OnError: TypeAlias = Literal["raise", "return"]
 """What becomes of a prompt among several that is refused or fails."""

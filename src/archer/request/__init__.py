@@ -1,0 +1,1 @@
+"""What a user gives, checked before any work starts: prompts, gaps, options."""
