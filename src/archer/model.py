@@ -5,7 +5,6 @@ It joins the loader, the text codec, the methods and the loop; each of them can 
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +13,11 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ParamSpec, Unpack, cast, get_args
 
-import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from archer.engine.engine import Engine, Engines
-from archer.engine.gap_length import Curve
 from archer.engine.generate import Stream, generate
 from archer.engine.job import as_stops
 from archer.engine.turns import Running
@@ -33,47 +30,25 @@ from archer.loading.source import Source
 from archer.loading.text.text import Text, read_text
 from archer.machine.heap import keep_freed_memory
 from archer.machine.threads import check_threads, fitting
-from archer.methods import compatibility
-from archer.methods.build import Method, MethodLike, resolve, spelled_out
-from archer.methods.catalogue import Shared
+from archer.methods.build import Method, MethodLike
 from archer.methods.settings import plain
 from archer.network.network import Transformer
-from archer.request.fill import GAP, Fill, Form
+from archer.request.fill import GAP, Fill
+from archer.request.forms import encoded
 from archer.request.options import GenerateOptions, InfillOptions, OnError, StreamOptions
-from archer.request.request import (
-    Faults,
-    OnePrompt,
-    Prompts,
-    Request,
-    Window,
-    as_fills,
-    as_list,
-    can_follow,
-    check_ids,
-    checked_seed,
-    encoded,
-    filled,
-    fitted,
-    forms,
-    gap_lengths,
-    joined,
-    listed,
-    structured,
-)
+from archer.request.prepare import prepare
+from archer.request.prompts import Faults, OnePrompt, Prompts, as_fills, as_list, listed
+from archer.request.request import Request, checked_seed
 from archer.results.completion import Completion
 from archer.results.language import Language
 from archer.results.notebook import Trace, of_completions
 from archer.results.provenance import LOADED_BY, Recipe
 from archer.results.score import TextScore
-from archer.score import By, score, scored_pairs, scoring
-from archer.structure.constraint import Constraint
-from archer.structure.lattice import OPEN
-from archer.structure.structures import Structure, checked_choices
+from archer.score.choices import choose
+from archer.score.score import By, score, scored_pairs, scoring
 from archer.structure.token_automaton import Vocabulary
 
 P = ParamSpec("P")
-CHOOSES = "llada-confidence+eager"
-"""A method that reads every mask of its first pass."""
 
 
 class Model:
@@ -160,7 +135,7 @@ class Model:
             raise BadRequest(f'on_error is "raise" or "return", not {quoted(on_error)}.')
         entries, kept = listed(prompts), on_error == "return"
         faults = Faults(len(entries), kept=kept)
-        request, places = self._asked(entries, method, faults, **options)
+        request, places = prepare(self, entries, method, faults, **options)
         done = generate(
             self,
             request,
@@ -373,10 +348,6 @@ class Model:
         what each of them means.
         """
         seed = checked_seed(seed)
-        if any(isinstance(each, Fill) for each in (*as_list(prompts), *as_list(texts))):
-            raise BadRequest(
-                "A text with gaps cannot be scored: give the prompt and the whole text."
-            )
         how = scoring(
             self,
             by,
@@ -387,17 +358,7 @@ class Model:
             method=method,
             settings=settings,
         )
-        asked, said = (
-            encoded(as_list(each), self.name, self.text, chat=own, allow_special=allow_special)
-            for each, own in ((prompts, chat), (texts, False))
-        )
-        pairs = scored_pairs(asked, said)
-        shape = self.folder.shape
-        window = Window(shape.max_positions, self.folder.architecture.trained_window)
-        for form, text in pairs:
-            check_ids(form.prefix, vocabulary=shape.vocabulary, mask=self.folder.mask)
-            check_ids(text, vocabulary=shape.vocabulary, mask=self.folder.mask)
-            window.check(len(form.prefix), len(text))
+        pairs = scored_pairs(self, prompts, texts, chat=chat, allow_special=allow_special)
         return score(self, pairs, how, batch=batch, memory=memory, progress=progress)
 
     def request(
@@ -432,79 +393,8 @@ class Model:
         `chat=False` uses texts as they are, without the chat template.
         """
         entries = listed(prompts)
-        request, _ = self._asked(entries, method, Faults(len(entries)), **options)
+        request, _ = prepare(self, entries, method, Faults(len(entries)), **options)
         return request
-
-    def _asked(
-        self,
-        prompts: Sequence[object],
-        method: MethodLike | None,
-        faults: Faults,
-        *,
-        suffix: Any = None,
-        prefill: Any = None,
-        gap: str = GAP,
-        healing: bool = True,
-        curve: Sequence[float] | None = None,
-        seed: int = 0,
-        chat: bool = True,
-        allow_special: bool = False,
-        preset: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-        schema: Any = None,
-        regex: str | None = None,
-        choices: Sequence[str] | None = None,
-        **keywords: Any,
-    ) -> tuple[Request, list[int]]:
-        """The request of all prompts that are none of the `faults`, and their places."""
-        seed = checked_seed(seed)
-        structure = Structure.of(schema, regex, choices)
-        recommended = self.folder.recommended
-        entries = filled(prompts, suffix, prefill, gap, chat=chat, faults=faults)
-        given = joined(keywords, settings)
-        wanted, sizes = gap_lengths(entries, given, recommended.length, faults)
-        if not isinstance(method, Method) and not can_follow(entries.values(), self.folder.shape):
-            wanted = {"canvas": Shared.canvas, **spelled_out(wanted)}
-        chosen = resolve(method, wanted, preset, recommended)
-        compatibility.check_attention(chosen, self.folder.shape.attention)
-        how = {"chat": chat, "allow_special": allow_special}
-        how["healing"] = healing and structure is None
-
-        def formed(places: Sequence[int]) -> dict[int, Form]:
-            """All at once, because rendering has a price per call; by halves where one of them is refused."""
-            try:
-                own = [sizes.get(at) for at in places]
-                made = forms([entries[at] for at in places], self.name, self.text, sizes=own, **how)
-                if structure is not None:
-                    here = zip(places, made, strict=True)
-                    made = [
-                        self._structured(form, entries[at], structure, chosen) for at, form in here
-                    ]
-                for form in made:
-                    self._check(form, chosen)
-                return dict(zip(places, made, strict=True))
-            except BadRequest as error:
-                if len(places) > 1:
-                    half = len(places) // 2
-                    return formed(places[:half]) | formed(places[half:])
-                faults.met(places[0], error)
-                return {}
-
-        found = formed([at for at in entries if at not in faults.found])
-        own = None if curve is None else Curve.of(curve)
-        return Request(chosen, tuple(found.values()), seed, self.language, own), list(found)
-
-    def _check(self, form: Form, method: Method) -> None:
-        """Refuse what the model cannot take."""
-        shape = self.folder.shape
-        ids = [*form.prefix, *form.behind]
-        check_ids(ids, vocabulary=shape.vocabulary, mask=self.folder.mask)
-        if form.behind:
-            compatibility.check_given(method, shape)
-        if not form.prefix:
-            compatibility.check_nothing_before(shape)
-        window = Window(shape.max_positions, self.folder.architecture.trained_window)
-        window.check(form.prompt_tokens, fitted(method, form).length)
 
     def choose(
         self, prompts: Prompts, options: Sequence[str], *, chat: bool = True
@@ -513,38 +403,9 @@ class Model:
 
         An answer counts with its end and with all ways to cut it into tokens.  Shares add up to 1.
         """
-        texts = checked_choices(options)
-        each = [Structure("choices", json.dumps([text])) for text in texts]
-        spelling = self._spelling()
-        whole = [one.tokens(spelling) for one in each]
-        length = 1 + max(int(tokens.needed[tokens.start]) for tokens in whole)
-        request = self.request(prompts, CHOOSES, choices=texts, length=length, chat=chat)
-        first = {step.rows[0]: step for step in Stream(self, request) if step.index == 0}
-        shares = []
-        for place, form in enumerate(request.prompts):
-            logits = first[place].logits.rows[0].values.numpy(force=True).astype(np.float32)
-            masks = np.full(length, OPEN)
-            weights = np.array(
-                [
-                    Constraint(one.tokens(spelling, form.opening.encode()))
-                    .lattice(masks, np.arange(length), logits)
-                    .weight
-                    for one in each
-                ]
-            )
-            likely = np.exp(weights - weights.max())
-            shares.append(dict(zip(texts, (likely / likely.sum()).tolist(), strict=True)))
-        return shares
+        return choose(self, prompts, options, chat=chat)
 
-    def _structured(
-        self, form: Form, entry: OnePrompt, structure: Structure, method: Method
-    ) -> Form:
-        """A prompt whose answer has to be something."""
-        spelling, text = self._spelling(), self.text
-        assert text is not None
-        return structured(form, entry, structure, spelling, text, fitted(method, form))
-
-    def _spelling(self) -> Vocabulary:
+    def spelling(self) -> Vocabulary:
         """The tokens of the model as they spell texts; refuses a model whose tokens do not."""
         if self.text is None or self.text.pieces is None:
             raise BadRequest(

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from archer import score as scoring
 from archer.decoders.fill_path import FillPath, path_of
 from archer.decoders.given_text import AnsweredLogits
 from archer.errors import BadRequest, Incompatible
@@ -27,6 +26,8 @@ from archer.passes.canvas import Scope
 from archer.passes.logits import Logits
 from archer.request.fill import Fill, Form
 from archer.results.score import TextScore
+from archer.score import estimators
+from archer.score import score as scoring
 from support.folders import make_dream, make_llada, make_llada2
 
 PROMPT = [5, 7, 11, 13, 9]
@@ -70,7 +71,7 @@ def looked(model: Model, text: Sequence[int], hidden: Sequence[bool]) -> Tensor:
     return found.log_softmax(-1).gather(1, torch.tensor(text)[:, None]).squeeze(1)
 
 
-def plan_of(model: Model, by: Any, draws: int, seed: int = 0, text: Any = TEXT) -> scoring.Plan:
+def plan_of(model: Model, by: Any, draws: int, seed: int = 0, text: Any = TEXT) -> estimators.Plan:
     how = scoring.scoring(
         model, by, draws, seed, cached=False, prompt_mask=None, method=None, settings={}
     )
@@ -171,7 +172,7 @@ def test_every_number_of_masks_is_equally_likely(tokens: int, draws: int) -> Non
     generator = random.Random(tokens * draws)
     counts = np.zeros(tokens + 1)
     for _ in range(3000):
-        found = scoring.elbo(
+        found = estimators.elbo(
             tokens, draws // 2, lambda _, n: np.array([generator.random() for _ in range(n)])
         )
         for (first, weight), (second, _) in found:

@@ -1,4 +1,4 @@
-"""How probable a model finds a text: estimators as plans of looks at it, which run like any other request.
+"""How probable a model finds a text: an estimator's looks at it run like any other request.
 
 Axes: G tokens of the text, P prompt columns, U different looks, D draws.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -30,114 +30,27 @@ from archer.network.shape import Blocks
 from archer.passes import noise
 from archer.passes.canvas import Flags, Reals, Scope
 from archer.policies.prompt_cache import Archer, Eager
-from archer.request.fill import Form
-from archer.request.request import Request
+from archer.request.fill import Fill, Form
+from archer.request.forms import encoded
+from archer.request.prompts import as_list
+from archer.request.request import Request, Window, check_ids
 from archer.results.completion import Completion
 from archer.results.score import TextScore
+from archer.score.estimators import Plan, coupled, elbo, one_step
 
 if TYPE_CHECKING:
     from archer.model import Model
+    from archer.request.prompts import Prompts
     from archer.results.step import Step
 
 By = Literal["elbo", "one-step", "coupled", "confidence", "replay"]
 DRAWS: Mapping[str, int] = {"elbo": 128, "one-step": 1, "coupled": 1}
 """By default; the others draw nothing."""
 MOST_DRAWS = 100_000
-LOWEST_SHARE, HIGHEST_SHARE = 0.2, 0.8
-"""Of the tokens that a coupled draw masks."""
 ROWS = 8
 """Looks at one text that are taken at the same time."""
 REPLAYED = "entropy"
 """The decoder that is followed where none is named."""
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """Which looks are taken, and what every draw makes of them."""
-
-    hidden: Flags
-    """[U, G]: what each look masks."""
-    unseen: Flags
-    """[U, P]: what it masks of the prompt."""
-    look: tuple[tuple[int, ...], ...]
-    """Of each draw, its looks."""
-    weights: tuple[Reals, ...]
-    """Of each draw, [its looks, G]: how much each token counts there."""
-
-    @classmethod
-    def of(cls, draws: Sequence[Draw], unseen: Sequence[Flags]) -> Plan:
-        """From what each draw masks and how it weighs it; looks that are the same are taken once."""
-        numbers: dict[bytes, int] = {}
-        hidden, prompts, looks, weights = [], [], [], []
-        for draw, blind in zip(draws, unseen, strict=True):
-            own = []
-            for masked, _ in draw:
-                key = masked.tobytes() + blind.tobytes()
-                if key not in numbers:
-                    numbers[key] = len(numbers)
-                    hidden.append(masked)
-                    prompts.append(blind)
-                own.append(numbers[key])
-            looks.append(tuple(own))
-            weights.append(np.stack([weight for _, weight in draw]))
-        return cls(np.stack(hidden), np.stack(prompts), tuple(looks), tuple(weights))
-
-    def values(self, read: Reals) -> Reals:
-        """[U, G] log-probabilities, anything where nothing is masked -> [D, G]: what each draw estimates."""
-        return np.stack(
-            [
-                (weight * np.where(weight > 0, read[list(look)], 0.0)).sum(axis=0)
-                for look, weight in zip(self.look, self.weights, strict=True)
-            ]
-        )
-
-
-Draw = list[tuple[Flags, Reals]]
-"""What each look of a draw masks, and how much each token counts there."""
-Uniform = Callable[[int, int], Reals]
-"""Numbers in [0, 1) for the draw of this number, as many as are wanted."""
-
-
-def elbo(tokens: int, draws: int, uniform: Uniform) -> list[Draw]:
-    """LLaDA's bound: mask k of the G tokens, k = 1 ... G being equally likely, and weigh by G / k.
-
-    Two looks make a draw: k tokens of an order, and from its other end G + 1 - k.  The share of the first is
-    taken from as many equal parts of (0, 1/2) as there are draws, of the second from those of (1/2, 1).
-    """
-    found: list[Draw] = []
-    for draw in range(draws):
-        numbers = uniform(draw, 1 + tokens)
-        first = 1 + int((draw + numbers[0]) / (2 * draws) * tokens)
-        order = numbers[1:].argsort(kind="stable")
-        pair: Draw = []
-        for chosen in (order[:first], order[first - 1 :]):
-            masked = np.zeros(tokens, dtype=np.bool_)
-            masked[chosen] = True
-            pair.append((masked, np.where(masked, tokens / len(chosen) / 2, 0.0)))
-        found.append(pair)
-    return found
-
-
-def one_step(tokens: int, draws: int) -> list[Draw]:
-    """d1's: one look, everything masked."""
-    everything = np.ones(tokens, dtype=np.bool_)
-    return [[(everything, np.ones(tokens))] for _ in range(draws)]
-
-
-def coupled(tokens: int, draws: int, uniform: Uniform) -> list[Draw]:
-    """Coupled-GRPO's: half from a look with everything masked, half from a share t and from the others."""
-    everything = np.ones(tokens, dtype=np.bool_)
-    found: list[Draw] = []
-    for draw in range(draws):
-        numbers = uniform(draw, 1 + tokens)
-        share = LOWEST_SHARE + (HIGHEST_SHARE - LOWEST_SHARE) * numbers[0]
-        masked = numbers[1:] < share
-        looks: Draw = [(everything, np.full(tokens, 0.5))]
-        for part, weight in ((masked, share), (~masked, 1 - share)):
-            if part.any():
-                looks.append((part, np.where(part, 0.5 / weight, 0.0)))
-        found.append(looks)
-    return found
 
 
 @dataclass(frozen=True)
@@ -372,18 +285,35 @@ def _deviation(values: Reals) -> float | None:
 
 
 def scored_pairs(
-    prompts: Sequence[Sequence[int]], texts: Sequence[Sequence[int]]
+    model: Model,
+    prompts: Prompts,
+    texts: str | Sequence[Any],
+    *,
+    chat: bool,
+    allow_special: bool,
 ) -> list[tuple[Form, tuple[int, ...]]]:
-    """Each text with its prompt; one of either goes with all of the others."""
-    if len(prompts) != len(texts) and 1 not in (len(prompts), len(texts)):
+    """Each text with its prompt, in ids; one of either goes with all of the others."""
+    given, answers = as_list(prompts), as_list(texts)
+    if any(isinstance(each, Fill) for each in (*given, *answers)):
+        raise BadRequest("A text with gaps cannot be scored: give the prompt and the whole text.")
+    if len(given) != len(answers) and 1 not in (len(given), len(answers)):
         raise BadRequest(
-            f"There are {len(texts)} texts for {len(prompts)} prompts. Give one for each, or one for all."
+            f"There are {len(answers)} texts for {len(given)} prompts. Give one for each, or one for all."
         )
-    count = max(len(prompts), len(texts))
-    return [
-        (Form(tuple(prompts[at % len(prompts)])), tuple(texts[at % len(texts)]))
-        for at in range(count)
-    ]
+    before, behind = (
+        encoded(each, model.name, model.text, chat=own, allow_special=allow_special)
+        for each, own in ((given, chat), (answers, False))
+    )
+    folder = model.folder
+    for ids in (*before, *behind):
+        check_ids(ids, vocabulary=folder.shape.vocabulary, mask=folder.mask)
+    window = Window.of(folder)
+    pairs = []
+    for at in range(max(len(before), len(behind))):
+        prompt, text = before[at % len(before)], behind[at % len(behind)]
+        window.check(len(prompt), len(text))
+        pairs.append((Form(tuple(prompt)), tuple(text)))
+    return pairs
 
 
 def score(
