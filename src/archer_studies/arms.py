@@ -1,6 +1,6 @@
 """Arms: rows of a table, how they stand to each other, and times taken in turn, which can be compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -97,6 +97,16 @@ def counted(arm: Arm, other: Arm) -> Row:
         "speedup_predicted": other.operations / arm.operations,
         "cost": arm.operations / other.operations,
     }
+
+
+def digits(verdicts: Iterable[bool]) -> str:
+    """Verdicts as a result keeps them, one digit for each problem in the order of the task."""
+    return "".join("1" if each else "0" for each in verdicts)
+
+
+def facts(digits: str) -> list[bool]:
+    """The verdicts that a result has kept."""
+    return [digit == "1" for digit in digits]
 
 
 def in_turn(

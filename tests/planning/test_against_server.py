@@ -11,12 +11,12 @@ from archer.costs.recording import (
     MeasuredLoad,
     Recording,
     plain,
-    read_object,
     recording_of,
     timed_of,
 )
 from archer.costs.workload import even
 from archer.errors import BadRequest
+from archer.files import read_json
 from archer.planning.simulation import EngineScheduler, SimulatedRequest, simulate
 from conftest import REPOSITORY
 from planning.against_server import compared
@@ -27,7 +27,7 @@ WITHIN = 0.2
 
 
 def test_the_committed_measurement_of_a_server_is_simulated_rightly() -> None:
-    found = read_object(REPOSITORY / "docs" / "results" / "serve-pocket.json")
+    found = read_json(REPOSITORY / "docs" / "results" / "serve-pocket.json")
     rows = list(compared(recording_of(found, "serve-pocket.json")))
     assert len(rows) == 2 * len(found["rows"])
     assert {f"{row.load}, {row.what}": row.error for row in rows if abs(row.error) > WITHIN} == {}
@@ -74,8 +74,8 @@ def test_a_machine_that_drifts_after_its_turns_were_timed_is_followed(drift: flo
 @pytest.mark.parametrize(
     ("content", "phrase"),
     [
-        ("{", "is not JSON"),
-        ("[1]", "must hold one JSON object"),
+        ("{", "holds no JSON"),
+        ("[1]", "holds no JSON object"),
         ("{}", "holds no recording .* Measure again"),
         ('{"recording": {"budget": 3}}', "is damaged \\(timed: Field required\\)"),
     ],
@@ -84,9 +84,9 @@ def test_recordings_that_are_none(tmp_path: Path, content: str, phrase: str) -> 
     path = tmp_path / "serve.json"
     path.write_text(content)
     with pytest.raises(BadRequest, match=phrase):
-        recording_of(read_object(path), "serve.json")
+        recording_of(read_json(path), "serve.json")
     with pytest.raises(BadRequest, match="cannot be read"):
-        read_object(tmp_path / "none")
+        read_json(tmp_path / "none")
     if content == "{}":
         with pytest.raises(BadRequest, match="holds no timed passes"):
             timed_of({}, "serve.json")

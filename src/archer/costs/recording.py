@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json
 
 from archer.costs.pass_times import Timed
 from archer.costs.workload import Workload
-from archer.errors import BadRequest, reason_of
+from archer.errors import BadRequest
 
 
 @dataclass(frozen=True)
@@ -70,16 +68,3 @@ def timed_of(values: Mapping[str, Any], where: str) -> tuple[Timed, ...]:
         raise BadRequest(
             f"{where} holds no timed passes. Measure some with archer bench passes, and keep its JSON."
         ) from error
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """One JSON object from a file."""
-    try:
-        values = from_json(path.read_bytes())
-    except OSError as error:
-        raise BadRequest(f"{path} cannot be read: {reason_of(error)}.") from error
-    except ValueError as error:
-        raise BadRequest(f"{path} is not JSON: {error}.") from error
-    if not isinstance(values, dict):
-        raise BadRequest(f"{path} must hold one JSON object.")
-    return values

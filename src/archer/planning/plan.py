@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from archer.costs.pass_times import Fitted, Losses, Roofline
-from archer.costs.recording import read_object, timed_of
+from archer.costs.recording import timed_of
 from archer.costs.roofline import BYTES, GPUS, Gpu, kv_numbers, weights_held
 from archer.costs.shapes import published
 from archer.errors import BadRequest
+from archer.files import read_json
 from archer.network.shape import Blocks
 from archer.pages.figures import Labels, Series, lines
 from archer.pages.tables import Field, Table, percent, table_of
@@ -73,7 +74,7 @@ def update_rates(work: ModelWork) -> dict[float | None, UpdateRate]:
 def serving_gpus(work: ModelWork, hardware: Hardware) -> list[ServingGpu]:
     """With their pass times and the memory that requests may hold."""
     if hardware.measured is not None:
-        timed = timed_of(read_object(hardware.measured), str(hardware.measured))
+        timed = timed_of(read_json(hardware.measured), str(hardware.measured))
         return [ServingGpu("this machine", Fitted.to(timed))]
     shape = published(work.shape).shape
     if isinstance(shape.attention, Blocks):

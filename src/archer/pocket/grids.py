@@ -7,7 +7,7 @@ writes it, every row is a line.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import groupby
@@ -48,6 +48,11 @@ class Puzzle:
         """What one line of a frozen set holds."""
         return asdict(self)
 
+    def right(self, grid: str) -> list[bool]:
+        """Of every empty cell, whether it is filled as in the solution."""
+        empty = [place for place, given in enumerate(self.givens) if given == EMPTY]
+        return [grid[place : place + 1] == self.solution[place] for place in empty]
+
 
 def load(split: Held) -> list[Puzzle]:
     """The puzzles of a set, from its file."""
@@ -58,6 +63,17 @@ def parse(data: bytes, split: Held) -> list[Puzzle]:
     """The puzzles in a set's bytes; refused when they are not the published ones."""
     frozen.check(data, DIGESTS[split], f"The {split} set of pocket-sudoku is")
     return [Puzzle(**json.loads(line)) for line in data.decode("ascii").splitlines()]
+
+
+def published(name: str, givens: str, solution: str) -> Puzzle:
+    """A puzzle as others write it: 0 for an empty cell, and a line for every row or none."""
+    return Puzzle(name, cells(givens).replace("0", EMPTY), cells(solution))
+
+
+def share_right(filled: Iterable[tuple[Puzzle, str]]) -> float:
+    """Of all empty cells, the share that is filled as in the solutions."""
+    right = [cell for puzzle, grid in filled for cell in puzzle.right(grid)]
+    return sum(right) / len(right)
 
 
 def size_of(grid: str) -> int:

@@ -159,11 +159,15 @@ def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
     return math.fsum(a for a, _ in pairs) / math.fsum(b for _, b in pairs)
 
 
-def holm(chances: Sequence[float]) -> list[float]:
-    """The same p values, adjusted for their number: which of them hold together at a level."""
+def holm(chances: Sequence[float], tests: int | None = None) -> list[float]:
+    """The same p values, adjusted for the number of tests: which of them hold together at a level.
+
+    Where more tests were planned than made, those that are missing count as p = 1.
+    """
     order = sorted(range(len(chances)), key=chances.__getitem__)
     adjusted, highest = [0.0] * len(chances), 0.0
+    planned = max(len(chances), tests or 0)
     for place, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(chances) - place) * chances[index]))
+        highest = max(highest, min(1.0, (planned - place) * chances[index]))
         adjusted[index] = highest
     return adjusted

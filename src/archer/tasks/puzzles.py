@@ -12,6 +12,7 @@ from itertools import permutations
 from typing import Any, ClassVar
 
 from archer.judge import Verdict
+from archer.pocket import grids
 from archer.tasks.base import AnswerTask, Reference, Sample, Variant, user
 from archer.tasks.sources import COUNTDOWN, COUNTDOWN_STEPS, SUDOKU, SUDOKU_GRIDS, DataFile
 
@@ -183,21 +184,19 @@ class SudokuCells(Puzzles):
         return str(self.read("sudoku_answer", response, published=variant == "as_published"))
 
     def _solved(self, sample: Sample, answer: str, variant: Variant) -> bool:
+        puzzle = self._puzzle(sample)
         if variant == "as_published":
-            right, empty = self._right(sample, answer)
-            return right == empty
-        return bool(self.read("grid_solves", in_rows(answer), givens=in_rows(sample.row["Puzzle"])))
+            return all(puzzle.right(answer))
+        return grids.solves(answer, puzzle.givens)
 
     @staticmethod
-    def _right(sample: Sample, answer: str) -> tuple[int, int]:
-        """Empty cells that are filled as in the data, and all empty ones."""
-        empty = [at for at, cell in enumerate(sample.row["Puzzle"]) if cell == "0"]
-        right = sum(answer[at : at + 1] == sample.row["Solution"][at] for at in empty)
-        return right, len(empty)
+    def _puzzle(sample: Sample) -> grids.Puzzle:
+        return grids.published(str(sample.id), sample.row["Puzzle"], sample.row["Solution"])
 
     def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
-        counts = [self._right(sample, answer) for sample, answer in answered]
-        return {"cells": sum(right for right, _ in counts) / sum(empty for _, empty in counts)}
+        return {
+            "cells": grids.share_right((self._puzzle(each), answer) for each, answer in answered)
+        }
 
 
 class SudokuGrids(Puzzles):
@@ -226,7 +225,9 @@ class SudokuGrids(Puzzles):
         return str(self.read("grid_answer", response, published=variant == "as_published"))
 
     def _solved(self, sample: Sample, answer: str, variant: Variant) -> bool:
-        return bool(self.read("grid_solves", answer, givens=sample.row["input"]))
+        puzzle = grids.published(str(sample.id), sample.row["input"], sample.row["output"])
+        cells = grids.cells(answer)
+        return grids.solves(cells, puzzle.givens) and answer == grids.lines(cells)
 
     def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
         """The share that is solved, by the number of given cells."""
@@ -255,8 +256,3 @@ def _searched(values: Sequence[tuple[Fraction, str]], target: int) -> str | None
             if expression is not None:
                 return expression
     return None
-
-
-def in_rows(cells: str) -> str:
-    """Sixteen cells in four rows."""
-    return "\n".join(cells[at : at + 4] for at in range(0, len(cells), 4))

@@ -92,16 +92,11 @@ class PocketSudokuD1(PocketSudoku):
 
     def puzzles(self) -> Iterator[grids.Puzzle]:
         for number, row in enumerate(self.data.table(SUDOKU)):
-            yield _puzzle(f"4x4/{number}", row["Puzzle"], row["Solution"])
+            yield grids.published(f"4x4/{number}", row["Puzzle"], row["Solution"])
 
     def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
-        right = [
-            answer[place : place + 1] == sample.row["solution"][place]
-            for sample, answer in answered
-            for place, given in enumerate(sample.row["givens"])
-            if given == grids.EMPTY
-        ]
-        return {"cells": sum(right) / len(right)}
+        pairs = ((grids.Puzzle(**sample.row), answer) for sample, answer in answered)
+        return {"cells": grids.share_right(pairs)}
 
 
 class PocketSudokuDream(PocketSudoku):
@@ -115,7 +110,7 @@ class PocketSudokuDream(PocketSudoku):
     def puzzles(self) -> Iterator[grids.Puzzle]:
         for givens, file in SUDOKU_GRIDS.items():
             for number, row in enumerate(self.data.rows(file)):
-                yield _puzzle(f"{givens}/{number}", row["input"], row["output"])
+                yield grids.published(f"{givens}/{number}", row["input"], row["output"])
 
     def measures(self, answered: Sequence[tuple[Sample, str]]) -> dict[str, Any]:
         solved: dict[str, list[bool]] = {}
@@ -123,8 +118,3 @@ class PocketSudokuDream(PocketSudoku):
             verdicts = solved.setdefault(str(sample.id).partition("/")[0], [])
             verdicts.append(grids.solves(answer, sample.row["givens"]))
         return {givens: sum(each) / len(each) for givens, each in solved.items()}
-
-
-def _puzzle(name: str, givens: str, solution: str) -> grids.Puzzle:
-    """As the data write it: 0 for an empty cell, and a line for every row or none."""
-    return grids.Puzzle(name, grids.cells(givens).replace("0", grids.EMPTY), grids.cells(solution))

@@ -14,7 +14,17 @@ from archer.pages.tables import Field, Table, p_value, table_of
 from archer.runs.statistics import Pairs, bootstrap, holm, mean
 from archer.runs.workspace import FULL, Arm, Workspace
 from archer_studies import arms
-from archer_studies.arms import PERCENT, SCORES, SHIFTED, WON, companion, counted, in_turn
+from archer_studies.arms import (
+    PERCENT,
+    SCORES,
+    SHIFTED,
+    WON,
+    companion,
+    counted,
+    digits,
+    facts,
+    in_turn,
+)
 from archer_studies.beyond.refresh import DOUBTS
 from archer_studies.study import Measured, Row, Study
 
@@ -138,14 +148,14 @@ def compared(arm: Arm, label: str, saber: Arm, workspace: Workspace) -> Row:
         "identical": PERCENT * row["same_completions"] / row["n"],
         **_gain("answers", pairs),
         "not_worse_p": pairs.not_worse(MARGIN),
-        "solved": _digits(pairs.first),
-        "as_saber": _digits(same),
+        "solved": digits(pairs.first),
+        "as_saber": digits(same),
     }
 
 
 def _beside(row: Row, fixed: Row) -> Row:
     """What a plan asks of an arm beside K = 8."""
-    pairs = Pairs(*([digit == "1" for digit in each["as_saber"]] for each in (row, fixed)))
+    pairs = Pairs(*(facts(each["as_saber"]) for each in (row, fixed)))
     return {
         "cost_fixed": fixed["cost"],
         **_gain("identical_gain", pairs),
@@ -162,17 +172,12 @@ def _gain(name: str, pairs: Pairs) -> Row:
     return {name: mean(points), f"{name}_interval": list(bootstrap(points, mean))}
 
 
-def _digits(facts: Sequence[bool]) -> str:
-    """One digit for each problem, in the order of the task."""
-    return "".join("1" if each else "0" for each in facts)
-
-
 def judged(plan: ConfirmationPlan, rows: Sequence[Row], tested: str | None = None) -> list[Row]:
     """The rules' rows of the tested model, adjusted for all tests of the plan, with what holds of each."""
     mine = [row for row in rows if row["method"] in plan.rules and row.get("model") == tested]
     verdicts = [
         {**row, "not_worse_adjusted": p, "answers_hold": p < LEVEL}
-        for row, p in zip(mine, _adjusted(plan, mine, "not_worse_p"), strict=True)
+        for row, p in zip(mine, holm([row["not_worse_p"] for row in mine], plan.tests), strict=True)
     ]
     if FIXED not in plan.arms:
         return verdicts
@@ -183,14 +188,10 @@ def judged(plan: ConfirmationPlan, rows: Sequence[Row], tested: str | None = Non
             "identity_holds": row["identical_gain"] >= MORE_IDENTICAL and p < LEVEL,
             "cost_holds": row["cost"] <= row["cost_fixed"],
         }
-        for row, p in zip(verdicts, _adjusted(plan, mine, "identical_p"), strict=True)
+        for row, p in zip(
+            verdicts, holm([row["identical_p"] for row in mine], plan.tests), strict=True
+        )
     ]
-
-
-def _adjusted(plan: ConfirmationPlan, rows: Sequence[Row], name: str) -> list[float]:
-    """Holm's p values of the planned tests; one that was not made counts as p = 1."""
-    chances = [row[name] for row in rows]
-    return holm([*chances, *[1.0] * (plan.tests - len(chances))])[: len(chances)]
 
 
 HOLDS = {"identity_holds": "identity", "cost_holds": "cost", "answers_hold": "answers"}

@@ -14,7 +14,7 @@ from archer.pages.page import Presented
 from archer.pages.tables import Field, Table, p_value, table_of
 from archer.runs.statistics import Pairs, holm, wilson
 from archer.runs.workspace import FULL, Arm, Workspace
-from archer_studies.arms import GRIDS, PERCENT, companion
+from archer_studies.arms import GRIDS, PERCENT, companion, digits, facts
 from archer_studies.equal_cost import Spent, gain, ratio
 from archer_studies.study import Measured, Row, Study
 
@@ -108,18 +108,17 @@ def row_of(planned: PricedArm, arm: Arm, workspace: Workspace) -> Row:
         "base_interval": [PERCENT * share for share in wilson(sum(solved), n)],
         "updates": each["updates"],
         "full_passes": each["full_passes"],
-        "solved": "".join("1" if yes else "0" for yes in solved),
+        "solved": digits(solved),
         "million_operations": [round(sample.operations / MILLION) for sample in samples],
     }
 
 
 def judged(rows: Sequence[Row]) -> list[Row]:
     """Every test of the plan, adjusted for all of them; one that was not made counts as p = 1."""
-    found = [test for task in PROBLEMS for test in _tests(task, rows)]
-    chances = [test["p"] for test in found]
-    adjusted = holm([*chances, *[1.0] * (TESTS - len(chances))])[: len(chances)]
+    tests = [test for task in PROBLEMS for test in _tests(task, rows)]
+    adjusted = holm([test["p"] for test in tests], TESTS)
     return [
-        {**test, "adjusted": p, "holds": p < LEVEL} for test, p in zip(found, adjusted, strict=True)
+        {**test, "adjusted": p, "holds": p < LEVEL} for test, p in zip(tests, adjusted, strict=True)
     ]
 
 
@@ -194,7 +193,7 @@ def prices(rows: Sequence[Row]) -> list[Row]:
 
 def spent(row: Mapping[str, Any]) -> Spent:
     """What a row tells of every problem."""
-    return Spent([digit == "1" for digit in row["solved"]], row["million_operations"])
+    return Spent(facts(row["solved"]), row["million_operations"])
 
 
 def succeeded(rows: Sequence[Row]) -> bool:

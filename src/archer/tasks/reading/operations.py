@@ -31,7 +31,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
         puzzles.countdown_stepped,
         puzzles.sudoku_answer,
         puzzles.grid_answer,
-        puzzles.grid_solves,
         lineage.lineage_answer,
         lineage.same_in_lineage,
     )

@@ -151,18 +151,3 @@ def grid_answer(response: str, published: bool) -> str:
         return response.split("\n\n", 1)[0].replace(" ", "")[: CELLS + SIZE - 1].strip()
     digits = re.sub(r"\D", "", response)[:CELLS]
     return "\n".join(digits[at : at + SIZE] for at in range(0, len(digits), SIZE))
-
-
-def grid_solves(grid: str, givens: str) -> bool:
-    """Whether four rows keep the givens and have every digit in every row, column and box."""
-    rows, known = grid.split("\n"), givens.split("\n")
-    if [len(row) for row in rows] != [SIZE] * SIZE or set("".join(rows)) != set("1234"):
-        return False
-    kept = all(k in ("0", c) for k, c in zip("".join(known), "".join(rows), strict=True))
-    columns = ["".join(column) for column in zip(*rows, strict=True)]
-    boxes = [
-        rows[top][left : left + 2] + rows[top + 1][left : left + 2]
-        for top in (0, 2)
-        for left in (0, 2)
-    ]
-    return kept and all(len(set(unit)) == SIZE for unit in (*rows, *columns, *boxes))
