@@ -15,19 +15,16 @@ from archer.decoders.base import (
     above_or_surest,
     blank,
     chance,
-    ended,
-    ends_now,
     finished,
     grow,
     kept,
     leading,
     one_block,
     trailing,
-    whole_block,
 )
-from archer.decoders.blocks import BlockState, Blockwise
+from archer.decoders.blocks import BlockState, Blockwise, whole_block
 from archer.decoders.saber import Saber
-from archer.decoders.scheduled import Scheduled
+from archer.decoders.scheduled import Scheduled, ended, ends_now
 from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt, Reals, Scope
 from archer.passes.layer_rule import Ruled
 from archer.passes.logits import Answers, Candidates, Logits

@@ -320,22 +320,6 @@ def settled_prefix(state: DecodeState, unchanged: Ints, settle: int | None) -> F
     return np.logical_and.accumulate(stands, axis=1)
 
 
-def until_end(response: Ints, ends: Sequence[int]) -> Ints:
-    """[G] -> the same up to and with the first of `ends`."""
-    places = np.flatnonzero(np.isin(response, ends))
-    return response[: places[0] + 1] if len(places) else response
-
-
-def ended(updates: Sequence[int], total: int) -> Flags:
-    """[B]: rows that have made all updates of a fixed plan."""
-    return np.array([update >= total for update in updates])
-
-
-def ends_now(state: DecodeState, total: int) -> Flags:
-    """[B]: rows for which this update is the last of a fixed plan."""
-    return ended(state.updates, total - 1)
-
-
 def chance(state: DecodeState, purpose: noise.Purpose) -> Reals:
     """[B, G] in [0, 1), drawn for this update of each row."""
     drawn = [
@@ -343,23 +327,6 @@ def chance(state: DecodeState, purpose: noise.Purpose) -> Reals:
         for key, update in zip(state.prompt.keys, state.updates, strict=True)
     ]
     return np.stack(drawn)
-
-
-def whole_block(block: int | None, length: int, *, ragged: bool = False) -> int:
-    """The block size to use: the whole response unless one is given, which must divide it.
-
-    Unless the blocks are `ragged`: then the last one is what is left.
-    """
-    if block is None:
-        return length
-    if ragged:
-        return min(block, length)
-    if length % block:
-        raise BadRequest(
-            f"A block of {block} does not divide the length {length}. "
-            f"Choose a block that does, or leave it out to decode the response as one block."
-        )
-    return block
 
 
 def above_or_surest(above: Flags, scores: Reals, eligible: Flags, least: Ints | int) -> Flags:

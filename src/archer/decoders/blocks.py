@@ -5,13 +5,15 @@ Axes: B rows, G response columns.  What they share is the setting, the state and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import DecodeState, Rule, State, blank, finished, grow, whole_block
+from archer.decoders.base import DecodeState, Rule, State, blank, finished, grow
+from archer.errors import BadRequest
 from archer.passes.bounds import Tokens
 from archer.passes.canvas import Canvas, Flags, Ints, Prompt
 
@@ -88,3 +90,26 @@ class BlockState(DecodeState):
         leave = full if may_leave is None else full & may_leave
         last = self.in_last
         return self.advanced(response, leave & last, block=self.block + (leave & ~last))
+
+
+def whole_block(block: int | None, length: int, *, ragged: bool = False) -> int:
+    """The block size to use: the whole response unless one is given, which must divide it.
+
+    Unless the blocks are `ragged`: then the last one is what is left.
+    """
+    if block is None:
+        return length
+    if ragged:
+        return min(block, length)
+    if length % block:
+        raise BadRequest(
+            f"A block of {block} does not divide the length {length}. "
+            f"Choose a block that does, or leave it out to decode the response as one block."
+        )
+    return block
+
+
+def until_end(response: Ints, ends: Sequence[int]) -> Ints:
+    """[G] -> the same up to and with the first of `ends`."""
+    places = np.flatnonzero(np.isin(response, ends))
+    return response[: places[0] + 1] if len(places) else response

@@ -19,19 +19,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import (
-    Attention,
-    Decision,
-    DecodeState,
-    Rule,
-    State,
-    blank,
-    ended,
-    grow,
-    leading,
-    until_end,
-)
-from archer.decoders.scheduled import share_of
+from archer.decoders.base import Attention, Decision, DecodeState, Rule, State, blank, grow, leading
+from archer.decoders.blocks import until_end
+from archer.decoders.scheduled import ended, share_of
 from archer.errors import BadRequest
 from archer.passes.bounds import MOST_BLOCK, Count, CountOrNone
 from archer.passes.canvas import Blocks, Canvas, Flags, Ints, Prompt

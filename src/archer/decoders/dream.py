@@ -11,17 +11,10 @@ import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import (
-    Decision,
-    DecodeState,
-    Rule,
-    chance,
-    ends_now,
-    leading,
-    one_block,
-)
+from archer.decoders.base import Decision, DecodeState, Rule, chance, leading, one_block
 from archer.decoders.fill_path import FillPath
 from archer.decoders.nucleus import drawn, truncated
+from archer.decoders.scheduled import ends_now
 from archer.passes.bounds import Count, Temperature
 from archer.passes.canvas import Canvas, Flags, Reals
 from archer.passes.logits import Logits

@@ -31,8 +31,8 @@ from archer.decoders.base import (
     grow,
     kept,
     leading,
-    until_end,
 )
+from archer.decoders.blocks import until_end
 from archer.decoders.nucleus import drawn, truncated
 from archer.decoders.scheduled import share_of
 from archer.errors import BadRequest

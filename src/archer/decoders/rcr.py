@@ -15,7 +15,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import Decision, DecodeState, blank, grow, trailing, whole_block
+from archer.decoders.base import Decision, DecodeState, blank, grow, trailing
+from archer.decoders.blocks import whole_block
 from archer.decoders.scheduled import Scheduled, share_of
 from archer.passes.canvas import Flags, Ints, Prompt, Reals
 from archer.passes.logits import Logits

@@ -13,14 +13,13 @@ from archer.decoders.base import (
     Decision,
     DecodeState,
     Rule,
-    ended,
-    ends_now,
     finished,
     kept,
     leading,
     one_block,
     trailing,
 )
+from archer.decoders.scheduled import ended, ends_now
 from archer.passes.bounds import Count, CountOrNone
 from archer.passes.canvas import Canvas, Flags, Ints, Scope
 from archer.passes.logits import Logits

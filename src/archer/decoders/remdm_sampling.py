@@ -17,12 +17,12 @@ from archer.decoders.base import (
     Rule,
     blank,
     chance,
-    ended,
     finished,
     grow,
     kept,
     one_block,
 )
+from archer.decoders.scheduled import ended
 from archer.passes.bounds import Count, Share, Temperature
 from archer.passes.canvas import Canvas, Flags, Prompt, Reals, Scope
 from archer.passes.logits import Logits

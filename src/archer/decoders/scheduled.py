@@ -4,21 +4,15 @@ Axes: B rows, G response columns.  With `confidence` this is LLaDA's own decodin
 """
 
 import functools
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from pydantic.dataclasses import dataclass
 
-from archer.decoders.base import (
-    Decision,
-    DecodeState,
-    chance,
-    ends_now,
-    leading,
-    whole_block,
-)
-from archer.decoders.blocks import Blockwise
+from archer.decoders.base import Decision, DecodeState, chance, leading
+from archer.decoders.blocks import Blockwise, whole_block
 from archer.decoders.fill_path import FillPath
 from archer.errors import BadRequest
 from archer.passes.bounds import Count, Seed
@@ -175,3 +169,13 @@ def _drawn(seed: int, block: int, length: int) -> tuple[tuple[int, ...], ...]:
         tuple((low + torch.randperm(block, generator=generator)).tolist())
         for low in range(0, length, block)
     )
+
+
+def ended(updates: Sequence[int], total: int) -> Flags:
+    """[B]: rows that have made all updates of a fixed plan."""
+    return np.array([update >= total for update in updates])
+
+
+def ends_now(state: DecodeState, total: int) -> Flags:
+    """[B]: rows for which this update is the last of a fixed plan."""
+    return ended(state.updates, total - 1)

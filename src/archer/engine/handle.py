@@ -13,7 +13,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,11 +107,20 @@ class Handle:
         finally:
             self._job.wakers.remove(wake)
 
-    async def __aiter__(self) -> AsyncIterator[Step[Any]]:
-        """Its steps from now on, as for a plain loop over it."""
+    @contextmanager
+    def _reading(self) -> Iterator[deque[Step[Any]]]:
+        """Where its steps wait for this reader; another reader takes over."""
         unread: deque[Step[Any]] = deque()
         self._job.unread = unread
         try:
+            yield unread
+        finally:
+            if self._job.unread is unread:
+                self._job.unread = None
+
+    async def __aiter__(self) -> AsyncIterator[Step[Any]]:
+        """Its steps from now on, as for a plain loop over it."""
+        with self._reading() as unread:
             async with self._woken() as sleep:
                 while self._job.unread is unread:
                     if unread:
@@ -122,9 +131,6 @@ class Handle:
                         raise self._job.error
                     elif not unread:
                         return
-        finally:
-            if self._job.unread is unread:
-                self._job.unread = None
 
     def cancel(self) -> None:
         """End it at the next turn, wherever it is; a request that has ended stays as it is."""
@@ -138,9 +144,7 @@ class Handle:
 
         There is one reader at a time: another one takes over, and the first ends where it is.
         """
-        unread: deque[Step[Any]] = deque()
-        self._job.unread = unread
-        try:
+        with self._reading() as unread:
             while True:
                 self._wait(
                     lambda: bool(unread) or self.done or self._job.unread is not unread, None
@@ -151,9 +155,6 @@ class Handle:
                     raise self._job.error
                 else:
                     return
-        finally:
-            if self._job.unread is unread:
-                self._job.unread = None
 
     def __repr__(self) -> str:
         state = "ended" if self.done else "running" if self._job.walk is not None else "waiting"
