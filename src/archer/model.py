@@ -34,9 +34,8 @@ from archer.methods.build import Method, MethodLike
 from archer.methods.settings import plain
 from archer.network.network import Transformer
 from archer.request.fill import GAP, Fill
-from archer.request.forms import encoded
 from archer.request.options import GenerateOptions, InfillOptions, OnError, StreamOptions
-from archer.request.prepare import prepare
+from archer.request.prepare import encoded, prepare
 from archer.request.prompts import Faults, OnePrompt, Prompts, as_fills, as_list, listed
 from archer.request.request import Request, checked_seed
 from archer.results.completion import Completion

@@ -13,7 +13,8 @@ from archer.engine.gap_length import PATIENCE, PUBLISHED, Curve, GapSearch, best
 from archer.engine.handle import Listener
 from archer.errors import BadRequest, Incompatible, TooLong
 from archer.model import Model, load
-from archer.request.fill import MOST_GAPS, Fill, Form
+from archer.request.fill import MOST_GAPS, Fill
+from archer.request.request import Form
 from archer.results.trace import Start, Update, read, states
 from support import naive
 from support.folders import make_llada, make_llada2

@@ -22,7 +22,7 @@ from archer.methods.build import build
 from archer.methods.settings import DECODERS
 from archer.model import Model, load
 from archer.network.pieces import compiled as compiled_pieces
-from archer.request.fill import Form
+from archer.request.request import Form
 from archer.results.completion import Tally
 from archer.results.step import Kind
 from support.folders import make_llada, make_llada_moe

@@ -24,7 +24,8 @@ from archer.model import Model, load
 from archer.network.differentiable import hidden_states
 from archer.passes.canvas import Scope
 from archer.passes.logits import Logits
-from archer.request.fill import Fill, Form
+from archer.request.fill import Fill
+from archer.request.request import Form
 from archer.results.score import TextScore
 from archer.score import estimators
 from archer.score import score as scoring

@@ -18,7 +18,7 @@ from archer.methods.build import Method
 from archer.model import Model, load
 from archer.network.group import Traffic
 from archer.network.shard import Shard
-from archer.request.fill import Form
+from archer.request.request import Form
 from archer.shards.leader import Leader
 from archer.shards.processes import Processes
 from engine.mixes import record

@@ -18,7 +18,7 @@ from archer.network.group import Group
 from archer.network.shape import Blocks
 from archer.passes.memory import Memory
 from archer.policies.dllm import DllmCache
-from archer.request.fill import Form
+from archer.request.request import Form
 from archer.results.step import Kind
 from archer.shards.orders import order
 from archer.shards.start import network_of

@@ -13,7 +13,7 @@ from archer.methods.build import Method, build
 from archer.model import Model
 from archer.network.network import Transformer
 from archer.passes.canvas import Prompt
-from archer.request.fill import Form
+from archer.request.request import Form
 from archer.results.completion import Completion, Tally, add
 from archer.results.step import Step
 from support.networks import Backbone

@@ -20,8 +20,7 @@ from archer.engine.handle import Listener
 from archer.methods.build import build
 from archer.model import Model
 from archer.pages.tables import Field, Table, table_of
-from archer.request.fill import Form
-from archer.request.request import Request
+from archer.request.request import Form, Request
 from archer.results.step import Step
 
 UNBOUNDED = sys.maxsize

@@ -19,8 +19,7 @@ from archer.engine.handle import Handle
 from archer.methods.build import build
 from archer.model import Model
 from archer.pages.tables import Field, Table, table_of
-from archer.request.fill import Form
-from archer.request.request import Request
+from archer.request.request import Form, Request
 
 TOGETHER = 8
 """Rows of a fixed batch at the most."""

@@ -28,8 +28,7 @@ from archer.passes.memory import Memory, Store
 from archer.passes.work import Work
 
 if TYPE_CHECKING:
-    from archer.request.fill import Form
-    from archer.request.request import Request
+    from archer.request.request import Form, Request
 
 START = 8
 """The length that is tried first."""

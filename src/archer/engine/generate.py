@@ -19,8 +19,7 @@ from archer.results.step import Step
 
 if TYPE_CHECKING:
     from archer.model import Model
-    from archer.request.fill import Form
-    from archer.request.request import Request
+    from archer.request.request import Form, Request
 
 TOGETHER = 8
 """Samples of one prompt that run as one request at the most."""

@@ -28,8 +28,7 @@ from archer.results.step import Step
 
 if TYPE_CHECKING:
     from archer.model import Model
-    from archer.request.fill import Form
-    from archer.request.request import Request
+    from archer.request.request import Form, Request
 
 Priority = Literal["interactive", "batch"]
 PRIORITIES: dict[Priority, int] = {"interactive": 0, "batch": 1}

@@ -1,24 +1,43 @@
-"""From what a user gives to a checked request: everything impossible is refused, and nothing is computed."""
+"""From what a user gives to a checked request: everything impossible is refused, and nothing is computed.
+
+Prompts become ids here: template and tokenizer, what stands around gaps, and what an answer has to be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from archer.engine.gap_length import Curve
 from archer.errors import BadRequest
 from archer.methods import compatibility
 from archer.methods.build import Method, MethodLike, resolve, spelled_out
 from archer.methods.catalogue import Shared
-from archer.request.fill import GAP, Form
-from archer.request.forms import forms, structured
-from archer.request.prompts import Faults, can_follow, filled, gap_lengths
-from archer.request.request import Request, Window, check_ids, checked_seed, fitted, joined
+from archer.request.fill import GAP, Fill
+from archer.request.prompts import (
+    Faults,
+    Messages,
+    OnePrompt,
+    Sizes,
+    as_list,
+    can_follow,
+    filled,
+    gap_lengths,
+    is_chat,
+)
+from archer.request.request import Form, Request, Window, check_ids, checked_seed, fitted, joined
+from archer.structure.constraint import Constraint
+from archer.structure.lattice import OPEN
 from archer.structure.structures import Structure
 
 if TYPE_CHECKING:
     from archer.loading.checkpoint import Folder
+    from archer.loading.text.text import Text
     from archer.model import Model
+    from archer.structure.token_automaton import Vocabulary
 
 
 def prepare(
@@ -44,7 +63,8 @@ def prepare(
 ) -> tuple[Request, list[int]]:
     """The request of all prompts that are none of the `faults`, and their places."""
     seed = checked_seed(seed)
-    structure = Structure.of(schema, regex, choices)
+    shapes = (schema, regex, choices)
+    structure = None if shapes == (None, None, None) else Structure.of(*shapes)
     recommended, shape = model.folder.recommended, model.folder.shape
     entries = filled(prompts, suffix, prefill, gap, chat=chat, faults=faults)
     given = joined(keywords, settings)
@@ -92,3 +112,151 @@ def _check(form: Form, method: Method, folder: Folder) -> None:
     if not form.prefix:
         compatibility.check_nothing_before(shape)
     Window.of(folder).check(form.prompt_tokens, fitted(method, form).length)
+
+
+def forms(
+    prompts: Sequence[OnePrompt],
+    name: str,
+    text: Text | None,
+    *,
+    chat: bool,
+    allow_special: bool,
+    healing: bool,
+    sizes: Sequence[Sizes | None],
+) -> list[Form]:
+    """Prompts of the model `name` in ids; `sizes` are those of the gaps of each, where there are fills."""
+    leads = [_lead(each, text, allow_special) for each in prompts]
+    known = [pair for pair in leads if pair is not None]
+    ids = iter(
+        encoded(
+            [prompt for prompt, _ in known],
+            name,
+            text,
+            chat=chat,
+            allow_special=allow_special,
+            begun=[begun for _, begun in known],
+        )
+    )
+    prepared = []
+    for each, own, pair in zip(prompts, sizes or [None] * len(prompts), leads, strict=True):
+        lead = None if pair is None else next(ids)
+        if isinstance(each, Fill) and own is not None:
+            options = {"healing": healing, "allow_special": allow_special}
+            prepared.append(each.form(lead, text, own, **options))
+        else:
+            assert lead is not None
+            prepared.append(Form(tuple(lead)))
+    return prepared
+
+
+def _lead(
+    prompt: OnePrompt, text: Text | None, allow_special: bool
+) -> tuple[OnePrompt, str] | None:
+    """What is encoded as a prompt, and the beginning of the answer; None for a text by itself."""
+    if not isinstance(prompt, Fill):
+        return prompt, ""
+    if prompt.prompt is None:
+        return None
+    (chat,), begun = as_list(prompt.prompt), prompt.parts[0]
+    if isinstance(begun, str) and (isinstance(chat, str) or is_chat(chat)):
+        return chat, begun
+    if isinstance(chat, str) or is_chat(chat):
+        raise BadRequest("An answer to a text begins with a text, not with ids.")
+    if isinstance(begun, str) and begun:
+        if text is None:
+            raise BadRequest("This model has no tokenizer, so an answer begins with ids only.")
+        begun = text.encode_raw(begun, allow_special=allow_special)
+    return [*cast("Sequence[int]", chat), *cast("Sequence[int]", begun)], ""
+
+
+def encoded(
+    prompts: Sequence[OnePrompt],
+    name: str,
+    text: Text | None,
+    *,
+    chat: bool,
+    allow_special: bool,
+    begun: Sequence[str] | None = None,
+) -> list[list[int]]:
+    """Prompts of the model `name` as ids; rendering a template has a price per call, not per prompt.
+
+    `begun` are the beginnings of the answers, which are encoded together with the prompts.
+    """
+    openings = [""] * len(prompts) if begun is None else begun
+    pairs = list(zip(prompts, openings, strict=True))
+    texts = [(each, begin) for each, begin in pairs if isinstance(each, str) or is_chat(each)]
+    ids = iter(_encoded_texts(texts, name, text, chat, allow_special) if texts else [])
+    return [
+        next(ids) if isinstance(each, str) or is_chat(each) else list(cast("Sequence[int]", each))
+        for each in prompts
+    ]
+
+
+def _encoded_texts(
+    texts: Sequence[tuple[str | Messages, str]],
+    name: str,
+    text: Text | None,
+    chat: bool,
+    allow_special: bool,
+) -> list[list[int]]:
+    if text is None:
+        raise BadRequest(
+            f"{name!r} has no tokenizer, so it takes prompts as lists of ids only, such as [5, 7, 9]."
+        )
+    plain = [each + begun for each, begun in texts if isinstance(each, str)]
+    if not all(each.strip() for each in plain):
+        raise BadRequest("The prompt is empty. Write what the model should answer.")
+    if chat:
+        chats, begun = zip(*texts, strict=True)
+        return text.encode_chats(chats, prefixes=begun, allow_special=allow_special)
+    if len(plain) < len(texts):
+        raise BadRequest(
+            "Chat messages need the chat template, which chat=False leaves out. "
+            "Give a text or token ids instead."
+        )
+    return [text.encode_raw(each, allow_special=allow_special) for each in plain]
+
+
+def structured(
+    form: Form,
+    entry: OnePrompt,
+    structure: Structure,
+    model: Vocabulary,
+    text: Text,
+    method: Method,
+) -> Form:
+    """A prompt whose answer has to be something; refuses what cannot be written in the room there is.
+
+    An answer that is given in part is meant as a whole; in a text with gaps, what stands from the first gap
+    to the last one.  What every accepted answer begins with is given, so that nothing has to be decoded.
+    """
+    if form.given is None:
+        forced = structure.automaton().forced()
+        ids = _ordinary(text, forced)
+        tokens = structure.tokens(model, forced if ids else b"")
+        constraint = Constraint(tokens)
+        constraint.refuse_impossible(np.full(method.length, OPEN), OPEN, name=structure.kind)
+        opening = forced.decode() if ids else ""
+        return replace(form, prefix=(*form.prefix, *ids), opening=opening, constraint=constraint)
+    gaps = np.array([token is None for token in form.given])
+    answer = isinstance(entry, Fill) and entry.prompt is not None
+    before = form.parts[0].encode() if answer and form.parts else b""
+    covered = len(gaps) if answer else int(np.flatnonzero(gaps)[-1]) + 1
+    last = covered - int(np.flatnonzero(~gaps[:covered])[-1] + 1 if not gaps[:covered].all() else 0)
+    closed = gaps[:covered].copy()
+    if gaps[covered - 1]:
+        closed[covered - last :] = False
+    constraint = Constraint(structure.tokens(model, before), covered, closed)
+    response = np.array([OPEN if token is None else token for token in form.given])
+    constraint.refuse_impossible(response, OPEN, name=structure.kind)
+    return replace(form, constraint=constraint, searched=())
+
+
+def _ordinary(text: Text, forced: bytes) -> list[int]:
+    """A text as tokens that spell it and mean nothing else; none where there are none."""
+    try:
+        ids = text.encode_raw(forced.decode(), allow_special=False) if forced else []
+    except UnicodeDecodeError:
+        return []
+    assert text.pieces is not None
+    return ids if text.pieces.join(ids) == forced and text.pieces.ordinary.issuperset(ids) else []

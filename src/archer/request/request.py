@@ -1,22 +1,120 @@
-"""A checked request, and the checks that need neither prompts nor a tokenizer."""
+"""A checked request with its prompts in ids, and the checks that need no tokenizer."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from archer.errors import BadRequest, LongerThanTrained, TooLong, quoted
 from archer.methods.build import Method, adopt
 from archer.passes.bounds import MOST_SEED
-from archer.request.fill import Form
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from archer.engine.gap_length import Curve
     from archer.loading.checkpoint import Folder
+    from archer.loading.text.healing import Gap
+    from archer.passes.work import Work
     from archer.results.language import Language
+
+
+@dataclass(frozen=True)
+class Form:
+    """A prompt in ids: what stands in front of the response, and what of the response is given."""
+
+    prefix: tuple[int, ...]
+    given: tuple[int | None, ...] | None = None
+    """The response from its first gap on, None where a token is to be written; None where all of it is."""
+    lengths: tuple[int, ...] = ()
+    """Tokens to be written in each gap."""
+    parts: tuple[str, ...] = ()
+    """The texts around the gaps, as they were given; one more than there are gaps, or none."""
+    gaps: tuple[Gap, ...] = field(default=(), compare=False, repr=False)
+    """What may stand in each gap, and how its tokens are read; none for a model without a tokenizer."""
+    searched: tuple[int, ...] = ()
+    """Gaps whose length is still to be found; what `lengths` has of them is the most."""
+    probed: int = 0
+    """Columns that were computed to find lengths."""
+    probes: Work | None = field(default=None, compare=False, repr=False)
+    """All that was computed for it."""
+    constraint: object = field(default=None, compare=False, repr=False)
+    """What the response has to be, where that was asked for."""
+    opening: str = ""
+    """The end of the prefix as far as it is the beginning of the answer."""
+
+    @classmethod
+    def between(
+        cls,
+        given: Sequence[Sequence[int]],
+        lengths: Sequence[int],
+        parts: Sequence[str] = (),
+        gaps: Sequence[Gap] = (),
+    ) -> Form:
+        """Given ids with a gap between each two."""
+        response: list[int | None] = []
+        for length, behind in zip(lengths, given[1:], strict=True):
+            response += [None] * length
+            response += behind
+        return cls(tuple(given[0]), tuple(response), tuple(lengths), tuple(parts), tuple(gaps))
+
+    def resized(self, gap: int, length: int) -> Form:
+        """The same with another length of one gap."""
+        if length == self.lengths[gap]:
+            return self
+        given = list(self.given or ())
+        first = [at for at, token in enumerate(given) if token is None][self.spans[gap].start]
+        given[first : first + self.lengths[gap]] = [None] * length
+        lengths = (*self.lengths[:gap], length, *self.lengths[gap + 1 :])
+        return replace(self, given=tuple(given), lengths=lengths)
+
+    def shortest(self, gap: int) -> int:
+        """Tokens that a gap needs at the least."""
+        return self.gaps[gap].shortest if self.gaps else 1
+
+    @property
+    def length(self) -> int | None:
+        """Tokens to be written; None where the method says how many."""
+        return None if self.given is None else sum(self.lengths)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens that are given."""
+        return len(self.prefix) + len(self.behind)
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """What is given behind the first gap."""
+        return tuple(token for token in self.given or () if token is not None)
+
+    @property
+    def ends_open(self) -> bool:
+        """Nothing follows the last gap, not even bytes that healing has moved into it."""
+        if self.given is None or self.given[-1] is not None:
+            return False
+        return not (self.gaps and self.gaps[-1].after)
+
+    @property
+    def spans(self) -> tuple[slice, ...]:
+        """Where each gap stands among the tokens that are written."""
+        return tuple(slice(*ends) for ends in pairwise(accumulate(self.lengths, initial=0)))
+
+    def response(self, length: int, mask: int) -> list[int]:
+        """The response before the first update; `length` is the method's."""
+        given = (None,) * length if self.given is None else self.given
+        return [mask if token is None else token for token in given]
+
+    def allowed(self) -> Mapping[int, Tensor]:
+        """Which ids may stand at a token that is written, by its number; others are free."""
+        return {
+            span.start + at: ids
+            for gap, span in zip(self.gaps, self.spans, strict=False)
+            for at, ids in gap.allowed(span.stop - span.start).items()
+        }
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from archer.passes.canvas import Flags, Ints, Reals
 from archer.results.step import CHANGE, REMASKED, Call, Changes, Kind, Moment, Step
 
 if TYPE_CHECKING:
-    from archer.request.fill import Form
-    from archer.request.request import Request
+    from archer.request.request import Form, Request
     from archer.results.notebook import Trace
     from archer.results.provenance import Recipe
 

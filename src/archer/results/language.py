@@ -13,7 +13,7 @@ from archer.results.completion import Completion, Tally
 
 if TYPE_CHECKING:
     from archer.loading.text.text import Text
-    from archer.request.fill import Form
+    from archer.request.request import Form
 
 
 @dataclass(frozen=True)

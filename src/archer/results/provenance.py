@@ -12,8 +12,7 @@ from archer.methods.build import Method, build, in_full
 from archer.methods.settings import plain
 
 if TYPE_CHECKING:
-    from archer.request.fill import Form
-    from archer.request.request import Request
+    from archer.request.request import Form, Request
 
 LOADED_BY = ("revision", "dtype", "quantize", "adapter", "family")
 """What of a model's source decides its numbers, beside its name."""

@@ -15,7 +15,7 @@ from archer.passes.canvas import Flags, Ints
 from archer.results.language import Language
 
 if TYPE_CHECKING:
-    from archer.request.fill import Form
+    from archer.request.request import Form
 
 
 class SettledText:

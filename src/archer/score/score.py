@@ -30,10 +30,10 @@ from archer.network.shape import Blocks
 from archer.passes import noise
 from archer.passes.canvas import Flags, Reals, Scope
 from archer.policies.prompt_cache import Archer, Eager
-from archer.request.fill import Fill, Form
-from archer.request.forms import encoded
+from archer.request.fill import Fill
+from archer.request.prepare import encoded
 from archer.request.prompts import as_list
-from archer.request.request import Request, Window, check_ids
+from archer.request.request import Form, Request, Window, check_ids
 from archer.results.completion import Completion
 from archer.results.score import TextScore
 from archer.score.estimators import Plan, coupled, elbo, one_step
