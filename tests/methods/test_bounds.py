@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from archer.errors import ArcherError, BadRequest, quoted
-from archer.methods.build import MOST_CHARACTERS, build
+from archer.methods.build import build
 from archer.methods.catalogue import DECODERS, POLICIES
 from archer.methods.settings import described
+from archer.methods.spelling import MOST_CHARACTERS
 from archer.model import Model, load
 from archer.passes.bounds import UPDATES_BESIDE, UPDATES_PER_TOKEN
 from support.extremes import LENGTH, cases

@@ -17,7 +17,6 @@ from archer.methods.build import (
     Recommended,
     build,
     default_method,
-    parse_setting,
     resolve,
     settings,
 )
@@ -35,6 +34,7 @@ from archer.methods.catalogue import (
 )
 from archer.methods.presets import Preset
 from archer.methods.settings import described
+from archer.methods.spelling import parse_setting
 from archer.policies.prompt_cache import Age, Archer, Eager
 
 PAIRS = list(itertools.product(DECODERS, POLICIES))

@@ -15,8 +15,9 @@ from archer.decoders.saber import Saber
 from archer.errors import BadRequest
 from archer.extend import Archer
 from archer.methods.build import build, resolve
-from archer.methods.own_files import OwnPart, bring, cut, digests, own_parts
+from archer.methods.own_files import OwnPart, bring, digests, own_parts
 from archer.methods.settings import DECODERS, POLICIES
+from archer.methods.spelling import cut
 from archer.model import Model, load
 from archer.runs.executors.worker import Item
 from archer.server.settings import ServerSettings

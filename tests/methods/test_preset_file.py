@@ -9,8 +9,9 @@ import pytest
 import archer
 from archer.cli import main
 from archer.errors import BadRequest
-from archer.methods.build import build, in_full
+from archer.methods.build import build
 from archer.methods.presets import Preset, is_file, open_preset
+from archer.methods.spelling import in_full
 from support.folders import make_llada
 
 PROMPT = [5, 7, 9]

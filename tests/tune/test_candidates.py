@@ -8,7 +8,8 @@ import pytest
 from archer.cli.tune import line_of
 from archer.errors import BadRequest
 from archer.loading.source import Source
-from archer.methods.build import Recommended, in_full
+from archer.methods.build import Recommended
+from archer.methods.spelling import in_full
 from archer.model import Model, load
 from archer.network.shape import Blocks
 from archer.tune.candidates import REFERENCE, Candidate, given, parsed, usual

@@ -141,7 +141,7 @@ def _run(
     request: dict[str, Any],
     unsafe_no_sandbox: bool,
 ) -> dict[str, Evaluation]:
-    from archer.methods.build import over
+    from archer.methods.spelling import over
     from archer.runs.evaluation import evaluate as run
     from archer.runs.manifest import RunRequest
     from archer.terminal.meters import RunProgress

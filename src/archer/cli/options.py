@@ -91,7 +91,7 @@ class MethodOptions:
 
     def settings(self) -> dict[str, Any]:
         """The settings that were given."""
-        from archer.methods.build import parse_setting
+        from archer.methods.spelling import parse_setting
 
         flags = ("length", "block", "steps", "radius", "threshold", "temperature", "least", "mu")
         given = {name: getattr(self, name) for name in flags if getattr(self, name) is not None}

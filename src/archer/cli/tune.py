@@ -104,8 +104,8 @@ def line_of(candidate: Candidate) -> str:
 
 def _as_preset(path: Path, label: str) -> str:
     """The preset as options; code in a file has to be named by its user again."""
-    from archer.methods.build import in_full
     from archer.methods.own_files import own_parts
+    from archer.methods.spelling import in_full
 
     method = label.partition(",")[0]
     own = f" --method {shlex.quote(in_full(method))}" if any(own_parts(method)) else ""

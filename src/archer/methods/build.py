@@ -3,13 +3,11 @@
 A method is given as a name or an object, with settings and a preset.  Settings that are left out get their
 defaults; the default length is what the model recommends.
 
-A method is spelled `decoder`, `decoder+policy` or `decoder+policy:value`, or has a name of its own in the
-catalogue, which takes a value as well: `archer:11`.  Other packages may add decoders and policies.  A setting
-that a method does not use is refused, never ignored; so is a pair that cannot work.
+Other packages may add decoders and policies.  A setting that a method does not use is refused, never ignored;
+so is a pair that cannot work.
 """
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -23,21 +21,15 @@ from archer.decoders.wrappers import EndOfText, Guided
 from archer.errors import BadRequest, meant, quoted
 from archer.methods import compatibility
 from archer.methods.catalogue import (
-    ALIASES,
-    CANVASES,
     COMMON,
     DEFAULT_METHOD,
-    HABITS,
-    IMPLIED,
-    LENGTHS,
-    METHODS,
     PAPER_METHOD,
     PRESETS,
     SIZING,
     Part,
     Shared,
 )
-from archer.methods.own_files import cut, digests, how_to_bring
+from archer.methods.own_files import digests
 from archer.methods.settings import (
     DECODER_VERBS,
     DECODERS,
@@ -49,14 +41,22 @@ from archer.methods.settings import (
     described,
     missing,
 )
-from archer.passes.bounds import check_updates
+from archer.methods.spelling import (
+    OWN_FILE,
+    all_settings,
+    canonical,
+    cut_from,
+    habit,
+    implied,
+    owners,
+    says_length,
+    spelled,
+    spelled_out,
+)
+from archer.passes.bounds import UPDATES_BESIDE, UPDATES_PER_TOKEN
 from archer.policies.base import Policy
 from archer.policies.prompt_cache import Eager
 
-MOST_CHARACTERS = 200
-"""Of a method's name, values included."""
-MOST_OWNERS = 3
-"""Named in a refusal."""
 RECOMMENDED = 0
 """The length of a method that names none: what the model recommends."""
 
@@ -122,7 +122,7 @@ class Method:
         ):
             part, fixed = getattr(self, role), frozenset[str]()
             if isinstance(part, str):
-                name, given = _cut(part, part, table, what)
+                name, given = cut_from(part, part, table, what)
                 part, fixed = _make(table[name], given), frozenset(table[name].fixed)
                 object.__setattr__(self, role, part)
             else:
@@ -144,7 +144,7 @@ def adopt(
     recommended: Recommended = NO_ADVICE,
 ) -> Method:
     """A method that the user put together, checked as `build` does; `length`, or the `recommended` one."""
-    wanted = _canonical(settings)
+    wanted = canonical(settings)
     usual = recommended.length or Shared.length
     length = wanted.pop("length", method.length if method.length != RECOMMENDED else usual)
     if wanted or preset is not None:
@@ -173,18 +173,13 @@ def adopt(
 
 def settings(method: str = DEFAULT_METHOD) -> Settings:
     """Every setting that a method takes, with its default, its range and its meaning."""
-    decoder, policy, _ = _spelled(method)
+    decoder, policy, _ = spelled(method)
     settings = Settings()
     for part in (COMMON, DECODERS[decoder], POLICIES[policy]):
         settings |= described(part)
     for name, value in implied(method).items():
         settings[name] = dataclasses.replace(settings[name], default=value)
     return settings
-
-
-def implied(name: str) -> Mapping[str, Any]:
-    """What a method's name stands for besides its parts."""
-    return IMPLIED.get(name.partition(":")[0], {})
 
 
 MethodLike: TypeAlias = str | Method | Decoder[Any] | Rule[Any]
@@ -229,9 +224,9 @@ def _of_decoder(given: object) -> Method:
 
 def _takes_the_models_block(name: str, settings: Mapping[str, Any]) -> bool:
     """Its block is how the model attends, and nobody has named one."""
-    decoder, _, given = _spelled(name)
+    decoder, _, given = spelled(name)
     part = DECODERS[decoder]
-    open_yet = "block" in part.settings and "block" not in given | _canonical(settings)
+    open_yet = "block" in part.settings and "block" not in given | canonical(settings)
     return open_yet and getattr(part.make, "attention", None) is Attention.BLOCK_CAUSAL
 
 
@@ -245,27 +240,6 @@ def default_method(
     if preset is not None or radius is not None:
         return PAPER_METHOD
     return recommended.method or DEFAULT_METHOD
-
-
-def says_length(settings: Mapping[str, Any]) -> bool:
-    """Whether settings hold a length, by any of its names."""
-    return any(settings.get(name) is not None for name in LENGTHS)
-
-
-def over(newer: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, where the newer ones take precedence, a length by whatever name."""
-    newer = spelled_out(newer)
-    said = LENGTHS if says_length(newer) else frozenset()
-    return {name: value for name, value in older.items() if name not in said} | newer
-
-
-def spelled_out(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with a length that is no number under its own name: `auto` is a kind of canvas."""
-    said = dict(settings)
-    for name in LENGTHS:
-        if isinstance(said.get(name), str) and said[name] in CANVASES:
-            said["canvas"] = said.pop(name)
-    return said
 
 
 @dataclass(frozen=True)
@@ -283,7 +257,7 @@ class Choice:
 
         Unless a preset or a radius selects the paper's method, or no method has such a setting.
         """
-        unknown = _canonical(spelled_out(self.settings)).keys() - _all_settings() - COMMON.settings
+        unknown = canonical(spelled_out(self.settings)).keys() - all_settings() - COMMON.settings
         papers = default_method(self.preset, self.settings) != DEFAULT_METHOD
         if self.method or papers or unknown:
             self.build()
@@ -299,15 +273,15 @@ class Choice:
 
 def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> Method:
     """Look `name` up and make its parts; refuses unknown names, unused settings and values out of range."""
-    decoder_name, policy_name, given = _spelled(name)
+    decoder_name, policy_name, given = spelled(name)
     decoder, policy = DECODERS[decoder_name], POLICIES[policy_name]
     accepted = set().union(*(part.settings for part in (COMMON, decoder, policy)))
-    chosen = _canonical(spelled_out(settings))
+    chosen = canonical(spelled_out(settings))
     for key in chosen:
         if key not in accepted:
             raise BadRequest(
                 f"The method {name!r} does not use the setting {quoted(key)}."
-                f"{_owners(key) or _habit(key) or meant(key, accepted)} "
+                f"{owners(key) or habit(key) or meant(key, accepted)} "
                 f"It takes: {', '.join(sorted(accepted))}."
             )
     for key in given:
@@ -331,56 +305,19 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
         complete = {k: v for k, v in complete.items() if k not in unsaid}
     else:
         compatibility.check_canvas(rule, cache, (decoder_name, policy_name), shared.canvas)
-    return Method(_wrapped(rule, shared), cache, shared.length, name, complete, digests(name))
-
-
-def parse_setting(entry: str) -> tuple[str, Any] | None:
-    """NAME=VALUE as it is typed: numbers, true, false and null as such, everything else as text."""
-    name, equals, text = (part.strip() for part in entry.partition("="))
-    if not equals or not name:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = text
-    return name.replace("-", "_"), value
+    files = digests(name) if OWN_FILE in name else {}
+    return Method(_wrapped(rule, shared), cache, shared.length, name, complete, files)
 
 
 def _check_rule(decoder: Decoder[Any], length: int) -> None:
     """What the rule itself refuses, and more updates than a response of this length is worth."""
     decoder.check(length)
-    check_updates(decoder.limit(length), length)
-
-
-def _all_settings() -> set[str]:
-    """Of any decoder or cache."""
-    parts = (*DECODERS.values(), *POLICIES.values())
-    return set().union(*(part.settings for part in parts))
-
-
-def _habit(name: str) -> str:
-    """What a name of another library is here, as a sentence; nothing where it is no such name."""
-    return f" Here that is {HABITS[name]}." if name in HABITS else ""
-
-
-def _owners(setting: str) -> str:
-    """Which decoders and caches a setting belongs to, as a sentence; nothing where there are none."""
-    owners = [
-        repr(name)
-        for table in (DECODERS, POLICIES)
-        for name, part in table.items()
-        if setting in part.settings
-    ]
-    if not owners:
-        return ""
-    more = " and others" if len(owners) > MOST_OWNERS else ""
-    return f" That belongs to {', '.join(owners[:MOST_OWNERS])}{more}."
-
-
-def in_full(name: str) -> str:
-    """A method's name as decoder+cache, without values: `archer:11` -> `saber+archer`."""
-    decoder, policy, _ = _spelled(name)
-    return f"{decoder}+{policy}"
+    updates, most = decoder.limit(length), UPDATES_PER_TOKEN * length + UPDATES_BESIDE
+    if updates > most:
+        raise BadRequest(
+            f"These settings allow {updates:.4g} updates for a response of {length} tokens, and the most is "
+            f"{most}. Choose fewer steps, or a longer response."
+        )
 
 
 def _refuse_sizing(chosen: Mapping[str, Any]) -> None:
@@ -402,74 +339,6 @@ def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
     if shared.eos != "none":
         decoder = EndOfText(decoder, shared.eos)
     return Guided(decoder, shared.guidance) if shared.guidance > 0 else decoder
-
-
-def _spelled(name: str) -> tuple[str, str, dict[str, Any]]:
-    """Decoder name, policy name, and settings given as `part:value`."""
-    if len(name) > MOST_CHARACTERS:
-        raise BadRequest(
-            f"A method's name has at most {MOST_CHARACTERS} characters, and {quoted(name)} has {len(name)}."
-        )
-    named, colon, value = name.partition(":")
-    by_name = named in METHODS and "+" not in name
-    parts = METHODS[named][0].split("+") if by_name else name.split("+")
-    if by_name and colon:
-        parts[0 if POLICIES[parts[1]].main is None else 1] += colon + value
-    if len(parts) == 1:
-        parts.append("eager")
-    if len(parts) > 2:
-        raise BadRequest(f"{name!r} has more than a decoder and a cache: write decoder+cache.")
-    given: dict[str, Any] = {}
-    names = []
-    for part, table, what in zip(
-        parts, (DECODERS, POLICIES), ("decoder", "cache policy"), strict=True
-    ):
-        bare, setting = _cut(part, name, table, what)
-        names.append(bare)
-        given |= setting
-    return names[0], names[1], given
-
-
-def _cut(part: str, name: str, table: Mapping[str, Part], what: str) -> tuple[str, dict[str, Any]]:
-    """A part of a method's name without its value, and the setting that the value is of."""
-    bare, value = cut(part)
-    if bare not in table:
-        raise BadRequest(_unknown(name, bare, table, what))
-    if value is None:
-        return bare, {}
-    main = table[bare].main
-    if main is None or not value:
-        raise BadRequest(f"{part!r} means nothing: {bare!r} takes {_main(table[bare])}.")
-    return bare, {main: value}
-
-
-def _main(part: Part) -> str:
-    return "no value" if part.main is None else f"its {part.main} after the colon"
-
-
-def _unknown(name: str, part: str, table: Mapping[str, Part], what: str) -> str:
-    hint = meant(part, table if "+" in name else (*METHODS, *table))
-    return (
-        f"There is no method {name!r}: {part!r} is not a {what}.{hint} "
-        f"Methods: {', '.join(METHODS)}; or decoder+policy with decoders {', '.join(DECODERS)} "
-        f"and policies {', '.join(POLICIES)}. {how_to_bring(part, what)}"
-    )
-
-
-def _canonical(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate aliases and drop what was left unset."""
-    chosen: dict[str, Any] = {}
-    for key, value in settings.items():
-        target = ALIASES.get(key, key)
-        if value is None:
-            continue
-        if target in chosen:
-            alias = next(
-                name for name in settings if name != target and ALIASES.get(name) == target
-            )
-            raise BadRequest(f"{alias!r} and {target!r} are the same setting; give one of them.")
-        chosen[target] = value
-    return chosen
 
 
 def _preset(name: str | None) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ text is all that a run records and all that workers on other machines are given.
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,32 +16,15 @@ from importlib.abc import InspectLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import NamedTuple
 
 from archer.errors import BadRequest, meant, reason_of
 from archer.methods.catalogue import Part
 from archer.methods.extensions import Extended
 from archer.methods.settings import DECODERS, POLICIES
+from archer.methods.spelling import SPELLED, cut
 
-SPELLED = re.compile(r"(?P<name>(?P<file>[^:]*\.py):(?P<member>[A-Za-z_]\w*))(:(?P<value>.*))?")
 MOST_BYTES = 1 << 20
 """Of a file."""
-
-
-class Spelling(NamedTuple):
-    """A part of a method's name: what stands before the value, and the value; None where there is none."""
-
-    name: str
-    value: str | None
-
-
-def cut(part: str) -> Spelling:
-    """`archer:8` -> archer and 8; `./mine.py:Steady:5` -> ./mine.py:Steady and 5."""
-    own = SPELLED.fullmatch(part)
-    if own is not None:
-        return Spelling(own["name"], own["value"])
-    name, colon, value = part.partition(":")
-    return Spelling(name, value if colon else None)
 
 
 @dataclass(frozen=True)
@@ -114,22 +96,6 @@ def own_parts(method: str) -> Iterator[OwnPart]:
 def digests(method: str) -> dict[str, str]:
     """The sha256 of every file that a method's name holds."""
     return {each.file: each.digest for each in own_parts(method)}
-
-
-def how_to_bring(part: str, what: str) -> str:
-    """What to do about a name that is in no table, as a sentence."""
-    if part.endswith(".py"):
-        return f"Name the {what} in that file: {part}:CLASS."
-    if SPELLED.fullmatch(part) is not None:
-        return (
-            f"{part!r} is code in a file, which runs only where you name it yourself as the method of a "
-            "command; a server needs allow_own_code=True as well. In Python give an object of the class "
-            "instead of its name."
-        )
-    return (
-        f"A {what} of your own goes by its file, ./FILE.py:CLASS, as the method of a command, by an entry "
-        "point of an installed package, or in Python as an object (docs/add-a-decoder.md)."
-    )
 
 
 class _TextLoader(InspectLoader):

@@ -4,8 +4,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from archer.errors import BadRequest
-
 MOST_TOKENS = 500_000
 """Longer than any response; what a model has room for is checked with the prompt."""
 MOST_COUNT = 1_000_000
@@ -37,13 +35,3 @@ Temperature = Annotated[
     Field(ge=0, le=MOST_TEMPERATURE, description=f"0 or a number from {LEAST_TEMPERATURE:g}"),
     AfterValidator(_usable),
 ]
-
-
-def check_updates(updates: int, length: int) -> None:
-    """Refuse a rule that would go on for far more updates than its response has tokens."""
-    most = UPDATES_PER_TOKEN * length + UPDATES_BESIDE
-    if updates > most:
-        raise BadRequest(
-            f"These settings allow {updates:.4g} updates for a response of {length} tokens, and the most is "
-            f"{most}. Choose fewer steps, or a longer response."
-        )

@@ -14,8 +14,9 @@ import numpy as np
 from archer.engine.gap_length import Curve
 from archer.errors import BadRequest
 from archer.methods import compatibility
-from archer.methods.build import Method, MethodLike, resolve, spelled_out
+from archer.methods.build import Method, MethodLike, resolve
 from archer.methods.catalogue import Shared
+from archer.methods.spelling import spelled_out
 from archer.request.fill import GAP, Fill
 from archer.request.prompts import (
     Faults,

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeGuard
 
 from archer.errors import BadRequest, numbered, quoted
-from archer.methods.build import over
 from archer.methods.catalogue import LENGTHS, Shared
+from archer.methods.spelling import over
 from archer.network.shape import Blocks, Shape
 from archer.request.fill import AUTO, MOST, Fill, Given
 

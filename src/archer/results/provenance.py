@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from archer import __version__
 from archer.errors import BadRequest
-from archer.methods.build import Method, build, in_full
+from archer.methods.build import Method, build
 from archer.methods.settings import plain
+from archer.methods.spelling import in_full
 
 if TYPE_CHECKING:
     from archer.request.request import Form, Request

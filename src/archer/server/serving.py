@@ -24,10 +24,11 @@ from archer.errors import (
     Overloaded,
     TooLong,
 )
-from archer.methods.build import Choice, resolve, spelled_out
+from archer.methods.build import Choice, resolve
 from archer.methods.build import settings as settings_of
 from archer.methods.catalogue import LENGTHS, METHODS
 from archer.methods.compatibility import check_attention
+from archer.methods.spelling import spelled_out
 from archer.request.fill import Fill
 from archer.results.completion import Completion
 from archer.results.step import Step

@@ -7,9 +7,10 @@ from itertools import chain, product
 from typing import Any
 
 from archer.errors import BadRequest
-from archer.methods.build import Choice, Method, in_full, parse_setting
+from archer.methods.build import Choice, Method
 from archer.methods.compatibility import check_attention
 from archer.methods.own_files import bring
+from archer.methods.spelling import in_full, parse_setting
 from archer.model import Model
 from archer.network.shape import Dense
 from archer.policies.prompt_cache import Archer, Late
