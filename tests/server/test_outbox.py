@@ -6,7 +6,7 @@ import threading
 from archer.model import Model
 from archer.results.trace import states, updates
 from archer.server.outbox import Delta, Outbox, Skipped, Stepped
-from archer.server.serving import ProvisionalEvents
+from archer.server.provisional import ProvisionalEvents
 from server.running import PROBLEM, on_a_loop
 
 

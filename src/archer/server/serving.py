@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import uuid
 from collections import Counter
@@ -32,12 +31,12 @@ from archer.methods.spelling import spelled_out
 from archer.request.fill import Fill
 from archer.results.completion import Completion
 from archer.results.step import Step
-from archer.results.trace import Speller, plain_updates, start
 from archer.server import limits
 from archer.server.encoding import PromptEncoder
 from archer.server.infill import InfillReply
 from archer.server.metrics import Metrics
-from archer.server.outbox import Admitted, Delta, Failed, Finished, Outbox, Skipped, Stepped
+from archer.server.outbox import Admitted, Delta, Failed, Finished, Outbox, Stepped
+from archer.server.provisional import ProvisionalEvents
 from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
 from archer.server.request_schema import Chat, GenerationRequest, Prompt
@@ -469,64 +468,6 @@ def public_name(name: str) -> str:
     """A hub id as it is; of a folder the last part only, which tells nobody where it lies."""
     path = Path(name)
     return path.resolve().name if path.is_dir() else name
-
-
-STABLE = 8
-"""Updates without a change after which a position counts as stable.  It may change all the same."""
-_WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-
-
-class ProvisionalEvents:
-    """The events of one HTTP request, as JSON objects."""
-
-    def __init__(self, name: str, request: Request) -> None:
-        """`request` holds all rows; `name` is what the model is called here, which is no path."""
-        self._start = start(request).model_copy(update={"model": name})
-        self._speller = Speller(request)
-        responses = [self._start.response(row) for row in range(len(request.prompts))]
-        self._changed = [[0] * len(response) for response in responses]
-        self._open = [[token == self._start.mask for token in response] for response in responses]
-
-    def start(self) -> str:
-        return self._start.model_dump_json()
-
-    def updates(self, item: Stepped) -> list[tuple[int, str]]:
-        """Each event with its row."""
-        told = []
-        for event in plain_updates(item.record, item.first):
-            row, update = event["row"], event["update"]
-            changed, masked = self._changed[row], self._open[row]
-            tokens = []
-            for change in (*event["accepted"], *event["replaced"]):
-                changed[change["at"]] = update
-                masked[change["at"]] = False
-                tokens.append(change["token"])
-            for at in event["remasked"]:
-                changed[at] = update
-                masked[at] = True
-            event["pieces"] = self._speller.pieces(tokens)
-            event["stable"] = self._stable(row, update)
-            told.append((row, _WRITER.encode(event)))
-        return told
-
-    def skipped(self, item: Skipped) -> str:
-        """The updates that were merged; from here on nothing is known to be stable."""
-        row = item.row
-        self._changed[row] = [item.update] * len(item.response)
-        self._open[row] = [token == self._start.mask for token in item.response]
-        told = {"event": "skipped", "row": row, "count": item.count, "update": item.update}
-        return json.dumps(told | {"response": item.response}, separators=(",", ":"))
-
-    def end(self, row: int, completion: Completion) -> str:
-        told = {"event": "end", "row": row, "completion": completion.to_dict(provenance=False)}
-        return json.dumps(told, separators=(",", ":"), allow_nan=False)
-
-    def _stable(self, row: int, update: int) -> int:
-        places = zip(self._open[row], self._changed[row], strict=True)
-        unstable = (
-            at for at, (masked, since) in enumerate(places) if masked or update - since < STABLE
-        )
-        return next(unstable, len(self._open[row]))
 
 
 def all_rows(requests: list[Request], n: int) -> Request:

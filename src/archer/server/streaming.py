@@ -15,9 +15,10 @@ from starlette.types import Receive, Scope, Send
 from archer.results.completion import Completion
 from archer.server import limits
 from archer.server.outbox import Admitted, Delta, Failed, Finished, Item, Skipped, Stepped
+from archer.server.provisional import ProvisionalEvents
 from archer.server.replies import error_line, logprobs, usage
 from archer.server.request_schema import GenerationRequest
-from archer.server.serving import Exchange, ProvisionalEvents, Serving
+from archer.server.serving import Exchange, Serving
 
 ALIVE = ": keep-alive\n\n"
 NOBODY_READS = 499
