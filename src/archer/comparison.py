@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from archer.errors import BadRequest, one_line
 from archer.methods import DEFAULT_METHOD
 from archer.model import Model, load
-from archer.request.prompts import listed
+from archer.request.request import listed
 
 if TYPE_CHECKING:
     from archer.methods.build import MethodLike
     from archer.request.options import StreamOptions
-    from archer.request.prompts import Prompts
+    from archer.request.request import Prompts
     from archer.results.completion import Completion
 
 USUAL = (DEFAULT_METHOD, "saber", "llada-confidence")

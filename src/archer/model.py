@@ -31,13 +31,21 @@ from archer.loading.text.text import Text, read_text
 from archer.machine.heap import keep_freed_memory
 from archer.machine.threads import check_threads, fitting
 from archer.methods.build import Method, MethodLike
-from archer.methods.settings import plain
+from archer.methods.spelling import plain
 from archer.network.network import Transformer
 from archer.request.fill import GAP, Fill
+from archer.request.given import as_fills
 from archer.request.options import GenerateOptions, InfillOptions, OnError, StreamOptions
 from archer.request.prepare import encoded, prepare
-from archer.request.prompts import Faults, OnePrompt, Prompts, as_fills, as_list, listed
-from archer.request.request import Request, checked_seed
+from archer.request.request import (
+    Faults,
+    OnePrompt,
+    Prompts,
+    Request,
+    as_list,
+    checked_seed,
+    listed,
+)
 from archer.results.completion import Completion
 from archer.results.language import Language
 from archer.results.notebook import Trace, of_completions

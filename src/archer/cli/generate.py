@@ -132,7 +132,7 @@ def _hint(model: str, entries: Sequence[Entry]) -> None:
 
 
 def _as_dict(model: str, request: Request, done: Sequence[Completion]) -> dict[str, Any]:
-    from archer.methods.settings import plain
+    from archer.methods.spelling import plain
 
     return {
         "model": model,

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from archer.methods.build import MethodLike
     from archer.model import Model
     from archer.request.options import StreamOptions
-    from archer.request.prompts import OnePrompt
-    from archer.request.request import Request
+    from archer.request.request import OnePrompt, Request
 
 IDLE = 0.05
 """Seconds between two looks at requests whose readers are behind."""

@@ -15,8 +15,7 @@ from typing import Any
 from archer.errors import BadRequest
 from archer.files import read_json
 from archer.methods.build import Choice, Method, build
-from archer.methods.settings import plain
-from archer.methods.spelling import in_full, over
+from archer.methods.spelling import in_full, over, plain
 
 FORMAT, VERSION = "archer-preset", 1
 ENDING = ".json"

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import itertools
-import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -145,11 +144,6 @@ def _own_meanings(kind: type) -> dict[str, str]:
 DECODERS = Extended(catalogue.DECODERS, "archer.decoders", _adopter(DECODER_VERBS))
 POLICIES = Extended(catalogue.POLICIES, "archer.policies", _adopter(POLICY_VERBS))
 """The names of the catalogue, and those of other packages."""
-
-
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as JSON can hold them: an infinite one is spelled "inf", which the methods read back."""
-    return {name: "inf" if value == math.inf else value for name, value in settings.items()}
 
 
 def method_list(decoders: Mapping[str, Part], policies: Mapping[str, Part]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ catalogue, which takes a value as well: `archer:11`.  A part may be a class in a
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -74,6 +75,11 @@ def parse_setting(entry: str) -> tuple[str, Any] | None:
     except ValueError:
         value = text
     return name.replace("-", "_"), value
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON can hold them: an infinite one is spelled "inf", which the methods read back."""
+    return {name: "inf" if value == math.inf else value for name, value in settings.items()}
 
 
 def all_settings() -> set[str]:

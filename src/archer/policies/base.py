@@ -60,3 +60,20 @@ class Policy:
     def inside_layers(self, memory: Memory) -> Ruled | None:
         """A rule that chooses rows inside each layer of the next pass; None where columns say it all."""
         return None
+
+
+class PromptCache(Policy):
+    """Base of those that keep nothing but the prompt, as the anchor's pass made it."""
+
+    answers = Scope.RESPONSE
+    rebuilds = True
+    block_causal = True
+
+
+def prompt_kept(canvas: Canvas, memory: Memory, old: Flags) -> Flags:
+    """[B, L]: the response, and everything in the rows whose prompt is too `old` (Bool[B]) or not there yet.
+
+    Where a prompt cache is exact nothing that is kept ever grows old, and `old` has no effect.
+    """
+    refresh = ~memory.anchored if canvas.exact else old | ~memory.anchored
+    return memory.outdated(canvas) | (canvas.everything() & refresh[:, None])

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
 from archer.passes.bounds import Count, Multiple
-from archer.passes.canvas import Canvas, Flags, Scope
+from archer.passes.canvas import Canvas, Flags
 from archer.passes.logits import Logits
 from archer.passes.memory import Memory, Notes
-from archer.policies.base import Policy
+from archer.policies.base import PromptCache, prompt_kept
 
 
 def _whole(radius: float) -> float:
@@ -23,29 +23,12 @@ def _whole(radius: float) -> float:
     return radius
 
 
-class PromptCache(Policy):
-    """Base of those that keep nothing but the prompt, as the anchor's pass made it."""
-
-    answers = Scope.RESPONSE
-    rebuilds = True
-    block_causal = True
-
-
 @dataclass(frozen=True)
 class Eager(PromptCache):
     """Recompute everything at every pass: no cache, Eq. (1)."""
 
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         return canvas.everything()
-
-
-def prompt_kept(canvas: Canvas, memory: Memory, old: Flags) -> Flags:
-    """[B, L]: the response, and everything in the rows whose prompt is too `old` (Bool[B]) or not there yet.
-
-    Where a prompt cache is exact nothing that is kept ever grows old, and `old` has no effect.
-    """
-    refresh = ~memory.anchored if canvas.exact else old | ~memory.anchored
-    return memory.outdated(canvas) | (canvas.everything() & refresh[:, None])
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from archer.passes.canvas import Canvas, Flags, Ints, Reals
 from archer.passes.logits import Logits, RowLogits
 from archer.passes.memory import Memory, Notes
 from archer.passes.reduction import exact, to_host
-from archer.policies.prompt_cache import PromptCache, prompt_kept
+from archer.policies.base import PromptCache, prompt_kept
 
 MOST_NATS = 6.0
 """Beyond it hundreds of tokens per column would have to be kept, and the prompt would never be refreshed."""

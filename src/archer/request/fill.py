@@ -1,4 +1,4 @@
-"""Texts with gaps: what a user gives around them, and what becomes of it in ids."""
+"""Texts with gaps: what a user gives around them, and how long each may be."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from archer.errors import BadRequest, quoted
-from archer.loading.text.healing import Gap, heal
 from archer.passes.bounds import MOST_TOKENS
-from archer.request.request import Form
 
 if TYPE_CHECKING:
-    from archer.loading.text.text import Text
+    pass
 
 Given = str | Sequence[int]
 Length = int | str
@@ -103,46 +101,6 @@ class Fill:
         each = [BY_ITSELF if length == AUTO else length for length in each]
         searched = tuple(at for at, length in enumerate(each) if length == SEARCH)
         return tuple(_tokens(most if name in (SEARCH, DELETE) else name) for name in each), searched
-
-    def form(
-        self,
-        lead: list[int] | None,
-        text: Text | None,
-        sizes: tuple[Sequence[int], tuple[int, ...]],
-        *,
-        healing: bool,
-        allow_special: bool,
-    ) -> Form:
-        """In ids; `lead` is the encoded prompt with the beginning of the answer, where there is a prompt."""
-        lengths, searched = sizes
-        first: Given = self.parts[0] if lead is None else lead
-        parts = [first, *self.parts[1:]]
-        if text is None:
-            plain = Form.between([_as_ids(part) for part in parts], lengths)
-            return replace(plain, searched=searched)
-        if all(isinstance(part, str) for part in self.parts[1:]):
-            healed = heal(text, parts, healing=healing, allow_special=allow_special)
-            given, gaps = healed.given, healed.gaps
-        else:
-            given = tuple(
-                tuple(text.encode_raw(part, allow_special=allow_special) if part else ())
-                if isinstance(part, str)
-                else tuple(part)
-                for part in parts
-            )
-            gaps = (Gap(text),) * len(lengths)
-        spelled = [
-            part if isinstance(part, str) else text.decode_whole(part) for part in self.parts
-        ]
-        return replace(Form.between(given, lengths, spelled, gaps), searched=searched)
-
-
-def _as_ids(part: Given) -> Sequence[int]:
-    if isinstance(part, str) and part:
-        raise BadRequest(
-            "This model has no tokenizer, so it takes what is given as lists of ids only."
-        )
-    return [] if isinstance(part, str) else part
 
 
 def _tokens(length: object) -> int:

@@ -5,7 +5,7 @@ Prompts become ids here: template and tokenizer, what stands around gaps, and wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,23 +13,29 @@ import numpy as np
 
 from archer.engine.gap_length import Curve
 from archer.errors import BadRequest
+from archer.loading.text.healing import Gap, heal
 from archer.methods import compatibility
 from archer.methods.build import Method, MethodLike, resolve
 from archer.methods.catalogue import Shared
 from archer.methods.spelling import spelled_out
-from archer.request.fill import GAP, Fill
-from archer.request.prompts import (
+from archer.network.shape import Blocks, Shape
+from archer.request.fill import GAP, Fill, Given
+from archer.request.given import Sizes, gap_lengths, with_given
+from archer.request.request import (
     Faults,
+    Form,
     Messages,
     OnePrompt,
-    Sizes,
+    Request,
+    Window,
     as_list,
-    can_follow,
-    filled,
-    gap_lengths,
+    as_prompt,
+    check_ids,
+    checked_seed,
+    fitted,
     is_chat,
+    joined,
 )
-from archer.request.request import Form, Request, Window, check_ids, checked_seed, fitted, joined
 from archer.structure.constraint import Constraint
 from archer.structure.lattice import OPEN
 from archer.structure.structures import Structure
@@ -67,10 +73,16 @@ def prepare(
     shapes = (schema, regex, choices)
     structure = None if shapes == (None, None, None) else Structure.of(*shapes)
     recommended, shape = model.folder.recommended, model.folder.shape
-    entries = filled(prompts, suffix, prefill, gap, chat=chat, faults=faults)
-    given = joined(keywords, settings)
-    wanted, sizes = gap_lengths(entries, given, recommended.length, faults)
-    if not isinstance(method, Method) and not can_follow(entries.values(), shape):
+    entries: dict[int, OnePrompt] = {}
+    for at, entry in enumerate(prompts):
+        with faults.of(at):
+            entries[at] = as_prompt(entry)
+    if suffix is not None or prefill is not None:
+        entries = with_given(entries, suffix, prefill, gap, chat=chat, faults=faults)
+    wanted, sizes = joined(keywords, settings), dict[int, Sizes]()
+    if any(isinstance(each, Fill) for each in entries.values()):
+        wanted, sizes = gap_lengths(entries, wanted, recommended.length, faults)
+    if not isinstance(method, Method) and not _can_follow(entries.values(), shape):
         wanted = {"canvas": Shared.canvas, **spelled_out(wanted)}
     chosen = resolve(method, wanted, preset, recommended)
     compatibility.check_attention(chosen, shape.attention)
@@ -102,6 +114,12 @@ def prepare(
     checked = formed([at for at in entries if at not in faults.found])
     own = None if curve is None else Curve.of(curve)
     return Request(chosen, tuple(checked.values()), seed, model.language, own), list(checked)
+
+
+def _can_follow(prompts: Iterable[OnePrompt], shape: Shape) -> bool:
+    """Whether a canvas can follow its answer: nothing stands behind it, and its end can be seen."""
+    open_ends = all(each.ends_open for each in prompts if isinstance(each, Fill))
+    return open_ends and not isinstance(shape.attention, Blocks)
 
 
 def _check(form: Form, method: Method, folder: Folder) -> None:
@@ -143,11 +161,50 @@ def forms(
         lead = None if pair is None else next(ids)
         if isinstance(each, Fill) and own is not None:
             options = {"healing": healing, "allow_special": allow_special}
-            prepared.append(each.form(lead, text, own, **options))
+            prepared.append(_filled(each, lead, text, own, **options))
         else:
             assert lead is not None
             prepared.append(Form(tuple(lead)))
     return prepared
+
+
+def _filled(
+    fill: Fill,
+    lead: list[int] | None,
+    text: Text | None,
+    sizes: tuple[Sequence[int], tuple[int, ...]],
+    *,
+    healing: bool,
+    allow_special: bool,
+) -> Form:
+    """In ids; `lead` is the encoded prompt with the beginning of the answer, where there is a prompt."""
+    lengths, searched = sizes
+    first: Given = fill.parts[0] if lead is None else lead
+    parts = [first, *fill.parts[1:]]
+    if text is None:
+        plain = Form.between([_as_ids(part) for part in parts], lengths)
+        return replace(plain, searched=searched)
+    if all(isinstance(part, str) for part in fill.parts[1:]):
+        healed = heal(text, parts, healing=healing, allow_special=allow_special)
+        given, gaps = healed.given, healed.gaps
+    else:
+        given = tuple(
+            tuple(text.encode_raw(part, allow_special=allow_special) if part else ())
+            if isinstance(part, str)
+            else tuple(part)
+            for part in parts
+        )
+        gaps = (Gap(text),) * len(lengths)
+    spelled = [part if isinstance(part, str) else text.decode_whole(part) for part in fill.parts]
+    return replace(Form.between(given, lengths, spelled, gaps), searched=searched)
+
+
+def _as_ids(part: Given) -> Sequence[int]:
+    if isinstance(part, str) and part:
+        raise BadRequest(
+            "This model has no tokenizer, so it takes what is given as lists of ids only."
+        )
+    return [] if isinstance(part, str) else part
 
 
 def _lead(

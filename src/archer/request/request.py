@@ -1,17 +1,19 @@
-"""A checked request with its prompts in ids, and the checks that need no tokenizer."""
+"""A checked request, what may be given as its prompts, and the checks that need no tokenizer."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from archer.errors import BadRequest, LongerThanTrained, TooLong, quoted
+from archer.errors import BadRequest, LongerThanTrained, TooLong, numbered, quoted
 from archer.methods.build import Method, adopt
 from archer.passes.bounds import MOST_SEED
+from archer.request.fill import Fill
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
     from archer.loading.text.healing import Gap
     from archer.passes.work import Work
     from archer.results.language import Language
+
+Messages: TypeAlias = Sequence[Mapping[str, object]]
+"""Messages with `role` and `content`, the last of them to be answered."""
+OnePrompt: TypeAlias = str | Sequence[int] | Messages | Fill
+Prompts: TypeAlias = OnePrompt | Sequence[OnePrompt]
+"""A text, a list of ids, a list of chat messages, a text with gaps, or a list of these."""
+
+NO_PROMPT = "A prompt is a text, a list of token ids or a list of chat messages, not {}."
 
 
 @dataclass(frozen=True)
@@ -199,7 +209,7 @@ def checked_seed(seed: object) -> int:
     return int(seed)
 
 
-def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
+def checkwhole_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
     """Refuse ids that are not tokens of the model, and the one that means "nothing placed"."""
     if not ids:
         raise BadRequest("The prompt is empty. A response needs at least one prompt token.")
@@ -213,3 +223,78 @@ def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
             f"The prompt holds the mask id {mask}, which stands for a token that is not there. "
             "Remove it from the prompt."
         )
+
+
+class Faults:
+    """Prompts that are refused: raised with their number among several, or kept."""
+
+    def __init__(self, total: int, *, kept: bool = False) -> None:
+        self.total, self.kept = total, kept
+        self.found: dict[int, BadRequest] = {}
+        """By the place of the prompt, counted from 0."""
+
+    @contextmanager
+    def of(self, at: int) -> Iterator[None]:
+        """What is refused in here is about this prompt."""
+        try:
+            yield
+        except BadRequest as error:
+            self.met(at, error)
+
+    def met(self, at: int, error: BadRequest) -> None:
+        """A prompt was refused."""
+        named = numbered(error, at, self.total)
+        if not self.kept:
+            raise named from (None if named is error else error)
+        self.found[at] = named
+
+
+def listed(prompts: Prompts) -> list[object]:
+    """One entry per row, unchecked: a text, ids, a chat or a text with gaps."""
+    if isinstance(prompts, str | Fill):
+        return [prompts]
+    if isinstance(prompts, Mapping):
+        raise BadRequest("A chat is a list of messages: put the message in a list.")
+    if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
+        raise BadRequest(NO_PROMPT.format(type(prompts).__name__))
+    entries: list[object] = list(prompts)
+    if not entries:
+        raise BadRequest(
+            "There is no prompt. Give a text, a list of token ids or of chat messages, or a list of these."
+        )
+    if is_chat(entries) or all(isinstance(entry, int) for entry in entries):
+        return [entries]
+    return entries
+
+
+def as_prompt(entry: object) -> OnePrompt:
+    """One row's entry, where it is a prompt."""
+    return entry if isinstance(entry, str | Fill) or is_chat(entry) else whole_ids(entry)
+
+
+def as_list(prompts: Prompts) -> list[OnePrompt]:
+    """One entry per row: a text, a list of ids or a chat."""
+    return [as_prompt(entry) for entry in listed(prompts)]
+
+
+def is_chat(prompt: object) -> TypeGuard[Messages]:
+    """A list of messages; refuses one that holds other things as well."""
+    if not isinstance(prompt, Sequence) or isinstance(prompt, str | bytes):
+        return False
+    messages = sum(isinstance(entry, Mapping) for entry in prompt)
+    if 0 < messages < len(prompt):
+        raise BadRequest(
+            "A list holds chat messages and other things. Several prompts are a list of texts, of lists of "
+            "ids and of lists of messages, each chat in a list of its own."
+        )
+    return messages > 0
+
+
+def whole_ids(entry: object) -> list[int]:
+    """Token ids, where they are whole numbers."""
+    if not isinstance(entry, Sequence) or isinstance(entry, bytes):
+        raise BadRequest(NO_PROMPT.format(type(entry).__name__))
+    for token in entry:
+        if not isinstance(token, int) or isinstance(token, bool):
+            raise BadRequest(f"A prompt of ids holds {quoted(token)}, which is not a whole number.")
+    return list(entry)

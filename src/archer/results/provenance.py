@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from archer import __version__
 from archer.errors import BadRequest
 from archer.methods.build import Method, build
-from archer.methods.settings import plain
-from archer.methods.spelling import in_full
+from archer.methods.spelling import in_full, plain
 
 if TYPE_CHECKING:
     from archer.request.request import Form, Request

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from archer.errors import ArcherError, BadRequest, BadTrace, reason_of
-from archer.methods.settings import plain
+from archer.methods.spelling import plain
 from archer.results.completion import Completion, History
 from archer.results.step import ACCEPTED, REMASKED, REPLACED, Moment, Step, StepRecord
 

@@ -16,8 +16,7 @@ from archer.methods.build import resolve
 from archer.model import Model
 from archer.passes.work import Work, operations
 from archer.request.fill import Fill
-from archer.request.prompts import OnePrompt
-from archer.request.request import Request
+from archer.request.request import OnePrompt, Request
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.results.trace import Speller, Writer, start, updates

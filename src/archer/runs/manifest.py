@@ -13,7 +13,7 @@ from typing import Any
 from archer import __version__
 from archer.errors import BadRequest
 from archer.methods.build import resolve
-from archer.methods.settings import plain
+from archer.methods.spelling import plain
 from archer.model import Model
 from archer.network.shape import Scheme
 from archer.passes.bounds import MOST_TOKENS

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from archer.methods.settings import plain
-from archer.methods.spelling import in_full, over
+from archer.methods.spelling import in_full, over, plain
 from archer.model import Model
 from archer.runs.comparison import Run, open_run
 from archer.runs.decoding import Prompts, encode

@@ -15,7 +15,7 @@ from archer.structure.structures import Structure, checked_choices
 
 if TYPE_CHECKING:
     from archer.model import Model
-    from archer.request.prompts import Prompts
+    from archer.request.request import Prompts
 
 CHOOSES = "llada-confidence+eager"
 """A method that reads every mask of its first pass."""

@@ -32,15 +32,14 @@ from archer.passes.canvas import Flags, Reals, Scope
 from archer.policies.prompt_cache import Archer, Eager
 from archer.request.fill import Fill
 from archer.request.prepare import encoded
-from archer.request.prompts import as_list
-from archer.request.request import Form, Request, Window, check_ids
+from archer.request.request import Form, Request, Window, as_list, check_ids
 from archer.results.completion import Completion
 from archer.results.score import TextScore
 from archer.score.estimators import Plan, coupled, elbo, one_step
 
 if TYPE_CHECKING:
     from archer.model import Model
-    from archer.request.prompts import Prompts
+    from archer.request.request import Prompts
     from archer.results.step import Step
 
 By = Literal["elbo", "one-step", "coupled", "confidence", "replay"]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from archer.methods.settings import plain
+from archer.methods.spelling import plain
 from archer.request.fill import Fill
 from archer.results.completion import Completion
 from archer.server import limits

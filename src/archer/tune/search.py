@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from archer.errors import BadRequest, BadRun, DiskFault
 from archer.files import read_json, replace_json
-from archer.methods.settings import plain
+from archer.methods.spelling import plain
 from archer.runs.evaluation import RunListener
 from archer.runs.folder import Lock
 from archer.runs.manifest import differences, digest

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 from archer.errors import ArcherError
 from archer.files import replace_file
 from archer.methods.own_files import own_parts
-from archer.methods.settings import plain
+from archer.methods.spelling import plain
 from archer.runs.decoding import Prompts, gap_of
 from archer.runs.executors.executor import Completed, Tell
 from archer.runs.executors.worker import Item, Order
