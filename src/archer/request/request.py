@@ -209,7 +209,7 @@ def checked_seed(seed: object) -> int:
     return int(seed)
 
 
-def checkwhole_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
+def check_ids(ids: Sequence[int], *, vocabulary: int, mask: int) -> None:
     """Refuse ids that are not tokens of the model, and the one that means "nothing placed"."""
     if not ids:
         raise BadRequest("The prompt is empty. A response needs at least one prompt token.")
