@@ -41,12 +41,12 @@ def score(
         raise BadRequest("Give the prompt either as --prompt or as --prompt-file.")
     if not texts:
         raise BadRequest("There is no text to score: archer score TEXT --prompt PROMPT.")
-    asked = prompt if prompt_file is None else read_text(prompt_file)
+    given = prompt if prompt_file is None else read_text(prompt_file)
     chosen = method.chosen()
     loaded = model.load()
     settings: dict[str, Any] = {**chosen.settings}
-    found = loaded.score(
-        asked or "",
+    scores = loaded.score(
+        given or "",
         list(texts),
         by,
         draws=draws,
@@ -56,10 +56,10 @@ def score(
         method=chosen.method or None,
         **settings,
     )
-    result = {"model": loaded.name, "scores": [each.as_dict() for each in found]}
+    result = {"model": loaded.name, "scores": [each.as_dict() for each in scores]}
 
     def show() -> None:
-        for each, text in zip(found, texts, strict=True):
+        for each, text in zip(scores, texts, strict=True):
             error = "" if not each.standard_error else f" ± {each.standard_error:.2g}"
             write_text(f"{each.log_likelihood:.4f}{error}  {text!r}")
 

@@ -85,10 +85,10 @@ class _Given:
     def _read(self, logits: Logits, text: Ints) -> tuple[Ints, Reals, Reals]:
         """[B, G] each: the tokens of the text that were read, their probability and its logarithm."""
         tokens = logits.at(text)
-        found, (log_probability,) = logits.read(
+        written, (log_probability,) = logits.read(
             logits.answering(tokens), logits.log_probability(tokens)
         )
-        return found.tokens, found.confidence, log_probability
+        return written.tokens, written.confidence, log_probability
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,5 +228,5 @@ def _drawn_with(
     """Long[n] -> Float64[n]: logarithms of the probabilities with which `RowLogits.drawn` draws these."""
     weights = row.exact / temperature
     weights[:, mask] = -torch.inf
-    found: torch.Tensor = weights.log_softmax(dim=1)
-    return found.gather(1, tokens[:, None].to(found.device)).squeeze(1)
+    likely: torch.Tensor = weights.log_softmax(dim=1)
+    return likely.gather(1, tokens[:, None].to(likely.device)).squeeze(1)

@@ -181,11 +181,11 @@ class Room(Generic[Tag]):
         return (self.bytes + sum(self.held.values())) // len(owners) if len(owners) > 1 else None
 
 
-def _entitled(asked: Application[Tag], held: int, share: int | None) -> bool:
+def _entitled(application: Application[Tag], held: int, share: int | None) -> bool:
     """Within its owner's share; or larger than that, but waiting for long, and its owner has nothing."""
     if share is None:
         return False
-    return held + asked.bytes <= share or (asked.late and not held)
+    return held + application.bytes <= share or (application.late and not held)
 
 
 def admit(applications: Sequence[Application[Tag]], room: Room[Tag]) -> list[Tag]:
@@ -203,8 +203,8 @@ def admit(applications: Sequence[Application[Tag]], room: Room[Tag]) -> list[Tag
     def head(place: int) -> tuple[Rank, int]:
         """The next request of an owner."""
         owner = names[place]
-        asked = queues[owner][-1]
-        return asked.rank_where(entitled=_entitled(asked, held[owner], share)), place
+        application = queues[owner][-1]
+        return application.rank_where(entitled=_entitled(application, held[owner], share)), place
 
     heads = [head(place) for place in range(len(names))]
     heapq.heapify(heads)
@@ -212,19 +212,19 @@ def admit(applications: Sequence[Application[Tag]], room: Room[Tag]) -> list[Tag
     while heads:
         _, place = heapq.heappop(heads)
         owner = names[place]
-        asked = queues[owner].pop()
-        entitled = _entitled(asked, held[owner], share)
-        taken = rows.get(owner, 0) + asked.rows
+        application = queues[owner].pop()
+        entitled = _entitled(application, held[owner], share)
+        taken = rows.get(owner, 0) + application.rows
         over = room.per_owner is not None and owner is not None and taken > room.per_owner
-        if not over and asked.bytes > free:
-            if asked.late:
+        if not over and application.bytes > free:
+            if application.late:
                 break
             lends = lends and not entitled
         elif not over and (entitled or lends):
-            admitted.append(asked.tag)
-            free -= asked.bytes
+            admitted.append(application.tag)
+            free -= application.bytes
             rows[owner] = taken
-            held[owner] += asked.bytes
+            held[owner] += application.bytes
         if queues[owner]:
             heapq.heappush(heads, head(place))
     return admitted
@@ -233,10 +233,12 @@ def admit(applications: Sequence[Application[Tag]], room: Room[Tag]) -> list[Tag
 def shortage(applications: Sequence[Application[Tag]], room: Room[Tag]) -> int:
     """Bytes to take back from those who hold more than their share, for the first who lacks some of it."""
     share = room.share(applications)
-    for asked in sorted(applications, key=lambda each: each.rank):
-        own = room.held.get(asked.owner, 0)
-        taken = room.rows.get(asked.owner, 0) + asked.rows
-        over = room.per_owner is not None and asked.owner is not None and taken > room.per_owner
-        if share is not None and not over and own + asked.bytes <= share:
-            return max(0, asked.bytes - room.bytes)
+    for application in sorted(applications, key=lambda each: each.rank):
+        own = room.held.get(application.owner, 0)
+        taken = room.rows.get(application.owner, 0) + application.rows
+        over = (
+            room.per_owner is not None and application.owner is not None and taken > room.per_owner
+        )
+        if share is not None and not over and own + application.bytes <= share:
+            return max(0, application.bytes - room.bytes)
     return 0

@@ -53,11 +53,11 @@ class OwnPart:
         if _BROUGHT.get((self.name, self.is_policy)) == self and self.name in self.table:
             return
         module = _run(self)
-        found = getattr(module, self.name.rpartition(":")[2], None)
-        if found is None:
+        member = getattr(module, self.name.rpartition(":")[2], None)
+        if member is None:
             raise BadRequest(self._no_such_class(module))
         try:
-            self.table.bring(self.name, found)
+            self.table.bring(self.name, member)
         except TypeError as error:
             raise BadRequest(f"{self.name} cannot be used: {error}.") from error
         _BROUGHT[self.name, self.is_policy] = self
@@ -88,9 +88,9 @@ def bring(method: str | None) -> None:
 def own_parts(method: str) -> Iterator[OwnPart]:
     """The parts of a method's name that were brought from files."""
     for at, part in enumerate(method.split("+")):
-        found = _BROUGHT.get((cut(part).name, at > 0))
-        if found is not None:
-            yield found
+        brought = _BROUGHT.get((cut(part).name, at > 0))
+        if brought is not None:
+            yield brought
 
 
 def digests(method: str) -> dict[str, str]:

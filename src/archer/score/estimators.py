@@ -69,7 +69,7 @@ def elbo(tokens: int, draws: int, uniform: Uniform) -> list[Draw]:
     Two looks make a draw: k tokens of an order, and from its other end G + 1 - k.  The share of the first is
     taken from as many equal parts of (0, 1/2) as there are draws, of the second from those of (1/2, 1).
     """
-    found: list[Draw] = []
+    drawn: list[Draw] = []
     for draw in range(draws):
         numbers = uniform(draw, 1 + tokens)
         first = 1 + int((draw + numbers[0]) / (2 * draws) * tokens)
@@ -79,8 +79,8 @@ def elbo(tokens: int, draws: int, uniform: Uniform) -> list[Draw]:
             masked = np.zeros(tokens, dtype=np.bool_)
             masked[chosen] = True
             pair.append((masked, np.where(masked, tokens / len(chosen) / 2, 0.0)))
-        found.append(pair)
-    return found
+        drawn.append(pair)
+    return drawn
 
 
 def one_step(tokens: int, draws: int) -> list[Draw]:
@@ -92,7 +92,7 @@ def one_step(tokens: int, draws: int) -> list[Draw]:
 def coupled(tokens: int, draws: int, uniform: Uniform) -> list[Draw]:
     """Coupled-GRPO's: half from a look with everything masked, half from a share t and from the others."""
     everything = np.ones(tokens, dtype=np.bool_)
-    found: list[Draw] = []
+    drawn: list[Draw] = []
     for draw in range(draws):
         numbers = uniform(draw, 1 + tokens)
         share = LOWEST_SHARE + (HIGHEST_SHARE - LOWEST_SHARE) * numbers[0]
@@ -101,5 +101,5 @@ def coupled(tokens: int, draws: int, uniform: Uniform) -> list[Draw]:
         for part, weight in ((masked, share), (~masked, 1 - share)):
             if part.any():
                 looks.append((part, np.where(part, 0.5 / weight, 0.0)))
-        found.append(looks)
-    return found
+        drawn.append(looks)
+    return drawn

@@ -186,30 +186,31 @@ def _followed(model: Model, method: str | Method | None, settings: Mapping[str, 
     wanted = dict(settings)
     if not isinstance(method, Method):
         wanted = {"temperature": 1.0} | wanted
-    found = resolve(method or REPLAYED, wanted, None, model.folder.recommended)
-    decoder = found.decoder
+    followed = resolve(method or REPLAYED, wanted, None, model.folder.recommended)
+    decoder = followed.decoder
     if decoder.reads is not Scope.MASKS:
         raise Incompatible(
-            f"{found.name!r} takes tokens back or replaces them, so many paths lead to one text, and the "
+            f"{followed.name!r} takes tokens back or replaces them, so many paths lead to one text, and the "
             "probability of the text is the sum over all of them. Follow a decoder that keeps what it has "
             f"placed, such as {REPLAYED}."
         )
-    if found.settings.get("canvas", "fixed") != "fixed":
+    if followed.settings.get("canvas", "fixed") != "fixed":
         raise Incompatible(
             "How many columns this method decodes depends on what it writes. Leave the length to the text."
         )
     path = path_of(decoder)
     if path is not FillPath.BY_STATE:
         raise Incompatible(
-            f"Where {found.name!r} fills masks depends on {path.value}, so many paths lead to one text. "
+            f"Where {followed.name!r} fills masks depends on {path.value}, so many paths lead to one text. "
             "Follow a decoder whose order depends on the logits alone: entropy, margin, fixed-order, "
             "entropy-bound, or dream with alg=entropy."
         )
-    if not decoder.draws or found.settings.get("temperature", 1.0) == 0:
+    if not decoder.draws or followed.settings.get("temperature", 1.0) == 0:
         raise Incompatible(
-            f"At temperature 0 {found.name!r} writes one text with certainty and no other. Give another one."
+            f"At temperature 0 {followed.name!r} writes one text with certainty and no other. Give another "
+            "one."
         )
-    return found
+    return followed
 
 
 class _Reader(Listener):

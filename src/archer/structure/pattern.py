@@ -172,12 +172,12 @@ class _Reader:
             if self._take(sign):
                 self._take("?")
                 return sign
-        found = COUNTS.match(self._pattern, self._at)
-        if found is None:
+        count = COUNTS.match(self._pattern, self._at)
+        if count is None:
             return ""
-        self._at = found.end()
+        self._at = count.end()
         self._take("?")
-        least, comma, most = found.groups()
+        least, comma, most = count.groups()
         if max(int(least), int(most or 0)) > MOST_REPEATED:
             raise self._refused(f"it repeats something more than {MOST_REPEATED} times")
         if most and int(most) < int(least):

@@ -128,12 +128,12 @@ TESTS = 7
 
 def _tests(task: str, rows: Sequence[Row]) -> list[Row]:
     mine = {row["role"]: row for row in rows if row["task"] == task}
-    found: list[Row] = []
+    tests: list[Row] = []
     for role in ("default", "wide"):
         if role in mine and "saber" in mine:
             pairs = Pairs(*(spent(mine[each]).solved for each in (role, "saber")))
             low, high = pairs.interval or (-1.0, 1.0)
-            found.append(
+            tests.append(
                 {
                     "kind": "not 2 points below Saber",
                     "task": task,
@@ -150,7 +150,7 @@ def _tests(task: str, rows: Sequence[Row]) -> list[Row]:
     if ROLLBACK[task] in mine and without:
         row = mine[ROLLBACK[task]]
         above = gain(spent(row), without)
-        found.append(
+        tests.append(
             {
                 "kind": "rollback beside none at equal cost",
                 "task": task,
@@ -161,12 +161,12 @@ def _tests(task: str, rows: Sequence[Row]) -> list[Row]:
                 "p": above.p,
             }
         )
-    return found
+    return tests
 
 
 def prices(rows: Sequence[Row]) -> list[Row]:
     """The costs that the plan bounds; a bound holds where the interval's upper end is within it."""
-    found: list[Row] = []
+    bounded: list[Row] = []
     for task, most in MOST_COST.items():
         mine = {row["role"]: row for row in rows if row["task"] == task}
         for role, other, bound in (
@@ -176,7 +176,7 @@ def prices(rows: Sequence[Row]) -> list[Row]:
         ):
             if role in mine and other in mine:
                 cost, interval = ratio(spent(mine[role]), spent(mine[other]))
-                found.append(
+                bounded.append(
                     {
                         "task": task,
                         "arm": mine[role]["arm"],
@@ -188,7 +188,7 @@ def prices(rows: Sequence[Row]) -> list[Row]:
                         "holds": None if bound is None else interval[1] <= bound,
                     }
                 )
-    return found
+    return bounded
 
 
 def spent(row: Mapping[str, Any]) -> Spent:
