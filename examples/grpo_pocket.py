@@ -33,20 +33,25 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import archer
-from archer.judge import FunctionCheck, Judge, Limits
+from archer.judge import Judge
 from archer.machine.description import describe
+from archer.tasks.base import Sample
 from archer.tasks.registry import open_task
 
 SAMPLED = {"method": "entropy", "steps": 24, "length": 48}
 """How rollouts are decoded: two tokens per update, however sure the model becomes."""
 GREEDY = {"method": "llada-confidence", "length": 64}
 """LLaDA's own decoding, which the trained model is measured by, too."""
+TOGETHER = 64
+"""Updates that are differentiated together; more take more memory."""
+FASTER = 1.5
+"""How much the rate may change from one step to the next."""
 
 
 @dataclass(frozen=True)
 class Settings:
     minutes: float = 45.0
-    """Of steps and the evaluations between them, in all calls."""
+    """In all calls, with the evaluations."""
     steps: int = 1000
     problems: int = 16
     """Per step."""
@@ -55,9 +60,10 @@ class Settings:
     states: int = 3
     """Updates of each rollout that are differentiated."""
     temperature: float = 0.8
-    rate: float = 2e-5
-    warmup: int = 10
-    """Steps until the rate is reached: Adam's first ones have the size of the rate, whatever they show."""
+    rate: float = 3e-6
+    """Of the first step: Adam's first steps have the size of the rate, whatever their gradient shows."""
+    drift: float = 0.005
+    """Nats by which a step may move the distribution of rollouts; the rate of the next one follows it."""
     seed: int = 0
     evaluated: int = 200
     """Problems of `pocket-dev`."""
@@ -70,14 +76,14 @@ class Settings:
 class Trainer:
     """A LLaDA in plain torch, with the tensors of the checkpoint under their own names."""
 
-    def __init__(self, folder: Path, rate: float) -> None:
+    def __init__(self, folder: Path) -> None:
         self.config = json.loads((folder / "config.json").read_text())
         stored = load_file(folder / "model.safetensors")
         self.weights = {name: w.float().requires_grad_() for name, w in stored.items()}
-        self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, betas=(0.9, 0.99))
+        self.optimiser = torch.optim.Adam(self.weights.values(), betas=(0.9, 0.99))
 
-    def logits(self, tokens: Tensor, exists: Tensor) -> Tensor:
-        """Long[B, L], Bool[B, L] -> [B, L, V]; columns that do not exist are seen by nobody."""
+    def logits(self, tokens: Tensor, exists: Tensor, wanted: Tensor) -> Tensor:
+        """[B, L] each -> [wanted columns, V]; columns that do not exist are seen by nobody."""
         weights, config = self.weights, self.config
         hidden = F.embedding(tokens, weights["model.transformer.wte.weight"])
         cosine, sine = self._angles(tokens.shape[1])
@@ -102,7 +108,7 @@ class Trainer:
             gate = F.silu(F.linear(normed, weights[f"{layer}ff_proj.weight"]))
             inner = gate * F.linear(normed, weights[f"{layer}up_proj.weight"])
             hidden = hidden + F.linear(inner, weights[f"{layer}ff_out.weight"])
-        normed = self._norm(hidden, "model.transformer.ln_f.weight")
+        normed = self._norm(hidden[wanted], "model.transformer.ln_f.weight")
         return F.linear(normed, weights["model.transformer.ff_out.weight"])
 
     def _norm(self, hidden: Tensor, name: str) -> Tensor:
@@ -117,15 +123,11 @@ class Trainer:
         angle = torch.cat((angle, angle), dim=-1)
         return angle.cos(), angle.sin()
 
-    def step(self, loss: Tensor, share: float) -> float:
-        """One update with this share of the rate; returns how large the gradient was."""
-        self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
-        rate = self.optimiser.defaults["lr"]
-        self.optimiser.param_groups[0]["lr"] = rate * share
+    def step(self, rate: float) -> None:
+        torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
+        self.optimiser.param_groups[0]["lr"] = rate
         self.optimiser.step()
-        return float(norm)
+        self.optimiser.zero_grad()
 
     def save(self, path: Path) -> None:
         """Weights and moments, so that training goes on as if it had not been ended."""
@@ -149,38 +151,22 @@ def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return heads * cosine + torch.cat((-high, low), dim=-1) * sine
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What the model is asked, and what its program is tested by."""
-
-    prompt: str
-    header: str
-    tests: tuple[str, ...]
-
-    def check(self, body: str) -> FunctionCheck:
-        name = self.header.removeprefix("def ").partition("(")[0]
-        program = f"{self.header}{body.rstrip()}\n"
-        return FunctionCheck(program, name, "\n".join(self.tests), expose=())
-
-
-def problems_of(task: str) -> list[Problem]:
-    return [
-        Problem(
-            sample.messages[0]["content"],
-            sample.row["header"],
-            (*sample.row["visible"], *sample.row["hidden"]),
-        )
-        for sample in open_task(task).samples()
-    ]
-
-
-def solved(judge: Judge, asked: Sequence[Problem], texts: Sequence[str]) -> list[float]:
+def solved(judge: Judge, task: Any, asked: Sequence[Sample], texts: Sequence[str]) -> list[float]:
     """1 for each program that passes all tests; the same program is run once."""
-    pairs = list(zip(asked, texts, strict=True))
-    each = list(dict.fromkeys(pairs))
-    verdicts = judge.grade_many(problem.check(text) for problem, text in each)
-    passed = {each[place]: float(verdict.outcome == "pass") for place, verdict in verdicts}
-    return [passed[pair] for pair in pairs]
+    checks = {}
+    for sample, text in zip(asked, texts, strict=True):
+        program = task.extract(text, sample, "as_published")
+        (checks[sample.id, text],) = task.checks(sample, program, "extended", "as_published")
+    pairs = list(checks)
+    passed = {
+        pairs[place]: float(verdict.outcome == "pass")
+        for place, verdict in judge.grade_many(checks.values())
+    }
+    return [passed[sample.id, text] for sample, text in zip(asked, texts, strict=True)]
+
+
+def prompt_of(sample: Sample) -> str:
+    return str(sample.messages[0]["content"])
 
 
 @dataclass(frozen=True)
@@ -188,61 +174,73 @@ class Rollout:
     """One sampled program and how much better it is than those beside it."""
 
     prompt: list[int]
-    tokens: tuple[int, ...]
-    written_at: tuple[int, ...]
-    confidences: tuple[float | None, ...]
+    done: archer.Completion
     advantage: float
 
-    def chosen(self, count: int, draw: random.Random) -> list[tuple[int, float]]:
+    def looks(self, count: int, draw: random.Random) -> list[Look]:
         """Updates drawn by how much they were in doubt, each with how many it stands for."""
-        doubt = dict.fromkeys(self.written_at, 0.01)
-        for update, confidence in zip(self.written_at, self.confidences, strict=True):
+        doubt = dict.fromkeys(self.done.written_at, 0.01)
+        for update, confidence in zip(self.done.written_at, self.done.confidences, strict=True):
             doubt[update] += 1 - (confidence or 0.0)
         whole = sum(doubt.values())
         drawn = draw.choices(list(doubt), list(doubt.values()), k=count)
-        return [(update, whole / doubt[update] / count) for update in drawn]
+        return [(self, update, whole / doubt[update] / count) for update in drawn]
 
 
-def log_probabilities(
-    trainer: Trainer, looks: Sequence[tuple[Rollout, int]], temperature: float
-) -> Tensor:
+Look = tuple[Rollout, int, float]
+"""A rollout before one of its updates, and how many updates this one stands for."""
+
+
+def log_probabilities(trainer: Trainer, looks: Sequence[Look], temperature: float) -> Tensor:
     """[looks]: of all that an update of a rollout wrote, given what stood before it."""
     mask = trainer.config["mask_token_id"]
-    width = max(len(each.prompt) + len(each.tokens) for each, _ in looks)
+    width = max(len(each.prompt) + len(each.done.tokens) for each, *_ in looks)
     tokens = torch.full((len(looks), width), mask)
     goal = torch.zeros_like(tokens)
     wrote, exists = torch.zeros(2, *tokens.shape, dtype=torch.bool)
-    for row, (each, update) in enumerate(looks):
-        first, last = len(each.prompt), len(each.prompt) + len(each.tokens)
-        written = torch.tensor(each.written_at)
-        final = torch.tensor(each.tokens)
+    for row, (each, update, _) in enumerate(looks):
+        first, last = len(each.prompt), len(each.prompt) + len(each.done.tokens)
+        written, final = torch.tensor(each.done.written_at), torch.tensor(each.done.tokens)
         tokens[row, :first] = torch.tensor(each.prompt)
         tokens[row, first:last] = torch.where(written < update, final, mask)
         goal[row, first:last] = final
         wrote[row, first:last] = written == update
         exists[row, :last] = True
-    scores = trainer.logits(tokens, exists)[wrote] / temperature
+    scores = trainer.logits(tokens, exists, wrote) / temperature
     scores[:, mask] = -torch.inf  # never drawn
     found = scores.log_softmax(-1).gather(1, goal[wrote][:, None]).squeeze(1)
     return torch.zeros(len(looks)).index_add(0, wrote.nonzero()[:, 0], found)
 
 
-def objective(
-    trainer: Trainer, rollouts: Sequence[Rollout], settings: Settings, draw: random.Random
-) -> Tensor:
-    """Minus advantage x log-probability, per rollout of the step."""
-    looks, weights = [], []
-    for each in rollouts:
-        for update, times in each.chosen(settings.states, draw):
-            looks.append((each, update))
-            weights.append(times * each.advantage)
-    found = log_probabilities(trainer, looks, settings.temperature)
-    return -(found * torch.tensor(weights)).sum() / (settings.problems * settings.samples)
+def improve(
+    trainer: Trainer,
+    rollouts: Sequence[Rollout],
+    settings: Settings,
+    rate: float,
+    draw: random.Random,
+) -> float:
+    """One step towards the better rollouts; returns by how many nats it has moved their distribution."""
+    looks = [look for each in rollouts for look in each.looks(settings.states, draw)]
+    before = []
+    for at in range(0, len(looks), TOGETHER):
+        part = looks[at : at + TOGETHER]
+        found = log_probabilities(trainer, part, settings.temperature)
+        worth = torch.tensor([each.advantage * count for each, _, count in part])
+        loss = -(worth * found).sum() / (settings.problems * settings.samples)
+        loss.backward()  # type: ignore[no-untyped-call]
+        before.append(found.detach())
+    trainer.step(rate)
+    checked = slice(None, None, -(-len(looks) // TOGETHER))
+    with torch.no_grad():
+        after = log_probabilities(trainer, looks[checked], settings.temperature)
+    ratio = after - torch.cat(before)[checked]
+    counts = torch.tensor([count for _, _, count in looks[checked]])
+    return float((counts * (ratio.exp() - 1 - ratio)).mean() * settings.states)
 
 
 def grouped(
     model: archer.Model,
-    asked: Sequence[Problem],
+    asked: Sequence[Sample],
     done: Sequence[archer.Completion],
     rewards: Sequence[float],
     samples: int,
@@ -251,12 +249,10 @@ def grouped(
     found = []
     for first in range(0, len(rewards), samples):
         own = rewards[first : first + samples]
-        prompt = model.encode(asked[first].prompt)
+        prompt = model.encode(prompt_of(asked[first]))
         for each, reward in zip(done[first : first + samples], own, strict=True):
             if min(own) < max(own):
-                advantage = reward - statistics.fmean(own)
-                kept = (each.tokens, each.written_at, each.confidences)
-                found.append(Rollout(prompt, *kept, advantage))
+                found.append(Rollout(prompt, each, reward - statistics.fmean(own)))
     return found
 
 
@@ -266,23 +262,21 @@ def interval(values: Sequence[float]) -> dict[str, float]:
     return {"mean": mean, "low": mean - 1.96 * error, "high": mean + 1.96 * error}
 
 
-def evaluate(
-    model: archer.Model, judge: Judge, problems: Sequence[Problem], settings: Settings
-) -> dict[str, list[float]]:
+def evaluate(model: archer.Model, judge: Judge, settings: Settings) -> dict[str, list[float]]:
     """For each problem whether the greedy program passes all tests, and the share of samples that do."""
-    ways = {
-        "greedy": (GREEDY, 1),
-        "sampled": (SAMPLED | {"temperature": settings.temperature}, settings.drawn),
-    }
+    task = open_task("pocket-dev")
+    samples = task.samples()[: settings.evaluated]
     shares = {}
-    for name, (how, count) in ways.items():
-        prompts = [each.prompt for each in problems]
+    for name, how, count in (
+        ("greedy", GREEDY, 1),
+        ("sampled", SAMPLED | {"temperature": settings.temperature}, settings.drawn),
+    ):
+        prompts = [prompt_of(each) for each in samples]
         done = model.generate(prompts, **how, n=count, seed=settings.seed)  # type: ignore[arg-type]
-        asked = [each for each in problems for _ in range(count)]
-        passed = solved(judge, asked, [each.text or "" for each in done])
+        asked = [each for each in samples for _ in range(count)]
+        passed = solved(judge, task, asked, [each.text or "" for each in done])
         shares[name] = [
-            statistics.fmean(passed[first : first + count])
-            for first in range(0, len(passed), count)
+            statistics.fmean(passed[at : at + count]) for at in range(0, len(passed), count)
         ]
     return shares
 
@@ -295,9 +289,8 @@ class Run:
         out.mkdir(parents=True, exist_ok=True)
         self.model = archer.load("pocket")
         with tempfile.TemporaryDirectory() as folder:
-            self.trainer = Trainer(self.model.save(Path(folder) / "pocket"), settings.rate)
-        self.training = problems_of("pocket")
-        self.dev = problems_of("pocket-dev")[: settings.evaluated]
+            self.trainer = Trainer(self.model.save(Path(folder) / "pocket"))
+        self.task: Any = open_task("pocket")
         self.records: list[dict[str, Any]] = []
         if self.file.exists():
             written = json.loads(self.file.read_text())
@@ -337,7 +330,7 @@ class Run:
 
     def go(self) -> None:
         """Evaluate, train until the time is up, evaluate again."""
-        with Judge(Limits(cpu_seconds=2, wall_seconds=6), workers=1) as judge:
+        with Judge(self.task.limits, workers=1) as judge:
             if not self.records:
                 self._write(self._evaluation(judge))
             while self._done() < self.settings.steps and self._time_left():
@@ -355,7 +348,7 @@ class Run:
 
     def _evaluation(self, judge: Judge) -> dict[str, Any]:
         begun = time.monotonic()
-        shares = evaluate(self.model, judge, self.dev, self.settings)
+        shares = evaluate(self.model, judge, self.settings)
         first = next((each["solved"] for each in self.records if "solved" in each), shares)
         gains = {
             name: [after - before for before, after in zip(first[name], own, strict=True)]
@@ -372,27 +365,32 @@ class Run:
     def _step(self, judge: Judge) -> dict[str, Any]:
         begun, step, settings = time.monotonic(), self._done() + 1, self.settings
         draw = random.Random(f"{settings.seed}-{step}")
-        chosen = draw.sample(self.training, settings.problems)
+        chosen = draw.sample(self.task.samples(), settings.problems)
         done = self.model.generate(
-            [each.prompt for each in chosen],
+            [prompt_of(each) for each in chosen],
             **SAMPLED,  # type: ignore[arg-type]
             temperature=settings.temperature,
             n=settings.samples,
             seed=settings.seed * 100_000 + step,
         )
         asked = [each for each in chosen for _ in range(settings.samples)]
-        rewards = solved(judge, asked, [each.text or "" for each in done])
+        rewards = solved(judge, self.task, asked, [each.text or "" for each in done])
         rollouts = grouped(self.model, asked, done, rewards, settings.samples)
-        norm = 0.0
+        rates = [each["next_rate"] for each in self.records if "next_rate" in each]
+        rate = next_rate = rates[-1] if rates else settings.rate
+        moved = 0.0
         if rollouts:
-            loss = objective(self.trainer, rollouts, settings, draw)
-            norm = self.trainer.step(loss, min(1.0, step / settings.warmup))
+            moved = improve(self.trainer, rollouts, settings, rate, draw)
             self.model.update_weights(self.trainer.weights)
+            wanted = math.sqrt(settings.drift / max(moved, 1e-9))
+            next_rate = rate * min(FASTER, max(1 / FASTER, wanted))
         return {
             "step": step,
             "reward": statistics.fmean(rewards),
             "rollouts": len(rollouts),
-            "norm": norm,
+            "rate": rate,
+            "moved": moved,
+            "next_rate": next_rate,
             "version": self.model.weights_version,
             "seconds": time.monotonic() - begun,
         }
@@ -402,12 +400,9 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     for name, value in asdict(Settings()).items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
-    parser.add_argument(
-        "--out", type=Path, default=Path("grpo"), help="a folder; grpo.json is there"
-    )
+    parser.add_argument("--out", type=Path, default=Path("grpo"), help="the folder of grpo.json")
     given = vars(parser.parse_args(arguments))
-    out = given.pop("out")
-    run = Run(Settings(**given), out)
+    run = Run(out=given.pop("out"), settings=Settings(**given))
     run.go()
     return run.records
 

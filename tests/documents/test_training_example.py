@@ -10,9 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from archer.model import load
+from archer.tasks.registry import open_task
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-TINY = {"problems": 2, "samples": 3, "states": 1, "evaluated": 2, "drawn": 1, "warmup": 1}
+TINY = {"problems": 2, "samples": 3, "states": 1, "evaluated": 2, "drawn": 1}
 PROMPT = "Write a function to add all numbers in nums.\nassert solve([1, 2]) == 3\ndef solve(nums):"
 
 
@@ -31,15 +32,15 @@ def test_the_gradient_is_that_of_the_decoder_in_use(
 ) -> None:
     """Its log-probabilities add up to a replay, and drawn updates stand for all of them."""
     model = load("pocket", device="cpu")
-    trainer = example["Trainer"](model.save(tmp_path / "pocket"), 1e-5)
+    trainer = example["Trainer"](model.save(tmp_path / "pocket"))
     how = {"method": "entropy", "steps": 6, "temperature": 0.8}
     (done,) = model.generate(PROMPT, **how, length=12, seed=3)
-    rollout = example["Rollout"](
-        model.encode(PROMPT), done.tokens, done.written_at, done.confidences, 1.0
-    )
+    rollout = example["Rollout"](model.encode(PROMPT), done, 1.0)
     updates = sorted(set(done.written_at))
     with torch.no_grad():
-        found = example["log_probabilities"](trainer, [(rollout, each) for each in updates], 0.8)
+        found = example["log_probabilities"](
+            trainer, [(rollout, each, 1.0) for each in updates], 0.8
+        )
     (wanted,) = model.score(PROMPT, list(done.tokens), "replay", **how)
     assert wanted.written_at == done.written_at
     assert float(found.sum()) == pytest.approx(wanted.log_likelihood, abs=1e-3)
@@ -50,20 +51,20 @@ def test_the_gradient_is_that_of_the_decoder_in_use(
             return doubted
 
     draw = EachOnce()
-    chosen = rollout.chosen(1, draw)
-    assert sorted(update for update, _ in chosen) == updates
-    for (_, times), share in zip(chosen, draw.shares, strict=True):
+    chosen = rollout.looks(1, draw)
+    assert sorted(update for _, update, _ in chosen) == updates
+    for (_, _, times), share in zip(chosen, draw.shares, strict=True):
         assert times * share == pytest.approx(1.0), "on average each update counts once"
 
 
 def test_the_best_of_a_group_are_preferred(example: dict[str, Any]) -> None:
     model = load("pocket", device="cpu")
     done = model.generate(PROMPT, "entropy", length=4, steps=4, temperature=1.0, n=4)
-    (problem, *_) = example["problems_of"]("pocket-dev")
+    (problem, *_) = open_task("pocket-dev").samples()
     grouped = example["grouped"]
     rollouts = grouped(model, [problem] * 4, done, [1.0, 0.0, 1.0, 1.0], 2)
     assert [each.advantage for each in rollouts] == [0.5, -0.5]
-    assert rollouts[0].tokens == done[0].tokens
+    assert rollouts[0].done is done[0]
 
 
 def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
