@@ -9,8 +9,7 @@ never trained on.  Called again with the same `--out`, it goes on where it was e
 The rollouts are decoded by `entropy`: where it fills masks depends on the logits alone, never on the
 token that is drawn there.  So the probability of a rollout is the product over its updates of the
 probabilities of the tokens that the update wrote, given what stood before: `written_at` tells both, and
-`confidences` tell which updates were in doubt: the others have next to no gradient.  The trainer is 50 lines
-of torch with the checkpoint's tensor names; `update_weights` hands them to Archer.
+`confidences` tell which updates were in doubt: the others have next to no gradient.
 """
 
 from __future__ import annotations
@@ -112,9 +111,8 @@ class Trainer:
         return F.linear(normed, weights["model.transformer.ff_out.weight"])
 
     def _norm(self, hidden: Tensor, name: str) -> Tensor:
-        return F.rms_norm(
-            hidden, hidden.shape[-1:], self.weights[name], self.config["rms_norm_eps"]
-        )
+        size, small = hidden.shape[-1:], self.config["rms_norm_eps"]
+        return F.rms_norm(hidden, size, self.weights[name], small)
 
     def _angles(self, columns: int) -> tuple[Tensor, Tensor]:
         size = self.config["d_model"] // self.config["n_heads"]
@@ -275,9 +273,8 @@ def evaluate(model: archer.Model, judge: Judge, settings: Settings) -> dict[str,
         done = model.generate(prompts, **how, n=count, seed=settings.seed)  # type: ignore[arg-type]
         asked = [each for each in samples for _ in range(count)]
         passed = solved(judge, task, asked, [each.text or "" for each in done])
-        shares[name] = [
-            statistics.fmean(passed[at : at + count]) for at in range(0, len(passed), count)
-        ]
+        groups = [passed[at : at + count] for at in range(0, len(passed), count)]
+        shares[name] = [statistics.fmean(own) for own in groups]
     return shares
 
 
@@ -314,15 +311,14 @@ class Run:
         self.records.append(record)
         if "reward" in record:
             self.trainer.save(self._weights())
-        about = {
-            "machine": describe() | {"threads": torch.get_num_threads()},
-            "date": time.strftime("%Y-%m-%d"),
+        about: dict[str, Any] = {
             "settings": asdict(self.settings),
             "sampled": SAMPLED,
             "greedy": GREEDY,
         }
-        lines = ",\n".join(map(json.dumps, self.records))
-        new = self.file.with_suffix(".new")
+        about["machine"] = describe() | {"threads": torch.get_num_threads()}
+        about["date"] = time.strftime("%Y-%m-%d")
+        new, lines = self.file.with_suffix(".new"), ",\n".join(map(json.dumps, self.records))
         new.write_text(f'{json.dumps(about)[:-1]}, "records": [\n{lines}\n]}}\n')
         new.replace(self.file)
         for old in set(self.out.glob("trainer-*.safetensors")) - {self._weights()}:
@@ -341,23 +337,19 @@ class Run:
                 self._write(self._evaluation(judge))
 
     def _time_left(self) -> bool:
-        """For a step as slow as the slowest and the last evaluation."""
+        """For one more step and the last evaluation; neither takes longer than what took longest."""
         spent = [each["seconds"] for each in self.records]
-        slowest = max((each["seconds"] for each in self.records if "reward" in each), default=0.0)
-        return sum(spent) + slowest + spent[0] < 60 * self.settings.minutes
+        return sum(spent) + max(spent[1:], default=0.0) + spent[0] < 60 * self.settings.minutes
 
     def _evaluation(self, judge: Judge) -> dict[str, Any]:
         begun = time.monotonic()
         shares = evaluate(self.model, judge, self.settings)
         first = next((each["solved"] for each in self.records if "solved" in each), shares)
-        gains = {
-            name: [after - before for before, after in zip(first[name], own, strict=True)]
-            for name, own in shares.items()
-        }
+        pairs = {name: zip(first[name], own, strict=True) for name, own in shares.items()}
         return {
             "step": self._done(),
             "pass@1": {name: interval(own) for name, own in shares.items()},
-            "gain": {name: interval(own) for name, own in gains.items()},
+            "gain": {name: interval([b - a for a, b in own]) for name, own in pairs.items()},
             "seconds": time.monotonic() - begun,
             "solved": shares,
         }
