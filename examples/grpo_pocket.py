@@ -43,6 +43,8 @@ GREEDY = {"method": "llada-confidence", "length": 64}
 """LLaDA's own decoding, which the trained model is measured by, too."""
 TOGETHER = 64
 """Updates that are differentiated together; more take more memory."""
+NEVER = -1e9
+"""The logit of a token that is never drawn."""
 FASTER = 1.5
 """How much the rate may change from one step to the next."""
 
@@ -61,8 +63,10 @@ class Settings:
     temperature: float = 0.8
     rate: float = 3e-6
     """Of the first step: Adam's first steps have the size of the rate, whatever their gradient shows."""
-    drift: float = 0.005
+    drift: float = 0.003
     """Nats by which a step may move the distribution of rollouts; the rate of the next one follows it."""
+    leash: float = 0.05
+    """What each nat between it and that of the first weights costs: most of what is learnt is noise."""
     seed: int = 0
     evaluated: int = 200
     """Problems of `pocket-dev`."""
@@ -182,15 +186,17 @@ class Rollout:
             doubt[update] += 1 - (confidence or 0.0)
         whole = sum(doubt.values())
         drawn = draw.choices(list(doubt), list(doubt.values()), k=count)
-        return [(self, update, whole / doubt[update] / count) for update in drawn]
+        return [(self, update, whole / doubt[update]) for update in drawn]
 
 
 Look = tuple[Rollout, int, float]
-"""A rollout before one of its updates, and how many updates this one stands for."""
+"""A rollout before one of its updates, and for how many updates this one stands."""
 
 
-def log_probabilities(trainer: Trainer, looks: Sequence[Look], temperature: float) -> Tensor:
-    """[looks]: of all that an update of a rollout wrote, given what stood before it."""
+def written(
+    trainer: Trainer, looks: Sequence[Look], temperature: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each of N tokens that were written: its look, the token, and [N, V] log-probabilities there."""
     mask = trainer.config["mask_token_id"]
     width = max(len(each.prompt) + len(each.done.tokens) for each, *_ in looks)
     tokens = torch.full((len(looks), width), mask)
@@ -198,42 +204,54 @@ def log_probabilities(trainer: Trainer, looks: Sequence[Look], temperature: floa
     wrote, exists = torch.zeros(2, *tokens.shape, dtype=torch.bool)
     for row, (each, update, _) in enumerate(looks):
         first, last = len(each.prompt), len(each.prompt) + len(each.done.tokens)
-        written, final = torch.tensor(each.done.written_at), torch.tensor(each.done.tokens)
+        written_at, final = torch.tensor(each.done.written_at), torch.tensor(each.done.tokens)
         tokens[row, :first] = torch.tensor(each.prompt)
-        tokens[row, first:last] = torch.where(written < update, final, mask)
+        tokens[row, first:last] = torch.where(written_at < update, final, mask)
         goal[row, first:last] = final
-        wrote[row, first:last] = written == update
+        wrote[row, first:last] = written_at == update
         exists[row, :last] = True
     scores = trainer.logits(tokens, exists, wrote) / temperature
-    scores[:, mask] = -torch.inf  # never drawn
-    found = scores.log_softmax(-1).gather(1, goal[wrote][:, None]).squeeze(1)
-    return torch.zeros(len(looks)).index_add(0, wrote.nonzero()[:, 0], found)
+    scores[:, mask] = NEVER
+    return wrote.nonzero()[:, 0], goal[wrote], scores.log_softmax(-1)
+
+
+def log_probabilities(trainer: Trainer, looks: Sequence[Look], temperature: float) -> Tensor:
+    """[looks]: of all that an update of a rollout wrote, given what stood before it."""
+    rows, goal, found = written(trainer, looks, temperature)
+    return torch.zeros(len(looks)).index_add(0, rows, found.gather(1, goal[:, None]).squeeze(1))
 
 
 def improve(
     trainer: Trainer,
+    reference: Trainer,
     rollouts: Sequence[Rollout],
     settings: Settings,
     rate: float,
     draw: random.Random,
-) -> float:
-    """One step towards the better rollouts; returns by how many nats it has moved their distribution."""
+) -> dict[str, float]:
+    """One step towards the better rollouts; returns by how many nats per rollout it has moved, and in all."""
     looks = [look for each in rollouts for look in each.looks(settings.states, draw)]
-    before = []
+    before, away = [], 0.0
     for at in range(0, len(looks), TOGETHER):
         part = looks[at : at + TOGETHER]
-        found = log_probabilities(trainer, part, settings.temperature)
-        worth = torch.tensor([each.advantage * count for each, _, count in part])
-        loss = -(worth * found).sum() / (settings.problems * settings.samples)
-        loss.backward()  # type: ignore[no-untyped-call]
-        before.append(found.detach())
+        rows, goal, found = written(trainer, part, settings.temperature)
+        with torch.no_grad():
+            first = written(reference, part, settings.temperature)[2]
+        count = torch.tensor([count for *_, count in part]) / len(looks)
+        advantage = torch.tensor([each.advantage for each, *_ in part])
+        chosen = found.gather(1, goal[:, None]).squeeze(1)
+        apart = (count[rows] * (found.exp() * (found - first)).sum(-1)).sum()
+        worth = ((count * advantage)[rows] * chosen).sum()
+        (settings.leash * apart - worth).backward()  # type: ignore[no-untyped-call]
+        before.append(torch.zeros(len(part)).index_add(0, rows, chosen.detach()))
+        away += float(apart)
     trainer.step(rate)
     checked = slice(None, None, -(-len(looks) // TOGETHER))
     with torch.no_grad():
         after = log_probabilities(trainer, looks[checked], settings.temperature)
     ratio = after - torch.cat(before)[checked]
-    counts = torch.tensor([count for _, _, count in looks[checked]])
-    return float((counts * (ratio.exp() - 1 - ratio)).mean() * settings.states)
+    counts = torch.tensor([count for *_, count in looks[checked]])
+    return {"moved": float((counts * (ratio.exp() - 1 - ratio)).mean()), "away": away}
 
 
 def grouped(
@@ -286,7 +304,8 @@ class Run:
         out.mkdir(parents=True, exist_ok=True)
         self.model = archer.load("pocket")
         with tempfile.TemporaryDirectory() as folder:
-            self.trainer = Trainer(self.model.save(Path(folder) / "pocket"))
+            self.model.save(Path(folder) / "pocket")
+            self.trainer, self.first = (Trainer(Path(folder) / "pocket") for _ in range(2))
         self.task: Any = open_task("pocket")
         self.records: list[dict[str, Any]] = []
         if self.file.exists():
@@ -370,18 +389,18 @@ class Run:
         rollouts = grouped(self.model, asked, done, rewards, settings.samples)
         rates = [each["next_rate"] for each in self.records if "next_rate" in each]
         rate = next_rate = rates[-1] if rates else settings.rate
-        moved = 0.0
+        changed: dict[str, float] = {}
         if rollouts:
-            moved = improve(self.trainer, rollouts, settings, rate, draw)
+            changed = improve(self.trainer, self.first, rollouts, settings, rate, draw)
             self.model.update_weights(self.trainer.weights)
-            wanted = math.sqrt(settings.drift / max(moved, 1e-9))
+            wanted = math.sqrt(settings.drift / max(changed["moved"], 1e-9))
             next_rate = rate * min(FASTER, max(1 / FASTER, wanted))
         return {
             "step": step,
             "reward": statistics.fmean(rewards),
             "rollouts": len(rollouts),
             "rate": rate,
-            "moved": moved,
+            **changed,
             "next_rate": next_rate,
             "version": self.model.weights_version,
             "seconds": time.monotonic() - begun,
