@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from archer.judge import Judge
 from archer.model import load
 from archer.tasks.registry import open_task
 
@@ -67,23 +68,40 @@ def test_the_best_of_a_group_are_preferred(example: dict[str, Any]) -> None:
     assert rollouts[0].done is done[0]
 
 
+def test_a_program_that_passes_all_tests_is_rewarded(example: dict[str, Any]) -> None:
+    task = open_task("pocket")
+    samples = [*task.samples()[:2], task.samples()[0]]
+    texts = [samples[0].row["body"], "\n    return None", samples[0].row["body"]]
+    with Judge(task.limits, workers=1) as judge:
+        assert example["solved"](judge, task, samples, texts) == [1.0, 0.0, 1.0]
+
+
 def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
-    example: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    example: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    main = example["main"]
+    """With short programs, every second of which is taken for right."""
+    main, scope = example["main"], example["improve"].__globals__
+    monkeypatch.setitem(scope, "GREEDY", {"method": "llada-confidence", "length": 4})
+    monkeypatch.setitem(scope, "SAMPLED", {"method": "entropy", "length": 6, "steps": 3})
+    monkeypatch.setitem(
+        scope, "solved", lambda judge, task, asked, texts: [at % 2.0 for at in range(len(asked))]
+    )
     once = main(arguments(tmp_path / "once", steps=2))
     assert ["pass@1" in record for record in once] == [True, False, False, True]
-    assert 0 <= once[1]["reward"] <= 1
+    assert [each["version"] for each in once[1:3]] == [1, 2]
+    assert once[2]["rate"] == once[1]["next_rate"]
+    assert once[1]["moved"] > 0
+    assert once[1]["away"] == pytest.approx(0, abs=1e-5), "nothing has been learnt yet"
     main(arguments(tmp_path / "twice", steps=1))
     twice = main(arguments(tmp_path / "twice", steps=2))
-    assert [each["reward"] for each in twice if "reward" in each] == [
-        each["reward"] for each in once if "reward" in each
-    ]
-    assert twice[-1]["solved"] == once[-1]["solved"]
     ends = [load_file(tmp_path / name / "trainer-2.safetensors") for name in ("once", "twice")]
     assert ends[0].keys() == ends[1].keys()
     for name, tensor in ends[0].items():
         assert torch.equal(tensor, ends[1][name]), name
+    assert twice[-1]["solved"] == once[-1]["solved"]
     kept = json.loads((tmp_path / "once" / "grpo.json").read_text())
     assert kept["records"] == once
     assert kept["machine"]["cpu"]
