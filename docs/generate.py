@@ -586,8 +586,9 @@ def _rewarded() -> str:
     return (
         f"{table}\n\n{last['step']} steps of {run['settings']['problems']} x "
         f"{run['settings']['samples']} rollouts in {minutes:.0f} minutes, seed {run['settings']['seed']}, "
-        f"{run['date']}, {machine['threads']} of {machine['cores']} cores of an {machine['cpu']}."
-    )
+        f"{run['date']}, {machine['threads']} of {machine['cores']} cores of an {machine['cpu']}. "
+        + run.get("note", "")
+    ).strip()
 
 
 def _percent(found: Mapping[str, float], form: str = ".1f") -> str:
