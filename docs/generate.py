@@ -161,6 +161,7 @@ def parts() -> dict[str, str]:
         "models": _models(),
         "training": _training(),
         "blind": _blind(),
+        "rewarded": _rewarded(),
         "dials": _dials(),
         "parted": _parted("fifth", "fifth of the trajectory"),
         "surprised": _parted("surprise", "surprise (nats)"),
@@ -567,6 +568,32 @@ def curves() -> str:
     ]
     labels = Labels("Loss in training", "thousand sequences", "loss (nats per hidden token)")
     return lines(series, labels).svg
+
+
+def _rewarded() -> str:
+    """What training by reward did to the bundled model, from the record of `examples/grpo_pocket.py`."""
+    run = json.loads((ROOT / "examples" / "grpo_pocket.json").read_text(encoding="utf-8"))
+    machine = run["machine"]
+    first, *_, last = (each for each in run["records"] if "pass@1" in each)
+    rows = []
+    for name in ("greedy", "sampled"):
+        before, after = (_percent(each["pass@1"][name]) for each in (first, last))
+        gain = last["gain"][name]
+        verdict = "rose" if gain["low"] > 0 else "fell" if gain["high"] < 0 else "within chance"
+        rows.append((name, before, after, f"{_percent(gain, '+.1f')}, {verdict}"))
+    table = _table(("Pass@1 on `pocket-dev`", "before (%)", "after (%)", "gain (points)"), rows)
+    minutes = sum(each["seconds"] for each in run["records"]) / 60
+    return (
+        f"{table}\n\n{last['step']} steps of {run['settings']['problems']} x "
+        f"{run['settings']['samples']} rollouts in {minutes:.0f} minutes, seed {run['settings']['seed']}, "
+        f"{run['date']}, {machine['threads']} of {machine['cores']} cores of an {machine['cpu']}. "
+        + run.get("note", "")
+    ).strip()
+
+
+def _percent(found: Mapping[str, float], form: str = ".1f") -> str:
+    low, high = (format(100 * found[end], form) for end in ("low", "high"))
+    return f"{100 * found['mean']:{form}} [{low}, {high}]"
 
 
 def _blind() -> str:

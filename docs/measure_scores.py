@@ -8,8 +8,10 @@ out; of whole answers the mean over all seeds stands for the expectation.
 
 import statistics
 import sys
+from typing import Any
 
 import archer
+from archer.results.score import TextScore
 from archer.tasks.registry import open_task
 
 PROBLEMS, SEEDS = 6, 6
@@ -26,25 +28,40 @@ def mean(values: list[float]) -> float:
 
 
 def two_tokens(model: archer.Model, pairs: list[tuple[str, list[int]]]) -> None:
-    say("| estimator | draws | mean, 2 tokens | sd over seeds |\n|---|---|---|---|")
-    for by, draws in (
-        *(("elbo", draws) for draws in (2, 8, 32)),
-        *(("one-step", draws) for draws in (1, 8)),
-        *(("coupled", draws) for draws in (1, 8)),
-        ("confidence", None),
-        ("replay", None),
+    """There are three ways to mask two tokens, so the expectation is had by drawing them very often."""
+    say("| estimator | draws | expectation | bias | sd over seeds | mean standard error |")
+    say("|---|---|---|---|---|---|")
+    asked = [(prompt, ids[:2]) for prompt, ids in pairs]
+    for by, often, tried in (
+        ("elbo", 20_000, (2, 8, 32)),
+        ("one-step", 256, (1, 8)),
+        ("coupled", 20_000, (1, 8)),
+        ("confidence", None, (None,)),
+        ("replay", None, (None,)),
     ):
-        seeds = range(SEEDS if draws else 1)
-        found = [
-            [
-                each.log_likelihood
-                for seed in seeds
-                for each in model.score(prompt, ids[:2], by, draws=draws, seed=seed)
-            ]
-            for prompt, ids in pairs
-        ]
-        spread = mean([statistics.stdev(own) if len(own) > 1 else 0.0 for own in found])
-        say(f"| {by} | {draws or ''} | {mean([mean(own) for own in found]):.3f} | {spread:.3f} |")
+        wanted = [each.log_likelihood for each in scores(model, asked, by, often, SEEDS)]
+        for draws in tried:
+            found = [scores(model, asked, by, draws, seed) for seed in range(SEEDS if draws else 1)]
+            own = [[each.log_likelihood for each in seeds] for seeds in zip(*found, strict=True)]
+            bias = mean([mean(each) - goal for each, goal in zip(own, wanted, strict=True)])
+            spread = mean([statistics.stdev(each) if len(each) > 1 else 0.0 for each in own])
+            errors = [each.standard_error for seeds in found for each in seeds]
+            known = [each for each in errors if each is not None]
+            told = f"{mean(known):.2f}" if known else "none"
+            say(
+                f"| {by} | {draws or ''} | {mean(wanted):.2f} | {bias:+.2f} | {spread:.2f} | {told} |"
+            )
+
+
+def scores(
+    model: archer.Model,
+    pairs: list[tuple[str, list[int]]],
+    by: Any,
+    draws: int | None,
+    seed: int,
+) -> list[TextScore]:
+    prompts, texts = zip(*pairs, strict=True)
+    return model.score(list(prompts), list(texts), by, draws=draws, seed=seed)
 
 
 def whole_answers(model: archer.Model, pairs: list[tuple[str, list[int]]]) -> None:

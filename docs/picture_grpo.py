@@ -2,33 +2,46 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from archer.pages.figures import Labels, Series, lines
 
 ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "docs" / "images" / "grpo.svg"
+SMOOTHED = 5
+"""Steps whose mean reward is one point."""
 
 
-def main() -> None:
-    run = json.loads((ROOT / "examples" / "grpo_pocket.json").read_text())
-    steps = run["steps"]
-    measured = [
+def recorded() -> dict[str, Any]:
+    run: dict[str, Any] = json.loads((ROOT / "examples" / "grpo_pocket.json").read_text())
+    return run
+
+
+def drawing() -> str:
+    run = recorded()
+    measured = [each for each in run["records"] if "pass@1" in each]
+    rewards = [each for each in run["records"] if "reward" in each]
+    curves = [
         Series(
-            f"Pass@1, {name}",
-            [each["step"] for each in run["evaluations"]],
-            [
-                each["evaluation"][name]["passed"] / each["evaluation"][name]["n"]
-                for each in run["evaluations"]
-            ],
-            [each["evaluation"][name]["low"] for each in run["evaluations"]],
-            [each["evaluation"][name]["high"] for each in run["evaluations"]],
+            f"Pass@1 on pocket-dev, {name}",
+            [each["step"] for each in measured],
+            [each["pass@1"][name]["mean"] for each in measured],
+            [each["pass@1"][name]["low"] for each in measured],
+            [each["pass@1"][name]["high"] for each in measured],
         )
         for name in ("greedy", "sampled")
     ]
-    reward = Series("reward", [each["step"] for each in steps], [each["reward"] for each in steps])
-    labels = Labels("GRPO on the bundled model, seed 0: it becomes worse", "step", "share")
-    picture = lines([*measured, reward], labels)
-    (ROOT / "docs" / "images" / "grpo.svg").write_text(picture.svg)
+    groups = [rewards[at : at + SMOOTHED] for at in range(0, len(rewards), SMOOTHED)]
+    curves.append(
+        Series(
+            "reward in training",
+            [sum(each["step"] for each in own) / len(own) for own in groups],
+            [sum(each["reward"] for each in own) / len(own) for own in groups],
+        )
+    )
+    title = f"GRPO on the bundled model, seed {run['settings']['seed']}"
+    return lines(curves, Labels(title, "step", "share that passes all tests")).svg
 
 
 if __name__ == "__main__":
-    main()
+    TARGET.write_text(drawing(), encoding="utf-8")

@@ -2,14 +2,14 @@
 
     python examples/grpo_pocket.py --minutes 45 --out grpo
 
-Every step samples some programs for each of some problems of `pocket`, rewards each by the share of hidden
-tests that it passes, and moves the weights towards the better ones of each group.  Pass@1 is measured on
-`pocket-dev`, which is never trained on.
+Every step samples some programs for each of some problems of `pocket`, rewards those that pass all tests,
+and moves the weights towards the better ones of each group.  Pass@1 is measured on `pocket-dev`, which is
+never trained on.  Called again with the same `--out`, it goes on where it was ended.
 
 The rollouts are decoded by `entropy`: where it fills masks depends on the logits alone, never on the
 token that is drawn there.  So the probability of a rollout is the product over its updates of the
-probabilities of the tokens that the update wrote, given what stood before: `written_at` tells both.  The
-trainer is 50 lines of torch with the checkpoint's tensor names; `update_weights` hands them to Archer.
+probabilities of the tokens that the update wrote, given what stood before: `written_at` tells both, and
+`confidences` tell which updates were in doubt: the others have next to no gradient.
 """
 
 from __future__ import annotations
@@ -18,44 +18,60 @@ import argparse
 import json
 import math
 import random
+import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 
 import archer
-from archer.judge import FunctionCheck, Judge, Limits
+from archer.judge import Judge
+from archer.machine.description import describe
+from archer.tasks.base import Sample
 from archer.tasks.registry import open_task
 
-SAMPLED = {"method": "entropy", "steps": 24, "temperature": 1.0, "length": 48}
+SAMPLED = {"method": "entropy", "steps": 24, "length": 48}
 """How rollouts are decoded: two tokens per update, however sure the model becomes."""
 GREEDY = {"method": "llada-confidence", "length": 64}
 """LLaDA's own decoding, which the trained model is measured by, too."""
+TOGETHER = 64
+"""Updates that are differentiated together; more take more memory."""
+NEVER = -1e9
+"""The logit of a token that is never drawn."""
+FASTER = 1.5
+"""How much the rate may change from one step to the next."""
 
 
 @dataclass(frozen=True)
 class Settings:
     minutes: float = 45.0
+    """In all calls, with the evaluations."""
     steps: int = 1000
-    problems: int = 8
+    problems: int = 16
     """Per step."""
     samples: int = 8
     """Per problem: a group."""
     states: int = 3
     """Updates of each rollout that are differentiated."""
-    rate: float = 3e-5
-    blame: float = 0.2
-    """How much a program that is worse than its group counts, compared with one that is better."""
+    temperature: float = 0.8
+    rate: float = 3e-6
+    """Of the first step: Adam's first steps have the size of the rate, whatever their gradient shows."""
+    drift: float = 0.003
+    """Nats by which a step may move the distribution of rollouts; the rate of the next one follows it."""
+    leash: float = 0.05
+    """What each nat between it and that of the first weights costs: most of what is learnt is noise."""
     seed: int = 0
     evaluated: int = 200
     """Problems of `pocket-dev`."""
+    drawn: int = 4
+    """Samples of each in an evaluation, beside the greedy one."""
     every: int = 0
     """Steps between two evaluations; 0: before and after alone."""
 
@@ -63,16 +79,14 @@ class Settings:
 class Trainer:
     """A LLaDA in plain torch, with the tensors of the checkpoint under their own names."""
 
-    def __init__(self, folder: Path, rate: float) -> None:
+    def __init__(self, folder: Path) -> None:
         self.config = json.loads((folder / "config.json").read_text())
         stored = load_file(folder / "model.safetensors")
         self.weights = {name: w.float().requires_grad_() for name, w in stored.items()}
-        self.optimiser = torch.optim.AdamW(
-            self.weights.values(), lr=rate, weight_decay=0.0, betas=(0.9, 0.99)
-        )
+        self.optimiser = torch.optim.Adam(self.weights.values(), betas=(0.9, 0.99))
 
-    def logits(self, tokens: Tensor, exists: Tensor) -> Tensor:
-        """Long[B, L], Bool[B, L] -> [B, L, V]; columns that do not exist are seen by nobody."""
+    def logits(self, tokens: Tensor, exists: Tensor, wanted: Tensor) -> Tensor:
+        """[B, L] each -> [wanted columns, V]; columns that do not exist are seen by nobody."""
         weights, config = self.weights, self.config
         hidden = F.embedding(tokens, weights["model.transformer.wte.weight"])
         cosine, sine = self._angles(tokens.shape[1])
@@ -97,13 +111,12 @@ class Trainer:
             gate = F.silu(F.linear(normed, weights[f"{layer}ff_proj.weight"]))
             inner = gate * F.linear(normed, weights[f"{layer}up_proj.weight"])
             hidden = hidden + F.linear(inner, weights[f"{layer}ff_out.weight"])
-        normed = self._norm(hidden, "model.transformer.ln_f.weight")
+        normed = self._norm(hidden[wanted], "model.transformer.ln_f.weight")
         return F.linear(normed, weights["model.transformer.ff_out.weight"])
 
     def _norm(self, hidden: Tensor, name: str) -> Tensor:
-        return F.rms_norm(
-            hidden, hidden.shape[-1:], self.weights[name], self.config["rms_norm_eps"]
-        )
+        size, small = hidden.shape[-1:], self.config["rms_norm_eps"]
+        return F.rms_norm(hidden, size, self.weights[name], small)
 
     def _angles(self, columns: int) -> tuple[Tensor, Tensor]:
         size = self.config["d_model"] // self.config["n_heads"]
@@ -112,11 +125,27 @@ class Trainer:
         angle = torch.cat((angle, angle), dim=-1)
         return angle.cos(), angle.sin()
 
-    def step(self, loss: Tensor) -> None:
-        self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+    def step(self, rate: float) -> None:
         torch.nn.utils.clip_grad_norm_(self.weights.values(), 1.0)
+        self.optimiser.param_groups[0]["lr"] = rate
         self.optimiser.step()
+        self.optimiser.zero_grad()
+
+    def save(self, path: Path) -> None:
+        """Weights and moments, so that training goes on as if it had not been ended."""
+        kept = {f"weight/{name}": weight.detach() for name, weight in self.weights.items()}
+        for name, weight in self.weights.items():
+            for kind, value in self.optimiser.state[weight].items():
+                kept[f"{kind}/{name}"] = value
+        save_file(kept, path)
+
+    def resume(self, path: Path) -> None:
+        for key, value in load_file(path).items():
+            kind, name = key.split("/")
+            if kind == "weight":
+                self.weights[name].data.copy_(value)
+            else:
+                self.optimiser.state[self.weights[name]][kind] = value
 
 
 def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -124,46 +153,22 @@ def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return heads * cosine + torch.cat((-high, low), dim=-1) * sine
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What the model is asked, and what its program is tested by."""
-
-    prompt: str
-    header: str
-    visible: tuple[str, ...]
-    hidden: tuple[str, ...]
-
-    def check(self, body: str, tests: Sequence[str]) -> FunctionCheck:
-        name = self.header.removeprefix("def ").partition("(")[0]
-        program = f"{self.header}{body.rstrip()}\n"
-        return FunctionCheck(program, name, "\n".join(tests), expose=())
-
-
-def problems_of(task: str) -> list[Problem]:
-    return [
-        Problem(
-            sample.messages[0]["content"],
-            sample.row["header"],
-            tuple(sample.row["visible"]),
-            tuple(sample.row["hidden"]),
-        )
-        for sample in open_task(task).samples()
-    ]
-
-
-def rewards(judge: Judge, asked: Sequence[Problem], texts: Sequence[str]) -> list[float]:
-    """The share of hidden tests that each program passes."""
-    wanted = {
-        (problem, text): [problem.check(text, [test]) for test in problem.hidden]
-        for problem, text in set(zip(asked, texts, strict=True))
+def solved(judge: Judge, task: Any, asked: Sequence[Sample], texts: Sequence[str]) -> list[float]:
+    """1 for each program that passes all tests; the same program is run once."""
+    checks = {}
+    for sample, text in zip(asked, texts, strict=True):
+        program = task.extract(text, sample, "as_published")
+        (checks[sample.id, text],) = task.checks(sample, program, "extended", "as_published")
+    pairs = list(checks)
+    passed = {
+        pairs[place]: float(verdict.outcome == "pass")
+        for place, verdict in judge.grade_many(checks.values())
     }
-    whole = {each: each[0].check(each[1], each[0].hidden) for each in wanted}
-    share = {each: float(judge.grade(check).outcome == "pass") for each, check in whole.items()}
-    for each, checks in wanted.items():
-        if not share[each]:
-            passed = sum(judge.grade(check, again=False).outcome == "pass" for check in checks)
-            share[each] = passed / len(checks)
-    return [share[each] for each in zip(asked, texts, strict=True)]
+    return [passed[sample.id, text] for sample, text in zip(asked, texts, strict=True)]
+
+
+def prompt_of(sample: Sample) -> str:
+    return str(sample.messages[0]["content"])
 
 
 @dataclass(frozen=True)
@@ -171,137 +176,246 @@ class Rollout:
     """One sampled program and how much better it is than those beside it."""
 
     prompt: list[int]
-    tokens: tuple[int, ...]
-    written_at: tuple[int, ...]
+    done: archer.Completion
     advantage: float
 
+    def looks(self, count: int, draw: random.Random) -> list[Look]:
+        """Updates drawn by how much they were in doubt, each with how many it stands for."""
+        doubt = dict.fromkeys(self.done.written_at, 0.01)
+        for update, confidence in zip(self.done.written_at, self.done.confidences, strict=True):
+            doubt[update] += 1 - (confidence or 0.0)
+        whole = sum(doubt.values())
+        drawn = draw.choices(list(doubt), list(doubt.values()), k=count)
+        return [(self, update, whole / doubt[update]) for update in drawn]
 
-def objective(
-    trainer: Trainer, rollouts: Sequence[Rollout], mask: int, states: int, draw: random.Random
-) -> Tensor:
-    """Minus advantage x log-probability per token, from a few updates of each rollout."""
-    rows: list[tuple[Rollout, int, float]] = []
-    for each in rollouts:
-        updates = sorted(set(each.written_at))
-        chosen = draw.sample(updates, min(states, len(updates)))
-        rows += [(each, update, len(updates) / len(chosen)) for update in chosen]
-    width = max(len(each.prompt) + len(each.tokens) for each, _, _ in rows)
-    tokens = torch.full((len(rows), width), mask)
+
+Look = tuple[Rollout, int, float]
+"""A rollout before one of its updates, and for how many updates this one stands."""
+
+
+def written(
+    trainer: Trainer, looks: Sequence[Look], temperature: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each of N tokens that were written: its look, the token, and [N, V] log-probabilities there."""
+    mask = trainer.config["mask_token_id"]
+    width = max(len(each.prompt) + len(each.done.tokens) for each, *_ in looks)
+    tokens = torch.full((len(looks), width), mask)
     goal = torch.zeros_like(tokens)
-    weight = torch.zeros(tokens.shape)
-    exists = torch.zeros(tokens.shape, dtype=torch.bool)
-    for row, (each, update, times) in enumerate(rows):
-        first, last = len(each.prompt), len(each.prompt) + len(each.tokens)
-        written = torch.tensor(each.written_at)
-        final = torch.tensor(each.tokens)
+    wrote, exists = torch.zeros(2, *tokens.shape, dtype=torch.bool)
+    for row, (each, update, _) in enumerate(looks):
+        first, last = len(each.prompt), len(each.prompt) + len(each.done.tokens)
+        written_at, final = torch.tensor(each.done.written_at), torch.tensor(each.done.tokens)
         tokens[row, :first] = torch.tensor(each.prompt)
-        tokens[row, first:last] = torch.where(written < update, final, mask)
+        tokens[row, first:last] = torch.where(written_at < update, final, mask)
         goal[row, first:last] = final
-        weight[row, first:last] = (written == update) * times * each.advantage / len(each.tokens)
+        wrote[row, first:last] = written_at == update
         exists[row, :last] = True
-    scores = trainer.logits(tokens, exists)
-    scores[..., mask] = -torch.inf  # never drawn
-    chosen = weight != 0
-    found = scores[chosen].log_softmax(-1).gather(1, goal[chosen][:, None]).squeeze(1)
-    return -(found * weight[chosen]).sum() / len(rollouts)
+    scores = trainer.logits(tokens, exists, wrote) / temperature
+    scores[:, mask] = NEVER
+    return wrote.nonzero()[:, 0], goal[wrote], scores.log_softmax(-1)
 
 
-def group_advantages(found: Sequence[float]) -> list[float]:
-    mean = sum(found) / len(found)
-    spread = math.sqrt(sum((each - mean) ** 2 for each in found) / len(found))
-    return [(each - mean) / (spread + 1e-4) for each in found]
+def log_probabilities(trainer: Trainer, looks: Sequence[Look], temperature: float) -> Tensor:
+    """[looks]: of all that an update of a rollout wrote, given what stood before it."""
+    rows, goal, found = written(trainer, looks, temperature)
+    return torch.zeros(len(looks)).index_add(0, rows, found.gather(1, goal[:, None]).squeeze(1))
 
 
-def wilson(passed: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    middle, half = passed + z * z / 2, z * math.sqrt(passed * (n - passed) / n + z * z / 4)
-    return (middle - half) / (n + z * z), (middle + half) / (n + z * z)
+def improve(
+    trainer: Trainer,
+    reference: Trainer,
+    rollouts: Sequence[Rollout],
+    settings: Settings,
+    rate: float,
+    draw: random.Random,
+) -> dict[str, float]:
+    """One step towards the better rollouts; returns by how many nats per rollout it has moved, and in all."""
+    looks = [look for each in rollouts for look in each.looks(settings.states, draw)]
+    before, away = [], 0.0
+    for at in range(0, len(looks), TOGETHER):
+        part = looks[at : at + TOGETHER]
+        rows, goal, found = written(trainer, part, settings.temperature)
+        with torch.no_grad():
+            first = written(reference, part, settings.temperature)[2]
+        count = torch.tensor([count for *_, count in part]) / len(looks)
+        advantage = torch.tensor([each.advantage for each, *_ in part])
+        chosen = found.gather(1, goal[:, None]).squeeze(1)
+        apart = (count[rows] * (found.exp() * (found - first)).sum(-1)).sum()
+        worth = ((count * advantage)[rows] * chosen).sum()
+        (settings.leash * apart - worth).backward()  # type: ignore[no-untyped-call]
+        before.append(torch.zeros(len(part)).index_add(0, rows, chosen.detach()))
+        away += float(apart)
+    trainer.step(rate)
+    checked = slice(None, None, -(-len(looks) // TOGETHER))
+    with torch.no_grad():
+        after = log_probabilities(trainer, looks[checked], settings.temperature)
+    ratio = after - torch.cat(before)[checked]
+    counts = torch.tensor([count for *_, count in looks[checked]])
+    return {"moved": float((counts * (ratio.exp() - 1 - ratio)).mean()), "away": away}
 
 
-def evaluate(model: archer.Model, judge: Judge, problems: Sequence[Problem]) -> dict[str, Any]:
-    """Pass@1 on all tests, greedy and sampled, with Wilson's intervals."""
-    found: dict[str, Any] = {}
-    for name, how in (("greedy", GREEDY), ("sampled", SAMPLED)):
-        done = model.generate([each.prompt for each in problems], **how, seed=1)  # type: ignore[arg-type]
-        checks = [
-            problem.check(each.text or "", problem.visible + problem.hidden)
-            for problem, each in zip(problems, done, strict=True)
-        ]
-        passed = sum(verdict.outcome == "pass" for _, verdict in judge.grade_many(checks))
-        low, high = wilson(passed, len(problems))
-        found[name] = {"passed": passed, "n": len(problems), "low": low, "high": high}
+def grouped(
+    model: archer.Model,
+    asked: Sequence[Sample],
+    done: Sequence[archer.Completion],
+    rewards: Sequence[float],
+    samples: int,
+) -> list[Rollout]:
+    """The rollouts with their advantage over the mean of their group; groups without spread teach nothing."""
+    found = []
+    for first in range(0, len(rewards), samples):
+        own = rewards[first : first + samples]
+        prompt = model.encode(prompt_of(asked[first]))
+        for each, reward in zip(done[first : first + samples], own, strict=True):
+            if min(own) < max(own):
+                found.append(Rollout(prompt, each, reward - statistics.fmean(own)))
     return found
 
 
-def train(settings: Settings) -> Iterator[dict[str, Any]]:
-    """One record per evaluation and per step."""
-    end = time.monotonic() + 60 * settings.minutes
-    draw = random.Random(settings.seed)
-    torch.manual_seed(settings.seed)
-    model = archer.load("pocket")
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(model.save(Path(folder) / "pocket"), settings.rate)
-    mask = trainer.config["mask_token_id"]
-    training, dev = problems_of("pocket"), problems_of("pocket-dev")[: settings.evaluated]
-    with Judge(Limits(cpu_seconds=2, wall_seconds=6), workers=1) as judge:
-        yield {"step": 0, "evaluation": evaluate(model, judge, dev)}
-        last = 0.0
-        for step in range(1, settings.steps + 1):
-            begun = time.monotonic()
-            chosen = draw.sample(training, settings.problems)
-            done = model.generate(
-                [each.prompt for each in chosen],
-                **SAMPLED,  # type: ignore[arg-type]
-                n=settings.samples,
-                seed=settings.seed * 100_000 + step,
-            )
-            asked = [each for each in chosen for _ in range(settings.samples)]
-            found = rewards(judge, asked, [each.text or "" for each in done])
-            rollouts = []
-            for first in range(0, len(found), settings.samples):
-                group = slice(first, first + settings.samples)
-                prompt = model.encode(asked[first].prompt)
-                for each, advantage in zip(
-                    done[group], group_advantages(found[group]), strict=True
-                ):
-                    weight = advantage * (1.0 if advantage > 0 else settings.blame)
-                    if weight:
-                        rollouts.append(Rollout(prompt, each.tokens, each.written_at, weight))
-            if rollouts:
-                trainer.step(objective(trainer, rollouts, mask, settings.states, draw))
-                model.update_weights(trainer.weights)
-            seconds = time.monotonic() - begun
-            last = max(last, seconds)
-            yield {
-                "step": step,
-                "reward": sum(found) / len(found),
-                "solved": sum(each == 1 for each in found) / len(found),
-                "updates": sum(each.updates for each in done) / len(done),
-                "version": model.weights_version,
-                "seconds": seconds,
-            }
-            if settings.every and step % settings.every == 0:
-                yield {"step": step, "evaluation": evaluate(model, judge, dev)}
-            if time.monotonic() + last > end:
-                break
-        yield {"step": step, "evaluation": evaluate(model, judge, dev)}
+def interval(values: Sequence[float]) -> dict[str, float]:
+    """Their mean, and 95 % around it."""
+    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    return {"mean": mean, "low": mean - 1.96 * error, "high": mean + 1.96 * error}
+
+
+def evaluate(model: archer.Model, judge: Judge, settings: Settings) -> dict[str, list[float]]:
+    """For each problem whether the greedy program passes all tests, and the share of samples that do."""
+    task = open_task("pocket-dev")
+    samples = task.samples()[: settings.evaluated]
+    shares = {}
+    for name, how, count in (
+        ("greedy", GREEDY, 1),
+        ("sampled", SAMPLED | {"temperature": settings.temperature}, settings.drawn),
+    ):
+        prompts = [prompt_of(each) for each in samples]
+        done = model.generate(prompts, **how, n=count, seed=settings.seed)  # type: ignore[arg-type]
+        asked = [each for each in samples for _ in range(count)]
+        passed = solved(judge, task, asked, [each.text or "" for each in done])
+        groups = [passed[at : at + count] for at in range(0, len(passed), count)]
+        shares[name] = [statistics.fmean(own) for own in groups]
+    return shares
+
+
+class Run:
+    """A training that is written down step by step, and goes on from what was written down."""
+
+    def __init__(self, settings: Settings, out: Path) -> None:
+        self.settings, self.out, self.file = settings, out, out / "grpo.json"
+        out.mkdir(parents=True, exist_ok=True)
+        self.model = archer.load("pocket")
+        with tempfile.TemporaryDirectory() as folder:
+            self.model.save(Path(folder) / "pocket")
+            self.trainer, self.first = (Trainer(Path(folder) / "pocket") for _ in range(2))
+        self.task: Any = open_task("pocket")
+        self.records: list[dict[str, Any]] = []
+        if self.file.exists():
+            written = json.loads(self.file.read_text())
+            free = {"minutes": 0, "steps": 0}
+            if written["settings"] | free != asdict(settings) | free:
+                raise SystemExit(f"{self.file} was made with other settings. Give another --out.")
+            self.records = written["records"]
+            if self._done():
+                self.trainer.resume(self._weights())
+                self.model.update_weights(self.trainer.weights)
+
+    def _done(self) -> int:
+        return int(self.records[-1]["step"]) if self.records else 0
+
+    def _weights(self) -> Path:
+        return self.out / f"trainer-{self._done()}.safetensors"
+
+    def _write(self, record: dict[str, Any]) -> None:
+        """The records name the weights that belong to them, so a run can be ended at any moment."""
+        print(json.dumps(record), flush=True)
+        self.records.append(record)
+        if "reward" in record:
+            self.trainer.save(self._weights())
+        about: dict[str, Any] = {
+            "settings": asdict(self.settings),
+            "sampled": SAMPLED,
+            "greedy": GREEDY,
+        }
+        about["machine"] = describe() | {"threads": torch.get_num_threads()}
+        about["date"] = time.strftime("%Y-%m-%d")
+        new, lines = self.file.with_suffix(".new"), ",\n".join(map(json.dumps, self.records))
+        new.write_text(f'{json.dumps(about)[:-1]}, "records": [\n{lines}\n]}}\n')
+        new.replace(self.file)
+        for old in set(self.out.glob("trainer-*.safetensors")) - {self._weights()}:
+            old.unlink()
+
+    def go(self) -> None:
+        """Evaluate, train until the time is up, evaluate again."""
+        with Judge(self.task.limits, workers=1) as judge:
+            if not self.records:
+                self._write(self._evaluation(judge))
+            while self._done() < self.settings.steps and self._time_left():
+                self._write(self._step(judge))
+                if self.settings.every and self._done() % self.settings.every == 0:
+                    self._write(self._evaluation(judge))
+            if "reward" in self.records[-1]:
+                self._write(self._evaluation(judge))
+
+    def _time_left(self) -> bool:
+        """For one more step and the last evaluation; neither takes longer than what took longest."""
+        spent = [each["seconds"] for each in self.records]
+        return sum(spent) + max(spent[1:], default=0.0) + spent[0] < 60 * self.settings.minutes
+
+    def _evaluation(self, judge: Judge) -> dict[str, Any]:
+        begun = time.monotonic()
+        shares = evaluate(self.model, judge, self.settings)
+        first = next((each["solved"] for each in self.records if "solved" in each), shares)
+        pairs = {name: zip(first[name], own, strict=True) for name, own in shares.items()}
+        return {
+            "step": self._done(),
+            "pass@1": {name: interval(own) for name, own in shares.items()},
+            "gain": {name: interval([b - a for a, b in own]) for name, own in pairs.items()},
+            "seconds": time.monotonic() - begun,
+            "solved": shares,
+        }
+
+    def _step(self, judge: Judge) -> dict[str, Any]:
+        begun, step, settings = time.monotonic(), self._done() + 1, self.settings
+        draw = random.Random(f"{settings.seed}-{step}")
+        chosen = draw.sample(self.task.samples(), settings.problems)
+        done = self.model.generate(
+            [prompt_of(each) for each in chosen],
+            **SAMPLED,  # type: ignore[arg-type]
+            temperature=settings.temperature,
+            n=settings.samples,
+            seed=settings.seed * 100_000 + step,
+        )
+        asked = [each for each in chosen for _ in range(settings.samples)]
+        rewards = solved(judge, self.task, asked, [each.text or "" for each in done])
+        rollouts = grouped(self.model, asked, done, rewards, settings.samples)
+        rates = [each["next_rate"] for each in self.records if "next_rate" in each]
+        rate = next_rate = rates[-1] if rates else settings.rate
+        changed: dict[str, float] = {}
+        if rollouts:
+            changed = improve(self.trainer, self.first, rollouts, settings, rate, draw)
+            self.model.update_weights(self.trainer.weights)
+            wanted = math.sqrt(settings.drift / max(changed["moved"], 1e-9))
+            next_rate = rate * min(FASTER, max(1 / FASTER, wanted))
+        return {
+            "step": step,
+            "reward": statistics.fmean(rewards),
+            "rollouts": len(rollouts),
+            "rate": rate,
+            **changed,
+            "next_rate": next_rate,
+            "version": self.model.weights_version,
+            "seconds": time.monotonic() - begun,
+        }
 
 
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     for name, value in asdict(Settings()).items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
-    parser.add_argument("--out", type=Path, help="where the records go, as grpo.json")
+    parser.add_argument("--out", type=Path, default=Path("grpo"), help="the folder of grpo.json")
     given = vars(parser.parse_args(arguments))
-    out = given.pop("out")
-    settings, records = Settings(**given), []
-    for record in train(settings):
-        records.append(record)
-        print(json.dumps(record), flush=True)
-        if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            whole = {"settings": asdict(settings), "sampled": SAMPLED, "greedy": GREEDY}
-            (out / "grpo.json").write_text(json.dumps(whole | {"records": records}, indent=1))
-    return records
+    run = Run(out=given.pop("out"), settings=Settings(**given))
+    run.go()
+    return run.records
 
 
 if __name__ == "__main__":

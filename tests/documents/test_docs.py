@@ -393,16 +393,6 @@ def test_all_examples_are_known() -> None:
     assert {path.stem for path in (REPOSITORY / "examples").glob("*.py")} == known
 
 
-def test_the_training_example_takes_a_step(capsys: pytest.CaptureFixture[str]) -> None:
-    main = runpy.run_path(str(REPOSITORY / "examples" / "grpo_pocket.py"))["main"]
-    tiny = {"steps": 1, "problems": 2, "samples": 3, "states": 1, "evaluated": 2}
-    records = main([part for name, value in tiny.items() for part in (f"--{name}", str(value))])
-    assert ["evaluation" in record for record in records] == [True, False, True]
-    assert records[1]["version"] in (0, 1)
-    assert 0 <= records[1]["reward"] <= 1
-    assert len(capsys.readouterr().out.splitlines()) == 3
-
-
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(REPOSITORY / "examples" / f"{name}.py"))

@@ -193,8 +193,11 @@ def pair_values(model: Model, text: Sequence[int]) -> tuple[float, float]:
     return both, alone
 
 
-def test_expectations_for_two_tokens_are_exact(model: Model) -> None:
+@pytest.mark.parametrize("which", ["tiny", "bundled"])
+def test_expectations_for_two_tokens_are_exact(which: str, model: Model) -> None:
     """Each estimator over many seeds against its expectation, worked out by hand."""
+    if which == "bundled":
+        model = load("pocket", device="cpu", dtype="float64")
     text = TEXT[:2]
     both, alone = pair_values(model, text)
     wanted = {"elbo": (both + alone) / 2, "one-step": both, "coupled": both + alone / 2}
@@ -213,6 +216,9 @@ def test_expectations_for_two_tokens_are_exact(model: Model) -> None:
     assert one(model, "one-step", text, prompt_mask=0.0).log_likelihood == pytest.approx(
         both, abs=1e-10
     )
+    often = one(model, "elbo", text, draws=4000)
+    assert often.updates == 3
+    assert abs(often.log_likelihood - wanted["elbo"]) < 4.5 * (often.standard_error or 0.0)
 
 
 def test_the_weights_of_coupled_looks_add_up_to_three_halves(model: Model) -> None:

@@ -34,9 +34,10 @@ def test_a_choice_tells_which_update_wrote_each_token(client: Client, pocket: Mo
 
 def test_states_that_would_be_too_many_are_refused(client: Client) -> None:
     extension = {"method": "llada-confidence", "return_states": True}
-    reply = client.ask(max_tokens=600, archer=extension)
-    assert reply.status == 400
-    assert "return_tokens" in reply.json["error"]["message"]
+    for wanted in ({"max_tokens": 600}, {"max_tokens": 256, "n": 4, "temperature": 1.0}):
+        reply = client.ask(**wanted, archer=extension)
+        assert reply.status == 400
+        assert "return_tokens" in reply.json["error"]["message"]
 
 
 def test_weights_change_only_where_it_is_allowed(client: Client) -> None:
@@ -56,7 +57,7 @@ def test_a_client_with_a_key_changes_the_weights(tmp_path: Path) -> None:
     with serving(model, keys=(KEY,), allow_weight_updates=root) as client:
         anyone = Client(client.server)
         assert anyone.post(UPDATE, {"model_path": "step-1"}).status == 401
-        for path in ("../weights/../..", "/", "step-2", "x" * 1000):
+        for path in ("../weights/../..", "/", "step-2", "x" * 400, "x" * 1000, "step-1\0"):
             assert client.post(UPDATE, {"model_path": path}).status == 400
         assert client.post(UPDATE, {"model_path": "step-1", "also": 1}).status == 400
         assert client.post(UPDATE, {"model_path": "step-1", "running": "no"}).status == 400

@@ -41,6 +41,6 @@ ALIVE_SECONDS = 10.0
 SLOW_SECONDS = 30.0
 """A stream whose reader takes nothing for so long is cancelled."""
 STATES = 1 << 18
-"""Tokens of all states of a response, which a client may ask for."""
+"""Tokens of all states of all responses of a request, which a client may ask for."""
 BACKLOG = 256
 """Updates kept for a slow reader before they are merged."""

@@ -327,9 +327,9 @@ class Serving:
                 **has_to_be,
             )
             self._check_length(request.method.length)
-            if asked.extension.return_states:
-                self._check_states(request)
             made.append(request)
+        if asked.extension.return_states:
+            self._check_states(made, asked.n)
         if asked.provisional and len(made) > 1 and any(each.prompts[0].searched for each in made):
             raise Refusal(
                 400,
@@ -339,15 +339,16 @@ class Serving:
             )
         return made
 
-    def _check_states(self, request: Request) -> None:
+    def _check_states(self, requests: Sequence[Request], n: int) -> None:
         """Refuse states that would make a reply too large."""
-        length = request.method.length
-        tokens = length * (request.method.decoder.limit(length) + 1)
+        lengths = [(each.method.length, each.method.decoder) for each in requests]
+        tokens = n * sum(length * (decoder.limit(length) + 1) for length, decoder in lengths)
         if tokens > limits.STATES:
             raise Refusal(
                 400,
-                f"All states of a response may be {tokens} tokens, and at most {limits.STATES} are sent. Ask "
-                "for fewer tokens, or for return_tokens, which tells the update that wrote each of them.",
+                f"All states of the responses may be {tokens} tokens, and at most {limits.STATES} are sent. "
+                "Ask for fewer tokens or responses, or for return_tokens, which tells the update that wrote "
+                "each of them.",
                 param="archer.return_states",
             )
 
@@ -360,8 +361,12 @@ class Serving:
         if not isinstance(path, str) or len(path) > limits.LABEL or set(asked) - {*WEIGHT_FIELDS}:
             sentence = f"Give model_path, a folder; the fields are {', '.join(WEIGHT_FIELDS)}."
             raise Refusal(400, sentence, param="model_path")
-        folder = (root / path).resolve()
-        if not folder.is_relative_to(root.resolve()) or not folder.is_dir():
+        try:
+            folder = (root / path).resolve()
+            inside = folder.is_relative_to(root.resolve()) and folder.is_dir()
+        except (OSError, ValueError):  # a name that no file can have
+            inside = False
+        if not inside:
             sentence = "There is no such folder below the one that new weights are read from."
             raise Refusal(400, sentence, param="model_path")
         try:
