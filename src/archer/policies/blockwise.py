@@ -62,7 +62,7 @@ class Dual(PerBlock):
 
 @dataclass(frozen=True)
 class DkvDecode(PerBlock):
-    """Recompute what had nothing placed at the last pass: all masks, and tokens decoded since (the delay)."""
+    """Recompute all masks, those of tokens that were taken back too, and tokens decoded since (the delay)."""
 
     answers = Scope.MASKS
     why = "it freezes a token one pass after it is placed and returns no logits for it"
@@ -74,7 +74,8 @@ class DkvDecode(PerBlock):
     def recompute(self, canvas: Canvas, memory: Memory) -> Flags:
         index = self.passes(canvas, memory)
         everything: Flags = (index < 2) | (index % self.reload == 0)
-        return canvas.masked_in(memory.seen) | canvas.scratch() | everything[:, None]
+        masked = canvas.masked_in(memory.seen) | canvas.masked_in(canvas.tokens)
+        return masked | canvas.scratch() | everything[:, None]
 
 
 @dataclass(frozen=True)
