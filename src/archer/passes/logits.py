@@ -199,6 +199,8 @@ class Logits:
         """Each column has one candidate, which was chosen before: there is nothing to draw or to cut."""
         self._source = self
         self._sound: Flags | None = None
+        self._fetched: list[tuple[Tensor, NDArray[Any]]] = []
+        """What is on the host already: a rule and what wraps it often read the same."""
 
     @classmethod
     def dense(cls, values: Tensor, mask: int) -> Logits:
@@ -244,9 +246,13 @@ class Logits:
             if row.reduced is not None
             for tensor, array in zip(row.reduced.peaks.tensors, row.reduced.fetched, strict=True)
         }
+        known |= {id(tensor): array for tensor, array in self._fetched}
         missing = [tensor for tensor in tensors if id(tensor) not in known]
-        fetched = iter(to_host(*missing) if missing else ())
-        return [known[id(tensor)] if id(tensor) in known else next(fetched) for tensor in tensors]
+        if missing:
+            fetched = list(zip(missing, to_host(*missing), strict=True))
+            self._fetched += fetched
+            known |= {id(tensor): array for tensor, array in fetched}
+        return [known[id(tensor)] for tensor in tensors]
 
     def select(self, rows: Sequence[int]) -> Logits:
         return Logits([self.rows[row] for row in rows], self.answers, self.mask)
