@@ -177,7 +177,7 @@ def form_of(
     healing: bool,
     allow_special: bool,
 ) -> Form:
-    """A text with gaps in ids; `lead` is the encoded prompt with the beginning of the answer, where there is a prompt."""
+    """A text with gaps in ids; `lead` is its prompt, encoded with the beginning of the answer."""
     lengths, searched = sizes
     first: Given = fill.parts[0] if lead is None else lead
     parts = [first, *fill.parts[1:]]
