@@ -19,6 +19,7 @@ from archer.methods.catalogue import DECODERS, POLICIES
 from archer.methods.compatibility import Fit, matrix
 from archer.passes.canvas import Prompt
 from archer.request.fill import Fill
+from archer.request.prepare import form_of
 from archer.results.step import Kind, Step
 from decoders.test_settled import BOLD
 from support import naive
@@ -212,7 +213,7 @@ def test_gaps_far_apart_are_the_canvas_of_all(canvas: DrawnCanvas) -> None:
     fill = Fill.of_ids([*canvas.prefix, *canvas.response])
     lengths, searched = fill.sizes(1, 1)
     assert not searched
-    form = fill.form(None, None, (lengths, ()), healing=True, allow_special=False)
+    form = form_of(fill, None, None, (lengths, ()), healing=True, allow_special=False)
     assert (form.prefix, form.given or ()) == (canvas.prefix, canvas.response)
     assert sum(lengths) == canvas.length
     one, two = (Prompt.of(form.prefix, MASK, given=each) for each in (form.given, canvas.response))

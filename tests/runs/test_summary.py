@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from archer.runs.folder import Recorded
-from archer.runs.records import GradeLine, RecordedOutcome, SampleLine, Spent, SuiteVerdict
+from archer.runs.records import GradeLine, RecordedOutcome, SampleLine, SampleSeconds, SuiteVerdict
 from archer.runs.statistics import clustered, wilson
 from archer.runs.summary import lines, summarise
 from archer.tasks import Sample, open_task
@@ -35,7 +35,7 @@ def sample_line(sample: Sample, text: str) -> SampleLine:
         reused_passes=0,
         revised_positions=0,
         prompt_tokens=3,
-        seconds=Spent(full=0.0, cached=0.0, control=0.0, total=0.0),
+        seconds=SampleSeconds(full=0.0, cached=0.0, control=0.0, total=0.0),
         refresh_fraction=0.5,
         tokens_per_forward=1.0,
         operations=1,

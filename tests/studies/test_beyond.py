@@ -328,7 +328,7 @@ def test_the_third_plan_asks_for_answers_and_price_on_both_tasks() -> None:
     tests = price.judged(rows)
     assert len(tests) == price.TESTS
     assert [test["holds"] for test in tests] == [True] * 6 + [False]
-    assert [test["points"] for test in tests[:3]] == [4.0, 4.0, 4.0]
+    assert [test["points"] for test in tests[:3]] == pytest.approx([2.0] * 3), "20 of 1,000"
     assert [each["holds"] for each in price.prices(rows)] == [True, None, True] * 2
     assert price.succeeded(rows)
     dearer = [

@@ -9,7 +9,7 @@ from archer.judge import Verdict
 from archer.model import load
 from archer.runs.comparison import Run
 from archer.runs.folder import Recorded
-from archer.runs.records import GradeLine, SampleLine, Spent, SuiteVerdict
+from archer.runs.records import GradeLine, SampleLine, SampleSeconds, SuiteVerdict
 from archer.runs.summary import costs
 from archer.runs.workspace import Arm, Scale, Workspace
 from archer.tasks import Data, Reference, Sample
@@ -114,7 +114,7 @@ def made_arm(records: Mapping[str, Mapping[str, Any]]) -> Arm:
                 "cached_passes": updates - full,
                 "reused_passes": 0,
                 "revised_positions": 0,
-                "seconds": Spent(**spent),
+                "seconds": SampleSeconds(**spent),
             }
         )
         verdicts = {

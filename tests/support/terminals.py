@@ -23,6 +23,7 @@ for each in json.loads(sys.argv[1]):
     print(chr(30), flush=True)
 """
 """The same for several commands, a mark behind what each of them wrote."""
+WIPED = re.compile(r"[^\n]*\r\x1b\[2K")
 STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SECONDS = 120
 PROBLEM = """\
@@ -105,5 +106,5 @@ def several_in_terminal(commands: Sequence[Sequence[str]]) -> list[str]:
 
 
 def plain(written: str) -> str:
-    """Without colours and steering."""
-    return STEERING.sub("", written)
+    """Without colours, steering, and lines that were wiped out again."""
+    return STEERING.sub("", WIPED.sub("", written))

@@ -161,14 +161,14 @@ def forms(
         lead = None if pair is None else next(ids)
         if isinstance(each, Fill) and own is not None:
             options = {"healing": healing, "allow_special": allow_special}
-            prepared.append(_filled(each, lead, text, own, **options))
+            prepared.append(form_of(each, lead, text, own, **options))
         else:
             assert lead is not None
             prepared.append(Form(tuple(lead)))
     return prepared
 
 
-def _filled(
+def form_of(
     fill: Fill,
     lead: list[int] | None,
     text: Text | None,
@@ -177,7 +177,7 @@ def _filled(
     healing: bool,
     allow_special: bool,
 ) -> Form:
-    """In ids; `lead` is the encoded prompt with the beginning of the answer, where there is a prompt."""
+    """A text with gaps in ids; `lead` is its prompt, encoded with the beginning of the answer."""
     lengths, searched = sizes
     first: Given = fill.parts[0] if lead is None else lead
     parts = [first, *fill.parts[1:]]

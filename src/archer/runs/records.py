@@ -46,7 +46,7 @@ def _writable(text: str) -> str:
     return text
 
 
-class Spent(Held):
+class SampleSeconds(Held):
     """Seconds of one completion."""
 
     full: Time
@@ -72,7 +72,7 @@ class SampleLine(Held):
     revised_text: Count = 0
     """Those of them that held text, not an end mark."""
     prompt_tokens: Count
-    seconds: Spent = Field(description="an object of times from 0 to 10^9")
+    seconds: SampleSeconds = Field(description="an object of times from 0 to 10^9")
     refresh_fraction: float = Field(description="a number")
     tokens_per_forward: float = Field(description="a number")
     operations: Count

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from archer.model import Model
     from archer.request.request import Prompts
 
-CHOOSES = "llada-confidence+eager"
+CHOOSES = "llada-confidence"
 """A method that reads every mask of its first pass."""
 
 

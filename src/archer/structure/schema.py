@@ -59,8 +59,8 @@ REFUSED = (
     ),
 )
 """What would have to be kept and cannot be."""
-NOT_ENFORCED = ("oneOf",)
-"""Accepted for less than they say: of the branches of oneOf at least one fits, not exactly one."""
+EITHER = ("anyOf", "oneOf")
+"""At least one of their branches fits; for oneOf that is less than it says."""
 HOUR = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 TIME = rf"{HOUR}:(?:[0-5][0-9]|60)(?:\.[0-9]+)?(?:[zZ]|[+-]{HOUR})"
 LEAP = r"(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
@@ -144,7 +144,7 @@ class _Writer:
         for name in REFUSED:
             if name in schema:
                 raise _unsupported(name)
-        for name in ("anyOf", "oneOf"):
+        for name in EITHER:
             if name in schema:
                 rest = {key: each for key, each in schema.items() if key != name}
                 branches = [self._both(rest, each, depth) for each in _list(schema, name)]
@@ -241,7 +241,7 @@ class _Writer:
             return [each for each in a if any(_same(each, also) for also in b)]
         if name in ("$defs", "definitions"):
             return {**a, **b}
-        if name in ("anyOf", "oneOf"):
+        if name in EITHER:
             return [
                 self._both(x, y, depth + 1) for x in _list(one, name) for y in _list(other, name)
             ]
