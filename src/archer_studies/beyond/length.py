@@ -67,12 +67,16 @@ def _part(problems: int) -> int:
 def _row(workspace: Workspace, arm: Arm, base: Arm, watched: int) -> Row:
     solved = arm.solved()
     low, high = wilson(sum(solved), len(solved))
+    lines = [arm.run.recorded.samples[key] for key in arm.keys]
     return {
         "n": len(solved),
         "base": PERCENT * mean([float(each) for each in solved]),
         "base_interval": [PERCENT * low, PERCENT * high],
         **_compared("cost", arm, base),
         "updates": arm.summary.per_problem["updates"],
+        "full_passes": arm.summary.per_problem["full_passes"],
+        "answer": mean([float(_answer(workspace, line.tokens)) for line in lines]),
+        "columns": mean([float(len(line.tokens)) for line in lines]),
         **_paid(workspace, arm, watched),
     }
 
@@ -85,6 +89,11 @@ def _compared(name: str, arm: Arm, other: Arm) -> Row:
         name: ratio_of_sums(pairs),
         f"{name}_interval": list(bootstrap(pairs, ratio_of_sums)),
     }
+
+
+def _answer(workspace: Workspace, tokens: Sequence[int]) -> int:
+    """Tokens of an answer with its end mark."""
+    return len(workspace.model.language.visible(tokens)) + 1
 
 
 def _paid(workspace: Workspace, arm: Arm, watched: int) -> Row:
@@ -101,7 +110,7 @@ def _paid(workspace: Workspace, arm: Arm, watched: int) -> Row:
             own.append(kept_bytes(model.network, policy, step.canvas))
         (done,) = stream.finish()
         require_unchanged(arm, key, done)
-        tokens += len(model.language.visible(done.tokens)) + 1
+        tokens += _answer(workspace, done.tokens)
         held.append(mean([float(each) for each in own]))
         most.append(float(max(own)))
     return {
@@ -126,6 +135,7 @@ def _table(result: Mapping[str, Any]) -> Table:
             Field("base", "Pass@1 (%)", 1),
             Field("cost", "cost, Saber at 64 = 1"),
             Field("paid", "columns per token of the answer", 0),
+            Field("columns", "columns at the end", 1),
             Field("updates", digits=1),
             Field("kilobytes", "kB held, mean", 0),
             Field("most_kilobytes", "kB held, most", 0),
