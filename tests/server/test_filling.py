@@ -90,6 +90,18 @@ def test_the_length_of_a_gap_may_be_said(pocket: Model, client: Client) -> None:
     assert "given twice" in client.post(TEXT, body | twice).json["error"]["message"]
 
 
+def test_a_curve_of_the_client_s_own(pocket: Model, client: Client) -> None:
+    body: dict[str, Any] = {"model": "pocket", "prompt": PREFIX, "suffix": SUFFIX, "max_tokens": 24}
+    curve = [0.272, 1.32, 0.116, 0.18, 0.801]
+    (done,) = pocket.infill(PREFIX, SUFFIX, max_length=24, curve=curve)
+    (usual,) = pocket.infill(PREFIX, SUFFIX, max_length=24)
+    assert len(done.tokens) != len(usual.tokens)
+    reply = client.post(TEXT, body | {"archer": {"curve": curve}}).json
+    assert reply["choices"][0]["text"] == done.text
+    wrong = client.post(TEXT, body | {"archer": {"curve": [1, 2]}})
+    assert (wrong.status, "five numbers" in wrong.json["error"]["message"]) == (400, True)
+
+
 def test_a_prompt_with_gaps(pocket: Model, client: Client) -> None:
     text = "def f(x):\n    result = ___\n    result = ___\n    return result"
     (done,) = pocket.fill(text, gap="___", length=[4, 6], healing=False)

@@ -336,6 +336,7 @@ class Serving:
                 preset=choice.preset,
                 settings=choice.settings,
                 healing=asked.extension.healing is not False,
+                curve=asked.extension.curve,
                 **has_to_be,
             )
             self._check_length(request.method.length)
