@@ -36,7 +36,7 @@ from archer.planning import plan, update_rates
 from archer.pocket import results
 from archer.policies.prompt_cache import Archer, Eager
 from archer.policies.surprise import Surprise
-from archer_studies.beyond import confirm, price
+from archer_studies.beyond import confirm, infill, price
 from archer_studies.beyond.confirm import DOUBT, FIXED, REFRESH, SABER
 from archer_studies.beyond.refresh import DIALS
 from archer_studies.paper import feedback
@@ -163,6 +163,9 @@ def parts() -> dict[str, str]:
         "blind": _blind(),
         "rewarded": _rewarded(),
         "dials": _dials(),
+        "canvases": _canvases(),
+        "gaps": _gaps(),
+        "kept": _kept(),
         "parted": _parted("fifth", "fifth of the trajectory"),
         "surprised": _parted("surprise", "surprise (nats)"),
     }
@@ -655,6 +658,69 @@ def _dials() -> str:
         lines.append(cells)
     head = ("short: cost", "Pass@1, won/lost", "long: cost", "Pass@1, won/lost")
     return _table(("arm", *head), lines)
+
+
+def _canvases() -> str:
+    """Canvases that follow the answer beside fixed ones, in short."""
+    if not (RESULTS / "length.json").exists():
+        return "Nothing has been measured yet; `archer study length` does that."
+    table = _table(
+        ("method", "canvas", "n", "Pass@1 (%)", "cost", "columns per token of the answer", "kB"),
+        (
+            (
+                row["method"],
+                row["canvas"],
+                f"{row['n']}",
+                f"{row['base']:.1f}",
+                f"{row['cost']:.2f}",
+                f"{row['paid']:.0f}",
+                f"{row['kilobytes']:.0f}",
+            )
+            for row in _result("length.json")["rows"]
+        ),
+    )
+    return (
+        f"{table}\n\n[More of it](results/length.md): intervals, updates, and memory at its most."
+    )
+
+
+def _gaps() -> str:
+    """What the default solves with each length of a gap, the given text kept, and what it pays."""
+    result = _result("infill.json")
+    tasks = result["settings"]["tasks"]
+    rows = {
+        (row["task"], row["rule"]): row
+        for row in result["rows"]
+        if row["decoder"] == "Saber, doubt"
+    }
+    kinds = [task.rpartition("-")[2] for task in tasks]
+    head = [
+        title
+        for kind in kinds
+        for title in (f"{kind}, n = {result['settings']['problems']}: Pass@1 (%)", "cost")
+    ]
+    return _table(
+        ("length", *head),
+        (
+            (
+                called,
+                *(
+                    cell
+                    for task in tasks
+                    for cell in (
+                        f"{rows[task, rule]['solved_cached']:.1f}",
+                        f"{rows[task, rule]['cost_cached']:.2f}",
+                    )
+                ),
+            )
+            for rule, called in infill.RULES.items()
+        ),
+    )
+
+
+def _kept() -> str:
+    """The prompt cache on gaps, by decoder."""
+    return _markdown(infill.present(_result("infill.json")).tables[0])
 
 
 def _chance(p: float) -> str:

@@ -254,7 +254,7 @@ def served() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def expected() -> str:
     model = archer.load("pocket", device="cpu", dtype="float32")
-    text = model.generate(PROMPT, length=LENGTH)[0].text
+    text = model.generate(PROMPT, length="auto", max_length=LENGTH)[0].text
     assert text is not None
     return text
 

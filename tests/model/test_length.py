@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archer.costs.workload import recorded
 from archer.decoders.base import DecodeState
 from archer.decoders.length import Appended, Sized
 from archer.decoders.saber import Saber
@@ -134,6 +135,19 @@ def test_a_row_that_stops_passes_as_a_canvas_of_that_length(
         if step.calls[0].kind is not Kind.REUSED:
             row = step.logits.rows[0]
             torch.testing.assert_close(row.values, wanted[list(row.places)], rtol=0, atol=1e-10)
+
+
+def test_columns_that_there_are_not_yet_count_as_nothing_done() -> None:
+    """A canvas that has doubled is as far from its end as its masks say; so are those of a simulation."""
+    walk = started(False, "saber+archer:4", [3, 1, 4], ends=2, start_length=4)
+    seen = []
+    for step in steps(walk):
+        seen.append(step)
+        if not step.after.placed.any():
+            assert walk.columns_left == step.after.masked.sum() * walk.next_columns
+    assert not seen[1].before.placed.any(), "it has doubled"
+    made = recorded(3, LONGEST, seen)
+    assert made.left(1, seen[0].calls[0].fed) == 8 * seen[1].calls[0].fed
 
 
 @pytest.mark.parametrize("shift", [False, True])

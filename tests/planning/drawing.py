@@ -72,7 +72,7 @@ def trajectories(draw: st.DrawFn) -> Workload:
         PassShare(0, 0, 0) if again and index else share
         for index, (share, again) in enumerate(zip(made.shares, reused, strict=True))
     )
-    return Workload(made.prompt, made.length, shares, made.masks)
+    return replace(made, shares=shares)
 
 
 requests = st.lists(

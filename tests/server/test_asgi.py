@@ -42,7 +42,7 @@ def hosted(application: AsgiApp) -> Iterator[str]:
 def expected_of(model: Model) -> str:
     from server.contract import LENGTH, PROMPT
 
-    text = model.generate(PROMPT, length=LENGTH)[0].text
+    text = model.generate(PROMPT, length="auto", max_length=LENGTH)[0].text
     assert text is not None
     return text
 

@@ -67,7 +67,7 @@ def test_it_streams_and_company_does_not_matter(pocket: Model, client: Client) -
 
 
 def test_an_empty_suffix_is_generation(pocket: Model, client: Client) -> None:
-    (done,) = pocket.generate(PREFIX, chat=False, length=16)
+    (done,) = pocket.generate(PREFIX, chat=False, length="auto", max_length=16)
     plain: dict[str, Any] = {"model": "pocket", "prompt": PREFIX, "max_tokens": 16}
     replies = [client.post(TEXT, plain | more).json for more in ({}, {"suffix": ""})]
     assert replies[0]["choices"] == replies[1]["choices"]
@@ -90,6 +90,18 @@ def test_the_length_of_a_gap_may_be_said(pocket: Model, client: Client) -> None:
     assert "given twice" in client.post(TEXT, body | twice).json["error"]["message"]
 
 
+def test_a_curve_of_the_client_s_own(pocket: Model, client: Client) -> None:
+    body: dict[str, Any] = {"model": "pocket", "prompt": PREFIX, "suffix": SUFFIX, "max_tokens": 24}
+    curve = [0.272, 1.32, 0.116, 0.18, 0.801]
+    (done,) = pocket.infill(PREFIX, SUFFIX, max_length=24, curve=curve)
+    (usual,) = pocket.infill(PREFIX, SUFFIX, max_length=24)
+    assert len(done.tokens) != len(usual.tokens)
+    reply = client.post(TEXT, body | {"archer": {"curve": curve}}).json
+    assert reply["choices"][0]["text"] == done.text
+    wrong = client.post(TEXT, body | {"archer": {"curve": [1, 2]}})
+    assert (wrong.status, "five numbers" in wrong.json["error"]["message"]) == (400, True)
+
+
 def test_a_prompt_with_gaps(pocket: Model, client: Client) -> None:
     text = "def f(x):\n    result = ___\n    result = ___\n    return result"
     (done,) = pocket.fill(text, gap="___", length=[4, 6], healing=False)
@@ -103,7 +115,7 @@ def test_a_prompt_with_gaps(pocket: Model, client: Client) -> None:
 
 def test_an_answer_with_given_parts(pocket: Model, client: Client) -> None:
     begun = "    result = 0\n"
-    (done,) = pocket.generate(PROBLEM, prefill=begun, length=48)
+    (done,) = pocket.generate(PROBLEM, prefill=begun, length="auto", max_length=48)
     with connected(client) as made:
         first = made.chat.completions.create(
             model="pocket",
@@ -204,7 +216,7 @@ def test_what_editors_do_with_llama_cpp(pocket: Model, client: Client) -> None:
         warm = client.post(INFILL, infill(n_predict=0, stream=stream))
         told = json.loads(warm.body.decode().removeprefix("data: "))
         assert (warm.status, told["content"], told["tokens_predicted"]) == (200, "", 0)
-    (plain,) = pocket.generate(PREFIX, chat=False, length=32)
+    (plain,) = pocket.generate(PREFIX, chat=False, length="auto", max_length=32)
     assert plain.text is not None
     alone = {"input_prefix": PREFIX, "n_predict": 32}
     assert client.post(INFILL, alone).json["content"] == plain.text

@@ -37,7 +37,9 @@ def test_completions(pocket: Model, client: Client) -> None:
         num_concurrent=2,
     )
     found = on_a_thread(lambda: model.generate_until(instances(PROMPTS)))
-    expected = pocket.generate(PROMPTS, chat=False, length=LENGTH, stop=[" for "])
+    expected = pocket.generate(
+        PROMPTS, chat=False, length="auto", max_length=LENGTH, stop=[" for "]
+    )
     assert found == [each.text for each in expected]
 
 
@@ -51,5 +53,5 @@ def test_chats(pocket: Model, client: Client) -> None:
     chats = [json.dumps([{"role": "user", "content": text}]) for text in PROMPTS]
     asked = instances([JsonChatStr(each) for each in chats])
     found = on_a_thread(lambda: model.generate_until(asked))
-    expected = pocket.generate(PROMPTS, length=LENGTH, stop=[" for "])
+    expected = pocket.generate(PROMPTS, length="auto", max_length=LENGTH, stop=[" for "])
     assert found == [each.text for each in expected]

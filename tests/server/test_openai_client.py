@@ -38,13 +38,13 @@ def connected(client: Client, api_key: str = "none", **options: Any) -> openai.O
 
 
 def test_everything_that_both_majors_must_do(pocket: Model, client: Client) -> None:
-    (done,) = pocket.generate(PROBLEM, length=LENGTH)
+    (done,) = pocket.generate(PROBLEM, length="auto", max_length=LENGTH)
     check(f"http://127.0.0.1:{client.port}/v1", done.text or "")
 
 
 @on_a_loop
 async def test_the_same_without_blocking(pocket: Model, client: Client) -> None:
-    (done,) = pocket.generate(PROBLEM, length=LENGTH)
+    (done,) = pocket.generate(PROBLEM, length="auto", max_length=LENGTH)
     await check_async(f"http://127.0.0.1:{client.port}/v1", done.text or "")
 
 
@@ -94,7 +94,7 @@ def install(python: Path | str, *wanted: str) -> None:
 
 def tried_by(python: Path | str, program: str, client: Client, model: Model, **more: str) -> str:
     """The version of the client with which a program beside this file has tried the server."""
-    (done,) = model.generate(PROBLEM, length=LENGTH)
+    (done,) = model.generate(PROBLEM, length="auto", max_length=LENGTH)
     url = f"http://127.0.0.1:{client.port}/v1"
     command = [python, Path(__file__).with_name(program), url, done.text or ""]
     ran = subprocess.run(command, capture_output=True, check=False, env={**os.environ, **more})

@@ -148,7 +148,7 @@ def test_what_comes_from_below_is_plain_text_as_the_docs_say(client: Client) -> 
 
 
 def test_nothing_of_it_changes_an_answer_or_stays(pocket: Model, client: Client) -> None:
-    (done,) = pocket.generate(PROBLEM, length=8)
+    (done,) = pocket.generate(PROBLEM, length="auto", max_length=8)
     before = client.resident()
     for _ in range(3):
         for sent in RAW.values():

@@ -251,7 +251,11 @@ def poisoned() -> tuple[Model, str]:
 def test_a_row_that_is_not_finite_fails_alone(pocket: Model, poisoned: tuple[Model, str]) -> None:
     model, word = poisoned
     prompts = [PROBLEM.replace("5.", f"{number}.") for number in range(7)]
-    expected = [done.text for prompt in prompts for done in pocket.generate(prompt, length=32)]
+    expected = [
+        done.text
+        for prompt in prompts
+        for done in pocket.generate(prompt, length="auto", max_length=32)
+    ]
     with serving(model) as client, ThreadPoolExecutor(9) as pool:
         sound = [pool.submit(client.ask, text, max_tokens=32) for text in prompts]
         wrong = pool.submit(client.ask, PROBLEM + word, max_tokens=32)
@@ -269,7 +273,7 @@ def test_a_row_that_is_not_finite_fails_alone(pocket: Model, poisoned: tuple[Mod
 def test_a_request_for_which_memory_runs_out_fails_alone(
     pocket: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (expected,) = pocket.generate(PROBLEM, length=32)
+    (expected,) = pocket.generate(PROBLEM, length="auto", max_length=32)
     too_many = len(pocket.encode(PROBLEM)) + 40
     plain = forward.compute
 

@@ -97,7 +97,7 @@ def by_curl(curl: str, client: Client) -> str:
 
 
 def test_start_curl_and_a_quiet_end(pocket: Model) -> None:
-    (done,) = pocket.generate(PROBLEM, length=8)
+    (done,) = pocket.generate(PROBLEM, length="auto", max_length=8)
     with process("--max-length", "64") as server:
         client = server.ready()
         assert client.ask(SECRET, max_tokens=4).status == 200

@@ -138,7 +138,7 @@ def test_the_text_is_that_of_the_library_alone_and_under_load(
 
 def test_a_plain_reply_tells_everything(pocket: Model, client: Client) -> None:
     reply = client.ask(max_tokens=SHORT, logprobs=True).json
-    (done,) = pocket.generate(PROBLEM, length=SHORT)
+    (done,) = pocket.generate(PROBLEM, length="auto", max_length=SHORT)
     (choice,) = reply["choices"]
     assert reply["object"] == "chat.completion"
     assert reply["id"].startswith("chatcmpl-")
@@ -156,7 +156,8 @@ def test_a_plain_reply_tells_everything(pocket: Model, client: Client) -> None:
     spent = usage["archer"]
     assert (spent["updates"], spent["full"]) == (done.updates, done.full_passes)
     assert (spent["cached"], spent["reused"]) == (done.cached_passes, done.reused_passes)
-    assert (spent["revised"], spent["canvas_tokens"]) == (done.revised_positions, SHORT)
+    stops = max(done.history.stops)
+    assert (spent["revised"], spent["canvas_tokens"]) == (done.revised_positions, stops)
     assert spent["columns"] >= done.updates
     sure = choice["logprobs"]["content"]
     assert "".join(each["token"] for each in sure) == done.text
@@ -170,7 +171,7 @@ def test_log_probabilities_are_those_of_the_acceptance_that_stands(
     import math
 
     standing: dict[int, float] = {}
-    for step in pocket.stream(PROBLEM, length=SHORT):
+    for step in pocket.stream(PROBLEM, length="auto", max_length=SHORT):
         for event in updates(step.record):
             for change in (*event.accepted, *event.replaced):
                 assert change.confidence is not None
@@ -189,14 +190,39 @@ def test_the_default_length_is_the_folders_and_ids_name_methods(
     assert reply["usage"]["archer"]["updates"] == 4
 
 
-def test_a_length_that_follows_the_answer_has_a_most(pocket: Model, client: Client) -> None:
-    """`max_tokens` is the most then, and usage counts the columns that there were."""
-    auto = {"settings": {"length": "auto", "cap": 0.99}}
-    reply = client.ask(max_tokens=200, archer=auto).json
-    (done,) = pocket.generate(PROBLEM, length="auto", max_length=200, cap=0.99)
+@pytest.mark.parametrize(
+    "settings", [{}, {"cap": 0.99}, {"length": "auto", "cap": 0.99}, {"canvas": "auto"}]
+)
+def test_max_tokens_is_the_most(pocket: Model, client: Client, settings: dict[str, Any]) -> None:
+    """Usage and counters have the columns that there were."""
+    before = client.metric("diffusion_num_canvas_positions_total")
+    reply = client.ask(max_tokens=200, archer={"settings": settings}).json
+    cap = {name: value for name, value in settings.items() if name == "cap"}
+    (done,) = pocket.generate(PROBLEM, length="auto", max_length=200, **cap)
     assert reply["choices"][0]["message"]["content"] == done.text
+    assert reply["archer"]["settings"]["canvas"] == "auto"
     assert reply["usage"]["archer"]["canvas_tokens"] == max(done.history.stops) < 64
-    assert client.ask(max_tokens=10**6, archer=auto).status == 400
+    counted = client.metric("diffusion_num_canvas_positions_total") - before
+    assert counted == 64 + sum(done.history.stops[:-1])
+    assert client.ask(max_tokens=10**6, archer={"settings": settings}).status == 400
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [
+        {"method": DEFAULT_METHOD},
+        {"settings": {"canvas": "fixed"}},
+        {"settings": {"block": 16}},
+        {"settings": {"radius": 4}},
+        {"preset": "paper"},
+    ],
+)
+def test_a_length_is_fixed_for_who_names_a_method_or_says_so(
+    client: Client, extension: dict[str, Any]
+) -> None:
+    asked = client.ask(max_tokens=48, archer=extension)
+    assert asked.status == 200, asked.body
+    assert asked.json["usage"]["archer"]["canvas_tokens"] == 48
 
 
 def test_completions_take_texts_and_ids_as_they_are(pocket: Model, client: Client) -> None:
@@ -204,7 +230,9 @@ def test_completions_take_texts_and_ids_as_they_are(pocket: Model, client: Clien
     body = {"model": "pocket", "prompt": [first, second], "max_tokens": 8, "n": 2, "logprobs": 0}
     reply = client.post(TEXT, body).json
     expected = [
-        done.text for ids in (first, second) for done in pocket.generate([ids, ids], length=8)
+        done.text
+        for ids in (first, second)
+        for done in pocket.generate([ids, ids], length="auto", max_length=8)
     ]
     assert [choice["text"] for choice in reply["choices"]] == expected
     assert [choice["index"] for choice in reply["choices"]] == [0, 1, 2, 3]
@@ -220,7 +248,7 @@ def test_completions_take_texts_and_ids_as_they_are(pocket: Model, client: Clien
 @pytest.mark.parametrize(
     ("asked", "method"),
     [
-        ({}, DEFAULT_METHOD),
+        ({"settings": {"canvas": "fixed"}}, DEFAULT_METHOD),
         ({"settings": {"radius": 4}}, "archer:4"),
         ({"preset": "paper"}, "archer"),
     ],
@@ -277,7 +305,7 @@ def test_provisional_events_are_those_of_the_trace(
     ids = pocket.encode(PROBLEM, chat=path == CHAT)
     assert start.prompts == [ids, ids]
     assert start.model == "pocket"
-    stream = pocket.stream([ids, ids], length=SHORT, seed=3, temperature=0.6)
+    stream = pocket.stream([ids, ids], length="auto", max_length=SHORT, seed=3, temperature=0.6)
     expected = [event for step in stream for event in updates(step.record)]
     found = [
         Update.model_validate({k: v for k, v in each.items() if k != "stable"})
@@ -493,7 +521,8 @@ def test_metrics_count_what_happened(client: Client) -> None:
     ]
     before = {name: client.metric(name) for name in names}
     rejected = client.metric("requests_rejected_total", reason="model_not_found")
-    usage = client.ask(max_tokens=SHORT, n=2, temperature=0.5).json["usage"]
+    fixed = {"settings": {"canvas": "fixed"}}
+    usage = client.ask(max_tokens=SHORT, n=2, temperature=0.5, archer=fixed).json["usage"]
     client.ask(model="gpt-4")
     grown = {name: client.metric(name) - before[name] for name in names}
     assert grown["prompt_tokens_total"] == usage["prompt_tokens"]

@@ -396,6 +396,7 @@ def test_canvases_that_follow_the_answer_beside_fixed_ones(workspace: Workspace)
     assert rows["Saber", "64"]["cost"] == 1.0
     for method in length.METHODS:
         assert rows[method, "256"]["cost"] > rows[method, "64"]["cost"]
+        assert rows[method, "256"]["growth"] > 1 == rows[method, "64"]["growth"]
         assert rows[method, "256"]["most_kilobytes"] == rows[method, "256"]["kilobytes"]
         auto = rows[method, "auto, at most 256"]
         assert auto["kilobytes"] <= auto["most_kilobytes"] <= rows[method, "256"]["kilobytes"]

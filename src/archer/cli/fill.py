@@ -14,6 +14,7 @@ def fill(
     file: Annotated[Path, Parameter(allow_leading_hyphen=True)],
     *,
     gap: str = "{}",
+    curve: tuple[float, float, float, float, float] | None = None,
     seed: Whole = 0,
     model: ModelOptions = DEFAULT_MODEL,
     method: MethodOptions = DEFAULT_METHOD,
@@ -24,9 +25,12 @@ def fill(
     Args:
         file: A UTF-8 text file with gaps in it; - reads stdin.
         gap: How a gap is marked.
+        curve: Five numbers by which the length of a gap is searched for, as archer study gap-length prints
+            them [default: the published ones].
         seed: Seed of the noise at a temperature above 0.
     """
     from archer.request.fill import Fill
 
     entry = Fill.marked(read_text(file), gap)
-    return answered([entry], model, method, output, whole=True, seed=seed, chat=False)
+    how = {"seed": seed, "chat": False, "curve": curve}
+    return answered([entry], model, method, output, whole=True, **how)

@@ -46,6 +46,8 @@ class Workload:
     """One per update; an update that reuses its logits computes 0 columns."""
     masks: tuple[int, ...]
     """Left before each update."""
+    placed: tuple[int, ...]
+    """Tokens that stand before each update; of a canvas that follows its answer, fewer than the rest."""
 
     @property
     def updates(self) -> int:
@@ -59,18 +61,19 @@ class Workload:
     def left(self, updates: int, computed: int) -> float:
         """Columns still to do after `made` updates, guessed as `Walk.columns_left` guesses."""
         masks = self.masks[updates]
-        placed = self.length - masks
+        placed = self.placed[updates]
         each = computed / placed if placed and computed else self.shares[updates].columns
         return float(max(masks, 1) * each)
 
 
 def recorded(prompt: int, length: int, steps: Iterable[Step[Any]]) -> Workload:
     """The trajectory of a request of one row, from its steps; runs them."""
-    shares, masks = [], []
+    shares, masks, placed = [], [], []
     for step in steps:
         shares.append(PassShare.of(step))
         masks.append(int(step.before.masked.sum()))
-    return Workload(prompt, length, tuple(shares), tuple(masks))
+        placed.append(int(step.before.placed.sum()))
+    return Workload(prompt, length, tuple(shares), tuple(masks), tuple(placed))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -90,4 +93,4 @@ def even(prompt: int, length: int, updates: int, full: int, extra: int = 0) -> W
     cached = PassShare(min(length + extra, keys), keys, length)
     shares = tuple(whole if index * full % updates < full else cached for index in range(updates))
     masks = tuple(length - length * index // updates for index in range(updates))
-    return Workload(prompt, length, shares, masks)
+    return Workload(prompt, length, shares, masks, tuple(length - each for each in masks))

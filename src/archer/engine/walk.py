@@ -165,7 +165,7 @@ class Walk:
         """Columns still to be computed: masks left x columns per token placed so far."""
         if self._columns_left is None:
             masks = int(self.state.masked.sum())
-            placed = self.state.response.size - masks
+            placed = int(self.state.placed.sum())
             each = self._computed / placed if placed and self._computed else self.next_columns
             self._columns_left = float(max(masks, 1) * each)
         return self._columns_left

@@ -78,7 +78,7 @@ class SampleLine(Held):
     operations: Count
     """Multiplications and additions of all its passes."""
     probed_columns: Count = 0
-    """Columns that were computed to find the length of a gap, which `operations` leaves out."""
+    """Columns that were computed to find the length of a gap; `operations` has them, too."""
 
     def count(self, name: str) -> int:
         """One of the COUNTS."""

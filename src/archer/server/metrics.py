@@ -104,9 +104,9 @@ class Metrics(Observer):
     def first_text(self, waited: float) -> None:
         self._histograms["time_to_first_token_seconds"].observe(waited)
 
-    def stepped(self, rows: int, length: int) -> None:
+    def stepped(self, rows: int, positions: int) -> None:
         self._count("diffusion_num_denoising_steps", rows)
-        self._count("diffusion_num_canvas_positions", rows * length)
+        self._count("diffusion_num_canvas_positions", positions)
 
     def finished(self, done: Sequence[Completion], tokens: int, waited: float) -> None:
         reasons = {each.finish_reason for each in done}

@@ -154,6 +154,8 @@ class Extension(Fields):
     """What stands for a gap in the prefill of a chat, or in the prompt of a completion."""
     healing: bool | None = None
     """Whether tokens next to a gap may be written anew [default: true]."""
+    curve: Numbers | None = None
+    """By which the length of a gap is searched for [default: the published one]."""
     return_tokens: bool | None = None
     """Add to each choice what is known of each token: its id, the update that wrote it, how sure it was."""
     return_states: bool | None = None

@@ -25,10 +25,11 @@ from archer.errors import (
 )
 from archer.methods.build import Choice, resolve
 from archer.methods.build import settings as settings_of
-from archer.methods.catalogue import LENGTHS, METHODS
+from archer.methods.catalogue import ALIASES, DEFAULT_METHOD, LENGTHS, METHODS
 from archer.methods.compatibility import check_attention
 from archer.methods.spelling import spelled_out
-from archer.request.fill import Fill
+from archer.network.shape import Blocks
+from archer.request.fill import AUTO, Fill
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.server import limits
@@ -53,6 +54,8 @@ WEIGHT_FIELDS = ("model_path", "running")
 """What a request for new weights may hold."""
 NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
 """Options of `Model.request` itself, which have fields of their own or none."""
+REACHED_BY = {"length", "canvas", "block"}
+"""Settings that say how a length is reached."""
 
 
 class Ticket(Listener):
@@ -65,7 +68,6 @@ class Ticket(Listener):
         self._outbox, self._first = exchange.outbox, first
         self._watched = exchange.asked.provisional
         self._unsized = bool(request.prompts[0].searched)
-        self._length = request.method.length
         # one row stands for all samples of a method that leaves nothing to chance
         self._copies = 1 if request.method.decoder.draws else exchange.asked.n
         self._born = exchange.arrived
@@ -80,14 +82,14 @@ class Ticket(Listener):
     def admitted(self, request: Request) -> None:
         self._columns = 0
         self._metrics.admitted(self._age)
-        self._length = request.method.length
         self._columns += request.prompts[0].probed
         if self._watched and self._unsized:
             self._outbox.post(Admitted(request))
 
     def stepped(self, step: Step[Any]) -> None:
         self._columns += sum(call.fed for call in step.calls)
-        self._metrics.stepped(len(step.rows), self._length)
+        positions = step.before.stops.clip(max=step.before.wanted).sum()
+        self._metrics.stepped(len(step.rows), int(positions))
         if self._watched:
             for copy in range(self._copies):
                 self._outbox.post(Stepped(self._first + copy, step.record))
@@ -305,7 +307,17 @@ class Serving:
             choice = replace(choice, settings=kept)
         for name in LENGTHS & choice.settings.keys():
             self._check_length(choice.settings[name])
+        if self._follows(choice, asked):
+            choice = replace(choice, settings={**choice.settings, "canvas": AUTO})
         return choice
+
+    def _follows(self, choice: Choice, asked: GenerationRequest) -> bool:
+        """Whether the length is a limit: the default decodes, and nobody has said how a length is reached."""
+        folder = self.model.folder
+        default = not choice.method and choice.named(folder.recommended) == DEFAULT_METHOD
+        said = {ALIASES.get(name, name) for name in asked.extension.settings or {}}
+        sees_ends = not asked.gapped and not isinstance(folder.shape.attention, Blocks)
+        return default and sees_ends and not said & REACHED_BY
 
     def _requests(
         self, asked: GenerationRequest, choice: Choice, prompts: Sequence[list[int] | Fill]
@@ -324,6 +336,7 @@ class Serving:
                 preset=choice.preset,
                 settings=choice.settings,
                 healing=asked.extension.healing is not False,
+                curve=asked.extension.curve,
                 **has_to_be,
             )
             self._check_length(request.method.length)

@@ -34,7 +34,7 @@ DECODERS: Mapping[str, tuple[str, tuple[str, Mapping[str, Any]]]] = {
     "confidence": ("llada-confidence", ("confidence+surprise", NATS)),
 }
 """Every pass full, and with the prompt cache that refreshes by surprise."""
-MOST = 20
+MOST = 30
 """Problems of each task."""
 BATCH = 8
 """Problems that share passes: a gap is so short that a pass of its own is mostly overhead."""

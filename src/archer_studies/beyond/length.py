@@ -35,6 +35,8 @@ MOST = 60
 PART = 4
 """One problem in so many is asked with the longest fixed canvas, and looked at for columns and bytes."""
 BASE = ("Saber", "64")
+SMALLER = {"256": "64", "auto, at most 256": "auto, at most 64"}
+"""Canvases with room for more, and those that say what the room costs."""
 
 
 def measure(workspace: Workspace) -> Measured:
@@ -46,7 +48,9 @@ def measure(workspace: Workspace) -> Measured:
         for canvas, length in CANVASES.items()
     }
     rows = [
-        {"method": method, "canvas": canvas} | _row(workspace, arm, arms[BASE], _part(few))
+        {"method": method, "canvas": canvas}
+        | _row(workspace, arm, arms[BASE], _part(few))
+        | _compared("growth", arm, arms[method, SMALLER.get(canvas, canvas)])
         for (method, canvas), arm in arms.items()
     ]
     return Measured(few, rows, {"tasks": [task], "watched": _part(few)})
@@ -63,19 +67,33 @@ def _part(problems: int) -> int:
 def _row(workspace: Workspace, arm: Arm, base: Arm, watched: int) -> Row:
     solved = arm.solved()
     low, high = wilson(sum(solved), len(solved))
-    pairs = [
-        tuple(float(each.run.recorded.samples[key].operations) for each in (arm, base))
-        for key in arm.keys
-    ]
+    lines = [arm.run.recorded.samples[key] for key in arm.keys]
     return {
         "n": len(solved),
         "base": PERCENT * mean([float(each) for each in solved]),
         "base_interval": [PERCENT * low, PERCENT * high],
-        "cost": ratio_of_sums([(one, other) for one, other in pairs]),
-        "cost_interval": list(bootstrap([(a, b) for a, b in pairs], ratio_of_sums)),
+        **_compared("cost", arm, base),
         "updates": arm.summary.per_problem["updates"],
+        "full_passes": arm.summary.per_problem["full_passes"],
+        "answer": mean([float(_answer(workspace, line.tokens)) for line in lines]),
+        "columns": mean([float(len(line.tokens)) for line in lines]),
         **_paid(workspace, arm, watched),
     }
+
+
+def _compared(name: str, arm: Arm, other: Arm) -> Row:
+    """Operations over those of another arm on the same problems."""
+    one, two = (each.run.recorded.samples for each in (arm, other))
+    pairs = [(float(one[key].operations), float(two[key].operations)) for key in arm.keys]
+    return {
+        name: ratio_of_sums(pairs),
+        f"{name}_interval": list(bootstrap(pairs, ratio_of_sums)),
+    }
+
+
+def _answer(workspace: Workspace, tokens: Sequence[int]) -> int:
+    """Tokens of an answer with its end mark."""
+    return len(workspace.model.language.visible(tokens)) + 1
 
 
 def _paid(workspace: Workspace, arm: Arm, watched: int) -> Row:
@@ -92,7 +110,7 @@ def _paid(workspace: Workspace, arm: Arm, watched: int) -> Row:
             own.append(kept_bytes(model.network, policy, step.canvas))
         (done,) = stream.finish()
         require_unchanged(arm, key, done)
-        tokens += len(model.language.visible(done.tokens)) + 1
+        tokens += _answer(workspace, done.tokens)
         held.append(mean([float(each) for each in own]))
         most.append(float(max(own)))
     return {
@@ -103,7 +121,7 @@ def _paid(workspace: Workspace, arm: Arm, watched: int) -> Row:
 
 
 def present(result: Mapping[str, Any]) -> Presented:
-    return Presented([_table(result), _growth(result["rows"], result["n"])])
+    return Presented([_table(result), _growth(result["rows"])])
 
 
 def _table(result: Mapping[str, Any]) -> Table:
@@ -117,6 +135,7 @@ def _table(result: Mapping[str, Any]) -> Table:
             Field("base", "Pass@1 (%)", 1),
             Field("cost", "cost, Saber at 64 = 1"),
             Field("paid", "columns per token of the answer", 0),
+            Field("columns", "columns at the end", 1),
             Field("updates", digits=1),
             Field("kilobytes", "kB held, mean", 0),
             Field("most_kilobytes", "kB held, most", 0),
@@ -131,19 +150,11 @@ def _table(result: Mapping[str, Any]) -> Table:
     )
 
 
-def _growth(rows: Sequence[Row], n: int) -> Table:
+def _growth(rows: Sequence[Row]) -> Table:
     """What a larger limit costs."""
-    by = {(row["method"], row["canvas"]): row["cost"] for row in rows}
-    ratios = [
-        {
-            "method": method,
-            "fixed": by[method, "256"] / by[method, "64"],
-            "auto": by[method, "auto, at most 256"] / by[method, "auto, at most 64"],
-        }
-        for method in METHODS
-    ]
     return table_of(
-        f"Cost with room for 256 tokens over that with room for 64, n = {n}",
-        (Field("method"), Field("fixed"), Field("auto")),
-        ratios,
+        "Cost with room for 256 tokens over that with room for 64",
+        (Field("method"), Field("canvas"), Field("n", digits=0), Field("growth", "times as much")),
+        [row for row in rows if row["canvas"] in SMALLER],
+        ["On the problems that both were asked."],
     )
