@@ -22,7 +22,6 @@ from archer.loading.source import Source
 from archer.model import Model, load
 from archer.network.differentiable import hidden_states
 from archer.network.network import Transformer, kept_by
-from archer.network.rounded import probe
 from archer.network.shape import Scheme
 from archer.network.shard import Shard
 from archer.runs.manifest import model_identity
@@ -203,10 +202,9 @@ def test_quantised_and_divided_weights_are_the_merged_ones(tmp_path: Path) -> No
     assert torch.equal(queries, whole.layer(0).qkv[32:64])
 
 
+@pytest.mark.usefixtures("whole_numbers")
 def test_products_in_whole_numbers_are_of_the_merged_weights(tmp_path: Path) -> None:
     """Of an embedding that is the head as well: both are merged before either is rounded."""
-    if probe().operator is None:
-        pytest.skip(f"w8a8 is refused here: {probe().refusal}")
     folder = MAKE["a2d"](tmp_path / "model")
     config = {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "down_proj", "embed_tokens"]}
     saved(
