@@ -1,4 +1,4 @@
-"""What all tests share: the path to the shared material, a browser, one thread, the hypothesis profiles."""
+"""What all tests share: shared material, a browser, eight bits, one thread, the hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 import torch
 from hypothesis import settings
+
+from support.whole_numbers import pretend
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -78,6 +80,14 @@ def browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(executable_path=chromium)
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def whole_numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """w8a8 works in this file, also where the processor is refused it."""
+    with pytest.MonkeyPatch.context() as patch:
+        pretend(patch, tmp_path_factory.mktemp("processor"))
+        yield
 
 
 torch.set_num_threads(1)

@@ -49,6 +49,7 @@ def test_a_step_is_held_against_what_counting_allows(measured: tuple[Subject, St
     assert row.whole.paper is None
 
 
+@pytest.mark.usefixtures("whole_numbers")
 def test_steps_in_eight_bits_stand_beside_the_plain_ones() -> None:
     schemes = [Scheme.INT8, Scheme.W8A8_HEAD]
     subject = tiny()
@@ -66,6 +67,7 @@ def test_steps_in_eight_bits_stand_beside_the_plain_ones() -> None:
     assert kept[-2:] == [f"In eight bits, {row.layers} layers", "In eight bits, 5 layers"]
 
 
+@pytest.mark.usefixtures("whole_numbers")
 def test_trajectories_in_eight_bits_are_told_over_the_plain_ones() -> None:
     rows = decode(tiny(), [build("archer:4", {"length": G})], P, 1, 1, [Scheme.W8A8])
     assert [row.method for row in rows] == ["archer:4", "archer:4, w8a8"]

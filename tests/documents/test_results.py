@@ -85,6 +85,17 @@ def test_loading_takes_hardly_more_than_the_weights(name: str, quantize: str | N
     assert found["peak_over_weights"] == found["peak_bytes"] / found["weight_bytes"] <= 1.08
 
 
+@pytest.mark.parametrize(
+    ("name", "scheme", "least"),
+    [("eight-llada-8b", "w8a8", 2.5), ("eight-a2d-qwen3-0.6b", "w8a8-head", 1.8)],
+)
+def test_a_pass_in_eight_bits_gains_what_was_aimed_at(name: str, scheme: str, least: float) -> None:
+    """At full depth, P = 512, G = 256, one thread."""
+    (row,) = result(name)["rows"]
+    (kept,) = [each for each in row["eight_bits_whole"] if each["scheme"] == scheme]
+    assert min(kept["gain_full"], kept["gain_cached"]) >= least
+
+
 def test_what_sentences_say_of_the_second_plan_holds() -> None:
     """Both rules solve more than Saber on both tasks, and three of the four intervals include 0."""
     planned = [

@@ -12,7 +12,6 @@ from archer.decoders.saber import Saber
 from archer.engine.batch import Batch
 from archer.engine.footprint import kept_bytes
 from archer.methods.build import build
-from archer.network.rounded import probe
 from archer.passes.canvas import Prompt
 from archer.passes.reduction import packed
 from archer.policies.prompt_cache import Archer
@@ -72,12 +71,6 @@ def test_requests_come_out_as_if_alone(seeds: range) -> None:
     assert mixed(seeds) == len(seeds) * REQUESTS
 
 
-def refused_here() -> None:
-    """Skip what needs products in whole numbers, where there are none."""
-    if probe().operator is None:
-        pytest.skip(f"w8a8 is refused here: {probe().refusal}")
-
-
 def draw_rebuilt(draw: random.Random, shift: bool) -> Drawn:
     """What can be swapped out and has to be filled again; among it requests that rest, and then cannot."""
     if not shift and draw.random() < 0.2:
@@ -129,12 +122,11 @@ def test_what_rests_is_not_swapped_out(rebuilds: list[int], ripe: int) -> None:
     assert swapped > 0
 
 
+@pytest.mark.usefixtures("whole_numbers")
 @pytest.mark.parametrize("swaps", [0.0, 0.4])
 @pytest.mark.parametrize("eight_bits", [False, True])
 def test_block_causal_requests_come_out_as_if_alone(swaps: float, eight_bits: bool) -> None:
     """Finished blocks of a response are kept, too; those that were swapped out are made anew."""
-    if eight_bits:
-        refused_here()
     net = block_causal(eight_bits=eight_bits)
     for seed in range(1 if eight_bits else 4):
         draw = random.Random(seed)
@@ -192,13 +184,13 @@ def test_walks_that_share_a_pass_share_one_transfer(monkeypatch: pytest.MonkeyPa
     assert len(transfers) == turns
 
 
+@pytest.mark.usefixtures("whole_numbers")
 @pytest.mark.parametrize("draw_one", [draw_request, draw_rebuilt])
 @pytest.mark.parametrize(
     "seeds", [range(2000, 2002), pytest.param(range(30_000, 30_170), marks=pytest.mark.slow)]
 )
 def test_in_eight_bits_requests_come_out_as_if_alone(seeds: range, draw_one: DrawOne) -> None:
     """Bit for bit, although the network is in float32: sums of whole numbers are exact in any company."""
-    refused_here()
     swaps = 0.5 if draw_one is draw_rebuilt else 0.0
     assert mixed(seeds, draw_one, swaps=swaps, nets=eight_bits) == len(seeds) * REQUESTS
 

@@ -22,7 +22,6 @@ from archer.loading.source import Source
 from archer.model import Model, load
 from archer.network.differentiable import hidden_states
 from archer.network.network import Transformer, kept_by
-from archer.network.rounded import probe
 from archer.network.shape import Scheme
 from archer.network.shard import Shard
 from archer.runs.manifest import model_identity
@@ -98,6 +97,8 @@ def drawn_config(draw: random.Random, family: str) -> dict[str, Any]:
     if family == "dream" and not config["use_dora"] and draw.random() < 0.3:
         config["target_modules"] = ["q_proj", "v_proj"]
         config["lora_bias"] = config["bias"] == "none"
+    if draw.random() < 0.3:
+        config["target_modules"] = rf".*\.({'|'.join(config['target_modules'])})"
     return config
 
 
@@ -146,6 +147,19 @@ def test_merged_weights_are_those_of_peft(family: str, seed: int, tmp_path: Path
     assert changed
     for name, tensor in found.items():
         torch.testing.assert_close(tensor, expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_flag_for_transposed_layers_changes_nothing_as_in_peft(tmp_path: Path) -> None:
+    """PEFT takes it back for linear layers, and there are no others."""
+    folder = MAKE["a2d"](tmp_path / "model")
+    base = load_file(folder / "model.safetensors")
+    adapter = plain_adapter(tmp_path / "adapter", fan_in_fan_out=True)
+    with pytest.warns(UserWarning, match="fan_in_fan_out"):
+        expected = merged(peft.PeftModel.from_pretrained(modules(base), adapter))
+    found = ours(folder, adapter)
+    assert not torch.equal(found[f"{Q}.weight"], base[f"{Q}.weight"])
+    for name in (f"{Q}.weight", f"{DOWN}.weight"):
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-6)
 
 
 def test_an_embedding_is_merged_too(tmp_path: Path) -> None:
@@ -203,10 +217,9 @@ def test_quantised_and_divided_weights_are_the_merged_ones(tmp_path: Path) -> No
     assert torch.equal(queries, whole.layer(0).qkv[32:64])
 
 
+@pytest.mark.usefixtures("whole_numbers")
 def test_products_in_whole_numbers_are_of_the_merged_weights(tmp_path: Path) -> None:
     """Of an embedding that is the head as well: both are merged before either is rounded."""
-    if probe().operator is None:
-        pytest.skip(f"w8a8 is refused here: {probe().refusal}")
     folder = MAKE["a2d"](tmp_path / "model")
     config = {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "down_proj", "embed_tokens"]}
     saved(

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+import torch
 
 from archer.costs.shapes import shapes
 from archer.errors import BadModel
@@ -17,10 +18,11 @@ from archer.loading.families.dream import DREAM
 from archer.loading.families.llada import LLADA
 from archer.loading.families.llada2 import LLADA2
 from archer.loading.families.llada_moe import LLADA_MOE
-from archer.loading.model_config import ModelConfig, config_for, parse_config
+from archer.loading.model_config import ModelConfig, Provenance, config_for, parse_config
+from archer.network.network import Transformer
 from archer.network.shape import Blocks
 from conftest import REPOSITORY, shared
-from support.folders import Config, dream_config, llada_config
+from support.folders import Config, dream_config, llada_config, sdar_config
 
 REAL = {LLADA.name: "llada-8b-instruct-PARTIAL", DREAM.name: "dream-v0-instruct-7b"}
 ROWS = pytest.mark.parametrize("row", [LLADA, DREAM], ids=lambda row: row.name)
@@ -137,6 +139,8 @@ def test_the_models_of_2026_have_as_many_parameters_as_published(
     slots = slots_of(known.architecture, known.shape)
     assert len(slots) == names
     assert sum(math.prod(slot.shape) for slot in slots.values()) == parameters
+    network = Transformer(known.shape, device=torch.device("meta"))
+    assert sum(each.numel() for each in network.parameters()) == parameters
     assert known.mask == mask
     assert parameters in [each.parameters for each in known.architecture.models]
 
@@ -149,6 +153,32 @@ def test_the_real_config_of_sdar() -> None:
     index = shared("data", "tokenizers", "sdar-4b-chat", "model.safetensors.index.json")
     stored = json.loads(index.read_text())["weight_map"]
     assert slots_of(model.architecture, model.shape).keys() == stored.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        ("JetLM/SDAR-1.7B-Chat", 4),
+        ("JetLM/SDAR-8B-Chat-b32", 32),
+        ("SDAR-8B-Chat-b16", 16),
+        ("MBD-SDAR-8B-Chat-b64", 64),
+    ],
+)
+def test_a_block_that_the_config_lacks_is_that_of_the_released_model(name: str, block: int) -> None:
+    """Its name ends with it, also that of a local folder; what the config says goes first."""
+    config = sdar_config()
+    given = parse_config(config | {"block_size": 8}, "config.json", Provenance(name))
+    assert given.shape.attention == Blocks(8)
+    del config["block_size"]
+    model = parse_config(config, "config.json", Provenance(name))
+    assert model.shape.attention == Blocks(block)
+
+
+@pytest.mark.parametrize("name", ["SDAR-8B-Chat", "b32", "SDAR-b32-Chat", "SDAR-8B-Chat-b99999"])
+def test_a_name_that_does_not_end_with_a_block_says_none(name: str) -> None:
+    config = {key: value for key, value in sdar_config().items() if key != "block_size"}
+    with pytest.raises(BadModel, match=r'"block_size" is missing, .* or add the key\.'):
+        parse_config(config, "config.json", Provenance(name))
 
 
 def test_known_models() -> None:

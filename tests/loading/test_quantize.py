@@ -23,6 +23,7 @@ from archer.tasks.registry import open_task
 from support.folders import make_a2d, make_dream, make_llada, make_llada2, make_llada_moe
 from support.spoil import tensors
 
+pytestmark = pytest.mark.usefixtures("whole_numbers")
 FAMILIES = pytest.mark.parametrize(
     "make", [make_llada, make_dream, make_llada_moe, partial(make_llada2, num_hidden_layers=3)]
 )

@@ -19,37 +19,35 @@ from torch.nn import ParameterList
 
 from archer.errors import BadRequest
 from archer.machine import description
-from archer.machine.devices import WRONG_RESULT_CODE, Attempt
+from archer.machine.devices import WRONG_RESULT_CODE, Attempt, attempt
 from archer.model import load
 from archer.network import rounded
 from archer.network.differentiable import hidden_states
 from archer.network.linear import Linear
 from archer.network.network import Angles, Transformer, kept_by, rotate, rotate_halves
 from archer.network.rounded import (
+    CHILD,
     MOST_INPUTS,
     ON_PROCESSORS,
     POINTED,
     Operator,
     Rounded,
+    by_packed,
     by_plain,
     operator_on,
+    packed,
     probe,
 )
 from archer.network.shape import Kept, Product, Scheme
 from support.folders import make_llada
 from support.networks import MIXTURES, Backbone, mixture, random_network, shape
 from support.one_pass import ask, blank, canvas_of
+from support.whole_numbers import by_plain_arithmetic
 
 HERE = torch.device("cpu")
 WHOLE = [Scheme.W8A8, Scheme.W8A8_HEAD]
+pytestmark = pytest.mark.usefixtures("whole_numbers")
 OPERATORS = pytest.mark.parametrize("operator", ON_PROCESSORS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tried() -> None:
-    """Where w8a8 is refused there is nothing to test but the refusals, which are faked elsewhere."""
-    if probe().operator is None:
-        pytest.skip(f"w8a8 is refused here: {probe().refusal}")
 
 
 def drawn(*size: int, seed: int = 0) -> Tensor:
@@ -113,6 +111,20 @@ def test_both_operators_give_the_same_bits(dtype: torch.dtype) -> None:
 @OPERATORS
 def test_the_trial_takes_each_operator_that_is_right(operator: Operator) -> None:
     assert rounded.exact(operator)
+
+
+@OPERATORS
+def test_a_trial_in_a_process_of_its_own_ends_as_the_operator_is(operator: Operator) -> None:
+    """As it is here, nothing pretended: without VNNI oneDNN's sums saturate, and the trial says so."""
+    numbers = torch.full((5, 64), 255, dtype=torch.uint8)
+    values, scale = torch.full((48, 64), 127, dtype=torch.int8), torch.ones(48)
+    if operator is Operator.PACKED:
+        answer = by_packed(numbers, packed(values), scale)
+    else:
+        answer = by_plain(numbers, values, scale)
+    right = torch.equal(answer, by_plain_arithmetic(numbers, values, scale))
+    ended = attempt((sys.executable, "-P", "-c", CHILD, operator.value))
+    assert ended.outcome == ("ok" if right else "wrong result")
 
 
 @settings(max_examples=40, deadline=None)

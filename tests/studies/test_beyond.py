@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("matplotlib", reason="figures come with the extra [report]")
 
 from archer.engine.gap_length import PUBLISHED, Curve
+from archer.network import rounded
 from archer.results.step import Kind
 from archer.runs.statistics import Pairs
 from archer.runs.workspace import FULL, Workspace
@@ -40,7 +41,7 @@ from studies.tiny_workspace import PROBLEMS, Tiny, TinyGaps, tiny_workspace
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def workspace(whole_numbers: None, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     found = tiny_workspace(tmp_path_factory.mktemp("beyond"))
     for name in (*TASKS, *price.PROBLEMS):
         found._tasks[name] = type("Planned", (Tiny,), {"name": name})(Data())
@@ -102,6 +103,17 @@ def test_every_way_of_keeping_weights_stands_beside_the_plain_one(workspace: Wor
     assert [row["holds"] for row in quantize.judged(rows)] == ["no"] * 3, (
         "three problems show nothing"
     )
+
+
+def test_ways_that_the_machine_refuses_are_left_out_with_the_reason(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounded, "probe", lambda: rounded.Trials({}, "There is no VNNI."))
+    result = result_of(BEYOND["quantize"], workspace)
+    assert [row["arm"] for row in result["rows"]] == ["plain", "int8"]
+    assert BEYOND["quantize"].present(result).notes == [
+        f"{way} was left out. There is no VNNI. {rounded.INSTEAD}" for way in ("w8a8", "w8a8-head")
+    ]
 
 
 def test_every_rule_is_compared_with_saber(workspace: Workspace) -> None:

@@ -7,6 +7,7 @@ refused; the defaults that other libraries would fill in are those of a differen
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeGuard
@@ -58,9 +59,7 @@ def parse_config(config: Json, where: str, beside: Provenance = UNKNOWN) -> Mode
     """Check the whole config; `where` names its file in the refusals."""
     values = _Values(config, where)
     architecture = _architecture(values, beside)
-    published = known(beside.name)
-    released = {**architecture.assumed, **({} if published is None else published.assumed)}
-    values = replace(values, config={**released, **config})
+    values = replace(values, config=_released(architecture, beside.name) | config)
     _check_type(values, architecture)
     _check_settings(values, architecture)
     shape = _shape(values, architecture)
@@ -68,6 +67,13 @@ def parse_config(config: Json, where: str, beside: Provenance = UNKNOWN) -> Mode
     if mask in eos:
         raise values.refused("mask_token_id", f"is {mask}, which eos_token_id names too")
     return ModelConfig(architecture, shape, mask, eos)
+
+
+def _released(row: Architecture, name: str) -> Json:
+    """Keys that released files may lack: the family's, the model's, and a block that ends its name (-b32)."""
+    published, ending = known(name), re.search(r"-b(\d{1,4})$", name)
+    block = {row.keys.block: int(ending[1])} if row.keys.block and ending else {}
+    return {**row.assumed, **(published.assumed if published else {}), **block}
 
 
 def config_for(architecture: Architecture, shape: Shape, mask: int, eos: int) -> Json:
@@ -118,7 +124,7 @@ class _Values:
         if key not in self.config:
             raise BadModel(
                 f"{self.where}: the key {kind_of(key)} is missing, and Archer does not guess it; "
-                "take config.json from the model's original repository."
+                "take config.json from the model's original repository, or add the key."
             )
         return self.config[key]
 

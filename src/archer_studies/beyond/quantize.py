@@ -5,6 +5,7 @@ Axes: L columns, d width, V vocabulary.
 Drift is looked at on prompts whose response is half placed, with the plain model's own answer: how far what
 each layer hands on is from the plain one's, as a share of its length, and how often the likeliest token is
 the same.  Scores are those of the default method.  The confirmation was planned in docs/plans/quantize.md.
+A way that this machine refuses is left out, and the page says why.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archer.errors import BadRequest
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model
 from archer.network.differentiable import hidden_states
 from archer.network.network import Transformer
+from archer.network.rounded import operator_on
 from archer.network.shape import Scheme
 from archer.pages.page import Presented
 from archer.pages.tables import Field, p_value, table_of
@@ -40,19 +43,34 @@ BATCH = 16
 
 def measure(workspace: Workspace) -> Measured:
     other = companion(workspace, SHIFTED)
-    rows = [row for each in (workspace, other) if each is not None for row in _rows(each)]
+    refused = _refused(workspace.model)
+    ways = [way for way in WAYS if way.value not in refused]
+    rows = [row for each in (workspace, other) if each is not None for row in _rows(each, ways)]
     settings = {
         "task": workspace.task,
         "method": DEFAULT_METHOD,
         "batch": BATCH,
         "probed": workspace.scale.probed,
+        "refused": refused,
     }
     return Measured(rows[0]["n"], rows, settings)
 
 
-def _rows(workspace: Workspace) -> list[Row]:
+def _refused(model: Model) -> dict[str, str]:
+    """The ways that are refused here, each with the reason."""
+    reasons = {}
+    for way in WAYS:
+        try:
+            if way.whole:
+                operator_on(model.network.device, model.folder.shape, way)
+        except BadRequest as error:
+            reasons[way.value] = str(error)
+    return reasons
+
+
+def _rows(workspace: Workspace, ways: Sequence[Scheme]) -> list[Row]:
     """Of one model, every way."""
-    spaces = {way: _kept(workspace, way) for way in WAYS}
+    spaces = {way: _kept(workspace, way) for way in ways}
     arms = {way: _arm(space) for way, space in spaces.items()}
     plain = arms[Scheme.PLAIN]
     timed = in_turn(workspace, arms, spaces=spaces)
@@ -187,7 +205,10 @@ def present(result: Mapping[str, Any]) -> Presented:
         ),
         [row for row in rows if row["arm"] != Scheme.PLAIN.value],
     )
-    return Presented([scores, tests, drifts])
+    refused = result["settings"].get("refused", {}).items()
+    return Presented(
+        [scores, tests, drifts], notes=[f"{way} was left out. {why}" for way, why in refused]
+    )
 
 
 def _drifted(at: int) -> Callable[[Mapping[str, Any]], float]:
