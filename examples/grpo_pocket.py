@@ -37,14 +37,12 @@ from archer.machine.description import describe
 from archer.tasks.base import Sample
 from archer.tasks.registry import open_task
 
-SAMPLED = {"method": "entropy", "steps": 24, "length": 48}
+SAMPLED: dict[str, Any] = {"method": "entropy", "steps": 24, "length": 48}
 """How rollouts are decoded: two tokens per update, however sure the model becomes."""
-GREEDY = {"method": "llada-confidence", "length": 64}
+GREEDY: dict[str, Any] = {"method": "llada-confidence", "length": 64}
 """LLaDA's own decoding, which the trained model is measured by, too."""
 TOGETHER = 64
 """Updates that are differentiated together; more take more memory."""
-NEVER = -1e9
-"""The logit of a token that is never drawn."""
 FASTER = 1.5
 """How much the rate may change from one step to the next."""
 
@@ -55,9 +53,8 @@ class Settings:
     """In all calls, with the evaluations."""
     steps: int = 1000
     problems: int = 16
-    """Per step."""
     samples: int = 8
-    """Per problem: a group."""
+    """Of each problem of a step: a group."""
     states: int = 3
     """Updates of each rollout that are differentiated."""
     temperature: float = 0.8
@@ -153,18 +150,18 @@ def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return heads * cosine + torch.cat((-high, low), dim=-1) * sine
 
 
-def solved(judge: Judge, task: Any, asked: Sequence[Sample], texts: Sequence[str]) -> list[float]:
+def solved(
+    judge: Judge, task: Any, asked: Sequence[Sample], done: Sequence[archer.Completion]
+) -> list[float]:
     """1 for each program that passes all tests; the same program is run once."""
-    checks = {}
-    for sample, text in zip(asked, texts, strict=True):
-        program = task.extract(text, sample, "as_published")
-        (checks[sample.id, text],) = task.checks(sample, program, "extended", "as_published")
-    pairs = list(checks)
-    passed = {
-        pairs[place]: float(verdict.outcome == "pass")
-        for place, verdict in judge.grade_many(checks.values())
-    }
-    return [passed[sample.id, text] for sample, text in zip(asked, texts, strict=True)]
+    checks, keys = {}, []
+    for sample, each in zip(asked, done, strict=True):
+        program = task.extract(each.text or "", sample, "as_published")
+        keys.append((sample.id, program))
+        (checks[keys[-1]],) = task.checks(sample, program, "extended", "as_published")
+    verdicts = dict(judge.grade_many(checks.values()))
+    passed = {key: verdicts[at].outcome == "pass" for at, key in enumerate(checks)}
+    return [float(passed[key]) for key in keys]
 
 
 def prompt_of(sample: Sample) -> str:
@@ -211,7 +208,7 @@ def written(
         wrote[row, first:last] = written_at == update
         exists[row, :last] = True
     scores = trainer.logits(tokens, exists, wrote) / temperature
-    scores[:, mask] = NEVER
+    scores[:, mask] = -1e9  # never drawn
     return wrote.nonzero()[:, 0], goal[wrote], scores.log_softmax(-1)
 
 
@@ -278,24 +275,6 @@ def interval(values: Sequence[float]) -> dict[str, float]:
     return {"mean": mean, "low": mean - 1.96 * error, "high": mean + 1.96 * error}
 
 
-def evaluate(model: archer.Model, judge: Judge, settings: Settings) -> dict[str, list[float]]:
-    """For each problem whether the greedy program passes all tests, and the share of samples that do."""
-    task = open_task("pocket-dev")
-    samples = task.samples()[: settings.evaluated]
-    shares = {}
-    for name, how, count in (
-        ("greedy", GREEDY, 1),
-        ("sampled", SAMPLED | {"temperature": settings.temperature}, settings.drawn),
-    ):
-        prompts = [prompt_of(each) for each in samples]
-        done = model.generate(prompts, **how, n=count, seed=settings.seed)  # type: ignore[arg-type]
-        asked = [each for each in samples for _ in range(count)]
-        passed = solved(judge, task, asked, [each.text or "" for each in done])
-        groups = [passed[at : at + count] for at in range(0, len(passed), count)]
-        shares[name] = [statistics.fmean(own) for own in groups]
-    return shares
-
-
 class Run:
     """A training that is written down step by step, and goes on from what was written down."""
 
@@ -340,7 +319,7 @@ class Run:
         new, lines = self.file.with_suffix(".new"), ",\n".join(map(json.dumps, self.records))
         new.write_text(f'{json.dumps(about)[:-1]}, "records": [\n{lines}\n]}}\n')
         new.replace(self.file)
-        for old in set(self.out.glob("trainer-*.safetensors")) - {self._weights()}:
+        for old in {*self.out.glob("trainer-*.safetensors")} - {self._weights()}:
             old.unlink()
 
     def go(self) -> None:
@@ -361,8 +340,14 @@ class Run:
         return sum(spent) + max(spent[1:], default=0.0) + spent[0] < 60 * self.settings.minutes
 
     def _evaluation(self, judge: Judge) -> dict[str, Any]:
-        begun = time.monotonic()
-        shares = evaluate(self.model, judge, self.settings)
+        """On each problem whether the greedy program passes all tests, and the share of samples that do."""
+        begun, task, settings = time.monotonic(), open_task("pocket-dev"), self.settings
+        samples, shares = task.samples()[: settings.evaluated], {}
+        sampled = SAMPLED | {"temperature": settings.temperature}
+        for name, how, count in (("greedy", GREEDY, 1), ("sampled", sampled, settings.drawn)):
+            passed = solved(judge, task, *self._rollouts(samples, count, settings.seed, how))
+            groups = [passed[at : at + count] for at in range(0, len(passed), count)]
+            shares[name] = [statistics.fmean(own) for own in groups]
         first = next((each["solved"] for each in self.records if "solved" in each), shares)
         pairs = {name: zip(first[name], own, strict=True) for name, own in shares.items()}
         return {
@@ -373,19 +358,20 @@ class Run:
             "solved": shares,
         }
 
+    def _rollouts(
+        self, samples: Sequence[Sample], n: int, seed: int, how: dict[str, Any]
+    ) -> tuple[list[Sample], list[archer.Completion]]:
+        """What was asked and written, N times for each problem."""
+        done = self.model.generate([prompt_of(each) for each in samples], **how, n=n, seed=seed)
+        return [each for each in samples for _ in range(n)], done
+
     def _step(self, judge: Judge) -> dict[str, Any]:
         begun, step, settings = time.monotonic(), self._done() + 1, self.settings
         draw = random.Random(f"{settings.seed}-{step}")
         chosen = draw.sample(self.task.samples(), settings.problems)
-        done = self.model.generate(
-            [prompt_of(each) for each in chosen],
-            **SAMPLED,  # type: ignore[arg-type]
-            temperature=settings.temperature,
-            n=settings.samples,
-            seed=settings.seed * 100_000 + step,
-        )
-        asked = [each for each in chosen for _ in range(settings.samples)]
-        rewards = solved(judge, self.task, asked, [each.text or "" for each in done])
+        how, seed = SAMPLED | {"temperature": settings.temperature}, settings.seed * 100_000 + step
+        asked, done = self._rollouts(chosen, settings.samples, seed, how)
+        rewards = solved(judge, self.task, asked, done)
         rollouts = grouped(self.model, asked, done, rewards, settings.samples)
         rates = [each["next_rate"] for each in self.records if "next_rate" in each]
         rate = next_rate = rates[-1] if rates else settings.rate

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from archer.errors import ArcherError
 from archer.judge import Judge
 from archer.model import load
+from archer.results.completion import Completion
 from archer.tasks.registry import open_task
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -69,11 +72,12 @@ def test_the_best_of_a_group_are_preferred(example: dict[str, Any]) -> None:
 
 
 def test_a_program_that_passes_all_tests_is_rewarded(example: dict[str, Any]) -> None:
-    task = open_task("pocket")
+    task: Any = open_task("pocket")
     samples = [*task.samples()[:2], task.samples()[0]]
     texts = [samples[0].row["body"], "\n    return None", samples[0].row["body"]]
+    done = [replace(Completion.failed(ArcherError("")), text=text) for text in texts]
     with Judge(task.limits, workers=1) as judge:
-        assert example["solved"](judge, task, samples, texts) == [1.0, 0.0, 1.0]
+        assert example["solved"](judge, task, samples, done) == [1.0, 0.0, 1.0]
 
 
 def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
@@ -87,7 +91,7 @@ def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
     monkeypatch.setitem(scope, "GREEDY", {"method": "llada-confidence", "length": 4})
     monkeypatch.setitem(scope, "SAMPLED", {"method": "entropy", "length": 6, "steps": 3})
     monkeypatch.setitem(
-        scope, "solved", lambda judge, task, asked, texts: [at % 2.0 for at in range(len(asked))]
+        scope, "solved", lambda judge, task, asked, done: [at % 2.0 for at in range(len(asked))]
     )
     once = main(arguments(tmp_path / "once", steps=2))
     assert ["pass@1" in record for record in once] == [True, False, False, True]
