@@ -158,6 +158,7 @@ def parts() -> dict[str, str]:
         "doubted": _doubted(),
         "priced": _priced(0),
         "prices": _priced(1),
+        "tuned": _tuned(),
         "models": _models(),
         "training": _training(),
         "blind": _blind(),
@@ -513,6 +514,23 @@ def _doubted() -> str:
         )
     head = ("model", "rule", "task", "cost", "Pass@1 % (Saber)", "won/lost", "difference")
     return _table((*head, "p of 2 points lower"), lines)
+
+
+def _tuned() -> str:
+    """The methods that were left when the bundled model was searched for one; in bold the chosen one."""
+    rows = [row for row in _result("tune-pocket.json")["rows"] if row["finalist"]]
+    return _table(
+        ("method", "solved (%)", "cost", "on the frontier"),
+        (
+            (
+                f"**`{row['arm']}`**" if row["chosen"] else f"`{row['arm']}`",
+                _share(row, "base"),
+                f"{row['cost']:.3f}",
+                "yes" if row["frontier"] else "",
+            )
+            for row in rows
+        ),
+    )
 
 
 def _models() -> str:

@@ -43,6 +43,29 @@ def test_a_plan_is_a_table_or_an_object(capsys: Capture, tmp_path: Path) -> None
     assert asked(capsys, *QUICK, "--cards", "a100,b200")["gpus"] == ["a100", "b200"]
 
 
+@pytest.mark.parametrize(
+    ("words", "method", "told"),
+    [
+        (
+            [],
+            "archer-doubt",
+            "as counted on the bundled model, which says little about another one.",
+        ),
+        (["--radius", "8"], "archer", "updates as the paper reports them for LLaDA-8B on MBPP"),
+        (["--method", "archer-cut"], "archer-cut", "as counted on the bundled model"),
+        (["--updates=0.1", "--refreshed=0.2"], "archer-doubt", "as given."),
+    ],
+)
+def test_a_plan_is_for_the_default_and_says_whose_updates_it_counts(
+    words: list[str], method: str, told: str, capsys: Capture
+) -> None:
+    asked_for = ["plan", "--rate=1", "--length=16", "--requests=4", "--gpus=b200", *words]
+    assert main(asked_for) == 0
+    (note,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
+    assert note.startswith(f"- Updates of {method} and how many of them are full: ")
+    assert told in note
+
+
 def test_sizes_of_a_file_come_at_a_rate(capsys: Capture, tmp_path: Path) -> None:
     """A stream that repeats the file: GPUs that could not serve it for ever are not named."""
     path = tmp_path / "requests.jsonl"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from archer.decoders.base import Decision, leading
+from archer.decoders.p2 import P2
 from archer.decoders.rcr import Rcr
 from archer.decoders.saber import Saber
 from archer.decoders.scheduled import Scheduled
@@ -19,7 +20,7 @@ from archer.errors import BadRequest
 from archer.passes.canvas import Ints, Prompt
 from archer.passes.logits import Logits
 from support.naive import greedy
-from support.oracles.rules import SaberRow, confidence_rule, rcr_rule, schedule
+from support.oracles.rules import SaberRow, confidence_rule, p2_rule, rcr_rule, schedule
 
 MASK, VOCABULARY = 9, 12
 
@@ -205,6 +206,22 @@ def test_rcr_equals_the_slow_rule(case: tuple[int, int, int, int, bool]) -> None
         assert (decision.remasked <= before.placed).all()
     assert after.done.all()
     assert not any(counts[update + 1 :])
+
+
+@given(st.integers(1, 16), st.integers(1, 20), st.integers(0, 10**6), st.booleans())
+def test_p2_equals_the_slow_rule(length: int, steps: int, seed: int, coarse: bool) -> None:
+    """Every column is scored anew, and a token that stays is never replaced."""
+    walked = trajectory(P2(steps=steps), seed, length, coarse=coarse)
+    for update, (before, logits, decision, after) in enumerate(walked, start=1):
+        best = greedy(logits)
+        masks = p2_rule(best.confidence[0].tolist(), update, steps)
+        assert np.flatnonzero(after.masked[0]).tolist() == masks
+        stays = before.placed[0] & after.placed[0]
+        assert (after.response[0][stays] == before.response[0][stays]).all()
+        written = decision.accepted[0]
+        assert (written == before.masked[0] & after.placed[0]).all()
+        assert (after.response[0][written] == best.tokens[0][written]).all()
+    assert after.done.all()
 
 
 @given(schedules())

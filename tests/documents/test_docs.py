@@ -299,7 +299,7 @@ def test_an_outdated_number_is_noticed_and_one_that_nothing_measures_is_refused(
     assert number("main.pocket.saber.n + main.pocket-long.saber.n") == "550"
     assert number("confirm-doubt.n") == "1,000"
     assert number("main.pocket.saber.base - main.pocket.archer.base:.2f") == "4.00"
-    assert number("tune-pocket.'saber-doubt+surprise:0.3'.n") == "200"
+    assert number("tune-pocket.'saber-doubt+surprise:0.3'.cost") == "0.5"
     with pytest.raises(ValueError, match="not one number"):
         number("main.pocket.base")  # of eleven methods
     with pytest.raises(ValueError, match="not one number"):

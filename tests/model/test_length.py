@@ -26,6 +26,7 @@ from archer.policies.base import Policy
 from archer.results.step import Kind, Step
 from support import naive
 from support.networks import backbone
+from support.oracles.rules import CutRow
 
 NETS = {shift: backbone(shift, 3, torch.float64) for shift in (False, True)}
 FULL = matrix(DECODERS, POLICIES)
@@ -236,6 +237,50 @@ def test_a_response_that_is_full_and_has_not_ended_gets_more_room() -> None:
     full.response[:, 3] = 1
     ended, _ = decoder.step(full, Told([7] * 16, [0.9] * 16).logits(29))
     assert (ended.stops.tolist(), ended.done.tolist()) == ([8], [True])
+
+
+@settings(max_examples=60)
+@given(
+    st.fixed_dictionaries(
+        {
+            "start_length": st.integers(1, LONGEST),
+            "cut": st.sampled_from([0.3, 0.6, 0.9, 1.0]),
+            "margin": st.integers(1, 3),
+            "keep": st.integers(0, 4),
+            "grow": st.integers(1, 5),
+        }
+    ),
+    st.integers(1, 3),
+    st.sampled_from([1.0, 0.9, 0.6]),
+    st.integers(0, 10**6),
+)
+def test_the_cut_canvas_equals_the_slow_rule(
+    sizes: dict[str, Any], n: int, cap: float, seed: int
+) -> None:
+    """Growing before and after, cutting, end marks at rest: logits are drawn, and end in end marks or not."""
+    draw = torch.Generator().manual_seed(seed)
+    decoder = Sized(Saber(n=n, cap=cap, doubt=1.0, doubt_by="kept"), **sizes)
+    state = decoder.start(Prompt.of([5], 29, eos=(1,), ends=(1, 2)), LONGEST)
+    oracle = CutRow(LONGEST, **sizes, n=n, cap=cap, ends={1, 2})
+    answer = int(torch.randint(1, LONGEST + 4, (), generator=draw))
+    while not oracle.done:
+        values = 2 * torch.randn(LONGEST, 30, generator=draw, dtype=torch.float64)
+        values[answer:, 1] += 12 * torch.rand(max(0, LONGEST - answer), generator=draw)
+        everything = torch.rand((), generator=draw) < 0.4 or not state.placed.any()
+        read = state.existing[0] if everything else decoder.canvas(state).reads[0, 1:]
+        places = tuple(np.flatnonzero(read).tolist())
+        assert everything or set(places) == set(range(state.stops.item())) - oracle.resting
+        logits = Logits([RowLogits(values[list(places)], places)], LONGEST, 29)
+        best, _ = logits.read(logits.greedy)
+        state, decision = decoder.step(state, logits)
+        sure = {place: best.confidence[0, place].item() for place in places}
+        accepted, remasked = oracle.update(sure, best.tokens[0].tolist())
+        assert np.flatnonzero(decision.accepted[0]).tolist() == accepted
+        assert np.flatnonzero(decision.remasked[0]).tolist() == remasked
+        shown = [None if token == 29 else token for token in state.response[0].tolist()]
+        assert shown[: state.stops.item()] == oracle.response
+        assert state.done.item() == oracle.done
+        assert set(np.flatnonzero(state.resting[0])) == oracle.resting
 
 
 @pytest.mark.parametrize("name", ["confidence", "illada"])

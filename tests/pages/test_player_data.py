@@ -68,6 +68,23 @@ def test_what_is_given_is_told_with_its_position() -> None:
         Start.model_validate(first.model_dump() | {"given": [None, None]})
 
 
+@pytest.mark.parametrize(
+    ("parts", "lead"),
+    [
+        ([], ""),
+        (["a\ndef f(x):", ""], "def f(x):"),
+        (["def f(x): ret", ""], "def f(x):"),
+        (["x", ""], ""),
+    ],
+    ids=["nothing given", "a line", "healed", "another prompt"],
+)
+def test_what_stands_before_a_gap_on_its_line_is_told(parts: list[str], lead: str) -> None:
+    """The prompt ends with it, but for what is healed."""
+    end = ended(reason="stop")
+    told = end.model_copy(update={"completion": end.completion | {"parts": parts}})
+    assert data_of(update(1), told)["lead"] == lead
+
+
 def test_an_older_trace_has_no_doubts() -> None:
     placed = Placed(at=0, token=0, confidence=None)
     data = data_of(update(1, accepted=[placed]), update(2, remasked=[0]))

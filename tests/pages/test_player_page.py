@@ -293,8 +293,11 @@ def test_what_is_given_stands_from_the_start_and_is_told_apart(show: Show) -> No
     first = start(5).model_copy(update={"given": [[None, 1, None, 2, 5]]})
     placed = [Placed(at=0, token=4, confidence=0.5), Placed(at=2, token=4, confidence=0.75)]
     events = [update(1, accepted=placed[:1]), update(2, accepted=placed[1:])]
-    (found,) = rows([first, *events, ended()])
+    end = ended()
+    end.completion["parts"] = ["def f(x):", "", ""]
+    (found,) = rows([first, *events, end])
     at = show(html_of(found))
+    assert at.locator(".response > .before").inner_text() == "def f(x):", "the line before the gap"
     assert shown(at) == [MASK, 1, MASK, 2, 5]
     assert marks(at) == ["masked", "given", "masked", "given", "given"]
     assert "0 of 2" in at.locator(".numbers").inner_text()

@@ -20,6 +20,7 @@ from archer.runs.workspace import FULL, Workspace
 from archer.tasks import Data
 from archer_studies.beyond import (
     confirm,
+    frontier,
     gap_length,
     infill,
     length,
@@ -366,6 +367,33 @@ def test_the_third_plan_is_the_committed_one() -> None:
             assert f"`{arm.method}`" in plan, arm.method
     for number in (*price.PROBLEMS.values(), *price.MOST_COST.values(), price.MOST_WIDER):
         assert f"{number:,}" in plan or f"{number:.2f}" in plan, number
+
+
+def test_arms_stand_beside_the_best_that_never_take_back_at_their_own_cost() -> None:
+    half, most = [place % 2 == 0 for place in range(40)], [place % 4 > 0 for place in range(40)]
+    rows = [
+        {"model": "pocket", **priced(role, "pocket-dev", solved, [cost] * 40)}
+        for role, solved, cost in (
+            ("saber", most, 100),
+            ("rollback", most, 20),
+            ("without", half, 10),
+            ("without", most, 30),
+            ("without", half, 35),
+        )
+    ]
+    wide = {"model": "pocket", "task": "pocket-dev", "role": "wide", "arm": "256"}
+    (found,) = frontier.groups([*rows, wide]).values()
+    assert [row["cost"] for row in found] == [1.0, 0.2, 0.1, 0.3, 0.35]
+    assert [row.get("gain") for row in found] == [0.0, 12.5, None, None, None], "half of the way"
+
+
+def test_all_arms_of_the_frontier_are_timed_beside_their_operations(workspace: Workspace) -> None:
+    rows = frontier.measure(workspace).rows
+    assert [row["arm"] for row in rows[-2:]] == [arm.label for arm in frontier.WIDER]
+    assert all(row["timed"] == workspace.scale.timed and row["seconds"] > 0 for row in rows)
+    saber, *others = rows
+    assert (saber["speedup"], saber["speedup_predicted"]) == (1.0, 1.0)
+    assert others[-2]["speedup_predicted"] < 1
 
 
 def test_gaps_by_length_rule_decoder_and_cache(workspace: Workspace) -> None:

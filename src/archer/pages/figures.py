@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -31,8 +31,10 @@ Box = tuple[float, float, float, float]
 DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(1) hue-rotate(180deg) } }</style>"
 """For a figure that is a file on a page of unknown colour: light ink for readers in the dark."""
 INCHES = (6.4, 3.8)
+PANEL_INCHES = 3.4
+"""Width of a panel beside others."""
 LEGEND_WIDTH, LEGEND_SIGN = 76, 7
-"""Letters that fit beside each other, and how many of them a sign takes."""
+"""Letters that fit beside each other in a usual figure, and how many of them a sign takes."""
 DODGE = 0.07
 """Shift between series over the same word, so that their whiskers stand beside each other."""
 STYLE: dict[Any, Any] = {
@@ -121,24 +123,42 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
 def frontier(points: Sequence[Series], labels: Labels, *, highlight: Sequence[str] = ()) -> Figure:
     """Quality over cost, a line through unbeaten points; with `highlight` the others are grey."""
 
-    def draw(axes: Axes) -> None:
-        pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
-        best = undominated(pairs)
-        if len(best) > 1:
-            x, y = zip(*best, strict=True)
-            axes.step(
-                x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost"
-            )
-        coloured = [each for each in points if not highlight or each.label in highlight]
-        grey = [each for each in points if each not in coloured]
-        for each in grey:
-            _plot_grey(axes, each)
-        for number, each in enumerate(coloured):
-            _plot(axes, each, each.x, number, linestyle="", markersize=7)
-        if grey:
-            _name_points(axes, grey, pairs)
+    return _figure(labels, lambda axes: _frontier(axes, points, highlight))
 
-    return _figure(labels, draw)
+
+def frontiers(panels: Mapping[str, Sequence[Series]], labels: Labels) -> Figure:
+    """Frontiers beside each other by title, of the same series; distances along the cost are ratios."""
+
+    def drawn(title: str, points: Sequence[Series]) -> Callable[[Axes], None]:
+        def draw(axes: Axes) -> None:
+            from matplotlib.ticker import LogLocator, NullLocator
+
+            axes.set_title(title, fontsize="medium")
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_locator(NullLocator())
+            _frontier(axes, points, ())
+
+        return draw
+
+    return _figure(labels, *(drawn(title, points) for title, points in panels.items()))
+
+
+def _frontier(axes: Axes, points: Sequence[Series], highlight: Sequence[str]) -> None:
+    pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
+    best = undominated(pairs)
+    if len(best) > 1:
+        x, y = zip(*best, strict=True)
+        axes.step(x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost")
+    coloured = [each for each in points if not highlight or each.label in highlight]
+    grey = [each for each in points if each not in coloured]
+    for each in grey:
+        _plot_grey(axes, each)
+    for number, each in enumerate(coloured):
+        _plot(axes, each, each.x, number, linestyle="", markersize=7)
+    if grey:
+        _name_points(axes, grey, pairs)
 
 
 def bars(series: Sequence[Series], labels: Labels) -> Figure:
@@ -184,19 +204,23 @@ def undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, floa
     return sorted({point for point in points if not beaten(*point)})
 
 
-def _figure(labels: Labels, draw: Callable[[Axes], None]) -> Figure:
-    """What `draw` draws, with labels and a legend; without matplotlib, a figure that says so."""
+def _figure(labels: Labels, *draws: Callable[[Axes], None]) -> Figure:
+    """What each of `draws` draws beside the last, with labels and a legend for all; or, without matplotlib,
+    a figure that says so."""
     if not can_draw():
         return Figure(labels.title, "", b"")
     from matplotlib import style
     from matplotlib.figure import Figure as Drawing
 
     with style.context(["default", STYLE]):
-        drawing = Drawing(figsize=INCHES, layout="constrained")
-        axes = drawing.add_subplot()
-        axes.set(xlabel=labels.x, ylabel=labels.y)
-        draw(axes)
-        _legend(drawing, axes)
+        wide = INCHES[0] if len(draws) == 1 else PANEL_INCHES * len(draws)
+        drawing = Drawing(figsize=(wide, INCHES[1]), layout="constrained")
+        first, *_ = panels = drawing.subplots(1, len(draws), squeeze=False)[0]
+        for axes, draw in zip(panels, draws, strict=True):
+            axes.set(xlabel=labels.x)
+            draw(axes)
+        first.set(ylabel=labels.y)
+        _legend(drawing, first)
         return _finished(drawing, labels)
 
 
@@ -283,7 +307,8 @@ def _legend(drawing: Drawing, axes: Axes) -> None:
     """Above the figure, where it hides nothing, in as many columns as fit."""
     handles, names = axes.get_legend_handles_labels()
     if len(names) > 1:
-        columns = LEGEND_WIDTH // (max(map(len, names)) + LEGEND_SIGN)
+        wide = LEGEND_WIDTH * drawing.get_figwidth() / INCHES[0]
+        columns = int(wide) // (max(map(len, names)) + LEGEND_SIGN)
         drawing.legend(handles, names, loc="outside upper left", ncols=max(1, columns))
 
 

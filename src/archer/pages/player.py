@@ -34,8 +34,8 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
     `updates` holds for each update: call, distance, threshold, three flat lists of changes: accepted and
     replaced as position, token, confidence; re-masked as position, confidence; and the nats that a cache
     counted instead of the distance, in thousandths as well; and how many positions the response has then.
-    `given` holds position and token of what was given of the response.  A token is a place in `ids` and
-    `texts`.
+    `given` holds position and token of what was given of the response, `lead` what was given on its line in
+    front of it.  A token is a place in `ids` and `texts`.
     """
     start, pieces = trajectory.start, trajectory.pieces
     given = [
@@ -56,6 +56,7 @@ def player_data(trajectory: Trajectory) -> dict[str, Any]:
         "radius": start.settings.get("radius"),
         "nats": start.settings.get("nats"),
         "prompt": _prompt(trajectory.prompt, pieces),
+        "lead": _lead(trajectory),
         "numbers": not pieces,
         "ids": ids,
         "texts": [_text(token, pieces) for token in ids],
@@ -116,6 +117,14 @@ def _longest(trajectory: Trajectory) -> int:
 
 def _prompt(tokens: Iterable[int], pieces: dict[int, str]) -> str:
     return ("" if pieces else " ").join(_text(token, pieces) for token in tokens)
+
+
+def _lead(trajectory: Trajectory) -> str:
+    """The line that the first gap stands on, up to the gap, without what is healed and so written anew."""
+    parts = (trajectory.completion or {}).get("parts") or [""]
+    line = printable(str(parts[0]).rpartition("\n")[2])
+    before = _prompt(trajectory.prompt, trajectory.pieces)
+    return next(line[:end] for end in range(len(line), -1, -1) if before.endswith(line[:end]))
 
 
 def _text(token: int, pieces: dict[int, str]) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from archer.pages.tables import Field, Table, percent, table_of
 from archer.planning.demand import Demand, drawn, read_demand, repeated
 from archer.planning.request import MOST_REQUESTS, ExpectedTraffic, Hardware, ModelWork, Target
 from archer.planning.search import GpuPlan, PlanSetting, ServingGpu, best, search
-from archer.planning.update_rates import UpdateRate, update_rate
+from archer.planning.update_rates import UpdateRate, counted_on, update_rate
 from archer.request.request import Window
 
 DEFAULT_TRAFFIC, DEFAULT_WORK, DEFAULT_HARDWARE = ExpectedTraffic(), ModelWork(), Hardware()
@@ -68,7 +68,7 @@ def update_rates(work: ModelWork) -> dict[float | None, UpdateRate]:
     if work.updates is not None and work.refreshed is not None:
         return {None: UpdateRate(work.updates, work.refreshed)}
     radii = [None] if work.radius is None else work.radius
-    return {radius: update_rate(work.method, radius, work.shape) for radius in radii}
+    return {radius: update_rate(work.planned_method, radius, work.shape) for radius in radii}
 
 
 def serving_gpus(work: ModelWork, hardware: Hardware) -> list[ServingGpu]:
@@ -130,6 +130,7 @@ def plan(
 ) -> CapacityPlan:
     """Simulate until the fewest GPUs of every setting are known."""
     request = asdict(traffic) | asdict(work) | asdict(hardware) | asdict(target)
+    request["method"] = work.planned_method
     file = traffic.file
     read = None if file is None else read_demand(file, traffic.rate, traffic.seed)
     tried = settings(demand(traffic, read)[0], work, hardware)
@@ -162,7 +163,9 @@ def gpus_named(names: Iterable[str]) -> list[Gpu]:
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
     """The best setting of every GPU; and all settings, where there are more."""
-    chosen = _table("The fewest GPUs", result["plan"])
+    told = "as given" if result.get("updates") else counted_on(result["method"], result["shape"])
+    notes = [f"Updates of {result['method']} and how many of them are full: {told}."]
+    chosen = replace(_table("The fewest GPUs", result["plan"]), notes=notes)
     if len(result["all"]) == len(result["plan"]):
         return [chosen]
     return [chosen, _table("All settings", result["all"])]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from archer.errors import BadRequest
+from archer.methods import DEFAULT_METHOD, PAPER_METHOD
 
 MOST_REQUESTS = 20_000
 """Of a file, or that count: more would tell nothing new."""
@@ -42,14 +43,20 @@ class ModelWork:
 
     shape: str = "llada-8b"
     """Which model's passes: a shape that archer bench knows."""
-    method: str = "archer"
-    """How many updates: archer, archer-doubt, saber, llada-confidence, no-rollback, no-rollback+archer."""
+    method: str | None = None
+    """How many updates: archer, archer-doubt, archer-cut, saber, llada-confidence, no-rollback,
+    no-rollback+archer [default: the default method, archer where a radius is named]."""
     radius: Sequence[float] | None = None
     """Radii to compare, such as 4,8,16,inf [default: the method's own]."""
     updates: float | None = None
     """Updates per token of the response, instead of what is known about the method."""
     refreshed: float | None = None
     """Fraction of the updates that make a full pass, from 0 to 1; given with the updates."""
+
+    @property
+    def planned_method(self) -> str:
+        """The method, or the one that decodes where none is named."""
+        return self.method or (DEFAULT_METHOD if self.radius is None else PAPER_METHOD)
 
     def __post_init__(self) -> None:
         if (self.updates is None) != (self.refreshed is None):

@@ -1,6 +1,6 @@
 """How many updates a response takes and how many of them are full passes: by method, from committed results.
 
-Counts of the bundled model come from `docs/results/main.json` and `docs/results/radius.json`, by `make docs`.
+Counts of the bundled model come from `docs/results`, by `make docs`.
 Updates of LLaDA-8B are those that the paper reports for MBPP, with a response of 256 tokens; it reports no
 refreshes, so their share is that of the bundled model at the same radius.
 """
@@ -63,6 +63,16 @@ def update_rate(method: str, radius: float | None = None, shape: str | None = No
         )
     usual = refreshed(known["methods"]["archer"]["radius"])
     return replace(rate, refreshed=min(1.0, rate.refreshed / usual * refreshed(radius)))
+
+
+def counted_on(method: str, shape: str | None = None) -> str:
+    """Whose counts a plan takes."""
+    if method in PAPER_UPDATES.get(shape or "", {}):
+        return (
+            "updates as the paper reports them for LLaDA-8B on MBPP, full ones as counted on the "
+            "bundled model"
+        )
+    return "as counted on the bundled model, which says little about another one"
 
 
 def refreshed(radius: float) -> float:

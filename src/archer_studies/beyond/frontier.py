@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from archer.pages.figures import Figure, Labels, frontier
+from archer.pages.figures import Figure, Labels, frontiers
 from archer.pages.page import Presented
 from archer.pages.tables import Field, Table, p_value, series, table_of
+from archer.passes.work import Work, operations
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums
 from archer.runs.workspace import FULL, Workspace
 from archer_studies.arms import GRIDS, SHIFTED, TRAINED, WARM_UP, companion
@@ -26,14 +27,19 @@ from archer_studies.study import Measured, Row
 TITLE = "The price of an answer"
 ABOUT = "Pass@1 against operations with rollback and without, at equal price"
 SHORT, LONG, PUZZLES = "pocket-dev", "pocket-dev-long", "pocket-sudoku"
-SIZES = {
-    (TRAINED, SHORT): 80,
-    (TRAINED, LONG): 24,
-    (SHIFTED, SHORT): 40,
-    (GRIDS, PUZZLES): 60,
+PANELS = {
+    SHORT: "functions, short prompts",
+    LONG: "functions, long prompts",
+    PUZZLES: "grids of Sudoku",
 }
-"""Problems of each, the first ones of the dev sets."""
-TIMED = 6
+SIZES = {
+    (TRAINED, SHORT): (96, 8),
+    (TRAINED, LONG): (32, 4),
+    (SHIFTED, SHORT): (48, 0),
+    (SHIFTED, LONG): (16, 0),
+    (GRIDS, PUZZLES): (96, 6),
+}
+"""Problems of each, the first ones of the dev sets, and how many of them are decoded in turn, for times."""
 CUT = {"canvas": "auto"}
 SHADOWED = "wino"
 """Its shadow columns have no meaning where logits are shifted by one."""
@@ -103,82 +109,79 @@ GAMES = (
     _without("Fast-dLLM: threshold .9, dual", "threshold:0.9+dual"),
 )
 """Where a canvas cannot be cut."""
-IN_TURN = {
-    "Saber, 64 tokens": ("saber", {}),
-    "Saber, 256 tokens": ("saber", {"length": 256}),
-    "archer, K = 8": ("archer", {}),
-    "archer-doubt": ("archer-doubt", {}),
-    "archer-cut": ("archer-cut", {}),
-    "archer-cut, up to 256 tokens": ("archer-cut", {"length": 256}),
-    "threshold .95, surprise": ("threshold:0.95+surprise", {}),
-    "Fast-dLLM: factor 1, dual": ("fast-dllm-parallel", {}),
-}
-"""Arms whose time is measured, on problems that all of them decode in turn."""
+WIDER = (
+    PricedArm("wide", "Saber, 256 tokens", "saber", {"length": 256}),
+    PricedArm("wide", "archer-cut, up to 256 tokens", "archer-cut", {"length": 256}),
+)
+"""Timed beside the others where prompts are short, and not scored."""
+PEERS = ("+dual", "+prefix", "+dkv-decode", "fast-dllm")
 
 
 def measure(workspace: Workspace) -> Measured:
-    spaces = {workspace.model.name: workspace}
-    for name in (SHIFTED, GRIDS):
-        other = companion(workspace, name)
-        if other is not None:
-            spaces[name] = other
-    own = workspace.model.name if workspace.model.name == TRAINED else None
+    scale, name = workspace.scale, workspace.model.name
+    spaces: dict[str, Workspace | None] = {name: workspace}
+    sizes = {(name, workspace.task): (scale.problems, scale.timed)}
+    if name == TRAINED:
+        spaces |= {other: companion(workspace, other) for other in (SHIFTED, GRIDS)}
+        whole = scale.problems >= FULL.problems
+        sizes = {
+            key: (problems if whole else scale.problems, min(timed, scale.timed))
+            for key, (problems, timed) in SIZES.items()
+        }
     rows = [
-        {"part": "arm", "task": task, **row}
-        for (model, task), size in SIZES.items()
-        if own is not None and model in spaces
-        for row in _rows(spaces[model], task, size)
+        row
+        for (model, task), (problems, timed) in sizes.items()
+        if (space := spaces[model]) is not None
+        for row in _rows(space, task, problems, timed)
     ]
-    if own is None:
-        rows = [
-            {"part": "arm", "task": workspace.task, **row}
-            for row in _rows(workspace, workspace.task, workspace.scale.problems)
-        ]
-    rows += times(workspace, SHORT if own else workspace.task)
-    return Measured(rows[0]["n"], rows, {"timed": TIMED})
+    return Measured(rows[0]["n"], rows, {"tasks": sorted({task for _, task in sizes})})
 
 
-def _rows(workspace: Workspace, task: str, size: int) -> list[Row]:
-    problems = size if workspace.scale.problems >= FULL.problems else workspace.scale.problems
-    planned = GAMES if task == PUZZLES else FUNCTIONS
+def _rows(workspace: Workspace, task: str, problems: int, timed: int) -> list[Row]:
     shifted = workspace.model.folder.shape.shift
-    return [
-        row_of(arm, decoded(workspace, arm, task, problems), workspace)
-        for arm in planned
+    arms = [
+        arm
+        for arm in (GAMES if task == PUZZLES else FUNCTIONS)
         if not (shifted and arm.method.startswith(SHADOWED))
     ]
+    wider = WIDER if timed and task not in (LONG, PUZZLES) else ()
+    rows = [row_of(arm, decoded(workspace, arm, task, problems), workspace) for arm in arms]
+    rows += [{"model": workspace.model.name, "role": arm.role, "arm": arm.label} for arm in wider]
+    taken = times(workspace, task, (*arms, *wider), timed) if timed else [{} for _ in rows]
+    return [{"task": task, **row, **time} for row, time in zip(rows, taken, strict=True)]
 
 
-def times(workspace: Workspace, task: str) -> list[Row]:
-    """Seconds per problem of some arms, decoded in turn, after a few updates of each."""
-    requests = {
-        label: workspace.request(method, task, TIMED, **settings)
-        for label, (method, settings) in IN_TURN.items()
-    }
-    prompts = workspace.prompts(next(iter(requests.values())))
-    keys = list(prompts)[: min(TIMED, workspace.scale.timed)]
-    for request in requests.values():
-        for _ in islice(walk(request, prompts[keys[0]]), WARM_UP):
+def times(workspace: Workspace, task: str, arms: Sequence[PricedArm], problems: int) -> list[Row]:
+    """Of every arm its seconds per problem, all arms in turn after a few updates of each.
+
+    Beside them what they are by counted operations; both over the first arm on the same problems.
+    """
+    requests = [workspace.request(arm.method, task, problems, **arm.settings) for arm in arms]
+    prompts = workspace.prompts(requests[0])
+    for request in requests:
+        for _ in islice(walk(request, next(iter(prompts.values()))), WARM_UP):
             pass
-    seconds: dict[str, list[float]] = {label: [] for label in requests}
-    for key in keys:
-        for label, request in requests.items():
-            (done,) = walk(request, prompts[key]).finish()
-            seconds[label].append(done.seconds.total)
-    first = next(iter(seconds.values()))
+    seconds: list[list[float]] = [[] for _ in arms]
+    counted = [0] * len(arms)
+    for prompt in prompts.values():
+        for place, request in enumerate(requests):
+            stream, work = walk(request, prompt), Work()
+            for step in stream:
+                work += step.work
+            (done,) = stream.finish()
+            seconds[place].append(done.seconds.total)
+            counted[place] += operations(work, workspace.model.folder.shape)
     return [
         {
-            "part": "time",
-            "task": task,
-            "arm": label,
-            "n": len(keys),
+            "timed": len(taken),
             "seconds": mean(taken),
             "seconds_interval": list(bootstrap(taken, mean)),
             "speedup": ratio_of_sums(pairs),
             "speedup_interval": list(bootstrap(pairs, ratio_of_sums)),
+            "speedup_predicted": counted[0] / own,
         }
-        for label, taken in seconds.items()
-        for pairs in [list(zip(first, taken, strict=True))]
+        for taken, own in zip(seconds, counted, strict=True)
+        for pairs in [list(zip(seconds[0], taken, strict=True))]
     ]
 
 
@@ -186,7 +189,7 @@ def groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     """The arms by model and task, each with its cost, and with its gain where it takes tokens back."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if row["part"] == "arm":
+        if row["role"] != "wide":
             found.setdefault((row["model"], row["task"]), []).append(row)
     return {key: _beside(mine) for key, mine in found.items()}
 
@@ -206,17 +209,26 @@ def _beside(rows: Sequence[Row]) -> list[Row]:
 
 
 def present(result: Mapping[str, Any]) -> Presented:
-    tables, figures = [], {}
-    for (model, task), rows in groups(result["rows"]).items():
-        tables.append(_table(f"{model} on {task}", rows))
-        figures[f"{model}-{task}"] = _figure(f"{model} on {task}", rows)
-    timed = [row for row in result["rows"] if row["part"] == "time"]
-    return Presented([*tables, _times(timed)], figures)
+    found = groups(result["rows"])
+    tables = [_table(*key, rows) for key, rows in found.items()]
+    timed: dict[tuple[str, str], list[Row]] = {}
+    for row in result["rows"]:
+        if "seconds" in row:
+            timed.setdefault((row["model"], row["task"]), []).append(row)
+    tables += [_times(f"{model} on {task}", rows) for (model, task), rows in timed.items()]
+    shown = {key: rows for key, rows in found.items() if key[0] != SHIFTED}
+    other = {key: rows for key, rows in found.items() if key[0] == SHIFTED}
+    figures = {"price": _figure(shown, "cost", "operations over eager Saber's")}
+    if other:
+        figures["price-dream"] = _figure(other, "cost", "operations over eager Saber's")
+    figures["time"] = _figure(shown, "seconds", "seconds per problem")
+    return Presented(tables, figures)
 
 
-def _table(title: str, rows: Sequence[Row]) -> Table:
+def _table(model: str, task: str, rows: Sequence[Row]) -> Table:
+    n = rows[0]["n"]
     return table_of(
-        f"Price and score: {title}, n = {rows[0]['n']}",
+        f"Price and score: {model} on {task}, n = {n}",
         (
             Field("arm"),
             Field("", "takes back", of=lambda row: "no" if row["role"] == "without" else "yes"),
@@ -226,37 +238,59 @@ def _table(title: str, rows: Sequence[Row]) -> Table:
             Field("full_passes", "full passes", 1),
             Field("gain", "points at equal cost", 1),
             p_value("p"),
+            Field("", "decoded by", of=_options),
         ),
         rows,
         [
             "Cost: counted operations over eager Saber's. Points at equal cost: beside the line through the "
             "best arms that never take back. p: bootstrap over problems, two-sided, not adjusted.",
+            f"One row again: archer eval {task} --model {model} --limit {n}, with what it is decoded by.",
         ],
     )
 
 
-def _figure(title: str, rows: Sequence[Row]) -> Figure:
-    sides = {
-        "takes tokens back": [row for row in rows if row["role"] != "without"],
-        "never does": [row for row in rows if row["role"] == "without"],
-    }
-    return frontier(
-        [
-            series(label, [row["cost"] for row in side], side, "base")
-            for label, side in sides.items()
-        ],
-        Labels(f"Score against price: {title}", "operations over eager Saber's", "solved (%)"),
-    )
+def _options(row: Mapping[str, Any]) -> str:
+    """As `archer eval` takes them."""
+    settings = "".join(f" --set {name}={value}" for name, value in row["settings"].items())
+    return f"--method {row['method']}{settings}"
 
 
-def _times(rows: Sequence[Row]) -> Table:
+def _times(title: str, rows: Sequence[Row]) -> Table:
     return table_of(
-        f"Seconds per problem, in turn, n = {rows[0]['n']}",
+        f"Seconds per problem, in turn: {title}, n = {rows[0]['timed']}",
         (
             Field("arm"),
             Field("seconds", digits=3),
-            Field("speedup", "times as fast as Saber with 64", 2),
+            Field("speedup", "times as fast as Saber", 2),
+            Field("speedup_predicted", "by operations", 2),
         ),
         rows,
-        ["Bootstrap intervals of 95 % over problems. One thread."],
+        [
+            "Bootstrap intervals of 95 % over problems. One thread. Saber: eager, with the usual length."
+        ],
     )
+
+
+def _kind(row: Row) -> str:
+    if row["role"] == "saber":
+        return str(row["arm"])
+    if row["method"] == "archer-cut":
+        return "archer-cut"
+    if row["role"] != "without":
+        return "others that take tokens back"
+    peer = any(each in row["method"] for each in PEERS)
+    return "never take back, caches of peers" if peer else "never take back, our caches"
+
+
+def _figure(found: Mapping[tuple[str, str], Sequence[Row]], x: str, named: str) -> Figure:
+    """A panel for each model and task, score over what it took."""
+    kinds = sorted({_kind(row) for rows in found.values() for row in rows})
+    panels = {
+        PANELS.get(task, task): [
+            series(kind, [row[x] for row in mine], mine, "base")
+            for kind in kinds
+            for mine in [[row for row in rows if _kind(row) == kind]]
+        ]
+        for (model, task), rows in found.items()
+    }
+    return frontiers(panels, Labels("Score against price", named, "solved (%)"))

@@ -83,6 +83,85 @@ class SaberRow:
         return first - second < self.doubt
 
 
+@dataclass
+class CutRow:
+    """Saber, taking back what lost confidence, on a list that is cut after the first pass and may grow."""
+
+    most: int
+    start_length: int
+    cut: float
+    margin: int
+    keep: int
+    grow: int
+    n: int
+    cap: float
+    ends: set[int]
+    response: list[int | None] = field(init=False)
+    accepted_at: dict[int, float] = field(default_factory=dict)
+    previous: dict[int, float] = field(default_factory=dict)
+    resting: set[int] = field(default_factory=set)
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self.response = [None] * min(self.start_length, self.most)
+
+    def update(self, sure: dict[int, float], tokens: list[int]) -> tuple[list[int], list[int]]:
+        """Accepted and re-masked positions; `sure` has the positions that were read."""
+        marks = []
+        if all(token is None for token in self.response):
+            stop = len(self.response)
+            if stop < self.most and (tokens[stop - 1] not in self.ends or sure[stop - 1] < 0.99):
+                self.response += [None] * (min(2 * stop, self.most) - stop)
+                return [], []
+            marks = self._cut(sure, tokens)
+        history = list(self.accepted_at.values())
+        bar = min(math.fsum(history) / len(history) if history else 1.0, self.cap)
+        masks = [i for i, token in enumerate(self.response) if token is None]
+        accepted = [i for i in masks if sure[i] > bar]
+        if len(accepted) < self.n:
+            accepted = sorted(masks, key=lambda i: (-sure[i], i))[: self.n]
+        for i in accepted:
+            self.response[i], self.accepted_at[i] = tokens[i], sure[i]
+        back: list[int] = []
+        if None in self.response:
+            count = min(max(self.n // 2, math.ceil(len(accepted) / 2)), len(accepted) - 1)
+            lost = [
+                i
+                for i, token in enumerate(self.response)
+                if token is not None and i in sure and sure[i] / self.accepted_at[i] < 1
+            ]
+            back = sorted(lost, key=lambda i: (sure[i] - self.previous.get(i, 0.0), i))[:count]
+            for i in back:
+                self.response[i] = None
+        elif self.ends & set(self.response) or len(self.response) == self.most:
+            self.done = True
+        else:
+            self.response += [None] * min(self.grow, self.most - len(self.response))
+        self.previous |= sure
+        self.resting -= set(back)
+        return sorted({*accepted, *marks}), sorted(back)
+
+    def _cut(self, sure: dict[int, float], tokens: list[int]) -> list[int]:
+        """The end marks that are placed at once."""
+        stop, run = len(self.response), 0
+        while (
+            run < stop and tokens[stop - 1 - run] in self.ends and sure[stop - 1 - run] >= self.cut
+        ):
+            run += 1
+        first = stop - max(0, run - self.margin)
+        last = min(stop, first + self.keep)
+        self.accepted_at |= {i: sure[i] for i in range(first, stop)}
+        self.resting = set(range(first, last))
+        self.response = [None] * first + [tokens[i] for i in range(first, last)]
+        return list(range(first, last))
+
+
+def p2_rule(sure: list[float], update: int, steps: int) -> list[int]:
+    """Columns that are masks after an update, counted from 1: the least sure, the first among equals."""
+    masks = math.floor(len(sure) * (1 - update / steps) + 1e-6)
+    return sorted(sorted(range(len(sure)), key=lambda i: (sure[i], i))[:masks])
+
+
 def rcr_rule(
     filled: dict[int, float], block: range, confidence: list[float], owed: int
 ) -> tuple[list[int], dict[int, float]]:

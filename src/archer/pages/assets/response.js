@@ -20,6 +20,8 @@ class Response {
     this.shown = new Array(run.length).fill("");
     const kind = run.data.numbers ? "response numbers" : "response";
     this.node = make("div", { class: kind, role: "listbox", "aria-label": name });
+    const { lead } = run.data; // nothing in pages of earlier versions
+    if (lead) this.node.append(make("span", { class: "before", "aria-hidden": "true" }, lead));
     this.slots.forEach((slot, at) => this.node.append(slot, ...this.#layout(at)));
     this.slots[0].tabIndex = 0;
     this.chosen = 0;

@@ -6,10 +6,19 @@ const thousandths = (confidence) => (confidence === null ? -1 : Math.round(confi
 let key = ""; // typed by the user, kept here only
 let session = null; // the runs under way or just finished
 
+// What stands on the line of the first gap in front of it, without what is healed; as in `player_data`.
+function leading(before, prompt) {
+  const line = before.slice(before.lastIndexOf("\n") + 1);
+  let end = line.length;
+  while (!prompt.endsWith(line.slice(0, end))) end -= 1;
+  return line.slice(0, end);
+}
+
 // One method's run: the data of a player that grows with every event.
 class Live {
-  constructor(method) {
+  constructor(method, before) {
     this.method = method;
+    this.before = before; // the text up to the first gap
     this.data = null;
     this.text = "";
     this.ended = false;
@@ -24,6 +33,7 @@ class Live {
     const given = (event.given ?? [])[0] ?? null;
     this.given = given === null ? [] : [...given.entries()].filter(([, id]) => id !== null);
     const length = given?.length ?? event.length;
+    const prompt = event.prompts[0].map((id) => this.pieces[id] ?? `<${id}>`).join("");
     this.data = {
       model: event.model,
       method: event.method,
@@ -33,7 +43,8 @@ class Live {
       stop: event.stop ?? length,
       radius: event.settings.radius ?? null,
       nats: event.settings.nats ?? null,
-      prompt: event.prompts[0].map((id) => this.pieces[id] ?? `<${id}>`).join(""),
+      prompt,
+      lead: leading(this.before, prompt),
       numbers: false,
       outcome: "decoding",
     };
@@ -164,7 +175,10 @@ function busy(yes) {
 async function run() {
   key = at("key").value;
   const methods = [at("first").value.trim(), at("second").value.trim()].filter((name) => name !== "");
-  const mine = { runs: methods.map((name) => new Live(name)), control: new AbortController(), changed: false, over: false };
+  const gap = at("gap").value;
+  const prompt = at("prompt").value;
+  const before = gap === "" ? "" : prompt.split(gap)[0];
+  const mine = { runs: methods.map((name) => new Live(name, before)), control: new AbortController(), changed: false, over: false };
   session = mine;
   busy(true);
   say("Running.");
@@ -174,8 +188,6 @@ async function run() {
   let outcome = ["", false];
   try {
     const { data } = await (await asked("/v1/models", { signal: mine.control.signal })).json();
-    const prompt = at("prompt").value;
-    const gap = at("gap").value;
     const asks =
       gap === ""
         ? { path: "/v1/chat/completions", messages: [{ role: "user", content: prompt }] }
