@@ -30,6 +30,7 @@ from archer.errors import (
 from archer.methods.catalogue import DEFAULT_METHOD
 from archer.model import Model, load
 from archer.passes.memory import Store
+from archer.request.fill import Fill
 from archer.request.request import Request
 from archer.results.completion import Completion
 from archer.results.step import Step
@@ -263,6 +264,23 @@ def test_memory_that_was_lent_is_taken_back(model: Model, method: str) -> None:
     assert any(job.options.owner == "other" for job in running) == (method == "archer")
     assert other.result().tokens
     assert all(handle.result().tokens == alone for handle in lent)
+
+
+@pytest.mark.parametrize("greedy", [1, 3, 8])
+def test_searches_for_lengths_of_gaps_take_turns_with_others(model: Model, greedy: int) -> None:
+    """However many one owner has, another's request gets about every second pass."""
+    engine = model.engine()
+    gaps = Fill(([1, 3], [2, 4, 5], [6]), length="search")
+    for _ in range(greedy):
+        engine.submit(gaps, "llada-confidence", max_length=8, owner="greedy")
+    engine.turn()
+    other = engine.submit(ids(2, 4), "llada-confidence", length=8, owner="other")
+    turns = 0
+    while other._job.completions is None:
+        assert engine.turn()
+        turns += 1
+    assert turns <= 2 * 8 + 2
+    assert engine.status().running > 0, "the searches go on"
 
 
 @pytest.mark.parametrize("name", ["budget", "memory", "waiting", "per_owner", "batch"])

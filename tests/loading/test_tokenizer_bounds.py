@@ -302,7 +302,7 @@ def test_more_tokens_than_a_line_may_hold_are_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(text_child, "LONGEST_OUTPUT", 10)
     encode = text_child.encoding(byte_tokenizer(LLADA_MARKERS).to_str())
     with pytest.raises(ValueError, match="makes 11 tokens of 11 characters"):
-        encode({"encode": "a" * 11})
+        encode({"encode": ["a" * 6, "a" * 5]})
 
 
 @pytest.mark.parametrize(

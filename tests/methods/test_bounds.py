@@ -18,6 +18,7 @@ from support.folders import make_llada
 
 SECONDS = 0.05
 BYTES = 10 << 20
+TRIES = 5
 LONGEST_SENTENCE = 2000
 
 
@@ -35,21 +36,23 @@ def tried(method: str, setting: str, value: Any) -> int | str:
 
 
 def test_every_setting_is_refused_at_once_or_bounded() -> None:
-    """CPU seconds of the best of two, because the first call compiles a schema."""
+    """CPU seconds of the best of some, because the first call compiles a schema and garbage is collected."""
     assert len(cases()) > 1000
     for case in cases():
         tried(*case)
     tracemalloc.start()
     try:
         for method, setting, value in cases():
-            tracemalloc.reset_peak()
-            begun = time.thread_time()
-            found = tried(method, setting, value)
-            spent = time.thread_time() - begun
-            peak = tracemalloc.get_traced_memory()[1] - tracemalloc.get_traced_memory()[0]
             where = (method, setting, quoted(value))
-            assert peak < BYTES, where
-            assert spent < 20 * SECONDS, where  # a coarse guard: the machine may be busy
+            spent = []
+            while not spent or (spent[-1] >= SECONDS and len(spent) < TRIES):
+                tracemalloc.reset_peak()
+                begun = time.thread_time()
+                found = tried(method, setting, value)
+                spent.append(time.thread_time() - begun)
+                now, peak = tracemalloc.get_traced_memory()
+                assert peak - now < BYTES, where
+            assert min(spent) < SECONDS, where
             if isinstance(found, str):
                 assert len(found) < LONGEST_SENTENCE, where
             else:

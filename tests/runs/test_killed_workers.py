@@ -137,8 +137,9 @@ def test_the_bundled_model_on_a_local_cluster(tmp_path: Path, expected: Derived)
     assert derived(out) == expected
 
 
-@pytest.mark.parametrize(("kills", "seed"), [(2, 1), pytest.param(100, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "seed"), [(2, 1), pytest.param(150, 2, marks=pytest.mark.slow)])
 def test_runs_survive_kills(tmp_path: Path, kills: int, seed: int) -> None:
+    """With those of workers and drivers above, by processes and on a cluster, 200 drawn moments."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     report = reported("runs.killing", tmp_path, kills, seed, TMPDIR=str(temporary))

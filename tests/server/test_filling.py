@@ -290,6 +290,18 @@ def test_canvases_that_cannot_be_filled_get_sentences(
     assert phrase in reply.json["error"]["message"]
 
 
+@pytest.mark.parametrize("lengths", [[500_000], [600, 600], [2**31], [1] * 1025])
+def test_lengths_of_gaps_are_bounded_before_they_are_laid_out(
+    pocket: Model, client: Client, monkeypatch: pytest.MonkeyPatch, lengths: list[int]
+) -> None:
+    monkeypatch.setattr(type(pocket), "request", None)
+    text = "a = @\n" * len(lengths)
+    extension = {"gap": "@", "settings": {"length": lengths}}
+    reply = client.post(TEXT, {"model": "pocket", "prompt": text, "archer": extension})
+    assert reply.status == 400, reply.body
+    assert reply.json["error"]["message"]
+
+
 def test_a_search_holds_up_nobody_and_ends_with_its_client(client: Client) -> None:
     """A pass for each turn: another request ends while a long search goes on."""
     many = {"prompt": "a = @\n" * 12, "archer": {"gap": "@"}, "model": "pocket"}

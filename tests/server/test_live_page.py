@@ -282,6 +282,29 @@ def test_markup_stays_text(show: Open) -> None:
     assert at.evaluate("window.hacked") is None
 
 
+EVIL = "<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script>"
+
+
+def test_markup_in_the_names_of_model_and_method_stays_text(
+    pocket: Model, show: Open, tmp_path: Path
+) -> None:
+    """On the page, in a refusal, in the trace and in the file that is saved."""
+    with serving(pocket, served_model_name=EVIL) as named:
+        at = show(named, complaints=True)
+        fill(at, prompt=EVIL, first=EVIL, second="", length="8")
+        at.get_by_role("button", name="Run").click()
+        at.locator("#told.wrong").wait_for()
+        assert "onerror" in at.locator("#told").inner_text()
+        fill(at, first="archer", second="saber")
+        finish(at)
+        saved = save(at, tmp_path)
+        assert at.evaluate("window.hacked") is None
+        at.set_content(saved)
+        at.locator(".player").first.wait_for()
+        assert EVIL in {run["model"] for run in saved_runs(saved)}
+        assert at.evaluate("window.hacked") is None
+
+
 def test_what_the_server_refuses_is_shown(show: Open) -> None:
     at = show(complaints=True)
     fill(at, prompt=PROBLEM, first="sabre", second="")

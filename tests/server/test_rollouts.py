@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from archer.errors import BadRequest
 from archer.model import Model, load
 from archer.server.settings import ServerSettings
-from server.running import PROBLEM, Client, serving
+from server.running import PROBLEM, TEXT, Client, serving
 
 KEY = "k" * 24
 UPDATE = "/update_weights_from_disk"
@@ -38,6 +39,20 @@ def test_states_that_would_be_too_many_are_refused(client: Client) -> None:
         reply = client.ask(**wanted, archer=extension)
         assert reply.status == 400
         assert "return_tokens" in reply.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [({"n": 8, "temperature": 1.0}, 1), ({}, 8), ({"n": 2, "temperature": 1.0}, 4)],
+    ids=str,
+)
+def test_states_of_all_responses_count(client: Client, fields: dict[str, Any], count: int) -> None:
+    """One response of this length is told with its states, eight are not."""
+    extension = {"method": "llada-confidence", "return_states": True}
+    body = {"model": "pocket", "prompt": ["def f(x):"] * count, "max_tokens": 200}
+    reply = client.post(TEXT, body | fields | {"archer": extension})
+    assert reply.status == 400
+    assert "All states of the responses" in reply.json["error"]["message"]
 
 
 def test_weights_change_only_where_it_is_allowed(client: Client) -> None:

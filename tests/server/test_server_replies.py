@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from archer.methods.presets import Preset
 from archer.model import Model
 from archer.results.trace import End, Start, Update, updates
 from server.running import CHAT, PROBLEM, TEXT, Client, chat, serving
-from support.extremes import LENGTH, cases
 
 SHORT = 16
 PROBLEMS = 9
@@ -611,38 +609,3 @@ def test_a_method_that_cannot_be_served_is_refused_at_the_start(
 ) -> None:
     assert main(["serve", *options]) == 2
     assert phrase in capsys.readouterr().err
-
-
-PROMPT = "def solve(nums):"
-LONGEST_REPLY = 3000
-
-
-def body(method: str, setting: str, value: Any) -> bytes:
-    settings = {setting: value}
-    own = {"method": method, "settings": settings}
-    asked: dict[str, Any] = {"model": "pocket", "prompt": PROMPT, "archer": own}
-    if setting != "length":
-        asked["max_tokens"] = LENGTH
-    return json.dumps(asked).encode()
-
-
-def refused_or_answered(client: Client, chosen: list[tuple[str, str, Any]]) -> None:
-    for case in chosen:
-        reply = client.send("POST", TEXT, body(*case), {"content-type": "application/json"})
-        where = (*case[:2], repr(case[2])[:40], reply.body[:300])
-        assert reply.status == 200 or 400 <= reply.status < 500, where
-        if reply.status != 200:
-            assert len(reply.body) < LONGEST_REPLY, where
-            assert reply.json["error"]["message"].endswith((".", "...")), where
-
-
-def sendable() -> list[tuple[str, str, Any]]:
-    """Integers of thousands of digits cannot be written as JSON here."""
-    return [case for case in cases() if not (isinstance(case[2], int) and case[2] > 10**308)]
-
-
-@pytest.mark.parametrize("count", [150, pytest.param(None, marks=pytest.mark.slow)])
-def test_extreme_settings_get_a_sentence_or_an_answer(client: Client, count: int | None) -> None:
-    """Drawn ones; all of them in the slow suite."""
-    every = sendable()
-    refused_or_answered(client, every if count is None else Random(34).sample(every, count))

@@ -1,16 +1,18 @@
 """Many clients at once, sound and unsound, patient and not: nothing is lost and nothing stays behind."""
 
+import logging
 import random
 import threading
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from archer.model import Model
-from server.running import CHAT, TEXT, Client, chat, serving, until
+from server.running import CHAT, PROBLEM, TEXT, Client, chat, serving, until
 from support.processes import descriptors
 
 METHODS = ("archer:4", "saber", "llada-confidence", "fast-dllm-parallel", "wino", "threshold+age:3")
@@ -55,6 +57,33 @@ def one(client: Client, number: int, ids: list[int]) -> str:
     return str(reply.status)
 
 
+class Reading(logging.Handler):
+    """Reads all that is logged and keeps nothing but what holds words of clients."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__()
+        self._words, self.requests = words, 0
+        self.leaked: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = self.format(record)
+        self.requests += "POST /v1/" in line
+        if any(word in line for word in self._words):
+            self.leaked.append(line)
+
+
+@contextmanager
+def reading_logs(words: Sequence[str]) -> Iterator[Reading]:
+    reading, log, access = Reading(words), logging.getLogger(), logging.getLogger("archer.access")
+    access.setLevel(logging.INFO)
+    log.addHandler(reading)
+    try:
+        yield reading
+    finally:
+        log.removeHandler(reading)
+        access.setLevel(logging.NOTSET)
+
+
 @pytest.mark.parametrize(
     ("count", "clients", "settle"),
     [(240, 16, 80), pytest.param(10_000, 32, 1_000, marks=pytest.mark.slow)],
@@ -62,11 +91,12 @@ def one(client: Client, number: int, ids: list[int]) -> str:
 def test_nothing_is_lost_and_nothing_grows(
     pocket: Model, count: int, clients: int, settle: int
 ) -> None:
-    """`settle` requests first, after which nothing may grow any more."""
+    """`settle` requests first, after which nothing may grow any more; no log holds what clients wrote."""
     assert pocket.text is not None
     (ids,) = pocket.text.encode_chats(["Write a function.\ndef solve(nums):"])
     outcomes: Counter[str] = Counter()
-    with serving(pocket) as client:
+    written = (*PROBLEM.splitlines(), "sabre", "gpt-4", str(ids)[1:-1])
+    with reading_logs(written) as reading, serving(pocket) as client:
         with ThreadPoolExecutor(clients) as pool:
             outcomes.update(pool.map(lambda n: one(client, n, ids), range(settle)))
             until(client.idle)
@@ -80,6 +110,8 @@ def test_nothing_is_lost_and_nothing_grows(
         assert accepted == found
         assert client.metric("num_rows_running") == 0
         assert client.metric("kv_cache_usage_perc") == 0
+    assert reading.requests > count // 2, "there is a log of requests"
+    assert not reading.leaked
     assert sum(outcomes.values()) == count
     assert {int(each) for each in outcomes if each != "left"} <= PLANNED
     assert outcomes["200"] > count // 2

@@ -15,7 +15,7 @@ from archer.errors import BadRequest
 from archer.model import Model
 from archer.structure import confined
 from archer.structure.structures import Structure
-from server.running import CHAT, PROBLEM, TEXT, Client, chat
+from server.running import CHAT, PROBLEM, TEXT, Client, chat, on_a_loop
 
 SCHEMA = {
     "type": "object",
@@ -184,7 +184,27 @@ def test_hostile_ones_are_refused(client: Client, fields: dict[str, Any], senten
     assert re.search(sentence, reply.json["error"]["message"])
 
 
-def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_a_loop
+async def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confined, "SECONDS", 0.01)
     with pytest.raises(BadRequest, match="takes more time or memory"):
-        confined.learn(Structure("regex", "never asked before"))
+        await confined.made_apart(Structure("regex", "never asked before"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"),
+    [
+        ('{"enum": [' + "[]," * 20_000 + "[]]}", "lists and objects"),
+        ('{"type": "integer", "type": "string"}', "twice"),
+        ('{"const": NaN}', "not a number"),
+        ("[" * 1000, "deeper|not JSON"),
+        ('{"maximum": ' + "9" * 5000 + "}", "too long"),
+    ],
+    ids=lambda each: each[:20],
+)
+def test_a_schema_that_is_text_is_bounded_as_a_body_is(
+    client: Client, schema: str, sentence: str
+) -> None:
+    reply = client.post(CHAT, chat(max_tokens=24, guided_json=schema))
+    assert reply.status == 400
+    assert re.search(sentence, reply.json["error"]["message"])

@@ -4,9 +4,11 @@ It knows no clock, no queue and no text.  Who takes part in a turn is decided by
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import perf_counter
 from traceback import clear_frames
 from typing import Any, Generic
 
@@ -34,6 +36,8 @@ class Turn(Generic[Tag]):
     failed: dict[Tag, Exception] = field(default_factory=dict)
     intervals: list[tuple[Interval, int]] = field(default_factory=list)
     """Each pass and the columns it computed."""
+    deciding: Counter[Tag] = field(default_factory=Counter)
+    """Seconds that each walk took to make its updates, the passes left out."""
 
 
 class Batch(Generic[Tag]):
@@ -122,8 +126,10 @@ class Batch(Generic[Tag]):
         return [answers[at] for at in range(len(walks))]
 
     def _advance(self, tag: Tag, answer: Answer | None, turn: Turn[Tag]) -> None:
+        began = perf_counter()
         with blaming(partial(turn.failed.__setitem__, tag)):
             turn.steps.append((tag, self.walks[tag].advance(answer)))
+        turn.deciding[tag] += perf_counter() - began
 
     def _reuse(self, tag: Tag, turn: Turn[Tag]) -> None:
         for _ in range(MOST_REUSED):

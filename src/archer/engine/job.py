@@ -249,16 +249,18 @@ class Job:
         )
 
     def offer(self, now: float) -> Offer[Job]:
-        assert self.walk is not None
-        self.left = self.walk.columns_left
+        """For its next pass; one that looks for the lengths of its gaps makes it alone."""
+        walk = self.walk
+        if walk is not None:
+            self.left = walk.columns_left
         return Offer(
             tag=self,
             waited=now - self.submitted,
             left=self.left,
             priority=PRIORITIES[self.options.priority],
             passed_over=self.passed_over,
-            columns=self.walk.next_columns,
-            isolated=self.options.isolated,
+            columns=self.canvas.extent if walk is None else walk.next_columns,
+            isolated=walk is None or self.options.isolated,
             owner=self.options.owner,
         )
 

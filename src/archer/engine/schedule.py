@@ -108,13 +108,16 @@ class Usage:
         self._seconds = {owner: seconds for owner, seconds in aged.items() if seconds > 1e-6}
         return self._seconds
 
+    def spent(self, owner: Hashable, seconds: float) -> None:
+        """Something took so long on behalf of one owner."""
+        self._seconds[owner] = self._seconds.get(owner, 0.0) + seconds
+
     def add(self, columns: Mapping[Hashable, int], seconds: float) -> None:
         """A pass of these columns for each owner took so long."""
         total = sum(columns.values())
         for owner, own in columns.items():
             if own:
-                had = self._seconds.get(owner, 0.0)
-                self._seconds[owner] = had + seconds * own / total
+                self.spent(owner, seconds * own / total)
 
 
 def columns_by_owner(offers: Sequence[Offer[Tag]], chosen: Sequence[Tag]) -> Mapping[Hashable, int]:

@@ -125,7 +125,6 @@ class Turns:
         if self.holding == "restart":
             self._send_back()
         self._admit(now)
-        probed = self._probe()
         offers = self._offers(now, closing or self.holding is not None)
         chosen = choose(offers, budget, self._usage.now(now))
         if chosen:
@@ -134,10 +133,13 @@ class Turns:
                 offer.tag.passed_over += 1
             for job in chosen:
                 job.passed_over = 0
-            self._usage.add(columns_by_owner(offers, chosen), self._update(chosen))
+            if chosen[0] in self._searching:
+                self._probe(chosen[0])
+            else:
+                self._usage.add(columns_by_owner(offers, chosen), self._update(chosen))
             while sum(job.bytes for job in self.running) > self._limit and self._swap_one_out():
                 pass
-        return bool(chosen) or probed
+        return bool(chosen)
 
     def forget_lengths(self) -> None:
         """Have requests that wait search again for the lengths of gaps that were found already."""
@@ -242,35 +244,30 @@ class Turns:
         self._limit = sum(job.bytes for job in self._batch.walks)
         return True
 
-    def _probe(self) -> bool:
-        """A pass for each request that looks for the lengths of its gaps; whether there was one.
-
-        One pass per turn, so that a search holds up nobody for long.
-        """
-        searching = list(self._searching)
-        for job in searching:
-            began = time.perf_counter()
-            try:
-                with contained(), computing(self._model.threads):
-                    columns = job.probe(self._model.network)
-            except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
-                if self._no_room(error):
-                    job.search = None
-                    self._wait_again(job)
-                else:
-                    self._fail(job, error)
-                continue
-            except BaseException as error:
-                self.end(job, stopped_by(error))
-                raise
-            if columns is not None:
-                seconds = time.perf_counter() - began
-                self._observer.passed(PassRecord(seconds, columns, job.rows, {}))
-            elif not self._begin(job):
+    def _probe(self, job: Job) -> None:
+        """A pass for a request that looks for the lengths of its gaps."""
+        began = time.perf_counter()
+        try:
+            with contained(), computing(self._model.threads):
+                columns = job.probe(self._model.network)
+        except Exception as error:  # noqa: BLE001 - one request's trouble is no other's
+            if self._no_room(error):
+                job.search = None
                 self._wait_again(job)
-            elif job in self._searching:
-                self._searching.remove(job)
-        return bool(searching)
+            else:
+                self._fail(job, error)
+            return
+        except BaseException as error:
+            self.end(job, stopped_by(error))
+            raise
+        seconds = time.perf_counter() - began
+        self._usage.spent(job.options.owner, seconds)
+        if columns is not None:
+            self._observer.passed(PassRecord(seconds, columns, job.rows, {}))
+        elif not self._begin(job):
+            self._wait_again(job)
+        elif job in self._searching:
+            self._searching.remove(job)
 
     def _wait_again(self, job: Job) -> None:
         self.waiting.append(job)
@@ -278,7 +275,7 @@ class Turns:
 
     def _offers(self, now: float, closing: bool) -> list[Offer[Job]]:
         offers = []
-        for job in list(self._batch.walks):
+        for job in self.running:
             if job.reader_is_behind and not closing:
                 continue
             with blaming(partial(self._fail, job)):
@@ -335,6 +332,8 @@ class Turns:
             self._rate = rate if not self._rate else RECENT * self._rate + (1 - RECENT) * rate
         # before anybody hears of an end, so that whoever has an answer finds it counted
         self._observer.passed(PassRecord(seconds, columns, sum(kinds.values()), kinds))
+        for job, deciding in turn.deciding.items():
+            self._usage.spent(job.options.owner, deciding)
         steps: dict[Job, list[Step[Any]]] = {}
         for job, step in turn.steps:
             steps.setdefault(job, []).append(step)

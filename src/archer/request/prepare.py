@@ -94,6 +94,8 @@ def prepare(
         try:
             own = [sizes.get(at) for at in places]
             made = forms([entries[at] for at in places], model.name, model.text, sizes=own, **how)
+            for form in made:
+                _check(form, chosen, model.folder)
             if structure is not None:
                 spelling, text = model.spelling(), model.text
                 assert text is not None
@@ -101,8 +103,8 @@ def prepare(
                     structured(form, entries[at], structure, spelling, text, fitted(chosen, form))
                     for at, form in zip(places, made, strict=True)
                 ]
-            for form in made:
-                _check(form, chosen, model.folder)
+                for form in made:
+                    _check(form, chosen, model.folder)
             return dict(zip(places, made, strict=True))
         except BadRequest as error:
             if len(places) > 1:
@@ -272,7 +274,7 @@ def _encoded_texts(
             "Chat messages need the chat template, which chat=False leaves out. "
             "Give a text or token ids instead."
         )
-    return [text.encode_raw(each, allow_special=allow_special) for each in plain]
+    return text.encode_raws(plain, allow_special=allow_special)
 
 
 def structured(

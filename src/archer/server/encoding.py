@@ -7,37 +7,35 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from archer.errors import ArcherError
 from archer.loading.text.text import Text
 from archer.request.fill import Fill
-from archer.request.request import Request
 from archer.server.request_schema import Chat, Prompt
 
 COLLECTED = 0.002
 """Seconds that the first of several waits for the others."""
 
 Ids = list[int]
-Check = Callable[[list[Ids | Fill]], list[Request]]
-"""From the ids of all prompts to requests that the engine takes; refuses what cannot be carried out.
-
-A text with gaps is encoded there, together with what stands around them.
-"""
+Encoded = list[Ids | Fill]
+"""All prompts of a request; a text with gaps is encoded by whoever lays them out."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class _Work:
     prompts: Sequence[Prompt]
-    check: Check
+    check: Callable[[Encoded], Any]
     loop: asyncio.AbstractEventLoop
-    answer: asyncio.Future[list[Request]]
+    answer: asyncio.Future[Any]
 
-    def settle(self, found: list[Request] | Exception) -> None:
+    def settle(self, found: Any) -> None:
         """Hand the answer to the loop that waits for it, if it still does."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._set, found)
 
-    def _set(self, found: list[Request] | Exception) -> None:
+    def _set(self, found: Any) -> None:
         if self.answer.done():
             return
         if isinstance(found, Exception):
@@ -55,12 +53,13 @@ class PromptEncoder:
         self._thread = threading.Thread(target=self._run, name="archer-encoder", daemon=True)
         self._thread.start()
 
-    async def requests(self, prompts: Sequence[Prompt], check: Check) -> list[Request]:
-        """The checked requests of the prompts; raises what refuses them."""
+    async def requests(self, prompts: Sequence[Prompt], check: Callable[[Encoded], T]) -> T:
+        """What the check, on the encoder's thread, makes of the ids; raises what refuses them."""
         loop = asyncio.get_running_loop()
         work = _Work(prompts, check, loop, loop.create_future())
         self._waiting.put(work)
-        return await work.answer
+        found: T = await work.answer
+        return found
 
     def close(self) -> None:
         self._waiting.put(None)

@@ -42,5 +42,7 @@ SLOW_SECONDS = 30.0
 """A stream whose reader takes nothing for so long is cancelled."""
 STATES = 1 << 18
 """Tokens of all states of all responses of a request, which a client may ask for."""
+STRUCTURES = 2
+"""Schemas, expressions and choices that are worked out at a time, each for another owner."""
 BACKLOG = 256
 """Updates kept for a slow reader before they are merged."""

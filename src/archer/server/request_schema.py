@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from archer.errors import BadRequest
 from archer.request.fill import Fill
 from archer.server import limits
+from archer.server.body import parse
 from archer.server.refusals import Refusal, refusal
 from archer.structure.structures import Structure
 
@@ -414,6 +415,8 @@ def _structure(fields: Common) -> Structure | None:
             sentence = "response_format and guided_json mean the same here; give one of them."
             raise Refusal(400, sentence, param="guided_json")
         schema = {"type": "object"} if form.type == "json_object" else named
+    if isinstance(schema, str):
+        schema = parse(schema.encode())
     try:
         return Structure.of(schema, fields.guided_regex, fields.guided_choice)
     except BadRequest as error:

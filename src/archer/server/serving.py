@@ -19,6 +19,7 @@ from archer.errors import (
     BadModel,
     BadRequest,
     Closing,
+    Expired,
     Incompatible,
     Overloaded,
     TooLong,
@@ -33,7 +34,7 @@ from archer.request.fill import AUTO, Fill
 from archer.results.completion import Completion
 from archer.results.step import Step
 from archer.server import limits
-from archer.server.encoding import PromptEncoder
+from archer.server.entrance import Entrance
 from archer.server.infill import InfillReply
 from archer.server.metrics import Metrics
 from archer.server.outbox import Admitted, Delta, Failed, Finished, Outbox, Stepped
@@ -42,7 +43,6 @@ from archer.server.refusals import Refusal, RowFailed, refusal
 from archer.server.replies import Reply, counted
 from archer.server.request_schema import Chat, GenerationRequest, Prompt
 from archer.server.settings import ServerSettings
-from archer.structure.confined import learn
 
 if TYPE_CHECKING:
     from archer.engine.engine import Engine
@@ -190,7 +190,8 @@ class Serving:
         if self._preset is not None:
             chosen = self._preset.under({}).build(model.folder.recommended)
             check_attention(chosen, model.folder.shape.attention)
-        self._encoder = PromptEncoder(model.text)
+        self._entrance = Entrance(model.text)
+        self._changing = asyncio.Lock()
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
         self._most_bytes = model.folder.shape.max_positions * max(map(len, tokens))
@@ -243,11 +244,15 @@ class Serving:
         self._check_room(len(asked.prompts), owner)
         self._entering += 1
         self._prompts_entering[owner] += len(asked.prompts)
+        waited = time.monotonic() - arrived
         try:
-            requests = await self._encoder.requests(
-                asked.prompts, lambda ids: self._requests(asked, choice, ids)
-            )
+            async with asyncio.timeout(self.settings.queue_timeout - waited):
+                requests = await self._entrance.requests(
+                    asked, owner, lambda ids: self._requests(asked, choice, ids)
+                )
             return self._enqueue(asked, requests, owner, arrived)
+        except TimeoutError as error:
+            raise self.told(Expired("queue", self.settings.queue_timeout)) from error
         except ArcherError as error:
             raise self.told(error) from error
         finally:
@@ -277,7 +282,7 @@ class Serving:
 
     def close(self) -> None:
         self.engine.close()
-        self._encoder.close()
+        self._entrance.close()
 
     def _choice(self, asked: GenerationRequest) -> Choice:
         """The method, and its settings from wherever they stand in the request."""
@@ -322,11 +327,9 @@ class Serving:
     def _requests(
         self, asked: GenerationRequest, choice: Choice, prompts: Sequence[list[int] | Fill]
     ) -> list[Request]:
-        """Runs on the encoder's thread."""
+        """Runs on a thread beside the loop."""
         made = []
         structure = asked.structure
-        if structure is not None:
-            learn(structure)
         has_to_be: dict[str, Any] = {} if structure is None else {structure.kind: structure.value}
         for prompt in prompts:
             request = self.model.request(
@@ -383,9 +386,13 @@ class Serving:
             sentence = "There is no such folder below the one that new weights are read from."
             raise Refusal(400, sentence, param="model_path")
         try:
-            return await asyncio.to_thread(
-                self.model.update_weights, folder, running=running, timeout=self.settings.timeout
-            )
+            async with self._changing:
+                return await asyncio.to_thread(
+                    self.model.update_weights,
+                    folder,
+                    running=running,
+                    timeout=self.settings.timeout,
+                )
         except TimeoutError as error:
             sentence = "Requests that run did not end in time; the weights are as they were."
             raise Refusal(503, sentence, kind="server_error", code="busy") from error
@@ -427,7 +434,9 @@ class Serving:
             )
 
     def _check_length(self, length: Any) -> None:
-        """Before anything is laid out for it; a setting may say it as 300.0 or "300"."""
+        """Before anything is laid out for it; a setting may say it as 300.0 or "300", or for each gap."""
+        if isinstance(length, list):
+            length = sum(each for each in length if isinstance(each, int))
         try:
             longer = float(length) > self.settings.max_length
         except (TypeError, ValueError):

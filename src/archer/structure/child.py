@@ -5,6 +5,7 @@ Standard input is a structure as JSON.  Standard output is the automaton as arra
 
 import io
 import json
+import os
 import resource
 import sys
 
@@ -15,12 +16,15 @@ from archer.structure.structures import Structure
 
 CPU_SECONDS = 10
 MEMORY = 1 << 30
+NICE = 10
+"""It is in nobody's way who decodes."""
 
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+    os.nice(NICE)
     try:
         made = Structure(**json.load(sys.stdin)).automaton()
     except (BadRequest, MemoryError, RecursionError) as error:

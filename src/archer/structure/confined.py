@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 
 import numpy as np
 
 from archer.errors import BadRequest
 from archer.structure.byte_automaton import ByteAutomaton
-from archer.structure.structures import Structure, automata
+from archer.structure.structures import Structure
 
 COMMAND = (sys.executable, "-P", "-m", "archer.structure.child")
 SECONDS = 20.0
 """By the clock; the child has half of it by its own."""
 
 
-def learn(structure: Structure) -> None:
-    """Make what a stranger asks for known, so that nobody has to work it out here; or refuse it."""
-    automata.get(structure, _made_apart)
-
-
-def _made_apart(structure: Structure) -> ByteAutomaton:
+async def made_apart(structure: Structure) -> ByteAutomaton:
+    """What a stranger asks for, or a refusal; the process ends with whoever waits for it."""
     question = json.dumps(asdict(structure)).encode()
+    child = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     try:
-        ran = subprocess.run(
-            COMMAND, input=question, capture_output=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
+        async with asyncio.timeout(SECONDS):
+            said, _ = await child.communicate(question)
+    except TimeoutError:
         raise _too_much(structure) from None
-    if not ran.stdout.startswith(b"PK"):
-        reply = json.loads(ran.stdout) if ran.stdout else {}
+    finally:
+        with suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
+    if not said.startswith(b"PK"):
+        reply = json.loads(said) if said else {}
         raise BadRequest(reply["refused"]) if reply.get("refused") else _too_much(structure)
-    with np.load(io.BytesIO(ran.stdout), allow_pickle=False) as arrays:
+    with np.load(io.BytesIO(said), allow_pickle=False) as arrays:
         return ByteAutomaton(arrays["next"], arrays["accepting"], int(arrays["start"]))
 
 

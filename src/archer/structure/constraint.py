@@ -33,6 +33,10 @@ from archer.structure.lattice import OPEN, Lattice, Weights
 from archer.structure.token_automaton import FAR, TokenAutomaton
 
 HOST = torch.device("cpu")
+MOST_CELLS = 1 << 25
+"""Steps of the recursions over a response, for each update: about a second, and a quarter of a gigabyte."""
+STATE = 8
+"""Steps that the numbers kept for a state are counted as, in each column."""
 LEAST_SURE = 1e-300
 """A confidence above 0, which a rule may divide by."""
 
@@ -55,6 +59,7 @@ class Constraint:
     def refuse_impossible(self, response: Ints, mask: int, *, name: str) -> None:
         """Raise where no accepted text agrees with a response [K] before its first update."""
         tokens = np.where(response == mask, OPEN, response)[: self.covered]
+        self._refuse_large(len(tokens), name)
         nothing = np.zeros((0, 1), dtype=np.float32)
         if self.lattice(tokens, np.full(len(tokens), -1), nothing).feasible:
             return
@@ -68,6 +73,16 @@ class Constraint:
             f"No text that the {name} accepts agrees with what is given of the response and fits into "
             f"the {int((tokens == OPEN).sum())} tokens left. Give other text, or more room."
         )
+
+    def _refuse_large(self, columns: int, name: str) -> None:
+        """Raise where one update would take more time or memory than a pass is worth."""
+        size = columns * (len(self.automaton.source) + STATE * self.automaton.states)
+        if size > MOST_CELLS:
+            raise BadRequest(
+                f"The {name} is too large for a response of {columns} tokens: about {size} steps for each "
+                f"update, and at most {MOST_CELLS} are made. Ask for at most "
+                f"{columns * MOST_CELLS // size} tokens, or bound its numbers and lengths more tightly."
+            )
 
 
 def constrained(decoder: Decoder[Any]) -> Decoder[Any]:

@@ -53,6 +53,15 @@ class Structure:
         """Its texts; remembered."""
         return automata.get(self, _made)
 
+    @property
+    def known(self) -> ByteAutomaton | None:
+        """The same, if it is remembered."""
+        return automata.known(self)
+
+    def learn(self, automaton: ByteAutomaton) -> None:
+        """Remember what somebody else has worked out."""
+        automata.get(self, lambda _: automaton)
+
     def tokens(self, vocabulary: Vocabulary, before: bytes = b"") -> TokenAutomaton:
         """The same in tokens of a model, for what follows the text `before`; remembered with them."""
         automaton = self.automaton()

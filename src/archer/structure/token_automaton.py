@@ -39,6 +39,8 @@ MOST_PAIRS = 1 << 26
 MOST_EDGES = 1 << 20
 KEPT = 32
 """Automata that are remembered."""
+MOST_REMEMBERED = 64 << 20
+"""Bytes of them."""
 TOGETHER = 1 << 22
 """Pairs of a state and a node that are followed at a time."""
 
@@ -48,22 +50,41 @@ Value = TypeVar("Value")
 
 
 class Remembered(Generic[Key, Value]):
-    """The last few things that were made, by what they were made of; safe between threads."""
+    """The things that were used last, by what they were made of, as many as fit; safe between threads."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
+    def __init__(self, most: int, most_bytes: int = MOST_REMEMBERED) -> None:
+        """`most_bytes` of arrays; one thing is remembered however large it is."""
+        self._most, self._most_bytes, self._lock = most, most_bytes, threading.Lock()
         self._values: dict[Key, Value] = {}
 
     def get(self, key: Key, make: Callable[[Key], Value]) -> Value:
-        with self._lock:
-            if key in self._values:
-                return self._values[key]
+        found = self.known(key)
+        if found is not None:
+            return found
         made = make(key)
         with self._lock:
             self._values[key] = made
-            while len(self._values) > self._most:
+            while len(self._values) > 1 and not self._fits():
                 del self._values[next(iter(self._values))]
         return made
+
+    def known(self, key: Key) -> Value | None:
+        """What is remembered of it; it was used now."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values[key] = found = self._values.pop(key)
+            return found
+
+    def _fits(self) -> bool:
+        held = sum(_bytes(each) for each in self._values.values())
+        return len(self._values) <= self._most and held <= self._most_bytes
+
+
+def _bytes(made: object) -> int:
+    """Of the arrays of a thing, those that were worked out later included."""
+    values = vars(made).values() if hasattr(made, "__dict__") else ()
+    return sum(each.nbytes for each in values if isinstance(each, np.ndarray))
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,9 @@ def heal(
     """
     if len(parts) < 2:
         raise BadRequest("There is no gap; give at least two texts, which may be empty.")
-    spelled = [
-        text.encode_raw(part, allow_special=allow_special) if isinstance(part, str) and part else []
-        for part in parts
-    ]
+    written = [part for part in parts if isinstance(part, str) and part]
+    encoded = iter(text.encode_raws(written, allow_special=allow_special))
+    spelled = [next(encoded) if isinstance(part, str) and part else [] for part in parts]
     if not isinstance(parts[0], str):
         spelled[0] = list(parts[0])
     last = len(parts) - 1

@@ -78,20 +78,20 @@ class Text:
         if self.template is None:
             raise BadRequest(f"{self.where} has no chat template; {REMEDY}.")
         conversations = [_messages(chat) for chat in chats]
-        for message in (message for each in conversations for message in each):
-            self._check_spelling(message["role"], allow_special)
-            self._check_spelling(message["content"], allow_special)
-        for prefix in begun:
-            self._check_spelling(prefix, allow_special)
+        said = [part for each in conversations for message in each for part in message.values()]
+        self._checked_ids([*said, *begun], allow_special)
         rendered = self.template.render(conversations)
-        return [self._ids(text + prefix) for text, prefix in zip(rendered, begun, strict=True)]
+        return self._ids([text + prefix for text, prefix in zip(rendered, begun, strict=True)])
 
     def encode_raw(self, text: str, *, allow_special: bool = False) -> list[int]:
         """The text as it stands, without template and without a begin-of-text token."""
-        if not text:
+        return self.encode_raws([text], allow_special=allow_special)[0]
+
+    def encode_raws(self, texts: Sequence[str], *, allow_special: bool = False) -> list[list[int]]:
+        """Several texts as they stand, in the time that one may take."""
+        if not all(texts):
             raise BadRequest("The prompt is empty; give some text.")
-        self._check_spelling(text, allow_special)
-        return self._ids(text)
+        return self._checked_ids(texts, allow_special)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a response; special tokens, masks and ids without a token leave no trace."""
@@ -134,24 +134,34 @@ class Text:
 
     def spelled_specials(self, text: str) -> list[str]:
         """Added tokens that the text spells out, or that it would be encoded to."""
-        ids = set(self._ids(text))
-        return [token for token, id in self.added.items() if token in text or id in ids]
+        return self._spelled(text, *self._ids([text]))
 
-    def _check_spelling(self, text: str, allow_special: bool) -> None:
-        spelled = self.spelled_specials(text)
-        if spelled and not allow_special:
-            raise BadRequest(
-                f"The prompt spells the special token {some_of(spelled)}, which the model would "
-                "take for the real one; change the text, or allow it (allow_special=True)."
-            )
+    def _spelled(self, text: str, ids: Sequence[int]) -> list[str]:
+        own = set(ids)
+        return [token for token, id in self.added.items() if token in text or id in own]
 
-    def _ids(self, text: str) -> list[int]:
+    def _checked_ids(self, texts: Sequence[str], allow_special: bool) -> list[list[int]]:
+        encoded = self._ids(texts)
+        for text, ids in zip(texts, encoded, strict=True):
+            spelled = self._spelled(text, ids)
+            if spelled and not allow_special:
+                raise BadRequest(
+                    f"The prompt spells the special token {some_of(spelled)}, which the model would "
+                    "take for the real one; change the text, or allow it (allow_special=True)."
+                )
+        return encoded
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         try:
-            text.encode("utf-8")
+            "".join(texts).encode("utf-8")
         except UnicodeEncodeError as error:
             raise BadRequest("The prompt is not valid Unicode text.") from error
         if self.child is not None:
-            return list(self._answer_of(self.child, {"encode": text}))
+            found: list[list[int]] = self._answer_of(self.child, {"encode": list(texts)})
+            return found
+        return [self._ids_here(text) for text in texts]
+
+    def _ids_here(self, text: str) -> list[int]:
         if len(text) > LONGEST_WORD and isinstance(self.tokenizer.model, WordPiece):
             self._check_words(text)
         with self._guarded():
@@ -165,7 +175,7 @@ class Text:
         with self._guarded():
             return [text] if splitter is None else [w for w, _ in splitter.pre_tokenize_str(text)]
 
-    def _answer_of(self, child: ChildProcess, request: dict[str, str]) -> Any:
+    def _answer_of(self, child: ChildProcess, request: dict[str, Any]) -> Any:
         try:
             reply = child.ask(request)
         except NoAnswer as error:

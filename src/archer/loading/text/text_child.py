@@ -6,8 +6,8 @@ template from touching anything but its input.  What neither keeps them from, co
 the memory, takes limits on a process.
 
 Standard input is JSON by lines: first a template (`source`, `names`, `variables`) or a `tokenizer`, then one
-request per line: a list of conversations, or an `encode`, `words` or `try` of a text.  Standard output
-answers each with one line: `value`, or why there is none (`refused`, `failed`).
+request per line: a list of conversations, an `encode` of texts, or `words` or `try` of a text.  Standard
+output answers each with one line: `value`, or why there is none (`refused`, `failed`).
 Imports nothing of Archer.
 """
 
@@ -102,8 +102,8 @@ def compiled(source: str, names: dict[str, str], variables: dict[str, Any] | Non
     return lambda messages: template.render(messages=messages, **fixed)
 
 
-def encoding(source: str) -> Callable[[dict[str, str]], Any]:
-    """Ids of a text; its words as the tokenizer splits it; or nothing, if all tokens can be decoded."""
+def encoding(source: str) -> Callable[[dict[str, Any]], Any]:
+    """Ids of texts; words of a text as the tokenizer splits it; or nothing, if all tokens can be decoded."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     from tokenizers import Tokenizer
 
@@ -111,18 +111,23 @@ def encoding(source: str) -> Callable[[dict[str, str]], Any]:
     tokenizer.no_truncation()
     tokenizer.no_padding()
 
-    def encode(text: str) -> list[int]:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        if len(ids) > LONGEST_OUTPUT:
-            raise ValueError(f"it makes {len(ids)} tokens of {len(text)} characters")
-        return list(ids)
+    def encode(texts: list[str]) -> list[list[int]]:
+        found: list[list[int]] = []
+        tokens = characters = 0
+        for text in texts:
+            found.append(tokenizer.encode(text, add_special_tokens=False).ids)
+            tokens, characters = tokens + len(found[-1]), characters + len(text)
+            if tokens > LONGEST_OUTPUT:
+                raise ValueError(f"it makes {tokens} tokens of {characters} characters")
+        return found
 
     def words(text: str) -> list[str]:
         splitter = tokenizer.pre_tokenizer
         return [text] if splitter is None else [word for word, _ in splitter.pre_tokenize_str(text)]
 
     def try_out(text: str) -> None:
-        tokenizer.decode(encode(text), skip_special_tokens=False)
+        (ids,) = encode([text])
+        tokenizer.decode(ids, skip_special_tokens=False)
         tokenizer.decode([], skip_special_tokens=False)
         for token, id in tokenizer.get_vocab().items():
             said = tokenizer.decode([id], skip_special_tokens=False)
@@ -130,11 +135,11 @@ def encoding(source: str) -> Callable[[dict[str, str]], Any]:
             if size > MOST_GROWTH * (len(token.encode("utf-8", "replace")) + SLACK):
                 raise ValueError(f"it makes {size} bytes of one token")
 
-    acts: dict[str, Callable[[str], Any]] = {"encode": encode, "words": words, "try": try_out}
+    acts: dict[str, Callable[[Any], Any]] = {"encode": encode, "words": words, "try": try_out}
 
-    def act(request: dict[str, str]) -> Any:
-        ((name, text),) = request.items()
-        return acts[name](text)
+    def act(request: dict[str, Any]) -> Any:
+        ((name, given),) = request.items()
+        return acts[name](given)
 
     return act
 

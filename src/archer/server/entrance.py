@@ -1,0 +1,48 @@
+"""From a request's texts to what the engine takes, so that no stranger's text holds up another's request."""
+
+from collections.abc import Callable
+
+from archer.loading.text.text import Text
+from archer.request.request import Request
+from archer.server import limits
+from archer.server.encoding import Encoded, PromptEncoder, T
+from archer.server.fair_turns import FairTurns, on_a_thread
+from archer.server.request_schema import GenerationRequest
+from archer.structure.confined import made_apart
+
+
+class Entrance:
+    """The encoder, and what takes turns before and beside it; `close` ends its thread."""
+
+    def __init__(self, text: Text) -> None:
+        self._text, self._encoder = text, PromptEncoder(text)
+        self._tokenizing, self._structures = FairTurns(limits.ROWS), FairTurns(limits.STRUCTURES)
+
+    async def requests(
+        self, asked: GenerationRequest, owner: str, check: Callable[[Encoded], list[Request]]
+    ) -> list[Request]:
+        """Encoded and checked; what an answer has to be is worked out elsewhere, in turns."""
+        structure = asked.structure
+        if structure is None:
+            return await self._encoded(asked, owner, check)
+        async with self._structures.turn(owner):
+            automaton = structure.known or await made_apart(structure)
+            ids = await self._encoded(asked, owner, lambda ids: ids)
+
+            def checked() -> list[Request]:
+                structure.learn(automaton)  # it may have been forgotten meanwhile
+                return check(ids)
+
+            return await on_a_thread(checked)
+
+    def close(self) -> None:
+        self._encoder.close()
+
+    async def _encoded(
+        self, asked: GenerationRequest, owner: str, check: Callable[[Encoded], T]
+    ) -> T:
+        """What the check makes of the ids; a tokenizer that can take long works for owners in turns."""
+        if self._text.child is None:
+            return await self._encoder.requests(asked.prompts, check)
+        async with self._tokenizing.turn(owner):
+            return await self._encoder.requests(asked.prompts, check)

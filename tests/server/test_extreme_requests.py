@@ -1,0 +1,70 @@
+"""Whatever number a client writes wherever it may write one: a sentence at once, or an answer."""
+
+import json
+import time
+from random import Random
+
+import pytest
+
+from archer.server import limits
+from conftest import REPOSITORY
+from server.extreme_fields import Sent, everything, fields, settings
+from server.running import Client
+from support.extremes import VALUES, sendable
+
+LONGEST_REPLY = 3000
+CPU_SECONDS = 0.05
+TRIES = 5
+"""The best counts: a collection of garbage, or a thread of another request, is none of a refusal's cost."""
+QUICK = 120
+SETTINGS, FIELDS = 3500, 3200
+"""Requests at the least."""
+PARTS = 4
+"""Of the whole sweep, so that none takes long."""
+
+
+def refused_or_answered(client: Client, sent: Sent) -> None:
+    path, body = sent
+    content, kind = json.dumps(body).encode(), {"content-type": "application/json"}
+    spent = []
+    for _ in range(TRIES):
+        began = time.process_time()
+        reply = client.send("POST", path, content, kind)
+        spent.append(time.process_time() - began)
+        where = (path, content[:300], reply.body[:300])
+        assert reply.status == 200 or 400 <= reply.status < 500, where
+        if reply.status == 200:
+            return
+        assert len(reply.body) < LONGEST_REPLY, where
+        assert reply.json["error"]["message"].endswith((".", "...")), where
+        if spent[-1] < CPU_SECONDS:
+            return
+    assert min(spent) < CPU_SECONDS, (spent, where)
+
+
+@pytest.mark.parametrize("kind", [settings, fields])
+def test_drawn_extremes_get_a_sentence_or_an_answer(client: Client, kind: object) -> None:
+    assert callable(kind)
+    for sent in Random(34).sample(kind(), QUICK):
+        refused_or_answered(client, sent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_extreme_gets_a_sentence_or_an_answer(client: Client, part: int) -> None:
+    for sent in everything()[part::PARTS]:
+        refused_or_answered(client, sent)
+
+
+def test_the_sweep_has_every_setting_and_every_field() -> None:
+    """New ones are in it because it is made of the declarations; the page says how many there are."""
+    assert len(settings()) > SETTINGS
+    assert len(fields()) > FIELDS
+    page = (REPOSITORY / "docs" / "serving.md").read_text(encoding="utf-8")
+    for words in (
+        f"more than {SETTINGS:,} requests\nwith every setting",
+        f"more than {FIELDS:,} with every field",
+        f"at {sum(map(sendable, VALUES))} values",
+        f"{limits.STATES:,} tokens together",
+    ):
+        assert words in page, words

@@ -1,0 +1,79 @@
+"""What is remembered of structures is bounded by number and by size, and so is the work for one update."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from archer.errors import BadRequest
+from archer.model import Model, load
+from archer.structure import constraint
+from archer.structure.token_automaton import Remembered
+
+
+@dataclass(frozen=True)
+class Made:
+    array: NDArray[np.uint8]
+
+
+def of_size(size: int) -> Made:
+    return Made(np.zeros(size, dtype=np.uint8))
+
+
+def test_what_was_used_last_is_kept_within_the_bytes() -> None:
+    kept: Remembered[int, Made] = Remembered(100, most_bytes=1000)
+    for number in range(50):
+        kept.get(number, lambda _: of_size(300))
+        assert kept.known(0) is not None, "it was used all the time"
+        assert sum(kept.known(each) is not None for each in range(50)) <= 3
+    assert kept.known(48) is not None
+    assert kept.known(47) is None
+
+
+def test_no_more_than_so_many_are_kept() -> None:
+    kept: Remembered[int, Made] = Remembered(4)
+    for number in range(20):
+        kept.get(number, lambda _: of_size(1))
+    assert [each for each in range(20) if kept.known(each)] == [16, 17, 18, 19]
+
+
+def test_one_that_is_too_large_is_kept_alone() -> None:
+    kept: Remembered[int, Made] = Remembered(4, most_bytes=10)
+    small, large = kept.get(1, lambda _: of_size(4)), kept.get(2, lambda _: of_size(400))
+    assert kept.known(1) is None
+    assert kept.get(2, lambda _: of_size(1)) is large
+    kept.get(1, lambda _: small)
+    assert kept.known(2) is None
+
+
+@pytest.fixture(scope="module")
+def pocket() -> Model:
+    return load("pocket")
+
+
+@pytest.mark.parametrize("regex", ["[a-z ]{0,400}", "(?:ab|c)*", "(?:[0-9]{3} ){1,9}"])
+def test_an_update_that_would_take_too_long_is_refused_with_the_most(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch, regex: str
+) -> None:
+    pocket.request("a", regex=regex, length=200)
+    monkeypatch.setattr(constraint, "MOST_CELLS", 100_000)
+    if regex == "(?:ab|c)*":
+        pocket.request("a", regex=regex, length=200)
+        monkeypatch.setattr(constraint, "MOST_CELLS", 1000)
+    with pytest.raises(BadRequest, match=r"too large for a response of 200 tokens") as caught:
+        pocket.request("a", regex=regex, length=200)
+    most = int(str(caught.value).split("Ask for at most ")[1].split()[0])
+    if most:
+        pocket.request("a", regex=regex, length=most)
+    with pytest.raises(BadRequest, match="too large"):
+        pocket.request("a", regex=regex, length=most + 1)
+
+
+def test_room_is_checked_before_a_structure_is_laid_out_in_it(
+    pocket: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """500,000 columns are refused by the window of the model, not after work on each of them."""
+    monkeypatch.setattr(constraint.Constraint, "refuse_impossible", None)
+    with pytest.raises(BadRequest, match="positions"):
+        pocket.request("a", regex="[a-z]+", length=500_000)
