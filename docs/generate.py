@@ -52,6 +52,7 @@ NOT_MEASURED = "Nothing has been measured yet; `make bench` does that and writes
 NOT_REPRODUCED = (
     "Nothing has been reproduced yet: `make results` does, and `make docs` writes this table."
 )
+NOT_STREAMED = "Nothing has been measured yet: `archer study stream --out docs/results` does that."
 NOT_PLANNED = "Nothing has been simulated yet: `make plan` does, and writes this table."
 RULES = {
     "saber": "Saber, eager",
@@ -159,6 +160,7 @@ def parts() -> dict[str, str]:
         "priced": _priced(0),
         "prices": _priced(1),
         "tuned": _tuned(),
+        "streamed": _streamed(),
         "models": _models(),
         "training": _training(),
         "blind": _blind(),
@@ -529,6 +531,26 @@ def _tuned() -> str:
                 "yes" if row["frontier"] else "",
             )
             for row in rows
+        ),
+    )
+
+
+def _streamed() -> str:
+    """What it costs to let tokens settle, and how early text can then be sent."""
+    if not (RESULTS / "stream.json").exists():
+        return NOT_STREAMED
+    return _table(
+        ("method", "Pass@1 (%)", "won/lost", "cost", "first text after", "sent before the end (%)"),
+        (
+            (
+                row["arm"],
+                _share(row, "base"),
+                f"{row['base_only']}/{row['base_only_other']}",
+                f"{row['cost']:.2f}",
+                f"{100 * row['first_share']:.0f} % of the updates",
+                f"{100 * row['early']:.0f}",
+            )
+            for row in _result("stream.json")["rows"]
         ),
     )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from archer.engine.generate import Stream
     from archer.errors import ArcherError, BadModel, BadRequest, Incompatible
     from archer.methods.build import Method, settings
+    from archer.methods.own_files import bring
     from archer.methods.presets import read_preset
     from archer.model import Model, load
     from archer.request.fill import Fill
@@ -38,6 +39,7 @@ __all__ = [
     "Stream",
     "Trace",
     "__version__",
+    "bring",
     "compare",
     "load",
     "read_preset",
@@ -57,6 +59,7 @@ _HOME = {
     "Step": "results.step",
     "Stream": "engine.generate",
     "Trace": "results.notebook",
+    "bring": "methods.own_files",
     "compare": "comparison",
     "load": "model",
     "read_preset": "methods.presets",

@@ -185,7 +185,7 @@ class Model:
         """Tells its checkpoint from others: of its config, the layout of its weights and some of them."""
         return fingerprint(self.folder)
 
-    def provenance(self, request: Request, sample: int) -> Recipe:
+    def provenance(self, request: Request, sample: int, stop: Sequence[str] = ()) -> Recipe:
         """How a sample of a request comes about."""
         loaded = {
             name: value
@@ -204,6 +204,8 @@ class Model:
             digest=self.digest if not self.weights_version else self._changed_digest,
             dtype=dtype,
             loaded=loaded,
+            structure=request.structure,
+            stop=tuple(stop),
         )
 
     @property
@@ -287,7 +289,9 @@ class Model:
     def __repr__(self) -> str:
         kind = str(self.dtype).removeprefix("torch.")
         size = f"{self.folder.parameters / 1e6:,.1f} M parameters"
-        return f"Model({self.name!r}, {self.folder.architecture.name}, {size}, {kind} on {self.device})"
+        eight = f" with {self.source.quantize} weights" if self.source.quantize else ""
+        where = f"{kind}{eight} on {self.device}"
+        return f"Model({self.name!r}, {self.folder.architecture.name}, {size}, {where})"
 
     def infill(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import archer
 from archer import Method
 from archer.cli import main
 from archer.decoders.saber import Saber
@@ -19,9 +20,12 @@ from archer.methods.own_files import OwnPart, bring, digests, own_parts
 from archer.methods.settings import DECODERS, POLICIES
 from archer.methods.spelling import cut
 from archer.model import Model, load
-from archer.runs.executors.worker import Item
+from archer.runs.executors.on_ray import Actor
+from archer.runs.executors.worker import Item, Order
+from archer.runs.manifest import model_identity
 from archer.server.settings import ServerSettings
 from conftest import REPOSITORY
+from runs.toy import order_of
 from server.running import serving
 from studies.tiny_workspace import tiny_workspace
 
@@ -72,6 +76,20 @@ def test_own_method_generates_from_its_file(file: Path, capsys: Capture, pocket:
     steady: Any = DECODERS["mine.py:Steady"].make
     (same,) = pocket.generate(PROMPT, Method(steady(patience=2), Archer(radius=8)), length=32)
     assert found["completions"][0]["tokens"] == list(same.tokens)
+
+
+def test_own_method_by_its_name_in_python_and_its_recipe(file: Path, pocket: Model) -> None:
+    with pytest.raises(BadRequest, match=r"or call archer\.bring with this name first"):
+        pocket.generate(PROMPT, MINE, length=16)
+    archer.bring(MINE)
+    (done,) = pocket.generate(PROMPT, MINE, length=16)
+    assert done.to_dict()["files"] == {"./mine.py": OwnPart("", file.read_text()).digest}
+    recipe = done.recipe()
+    DECODERS.forget()
+    names: dict[str, Any] = {}
+    exec(recipe, names)
+    assert "archer.bring('./mine.py:Steady+archer')" in recipe
+    assert names["done"].tokens == done.tokens
 
 
 def test_own_policy_with_a_decoder_of_archers(file: Path, capsys: Capture) -> None:
@@ -134,6 +152,12 @@ def test_own_method_in_the_main_study(file: Path, tmp_path: Path) -> None:
     assert own[0]["speedup"] > 0
 
 
+@pytest.mark.slow
+def test_own_method_in_the_main_study_by_its_command(file: Path, capsys: Capture) -> None:
+    found = said(capsys, "study", "main", "--method", MINE, "--quick", "--out", "out")
+    assert MINE in {row["method"] for row in found["rows"]}
+
+
 def test_only_the_main_study_takes_methods(file: Path, capsys: Capture) -> None:
     assert main(["study", "radius", "--method", MINE]) == 2
     assert (
@@ -182,12 +206,25 @@ def test_workers_are_given_the_text_of_a_file(file: Path) -> None:
     assert build(MINE, {}).files == {"./mine.py": part.digest} == digests(MINE)
 
 
+def test_an_actor_of_ray_decodes_by_a_file_that_it_does_not_have(file: Path, pocket: Model) -> None:
+    bring(MINE)
+    ids = pocket.encode(PROMPT)
+    (here,) = pocket.generate(ids, MINE, length=16)
+    item = Item("1", 1, tuple(ids), MINE, {"length": 16}, None, 0, own=tuple(own_parts(MINE)))
+    DECODERS.forget()
+    file.unlink()
+    actor = Actor()
+    assert actor.open(Order(order_of(pocket).source, model_identity(pocket)).as_dict()) == {}
+    answer = actor.complete(json.loads(json.dumps(asdict(item))))
+    assert answer["record"]["tokens"] == list(here.tokens)
+
+
 @pytest.mark.slow
 def test_an_evaluation_by_workers_is_the_same(file: Path, capsys: Capture) -> None:
     asked = ["eval", "pocket", "--method", MINE, "--limit", "4"]
     alone = said(capsys, *asked, "--out", "alone")
     several = said(capsys, *asked, "--out", "several", "--workers", "2")
-    assert alone["base"] == several["base"]
+    assert alone["pass@1"] == several["pass@1"]
     lines = [
         {
             each["id"]: each["tokens"]

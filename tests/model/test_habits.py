@@ -17,7 +17,7 @@ from archer import Method
 from archer.decoders.scheduled import Scheduled
 from archer.engine.engine import Engine
 from archer.errors import BadRequest, Cancelled, NonFinite, PassFailed, TooLong, numbered
-from archer.extend import Archer, Eager, Saber
+from archer.extend import Archer, Saber
 from archer.methods.catalogue import ALIASES, COMMON, DECODERS, HABITS, POLICIES
 from archer.model import Model, load
 from archer.request.options import InfillOptions, MethodSettings, StreamOptions
@@ -99,15 +99,34 @@ def recipes(model: Model) -> Iterator[Completion]:
     yield from model.generate(PROMPT, "archer", radius=float("inf"), guidance=0.5, length=16)
     yield from model.infill("def f(nums):\n    return ", "(nums)\n", length=3)
     yield from model.generate(PROMPT, suffix="\n\n", length=4, healing=False)
+    yield from model.generate(PROMPT, prefill="    retur", length=8)
+    yield from model.generate(PROMPT, prefill="    return", length="auto", max_length=32)
+    yield from model.fill("def f(nums):\n    return {}(nums)\n", max_length=8)
+    yield from model.generate([{"role": "user", "content": PROMPT}], "archer-cut", length="auto")
+    yield from model.generate(PROMPT, stop="return", length=8)
+    yield from model.generate(PROMPT, choices=["    return 1", "    return 22"], length=8)
+    yield from model.generate(PROMPT, regex="[a-z ]{1,10}", prefill="ab", chat=False, length=8)
 
 
 def test_habit_of_making_a_result_again(pocket: Model) -> None:
     for done in recipes(pocket):
-        names: dict[str, Any] = {"archer": archer, "Saber": Saber, "Archer": Archer}
-        names |= {"Scheduled": Scheduled, "Eager": Eager}
+        names: dict[str, Any] = {}
         exec(done.recipe(), names)
-        assert names["done"].tokens == done.tokens, done.recipe()
-        assert names["done"].to_dict()["settings"] == done.to_dict()["settings"]
+        again = names["done"]
+        assert (again.tokens, again.text) == (done.tokens, done.text), done.recipe()
+        for asked in ("settings", "choices", "regex", "stop"):
+            assert again.to_dict().get(asked) == done.to_dict().get(asked)
+
+
+def test_habit_of_looking_at_whatever_is_there(pocket: Model) -> None:
+    """A name typed alone shows one line, not pages of numbers."""
+    stream, engine = pocket.stream(PROMPT, length=8), pocket.engine()
+    assert repr(stream) == "<Stream of 1 prompts by 'archer-doubt', 0 ended>"
+    assert repr(engine) == "<Engine of 'pocket', 0 running, 0 waiting>"
+    first = next(iter(stream))
+    assert repr(first) == "Step(0, rows (0,), full: 2 accepted)"
+    small = load("pocket", device="cpu", quantize="int8")
+    assert repr(small).endswith("float32 with int8 weights on cpu)")
 
 
 def test_a_copy_keeps_how_it_was_made_and_has_no_recipe(pocket: Model) -> None:
@@ -245,7 +264,7 @@ def test_habit_of_cancelling_a_task(pocket: Model) -> None:
     async def cancelled() -> None:
         async with pocket.engine(budget=256) as engine:
             for wait in (waited, watched):
-                handle = engine.submit(PROMPT, "llada-confidence", length=128)
+                handle = engine.submit(PROMPT, "llada-confidence", length=400, steps=8000)
                 task = asyncio.create_task(wait(handle))
                 await anext(aiter(stepping(handle)))
                 task.cancel()

@@ -167,6 +167,7 @@ SABER2, SABER4 = named("a", "saber", n=2), named("b", "saber", n=4)
     [
         ([SABER2, named("b", "archer", n=4, radius=8)], "saber, archer radius=8"),
         ([SABER2, SABER4, named("c", "archer", radius=8)], "saber n=2, saber n=4, archer radius=8"),
+        ([SABER2, named("c", "./a.py:B+archer:8", radius=8.0)], "saber, ./a.py:B+archer:8"),
         ([named("x/a", "saber"), named("x/b", "saber")], "saber (a), saber (b)"),
         ([named("x/a", "saber"), named("y/a", "saber")], "saber (x/a), saber (y/a)"),
         ([SABER2, named("c", "saber", n=2), SABER4], "saber n=2 (a), saber n=2 (c), saber n=4"),

@@ -166,6 +166,61 @@ def test_two_methods_side_by_side_are_those_of_the_library(
     assert words == ("The two are identical." if same else f"First divergence: update {parted}.")
 
 
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["1280", "390"])
+def test_habit_of_looking_at_the_answer_when_it_is_done(
+    pocket: Model, show: Open, size: tuple[int, int]
+) -> None:
+    at = show(size=size)
+    fill(at, prompt=PROBLEM, first="archer", second="", length="24", temperature="0.8", seed="3")
+    finish(at)
+    (same,) = pocket.generate(PROBLEM, "archer", length=24, temperature=0.8, seed=3)
+    assert said(at) == [same.text]
+    (cost,) = at.locator("#texts .cost").all_text_contents()
+    passes = f"{same.full_passes} full and {same.cached_passes} cached passes"
+    assert re.fullmatch(rf"{same.updates} updates: {passes}, \d+\.\d\d s", cost)
+    assert int(at.locator(".player").get_attribute("data-update") or 0) == same.updates
+    text, player = (at.locator(each).bounding_box() for each in ("#texts pre", ".player"))
+    assert text is not None
+    assert player is not None
+    assert text["y"] + text["height"] <= player["y"]
+    if size == DESKTOP:
+        assert text["y"] + text["height"] <= size[1], "without scrolling"
+
+
+def test_habit_of_choosing_a_method_from_a_list(show: Open) -> None:
+    at = show()
+    first, second = at.locator("select.methods").all()
+    kinds = first.locator("optgroup").evaluate_all("each => each.map((one) => one.label)")
+    assert kinds == ["takes tokens back", "keeps what it writes"]
+    first.select_option("archer-stream")
+    second.select_option("llada-confidence")
+    fill(at, prompt=PROBLEM, length="8")
+    finish(at)
+    assert at.locator("#texts h2").all_text_contents() == ["archer-stream", "llada-confidence"]
+
+
+def test_habit_of_taking_what_the_server_offers(pocket: Model, show: Open) -> None:
+    with serving(pocket, method="llada-confidence") as own:
+        at = show(own)
+        fill(at, prompt=PROBLEM, second="", length="8")
+        finish(at)
+        assert at.locator("#texts h2").all_text_contents() == ["llada-confidence"]
+
+
+def test_habit_of_asking_for_json(pocket: Model, show: Open) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    at = show(complaints=True)
+    fill(at, prompt=PROBLEM, first="saber", second="", length="24", schema=json.dumps(schema))
+    finish(at)
+    (same,) = pocket.generate(PROBLEM, "saber", length=24, schema=schema)
+    assert said(at) == [same.text]
+    assert type(json.loads(same.text or "")["a"]) is int
+    fill(at, schema="{")
+    at.get_by_role("button", name="Run").click()
+    at.locator("#told.wrong").wait_for()
+    assert "schema" in at.locator("#told").inner_text()
+
+
 def save(at: Page, folder: Path) -> str:
     with at.expect_download() as waiting:
         at.get_by_role("button", name="Save").click()
@@ -331,10 +386,11 @@ def test_by_keys_alone(show: Open) -> None:
     at.keyboard.press("Tab")
     assert at.evaluate("document.activeElement.id") == "prompt"
     order = []
-    for _ in range(8):
+    for _ in range(12):
         at.keyboard.press("Tab")
-        order.append(at.evaluate("document.activeElement.id"))
-    assert order == ["first", "second", "length", "gap", "seed", "key", "mark", "run"]
+        order.append(at.evaluate("document.activeElement.id || document.activeElement.className"))
+    fields = ["length", "gap", "temperature", "seed", "key", "schema", "mark", "run"]
+    assert order == ["first", "methods", "second", "methods", *fields]
     fill(at, length="8")
     at.locator("#prompt").focus()
     at.keyboard.press("Control+Enter")

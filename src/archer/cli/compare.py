@@ -44,6 +44,8 @@ def _show(comparison: Mapping[str, Any]) -> None:
         f"{comparison['n']} problems, {comparison['identical_completions']} with the same completion; "
         "p is from McNemar's exact test, the interval is Tango's for pairs"
     )
+    if "extended" in comparison["suites"]:
+        write_line("base: the task's own tests; extended: those and further ones, never shown")
     for line in (*_pass_lines(comparison["passes"]), *_time_lines(comparison["time"])):
         write_line(line)
     for remark in (NOT_IN_TURN, *comparison["remarks"]):

@@ -79,6 +79,10 @@ class Engine:
         self._when_lost: Callable[[ArcherError], None] | None = None
         model.engines.join(self)
 
+    def __repr__(self) -> str:
+        now = self.status()
+        return f"<Engine of {self.model.name!r}, {now.running} running, {now.waiting} waiting>"
+
     def submit(
         self,
         prompt: OnePrompt,

@@ -190,6 +190,11 @@ class Stream:
             self._handles.append(self._engine.enqueue(samples.request, samples.options, reader))
         self._steps = self._run()
 
+    def __repr__(self) -> str:
+        prompts, method = len(self.request.prompts), self.request.method.name
+        ended = sum(handle.done for handle in self._handles)
+        return f"<Stream of {prompts} prompts by {method!r}, {ended} ended>"
+
     def __iter__(self) -> Iterator[Step[Any]]:
         return self._steps
 

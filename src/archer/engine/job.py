@@ -310,7 +310,9 @@ class Job:
             replace(
                 self._completion(row),
                 request=self.request,
-                provenance=self.model.provenance(self.request, self.options.first + row),
+                provenance=self.model.provenance(
+                    self.request, self.options.first + row, self.options.stop
+                ),
             )
             for row in range(self.rows)
         ]

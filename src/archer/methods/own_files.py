@@ -78,7 +78,10 @@ _BROUGHT: dict[tuple[str, bool], OwnPart] = {}
 
 
 def bring(method: str | None) -> None:
-    """Read and run the files that a method's name holds, if any; for names that the user typed."""
+    """Run the files that a method's name holds, as in ./mine.py:MyDecoder+archer:8; the name is then known.
+
+    It runs their code, so it is only for names that the user has chosen.
+    """
     for at, part in enumerate((method or "").split("+")):
         own = SPELLED.fullmatch(part)
         if own is not None:

@@ -190,8 +190,8 @@ def how_to_bring(part: str, what: str) -> str:
     if SPELLED.fullmatch(part) is not None:
         return (
             f"{part!r} is code in a file, which runs only where you name it yourself as the method of a "
-            "command; a server needs allow_own_code=True as well. In Python give an object of the class "
-            "instead of its name."
+            "command; a server needs allow_own_code=True as well. In Python give an object of the class, or "
+            "call archer.bring with this name first."
         )
     return (
         f"A {what} of your own goes by its file, ./FILE.py:CLASS, as the method of a command, by an entry "

@@ -39,6 +39,9 @@ class MethodSettings(TypedDict, total=False):
     edge: int | None
     edit: float | None
     editing_threshold: float | None
+    end_think: Sequence[int] | None
+    end_think_boost: float | None
+    end_think_power: float | None
     eos: Literal["none", "logits", "confidence"] | None
     eos_early_stop: bool | None
     eos_penalty: float | None

@@ -115,7 +115,9 @@ def prepare(
 
     checked = formed([at for at in entries if at not in faults.found])
     own = None if curve is None else Curve.of(curve)
-    return Request(chosen, tuple(checked.values()), seed, model.language, own), list(checked)
+    reading = {"chat": chat, "allow_special": allow_special, "healing": healing}
+    prepared = tuple(checked.values())
+    return Request(chosen, prepared, seed, model.language, own, structure, reading), list(checked)
 
 
 def _can_follow(prompts: Iterable[OnePrompt], shape: Shape) -> bool:
@@ -163,10 +165,10 @@ def forms(
         lead = None if pair is None else next(ids)
         if isinstance(each, Fill) and own is not None:
             options = {"healing": healing, "allow_special": allow_special}
-            prepared.append(form_of(each, lead, text, own, **options))
+            prepared.append(replace(form_of(each, lead, text, own, **options), entry=each))
         else:
             assert lead is not None
-            prepared.append(Form(tuple(lead)))
+            prepared.append(Form(tuple(lead), entry=each))
     return prepared
 
 

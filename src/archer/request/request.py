@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from archer.loading.text.healing import Gap
     from archer.passes.work import Work
     from archer.results.language import Language
+    from archer.structure.structures import Structure
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
 """Messages with `role` and `content`, the last of them to be answered."""
@@ -56,6 +57,8 @@ class Form:
     """What the response has to be, where that was asked for."""
     opening: str = ""
     """The end of the prefix as far as it is the beginning of the answer."""
+    entry: object = field(default=None, compare=False, repr=False)
+    """The prompt before it was encoded: a text, ids, messages or a `Fill`."""
 
     @classmethod
     def between(
@@ -113,6 +116,14 @@ class Form:
         """Where each gap stands among the tokens that are written."""
         return tuple(slice(*ends) for ends in pairwise(accumulate(self.lengths, initial=0)))
 
+    def code(self) -> str:
+        """The prompt as Python, as it was asked; gaps have the lengths that were found for them."""
+        if not isinstance(self.entry, Fill):
+            return repr(self.entry)
+        parts, prompt = tuple(self.entry.parts), self.entry.prompt
+        more = "" if prompt is None else f", prompt={prompt!r}"
+        return f"archer.Fill({parts!r}, length={list(self.lengths)!r}{more})"
+
     def response(self, length: int, mask: int) -> list[int]:
         """The response before the first update; `length` is the method's."""
         given = (None,) * length if self.given is None else self.given
@@ -139,6 +150,10 @@ class Request:
     """What the ids of its model mean."""
     curve: Curve | None = None
     """By which lengths of gaps are searched for; None for the published one."""
+    structure: Structure | None = None
+    """What every answer has to be, if that was asked for."""
+    reading: Mapping[str, bool] = field(default_factory=dict)
+    """How texts were read: `chat`, `allow_special` and `healing` of `Model.request`."""
 
     def only(self, prompt: Form) -> Request:
         """The same for one of its prompts, with a method of the length of its response."""

@@ -12,10 +12,12 @@ from archer.methods.build import Method, build
 from archer.methods.spelling import in_full, plain
 
 if TYPE_CHECKING:
-    from archer.request.request import Form, Request
+    from archer.request.request import Request
+    from archer.structure.structures import Structure
 
 LOADED_BY = ("revision", "dtype", "quantize", "adapter", "family")
 """What of a model's source decides its numbers, beside its name."""
+READ_AS_USUAL = {"chat": True, "allow_special": False, "healing": True}
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,16 @@ class Recipe:
     dtype: str
     loaded: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `archer.load` that were not left at their defaults, as far as they decide numbers."""
+    structure: Structure | None = None
+    """What the answer had to be."""
+    stop: tuple[str, ...] = ()
+    """Texts that cut the answer."""
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """What was asked of the answer, by the names of `generate`."""
+        held = {} if self.structure is None else {self.structure.kind: self.structure.value}
+        return {**held, **({"stop": list(self.stop)} if self.stop else {})}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -44,6 +56,7 @@ class Recipe:
             "method": self.method,
             "settings": dict(self.settings),
             **({"files": dict(self.files)} if self.files else {}),
+            **self._limits,
             "seed": self.seed,
             "sample": self.sample,
             "model": self.model,
@@ -62,33 +75,46 @@ class Recipe:
                 *(f"{k}={v!r}" for k, v in {"dtype": self.dtype, **self.loaded}.items()),
             ]
         )
-        spelled, settings = _spelled(request.method)
-        asked = [_prompt(prompt), spelled, f"seed={self.seed}"]
+        spelled = _Spelled.of(request.method)
+        asked = [prompt.code(), spelled.argument, f"seed={self.seed}"]
         asked += [f"n={self.sample + 1}"] if self.sample else []
-        asked += [f"settings={settings!r}"] if settings else []
-        return (
-            f"model = archer.load({loading})  # {self.digest}\n"
-            f"done = model.generate({', '.join(asked)})[{self.sample}]"
-        )
+        options = {k: v for k, v in request.reading.items() if v is not READ_AS_USUAL[k]}
+        asked += [f"{name}={value!r}" for name, value in {**options, **self._limits}.items()]
+        asked += [f"settings={spelled.settings!r}"] if spelled.settings else []
+        lines = ["import archer", *spelled.before]
+        lines += [f"model = archer.load({loading})  # {self.digest}"]
+        arguments = "".join(f"    {each},\n" for each in asked)
+        return "\n".join([*lines, f"done = model.generate(\n{arguments})[{self.sample}]"])
 
 
-def _spelled(method: Method) -> tuple[str, Mapping[str, Any]]:
-    """A method as an argument and its settings; by its objects, and without any, if it has no name."""
-    settings = plain(method.settings)
-    try:
-        name = in_full(method.name)
-        named = build(name, settings)
-        if (named.decoder, named.policy) == (method.decoder, method.policy):
-            return repr(name), settings
-    except BadRequest:
-        pass
-    return f"archer.Method({method.decoder!r}, {method.policy!r}, {method.length})", {}
+@dataclass(frozen=True)
+class _Spelled:
+    """A method as an argument."""
+
+    argument: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    """Lines that make its names known."""
+
+    @classmethod
+    def of(cls, method: Method) -> _Spelled:
+        """By its name and settings; by its objects if it has no name."""
+        settings = plain(method.settings)
+        try:
+            name = in_full(method.name)
+            named = build(name, settings)
+            if (named.decoder, named.policy) == (method.decoder, method.policy):
+                own = (f"archer.bring({name!r})",) if named.files else ()
+                return cls(repr(name), settings, own)
+        except BadRequest:
+            pass
+        spelled = f"archer.Method({method.decoder!r}, {method.policy!r}, {method.length})"
+        return cls(spelled, {}, tuple(map(_imported, (method.decoder, method.policy))))
 
 
-def _prompt(form: Form) -> str:
-    """As ids; a text whose cuts were healed by its parts, since ids do not say what may stand in its gaps."""
-    if form.given is None:
-        return repr(list(form.prefix))
-    if form.allowed():
-        return f"archer.Fill({form.parts!r}, length={list(form.lengths)!r})"
-    return f"archer.Fill.of_ids({[*form.prefix, *form.given]!r})"
+def _imported(part: object) -> str:
+    from archer import extend
+
+    own = type(part)
+    stays = getattr(extend, own.__name__, None) is own
+    return f"from {extend.__name__ if stays else own.__module__} import {own.__name__}"

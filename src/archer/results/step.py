@@ -23,6 +23,7 @@ from archer.passes.work import Work
 
 ACCEPTED, REPLACED, REMASKED = np.uint8(1), np.uint8(2), np.uint8(4)
 """What happened to a position, as a sum: a token can be accepted and taken back in the same update."""
+SHOWN = ("accepted", "replaced", "remasked")
 Changes = NDArray[np.void]
 """[C] of `CHANGE`."""
 CHANGE = np.dtype(
@@ -119,7 +120,7 @@ class StepRecord:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Step(Generic[State]):
     """One update of every running row, with all that led to it."""
 
@@ -139,6 +140,12 @@ class Step(Generic[State]):
     """Seconds spent on decoder, policy and layout."""
     errors: dict[int, NonFinite]
     """Rows that ended here because their logits were not finite; they are in none of the fields above."""
+
+    def __repr__(self) -> str:
+        counts = {name: int(getattr(self.decision, name).sum()) for name in SHOWN}
+        changed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        passes = ", ".join(call.kind.value for call in self.calls)
+        return f"Step({self.index}, rows {self.rows}, {passes}: {changed or 'nothing changed'})"
 
     @cached_property
     def record(self) -> StepRecord:

@@ -9,6 +9,7 @@ from statistics import geometric_mean, median, quantiles
 from typing import Any
 
 from archer.errors import BadRun
+from archer.methods.spelling import cut
 from archer.runs.folder import Recorded, read_manifest, read_recorded
 from archer.runs.manifest import differences
 from archer.runs.statistics import (
@@ -36,10 +37,10 @@ NOT_IN_TURN = (
 
 
 def own_label(identity: Mapping[str, Any]) -> str:
-    """The method, and the one setting that mostly tells runs apart."""
-    method = identity["method"]
-    radius = method["settings"].get("radius")
-    return str(method["name"]) if radius is None else f"{method['name']} radius={radius}"
+    """The method, and the one setting that mostly tells runs apart, unless the name says it: archer:8."""
+    name, radius = str(identity["method"]["name"]), identity["method"]["settings"].get("radius")
+    said = cut(name.rpartition("+")[2]).value is not None
+    return name if radius is None or said else f"{name} radius={radius}"
 
 
 def labels(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:

@@ -263,7 +263,7 @@ class Serving:
     def provenance(self, done: Completion) -> dict[str, Any]:
         """How an answer was made, without the places of files; its weights by their version."""
         assert done.provenance is not None
-        made = done.provenance.to_dict()
+        made = replace(done.provenance, structure=None, stop=()).to_dict()  # clients know theirs
         del made["sample"]
         files = {Path(name).name: digest for name, digest in done.provenance.files.items()}
         made |= {"model": self.name, "weights_version": done.weights_version}

@@ -19,6 +19,8 @@ TITLE = "Text before the end"
 ABOUT = "What settling costs, and how early text can be sent"
 REFERENCE = "archer-doubt"
 STREAMING = "archer-stream"
+KEEPING = "llada-confidence"
+"""Takes nothing back, so its text is certain as far as it is filled."""
 SETTLE = (4, 8, 16)
 
 
@@ -45,6 +47,7 @@ def measure(workspace: Workspace) -> Measured:
             (REFERENCE, None),
             *((REFERENCE, settle) for settle in SETTLE),
             *((STREAMING, settle) for settle in (None, *SETTLE)),
+            (KEEPING, None),
         ]
     }
     other = arms[REFERENCE, None]

@@ -29,6 +29,7 @@ class Live {
   start(event) {
     this.pieces = event.pieces ?? {};
     this.events = [];
+    this.method ||= event.method; // the server's, where none was named
     this.finals = event.ends;
     const given = (event.given ?? [])[0] ?? null;
     this.given = given === null ? [] : [...given.entries()].filter(([, id]) => id !== null);
@@ -116,7 +117,8 @@ async function asked(path, options = {}) {
 
 async function follow(live, request, signal) {
   const { path, gap, ...fields } = request;
-  const archer = { method: live.method, stream_mode: "provisional", ...(gap === "" ? {} : { gap }) };
+  const named = live.method === "" ? {} : { method: live.method };
+  const archer = { ...named, stream_mode: "provisional", ...(gap === "" ? {} : { gap }) };
   const body = JSON.stringify({ ...fields, archer });
   const headers = { "content-type": "application/json" };
   const response = await asked(path, { method: "POST", headers, body, signal });
@@ -174,7 +176,8 @@ function busy(yes) {
 
 async function run() {
   key = at("key").value;
-  const methods = [at("first").value.trim(), at("second").value.trim()].filter((name) => name !== "");
+  const second = at("second").value.trim();
+  const methods = [at("first").value.trim(), ...(second === "" ? [] : [second])];
   const gap = at("gap").value;
   const prompt = at("prompt").value;
   const before = gap === "" ? "" : prompt.split(gap)[0];
@@ -200,6 +203,7 @@ async function run() {
       ...(Number(at("temperature").value) > 0 ? { temperature: Number(at("temperature").value) } : {}),
       stream: true,
       ...(at("length").value === "" ? {} : { max_tokens: Number(at("length").value) }),
+      ...(at("schema").value.trim() === "" ? {} : { guided_json: at("schema").value }),
     };
     await Promise.all(mine.runs.map((live) => follow(live, request, mine.control.signal)));
     outcome = ["Done.", false];
@@ -237,23 +241,21 @@ function save() {
 async function listMethods() {
   try {
     const { methods } = await (await asked("/v1/archer/methods")).json();
-    const kinds = Object.groupBy(Object.entries(methods), ([, { kind }]) => kind);
-    const option = ([name, { kind, summary }]) => make("option", { value: name, label: `${kind}: ${summary}` });
-    at("methods").replaceChildren(...Object.values(kinds).flat().map(option));
+    const kinds = Object.entries(Object.groupBy(Object.entries(methods), ([, { kind }]) => kind));
+    const option = ([name, { summary }]) => make("option", { value: name }, `${name}: ${summary}`);
+    for (const list of document.querySelectorAll(".methods")) {
+      const groups = kinds.map(([kind, own]) => make("optgroup", { label: kind }, ...own.map(option)));
+      list.replaceChildren(make("option", { value: "" }, ""), ...groups);
+    }
   } catch {
-    at("methods").replaceChildren(); // names can be typed all the same
+    // names can be typed all the same
   }
 }
 
-// a list shows what goes with the text of its field, so the field is emptied while it is chosen from
-for (const field of [at("first"), at("second")]) {
-  field.addEventListener("focus", () => {
-    field.placeholder = field.value || "none";
-    field.value = "";
-  });
-  field.addEventListener("blur", () => {
-    if (field.value === "" && field.placeholder !== "none") field.value = field.placeholder;
-    field.placeholder = "none";
+for (const list of document.querySelectorAll(".methods")) {
+  list.addEventListener("change", () => {
+    list.previousElementSibling.value = list.value;
+    list.value = ""; // a list to take from: the field beside it says what runs
   });
 }
 at("ask").addEventListener("submit", (event) => {
