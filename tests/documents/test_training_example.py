@@ -37,7 +37,7 @@ def test_the_gradient_is_that_of_the_decoder_in_use(
     """Its log-probabilities add up to a replay, and drawn updates stand for all of them."""
     model = load("pocket", device="cpu")
     trainer = example["Trainer"](model.save(tmp_path / "pocket"))
-    how = {"method": "entropy", "steps": 6, "temperature": 0.8}
+    how: dict[str, Any] = {"method": "entropy", "steps": 6, "temperature": 0.8}
     (done,) = model.generate(PROMPT, **how, length=12, seed=3)
     rollout = example["Rollout"](model.encode(PROMPT), done, 1.0)
     updates = sorted(set(done.written_at))

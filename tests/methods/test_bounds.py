@@ -44,7 +44,7 @@ def test_every_setting_is_refused_at_once_or_bounded() -> None:
     try:
         for method, setting, value in cases():
             where = (method, setting, quoted(value))
-            spent = []
+            spent: list[float] = []
             while not spent or (spent[-1] >= SECONDS and len(spent) < TRIES):
                 tracemalloc.reset_peak()
                 begun = time.thread_time()

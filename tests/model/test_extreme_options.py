@@ -40,13 +40,13 @@ def named(call: Callable[..., Any]) -> set[str]:
 
 def engine_of(model: Model, **options: Any) -> None:
     with Engine(model, **options) as engine:
-        engine.submit([IDS], length=LENGTH).result(timeout=60)
+        engine.submit(IDS, length=LENGTH).result(timeout=60)
 
 
 def submitted(model: Model, **options: Any) -> None:
     engine = Engine(model)
     asked = {"length": LENGTH} | options
-    engine.submit([IDS], **asked).result()
+    engine.submit(IDS, **asked).result()
 
 
 CALLS: dict[str, tuple[set[str], Callable[..., object]]] = {

@@ -26,9 +26,10 @@ from support import naive
 from support.networks import Backbone, backbone
 
 NETS = {shift: backbone(shift, 3, torch.float64) for shift in (False, True)}
+TABLE = matrix(DECODERS, POLICIES)
 CACHES = {
     decoder: [cache for cache, fit in row.items() if fit is not Fit.NO]
-    for decoder, row in matrix(DECODERS, POLICIES).items()
+    for decoder, row in TABLE.items()
 }
 """Of each decoder those that it goes with."""
 KEEPING = ("archer", "late", "surprise", "age")
@@ -79,6 +80,8 @@ def drawn_method(draw: st.DrawFn, decoder: str, cache: str, length: int) -> Meth
     chosen["eos"] = draw(st.sampled_from(["none", "none", "logits", "confidence"]))
     if "n" in chosen:
         chosen["n"] = max(min(chosen["n"], length), 2)
+    if TABLE[decoder][cache] is Fit.ONE_BLOCK and "block" in DECODERS[decoder].settings:
+        chosen["block"] = length
     return build(f"{decoder}+{cache}", chosen)
 
 

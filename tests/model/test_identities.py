@@ -128,6 +128,8 @@ def test_a_batch_equals_its_rows_alone_for_every_pair_that_works(decoder: str) -
         for shift in (False, True) if decoder != "wino" else (False,):
             name = f"{decoder}+{policy}"
             quick: dict[str, Any] = {"length": 6, "seed": 4} | QUICK.get(decoder, {})
+            if verdict is Fit.ONE_BLOCK and "block" in DECODERS[decoder].settings:
+                quick["block"] = quick["length"]
             together = walk(NETS[shift], name, PROMPTS[:2], **quick)
             for row, prompt in enumerate(PROMPTS[:2]):
                 alone = walk(NETS[shift], name, [prompt], **quick)

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ def being_prepared(client: Client) -> bool:
     ids=str,
 )
 def test_others_are_answered_while_a_structure_is_prepared(
-    pocket: Model, monkeypatch: pytest.MonkeyPatch, structure: dict[str, object]
+    pocket: Model, monkeypatch: pytest.MonkeyPatch, structure: dict[str, Any]
 ) -> None:
     """Even those of the same address."""
     monkeypatch.setattr(confined, "COMMAND", FOREVER)

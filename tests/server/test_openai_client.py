@@ -204,8 +204,10 @@ def test_the_python_of_the_page_about_serving_runs(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (REPOSITORY / "docs" / "serving.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```python no-run\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python no-run\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    code = "\n".join(block for block in blocks if "client" in block)
     assert "127.0.0.1:8000" in code
+    assert "suffix=" in code
     exec(compile(code.replace(":8000", f":{client.port}"), "serving.md", "exec"), {})
     assert "CompletionUsage" in capsys.readouterr().out
 

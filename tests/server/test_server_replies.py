@@ -282,7 +282,8 @@ def test_a_stream_of_settled_text_begins_at_once_and_adds_up(pocket: Model, clie
     assert usage["usage"]["archer"]["updates"] == done.updates
     assert all(chunk["usage"] is None for chunk in chunks[:-1])
     assert len({chunk["id"] for chunk in chunks}) == 1
-    assert all("archer" not in chunk for chunk in chunks)
+    assert usage["archer"]["method"] == "llada-confidence"
+    assert all("archer" not in chunk for chunk in chunks[:-1])
 
 
 @pytest.mark.parametrize("path", [CHAT, TEXT])

@@ -157,7 +157,7 @@ def test_clients_get_what_they_ask_for(client: Client) -> None:
     assert isinstance(json.loads(anything.json["choices"][0]["message"]["content"]), dict)
 
 
-HOSTILE = [
+HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"guided_regex": "(?:a|b)*a(?:a|b){40}"}, "more time or memory|too large"),
     ({"guided_regex": "(" * 5000}, "cannot be used"),
     ({"guided_json": {"$ref": "#"}}, "without end"),

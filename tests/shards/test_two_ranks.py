@@ -50,7 +50,8 @@ def methods(model: Model, every: int = 1) -> Iterator[tuple[str, str, Method]]:
         for other, policy in enumerate(POLICIES):
             if (one + other) % every or (shift and decoder == "wino"):
                 continue
-            for often in (OFTEN.get(policy, {}), {}):
+            whole = {"block": LENGTH} if "block" in DECODERS[decoder].settings else {}
+            for often in (OFTEN.get(policy, {}), {}, whole):
                 try:
                     method = build(f"{decoder}+{policy}", {"length": LENGTH, **often})
                     yield decoder, policy, model.request([list(PROMPT)], method).method

@@ -32,5 +32,4 @@ def fill(
     from archer.request.fill import Fill
 
     entry = Fill.marked(read_text(file), gap)
-    how = {"seed": seed, "chat": False, "curve": curve}
-    return answered([entry], model, method, output, whole=True, **how)
+    return answered([entry], model, method, output, whole=True, seed=seed, chat=False, curve=curve)

@@ -4,7 +4,6 @@ It knows no clock, no queue and no text.  Who takes part in a turn is decided by
 """
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,7 +35,7 @@ class Turn(Generic[Tag]):
     failed: dict[Tag, Exception] = field(default_factory=dict)
     intervals: list[tuple[Interval, int]] = field(default_factory=list)
     """Each pass and the columns it computed."""
-    deciding: Counter[Tag] = field(default_factory=Counter)
+    deciding: defaultdict[Tag, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds that each walk took to make its updates, the passes left out."""
 
 

@@ -164,9 +164,9 @@ class InfillReply(Reply):
     stop: tuple[str, ...]
     done: ClassVar[str] = ""
 
-    def whole(self, choices: Sequence[dict[str, Any]], usage: dict[str, Any]) -> dict[str, Any]:
+    def whole(self, choices: Sequence[dict[str, Any]], **more: dict[str, Any]) -> dict[str, Any]:
         (choice,) = choices
-        return self._picked(choice | {"usage": usage})
+        return self._picked(choice | more)
 
     def choice(
         self, index: int, done: Completion, logprobs: dict[str, Any] | None

@@ -30,9 +30,10 @@ class Reply:
     done: ClassVar[str] = "data: [DONE]\n\n"
     """The last line of a stream."""
 
-    def whole(self, choices: Sequence[dict[str, Any]], usage: dict[str, Any]) -> dict[str, Any]:
+    def whole(self, choices: Sequence[dict[str, Any]], **more: dict[str, Any]) -> dict[str, Any]:
+        """The whole reply, with `usage` and what else stands beside the choices."""
         kind = "chat.completion" if self.chat else "text_completion"
-        return self._head(kind) | {"choices": list(choices), "usage": usage}
+        return self._head(kind) | {"choices": list(choices), **more}
 
     def choice(
         self, index: int, done: Completion, logprobs: dict[str, Any] | None

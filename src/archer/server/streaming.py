@@ -39,8 +39,10 @@ async def plain(serving: Serving, exchange: Exchange, request: Request) -> Respo
         exchange.reply.choice(row, each, _sure(serving, exchange, each))
         for row, each in enumerate(done)
     ]
-    made = exchange.reply.whole(choices, _usage(serving, exchange, done, columns))
-    return JSONResponse(made | {"archer": serving.provenance(done[0])})
+    usage = _usage(serving, exchange, done, columns)
+    return JSONResponse(
+        exchange.reply.whole(choices, usage=usage, archer=serving.provenance(done[0]))
+    )
 
 
 def nothing_written(serving: Serving, asked: GenerationRequest) -> Response:

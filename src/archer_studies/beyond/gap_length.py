@@ -37,7 +37,8 @@ Scores = NDArray[np.float64]
 
 
 def measure(workspace: Workspace) -> Measured:
-    names = infill.TASKS if workspace.task == "pocket" else (workspace.task,)
+    (first,) = workspace.samples(problems=1)
+    names = infill.TASKS if first.infill is None else (workspace.task,)
     few = min(GAPS, workspace.scale.problems)
     scores: dict[str, tuple[Scores, list[int]]] = {}
     for name in names:

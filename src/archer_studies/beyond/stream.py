@@ -22,6 +22,7 @@ STREAMING = "archer-stream"
 KEEPING = "llada-confidence"
 """Takes nothing back, so its text is certain as far as it is filled."""
 SETTLE = (4, 8, 16)
+MOST = 150
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Sending:
 
 
 def measure(workspace: Workspace) -> Measured:
-    problems = workspace.scale.long_problems
+    problems = min(MOST, workspace.scale.problems)
     arms = {
         (method, settle): workspace.arm(
             method, None, problems, **({} if settle is None else {"settle": settle})
