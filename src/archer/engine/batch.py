@@ -4,6 +4,7 @@ It knows no clock, no queue and no text.  Who takes part in a turn is decided by
 """
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -47,7 +47,9 @@ class Recipe:
     @property
     def _limits(self) -> dict[str, Any]:
         """What was asked of the answer, by the names of `generate`."""
-        held = {} if self.structure is None else {self.structure.kind: self.structure.value}
+        held: dict[str, Any] = {}
+        if self.structure is not None:
+            held[self.structure.kind] = self.structure.value
         return {**held, **({"stop": list(self.stop)} if self.stop else {})}
 
     def to_dict(self) -> dict[str, Any]:
