@@ -93,7 +93,8 @@ def check_samples(n: object) -> None:
 
 def check_count(name: str, value: object) -> None:
     """Refuse a limit that lets nothing through, or that is no number; None is no limit."""
-    if value is not None and not (isinstance(value, int) and value >= 1):
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if value is not None and not whole:
         raise BadRequest(f"{name} must be a whole number of at least 1, not {quoted(value)}.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from archer.errors import BadRequest
+from archer.errors import BadRequest, quoted
 from archer.methods.catalogue import LENGTHS, Shared
 from archer.methods.spelling import over
 from archer.request.fill import AUTO, MOST, Fill, Given
@@ -98,7 +98,17 @@ def _with_given(
         )
     if isinstance(begun, Fill):
         return begun.with_prompt(entry)
-    parts: list[Given] = [*(begun or "").split(gap)] if gap else [begun or ""]
+    for name, given in (("prefill", begun), ("suffix", behind)):
+        if (
+            given
+            and not isinstance(given, str)
+            and (isinstance(entry, str) or not _ids_alone(given))
+        ):
+            raise BadRequest(
+                f"A {name} is text, or token ids where the prompt is ids, not {quoted(given)}."
+            )
+    text = begun or ""
+    parts: list[Given] = [*text.split(gap)] if gap and isinstance(text, str) else [text]
     if len(parts) > 1 and behind:
         raise BadRequest(
             "A prefill with gaps says itself how the answer ends. Leave out the suffix."
@@ -108,6 +118,10 @@ def _with_given(
     if isinstance(entry, str) and not chat:
         return Fill((entry + str(parts[0]), *parts[1:]))
     return Fill(tuple(parts), prompt=entry)
+
+
+def _ids_alone(given: object) -> bool:
+    return isinstance(given, Sequence) and all(isinstance(each, int) for each in given)
 
 
 def _one_for_each(name: str, given: Any, prompts: int) -> Sequence[Any]:

@@ -111,7 +111,7 @@ class Scoring:
         """
         count, tokens = plan.hidden.shape
         rows = min(ROWS, count)
-        each, first = -(-count // rows), int(self.cached)
+        each, first = -(-count // rows), int(bool(self.cached))
         hidden = np.zeros((rows, first + each, tokens), dtype=np.bool_)
         unseen = np.zeros((rows, first + each, plan.unseen.shape[1]), dtype=np.bool_)
         hidden[:, :first] = True

@@ -18,6 +18,7 @@ from archer.pages.tables import Field, Table, p_value, series, table_of
 from archer.passes.work import Work, operations
 from archer.runs.statistics import bootstrap, mean, ratio_of_sums
 from archer.runs.workspace import FULL, Workspace
+from archer.tune.candidates import Candidate
 from archer_studies.arms import GRIDS, SHIFTED, TRAINED, WARM_UP, companion
 from archer_studies.beyond.price import PricedArm, decoded, row_of, spent
 from archer_studies.equal_cost import efficient, gain, ratio
@@ -226,9 +227,8 @@ def present(result: Mapping[str, Any]) -> Presented:
 
 
 def _table(model: str, task: str, rows: Sequence[Row]) -> Table:
-    n = rows[0]["n"]
     return table_of(
-        f"Price and score: {model} on {task}, n = {n}",
+        f"Price and score: {model} on {task}, n = {rows[0]['n']}",
         (
             Field("arm"),
             Field("", "takes back", of=lambda row: "no" if row["role"] == "without" else "yes"),
@@ -238,21 +238,15 @@ def _table(model: str, task: str, rows: Sequence[Row]) -> Table:
             Field("full_passes", "full passes", 1),
             Field("gain", "points at equal cost", 1),
             p_value("p"),
-            Field("", "decoded by", of=_options),
+            Field("", "decoded by", of=lambda row: Candidate(row["method"], row["settings"]).label),
         ),
         rows,
         [
             "Cost: counted operations over eager Saber's. Points at equal cost: beside the line through the "
             "best arms that never take back. p: bootstrap over problems, two-sided, not adjusted.",
-            f"One row again: archer eval {task} --model {model} --limit {n}, with what it is decoded by.",
+            "Decoded by: method and settings, as archer tune takes a candidate.",
         ],
     )
-
-
-def _options(row: Mapping[str, Any]) -> str:
-    """As `archer eval` takes them."""
-    settings = "".join(f" --set {name}={value}" for name, value in row["settings"].items())
-    return f"--method {row['method']}{settings}"
 
 
 def _times(title: str, rows: Sequence[Row]) -> Table:
