@@ -106,6 +106,21 @@ class Lattice:
         """
         return np.exp([self._sure(int(at), int(string[at])) for at in read])
 
+    def certain(self, string: Ints) -> Flags:
+        """[K]: columns whose text follows from what stands before them, however it is cut into tokens.
+
+        Along a string [K], up to the first column that is neither placed nor certain.
+        """
+        automaton, state = self.automaton, self.automaton.start
+        certain = np.zeros(self.columns, dtype=np.bool_)
+        for at, token in enumerate(string.tolist()):
+            certain[at] = 0 < automaton.sizes[token] <= automaton.certain[state]
+            if self.tokens[at] == OPEN and not certain[at]:
+                break
+            if not (self.closed[at] and automaton.classes[token] == automaton.end_class):
+                state = automaton.after(token, state)
+        return certain
+
     def _sure(self, column: int, token: int) -> float:
         """The logarithm of one of these."""
         automaton, row = self.automaton, self.known[column]

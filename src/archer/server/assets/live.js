@@ -188,6 +188,7 @@ async function run() {
       ...(Number(at("temperature").value) > 0 ? { temperature: Number(at("temperature").value) } : {}),
       stream: true,
       ...(at("length").value === "" ? {} : { max_tokens: Number(at("length").value) }),
+      ...(at("schema").value.trim() === "" ? {} : { guided_json: at("schema").value }),
     };
     await Promise.all(mine.runs.map((live) => follow(live, request, mine.control.signal)));
     outcome = ["Done.", false];
