@@ -48,6 +48,7 @@ from archer.request import (
     Window,
     as_fills,
     as_list,
+    begun,
     can_follow,
     check_ids,
     checked_seed,
@@ -535,6 +536,12 @@ class Model:
             likely = np.exp(weights - weights.max())
             shares.append(dict(zip(texts, (likely / likely.sum()).tolist(), strict=True)))
         return shares
+
+    def prepare(self, structure: Structure) -> None:
+        """Make the automata of a structure, so that a request finds them; refuses what cannot be kept."""
+        spelling, text = self._spelling(), self.text
+        assert text is not None
+        begun(structure, spelling, text)
 
     def _structured(
         self, form: Form, entry: OnePrompt, structure: Structure, method: Method

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from archer.loading.text.text import Text
     from archer.results.language import Language
     from archer.structure.structures import Structure
-    from archer.structure.token_automaton import Vocabulary
+    from archer.structure.token_automaton import TokenAutomaton, Vocabulary
 
 Messages: TypeAlias = Sequence[Mapping[str, object]]
 """Messages with `role` and `content`, the last of them to be answered."""
@@ -407,12 +407,9 @@ def structured(
     to the last one.  What every accepted answer begins with is given, so that nothing has to be decoded.
     """
     if form.given is None:
-        forced = structure.automaton().forced()
-        ids = _ordinary(text, forced)
-        tokens = structure.tokens(model, forced if ids else b"")
+        ids, opening, tokens = begun(structure, model, text)
         constraint = Constraint(tokens)
         constraint.refuse_impossible(np.full(method.length, OPEN), OPEN, name=structure.kind)
-        opening = forced.decode() if ids else ""
         return replace(form, prefix=(*form.prefix, *ids), opening=opening, constraint=constraint)
     gaps = np.array([token is None for token in form.given])
     answer = isinstance(entry, Fill) and entry.prompt is not None
@@ -426,6 +423,16 @@ def structured(
     response = np.array([OPEN if token is None else token for token in form.given])
     constraint.refuse_impossible(response, OPEN, name=structure.kind)
     return replace(form, constraint=constraint, searched=())
+
+
+def begun(
+    structure: Structure, model: Vocabulary, text: Text
+) -> tuple[list[int], str, TokenAutomaton]:
+    """What every accepted answer begins with, as tokens and as text, and what may follow."""
+    forced = structure.automaton().forced()
+    ids = _ordinary(text, forced)
+    opening = forced if ids else b""
+    return ids, opening.decode(), structure.tokens(model, opening)
 
 
 def _ordinary(text: Text, forced: bytes) -> list[int]:

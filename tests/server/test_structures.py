@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from archer.cli import main
 from archer.errors import BadRequest
 from archer.model import Model
+from archer.server import serving
 from archer.structure import confined
 from archer.structure.structures import Structure
 from server.running import CHAT, PROBLEM, TEXT, Client, chat
@@ -166,6 +168,32 @@ HOSTILE = [
         "without end",
     ),
     ({"guided_json": {"type": "string", "maxLength": 10**9}}, "can be counted"),
+    ({"guided_regex": "(?:(?:(?:a{0,99}b?){0,99}c?){0,99}d?){0,99}"}, "more time|cannot be used"),
+    (
+        {
+            "guided_json": {
+                "$defs": {
+                    **{f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(5000)},
+                    "d5000": {"type": "null", "enum": [3]},
+                },
+                "$ref": "#/$defs/d0",
+            }
+        },
+        "nested|without end|Nothing is accepted",
+    ),
+    (
+        {
+            "guided_json": {
+                "$defs": {
+                    f"d{at}": {"properties": {key: {"$ref": f"#/$defs/d{at + 1}"} for key in "ab"}}
+                    for at in range(40)
+                }
+                | {"d40": {"type": "null"}},
+                "$ref": "#/$defs/d0",
+            }
+        },
+        "more time|too large",
+    ),
     (
         {"guided_json": {"type": "array", "items": {"const": "x" * 900}, "maxItems": 900}},
         "more time|too large",
@@ -182,6 +210,24 @@ def test_hostile_ones_are_refused(client: Client, fields: dict[str, Any], senten
     reply = client.post(CHAT, chat(max_tokens=24, **fields))
     assert reply.status == 400
     assert re.search(sentence, reply.json["error"]["message"])
+
+
+def test_nobody_waits_for_the_expression_of_another(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = threading.Event()
+    monkeypatch.setattr(serving, "learn", lambda _: held.wait(60))
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(client.post, CHAT, chat(max_tokens=8, guided_regex="a{2}"))
+        assert client.post(CHAT, chat(max_tokens=8)).status == 200
+        assert not slow.done()
+        held.set()
+        assert slow.result().json["choices"][0]["message"]["content"] == "aa"
+
+
+def test_ten_megabytes_are_not_read(client: Client) -> None:
+    reply = client.post(CHAT, chat(guided_json={"title": "a" * (10 << 20)}))
+    assert reply.status == 413
 
 
 def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Every rule with every cache, on a network: drawn automata, gaps and sizes, and a rule that re-masks at random."""
+"""Every rule with every cache, on a network: drawn automata, gaps and sizes, and random re-masking."""
 
 from dataclasses import replace
 from typing import Any

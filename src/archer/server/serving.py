@@ -8,6 +8,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,10 @@ if TYPE_CHECKING:
     from archer.engine.handle import Handle
     from archer.model import Model
     from archer.request import Request
+    from archer.structure.structures import Structure
 
+LEARNERS = 2
+"""Schemas, expressions and choices that are worked out at a time."""
 WEIGHT_FIELDS = ("model_path", "running")
 """What a request for new weights may hold."""
 NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", "preset", "self"})
@@ -189,6 +193,7 @@ class Serving:
             chosen = self._preset.under({}).build(model.folder.recommended)
             check_attention(chosen, model.folder.shape.attention)
         self._encoder = PromptEncoder(model.text)
+        self._learners = ThreadPoolExecutor(LEARNERS, thread_name_prefix="archer-structure")
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
         self._most_bytes = model.folder.shape.max_positions * max(map(len, tokens))
@@ -242,6 +247,9 @@ class Serving:
         self._entering += 1
         self._prompts_entering[owner] += len(asked.prompts)
         try:
+            if asked.structure is not None:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._learners, self._learn, asked.structure)
             requests = await self._encoder.requests(
                 asked.prompts, lambda ids: self._requests(asked, choice, ids)
             )
@@ -275,6 +283,7 @@ class Serving:
 
     def close(self) -> None:
         self.engine.close()
+        self._learners.shutdown(cancel_futures=True)
         self._encoder.close()
 
     def _choice(self, asked: GenerationRequest) -> Choice:
@@ -307,14 +316,17 @@ class Serving:
             self._check_length(choice.settings[name])
         return choice
 
+    def _learn(self, structure: Structure) -> None:
+        """Have automata ready before a prompt is encoded, so that nobody else waits for them."""
+        learn(structure)
+        self.model.prepare(structure)
+
     def _requests(
         self, asked: GenerationRequest, choice: Choice, prompts: Sequence[list[int] | Fill]
     ) -> list[Request]:
         """Runs on the encoder's thread."""
         made = []
         structure = asked.structure
-        if structure is not None:
-            learn(structure)
         has_to_be: dict[str, Any] = {} if structure is None else {structure.kind: structure.value}
         for prompt in prompts:
             request = self.model.request(
