@@ -78,8 +78,10 @@ SHAPES: Mapping[str, tuple[Any, str]] = {
 """What each keyword is followed by; of others whoever reads them says so."""
 
 
-def check_shapes(schema: Mapping[str, Any]) -> None:
-    """Refuse keywords with something behind them that says nothing."""
+def check_shapes(schema: Any) -> None:
+    """Refuse what is no schema, and keywords with something behind them that says nothing."""
+    if not isinstance(schema, Mapping):
+        raise BadRequest(f"A schema is a mapping, true or false, not {quoted(schema)}.")
     for name, said in schema.items():
         kind, words = SHAPES.get(name, (object, ""))
         if not isinstance(said, kind):

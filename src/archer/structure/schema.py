@@ -102,7 +102,6 @@ class _Writer:
         schema = self._resolved(schema, depth)
         if isinstance(schema, bool):
             return self._value(schema, depth)
-        check_shapes(schema)
         for name in REFUSED:
             if name in schema:
                 raise unsupported(name)
@@ -125,8 +124,8 @@ class _Writer:
             for part in parts:
                 rest = self._both(rest, part, depth)
             schema = rest
-        if not isinstance(schema, Mapping | bool):
-            raise BadRequest(f"A schema is a mapping, true or false, not {quoted(schema)}.")
+        if not isinstance(schema, bool):
+            check_shapes(schema)
         return schema
 
     def _target(self, name: object) -> Schema:
@@ -153,8 +152,6 @@ class _Writer:
             return False
         if one is True or other is True:
             return one if other is True else other
-        if not isinstance(other, Mapping):
-            raise BadRequest(f"A schema is a mapping, true or false, not {quoted(other)}.")
         check_shapes(one)
         check_shapes(other)
         joined = dict(one)
