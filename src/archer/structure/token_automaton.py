@@ -207,6 +207,8 @@ def _alike(automaton: ByteAutomaton, vocabulary: Vocabulary) -> tuple[States, In
     Two spellings are alike where they lead from the same states to the same states; sets of 128-bit numbers
     with equal sums are taken to be equal.
     """
+    if not vocabulary.texts:
+        raise BadRequest("This model has no tokens that spell text.")
     sums = np.zeros((2, len(vocabulary.texts)), dtype=np.uint64)
     used = np.zeros(len(vocabulary.texts), dtype=np.bool_)
     looked_at = 0
@@ -234,9 +236,9 @@ def _alike(automaton: ByteAutomaton, vocabulary: Vocabulary) -> tuple[States, In
 
 def _edges(automaton: ByteAutomaton, texts: Sequence[bytes]) -> tuple[States, States, States]:
     """From each state by each of some texts that may follow: states, texts by number, states."""
-    found: list[tuple[States, States, States]] = []
-    edges = 0
-    for source, text, target, _ in _walked(automaton, _trie(texts)):
+    none = np.zeros(0, dtype=np.int32)
+    found, edges = [(none, none, none)], 0
+    for source, text, target, _ in _walked(automaton, _trie(texts)) if texts else ():
         edges += len(source)
         if edges > MOST_EDGES:
             raise too_large("transitions", edges, MOST_EDGES)
@@ -252,8 +254,6 @@ def _walked(
 
     Also how many pairs of a state and a node were looked at.
     """
-    if not levels:
-        raise BadRequest("This model has no tokens that spell text.")
     for first in range(0, automaton.states, TOGETHER):
         starts = np.arange(first, min(first + TOGETHER, automaton.states), dtype=np.int32)
         roots = np.arange(len(levels[0].byte), dtype=np.int32)
