@@ -51,6 +51,7 @@ site: setup  ## build the documentation as a site in build/site; a broken link i
 RESULTS := docs/results
 COMMA := ,
 RANDOM_MODEL := build/random-model
+QWEN := ../shared/data/tokenizers/sdar-4b-chat/tokenizer.derived.json
 RANDOM_SMALL := build/random-a2d-qwen3-0.6b
 
 define measure
@@ -76,6 +77,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,batch-small,batch --shape small)
 	$(call measure,traffic-pocket,traffic --threads 1)
 	$(call measure,judge,judge)
+	$(call measure,structure-a2d-qwen3-0.6b,structure $(QWEN) --layers 4 --threads 1)
 	$(call measure,serve-pocket,serve --figure $(RESULTS)/serve-pocket.svg)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 2

@@ -15,7 +15,7 @@ from operator import add, sub, truediv
 from pathlib import Path
 from typing import Any
 
-from archer.bench import batch, decode, judge, load, profiling, serve, step, traffic
+from archer.bench import batch, decode, judge, load, profiling, serve, step, structure, traffic
 from archer.bench.facts import Result, setting
 from archer.bench.step import PAPER_SETTING
 from archer.costs.counting import count_passes
@@ -143,6 +143,7 @@ def parts() -> dict[str, str]:
         "loads": _measured("load", load.table),
         "serves": _measured("serve", serve.tables),
         "judge": _measured("judge", judge.table),
+        "structures": _measured("structure-", structure.table),
         "decisions": _decisions(),
         "plans": _planned(),
         "scores": _scores(),

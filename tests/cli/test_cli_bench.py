@@ -110,6 +110,18 @@ def test_profile(model: str, capsys: Capture) -> None:
     assert out.count("matrix products") == 1
 
 
+def test_structure(model: str, capsys: Capture) -> None:
+    tokenizer = str(REPOSITORY / "src" / "archer" / "pocket" / "model" / "tokenizer.json")
+    words = ("structure", tokenizer, "--shape", "pocket", "--prompt", "8", "--response", "64")
+    found = asked(capsys, *words, "--repeats", "1")
+    assert [row["schema"] for row in found["rows"]] == ["flat", "nested", "array"]
+    for row in found["rows"]:
+        assert row["share"] == pytest.approx(row["update_ms"] / row["cached_ms"])
+        assert min(row["peak_mb"], row["kept_mb"], row["states"], row["schema_ms"]) > 0
+    other = refused(capsys, "structure", tokenizer, "--shape", model, "--response", "8")
+    assert "Give the tokenizer of a model of this shape" in other
+
+
 def test_load(model: str, capsys: Capture) -> None:
     found = asked(capsys, "load", model, "--threads", "1")
     assert found["peak_bytes"] > found["weight_bytes"]
@@ -217,6 +229,7 @@ SHAPE_NAMES = ", ".join(shapes())
             "load nowhere --updates 99",
             "The number of updates must be a whole number from 0 to 32, not 99",
         ),
+        ("structure nowhere.json", "nowhere.json"),
         ("checkpoint x --shape nobody", f"There is no shape 'nobody'. Shapes: {SHAPE_NAMES}."),
         ("checkpoint x --dtype int8", "There is no dtype 'int8' here"),
         ("checkpoint x --layers 0", "for --layers: give a whole number of at least 1, not 0"),

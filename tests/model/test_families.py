@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from support.folders import MAKE, make_a2d
 
 FULL = [f for f in MAKE if not isinstance(ARCHITECTURES[f].attention, Blocks)]
 CAUSAL = [f for f in MAKE if f not in FULL]
+EXPRESSION = "[a-f]{2,5}(?:, [0-9]+)?"
 PROMPTS = [[5, 6, 7, 8, 9], [11], [40, 41, 42, 43, 44, 45, 46, 47, 48]]
 
 
@@ -77,6 +79,14 @@ def test_cached_decisions_are_the_full_ones(family: str, opened: Opened) -> None
             eager = states(opened(family), prompt, f"{decoder}+eager", **kept)
             for policy in ("archer:1", "archer:inf", "surprise"):
                 assert states(opened(family), prompt, f"{decoder}+{policy}", **kept) == eager
+
+
+@pytest.mark.parametrize("family", MAKE)
+def test_an_answer_keeps_an_expression(family: str, opened: Opened) -> None:
+    """Block by block, too: what later blocks can be is known before they are read."""
+    for method, length in ((None, 9), ("saber", 9), (own(family), 6)):
+        (done,) = opened(family).generate(PROMPTS[0], method, regex=EXPRESSION, length=length)
+        assert re.fullmatch(EXPRESSION, done.text or ""), done.text
 
 
 @pytest.mark.parametrize("family", MAKE)

@@ -368,6 +368,20 @@ def test_what_the_server_refuses_is_shown(show: Open) -> None:
     assert "Did you mean 'saber'?" in at.locator("#told").inner_text()
 
 
+def test_a_schema_is_typed_and_kept(pocket: Model, show: Open) -> None:
+    at = show(complaints=True)
+    schema = '{"type": "object", "properties": {"a": {"enum": [1, 22]}}, "required": ["a"]}'
+    fill(at, prompt=PROBLEM, second="saber", length="12", schema=schema)
+    finish(at)
+    methods = ("archer-doubt", "saber")
+    kept = [pocket.generate(PROBLEM, each, schema=schema, length=12)[0].text for each in methods]
+    assert said(at) == kept
+    assert all(text in ('{"a": 1}', '{"a": 22}') for text in kept)
+    fill(at, schema='{"not": {}}')
+    at.get_by_role("button", name="Run").click()
+    at.get_by_text("The schema says not").wait_for()
+
+
 def test_a_key_is_typed_and_kept_nowhere(pocket: Model, show: Open) -> None:
     with serving(pocket, keys=(KEY,)) as locked:
         at = show(locked, complaints=True)

@@ -166,6 +166,32 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
         "without end",
     ),
     ({"guided_json": {"type": "string", "maxLength": 10**9}}, "can be counted"),
+    ({"guided_regex": "(?:(?:(?:a{0,99}b?){0,99}c?){0,99}d?){0,99}"}, "more time|cannot be used"),
+    (
+        {
+            "guided_json": {
+                "$defs": {
+                    **{f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(5000)},
+                    "d5000": {"type": "null", "enum": [3]},
+                },
+                "$ref": "#/$defs/d0",
+            }
+        },
+        "nested|without end|Nothing is accepted",
+    ),
+    (
+        {
+            "guided_json": {
+                "$defs": {
+                    f"d{at}": {"properties": {key: {"$ref": f"#/$defs/d{at + 1}"} for key in "ab"}}
+                    for at in range(40)
+                }
+                | {"d40": {"type": "null"}},
+                "$ref": "#/$defs/d0",
+            }
+        },
+        "more time|too large",
+    ),
     (
         {"guided_json": {"type": "array", "items": {"const": "x" * 900}, "maxItems": 900}},
         "more time|too large",
@@ -182,6 +208,11 @@ def test_hostile_ones_are_refused(client: Client, fields: dict[str, Any], senten
     reply = client.post(CHAT, chat(max_tokens=24, **fields))
     assert reply.status == 400
     assert re.search(sentence, reply.json["error"]["message"])
+
+
+def test_ten_megabytes_are_not_read(client: Client) -> None:
+    reply = client.post(CHAT, chat(guided_json={"title": "a" * (10 << 20)}))
+    assert reply.status == 413
 
 
 @on_a_loop

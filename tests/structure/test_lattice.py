@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from archer.errors import BadRequest
 from archer.structure.byte_automaton import of_regex
-from archer.structure.lattice import OPEN, Lattice
+from archer.structure.lattice import LEAST, OPEN, Lattice, by_class
 from archer.structure.token_automaton import Vocabulary, over_tokens
 
 SPELLED = {0: b"a", 1: b"b", 2: b"ab", 3: b"c", 5: b"ba", 6: b"a"}
@@ -165,6 +165,25 @@ def test_columns_that_nobody_reads_say_what_is_possible(
         assert ((sure >= 0) & (sure <= 1)).all()
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    PATTERNS, st.sampled_from([1.0, 40.0, 2000.0]), st.sampled_from([1.0, 0.5]), st.integers(0, 99)
+)
+def test_classes_are_what_their_tokens_add_up_to(
+    pattern: str, scale: float, temperature: float, seed: int
+) -> None:
+    """Also where one token is so far above others that nothing of them is left beside it."""
+    automaton = over_tokens(of_regex(pattern), VOCABULARY)
+    logits = (scale * np.random.default_rng(seed).standard_normal((3, SIZE))).astype(np.float32)
+    found = by_class(automaton, logits, temperature)
+    for kind in range(automaton.end_class + 1):
+        own = logits[:, automaton.classes == kind].astype(np.float64).clip(min=LEAST) / temperature
+        assert np.allclose(found.best[:, kind], own.max(axis=1), rtol=1e-6, atol=1e-4)
+        assert np.allclose(
+            found.mass[:, kind], np.logaddexp.reduce(own, axis=1), rtol=1e-6, atol=1e-4
+        )
+
+
 def test_strings_are_drawn_as_often_as_they_are_likely() -> None:
     logits = np.random.default_rng(1).standard_normal((3, SIZE)).astype(np.float32)
     lattice = laid("(?:a|ba)*c?", [False] * 3, [OPEN] * 3, logits)
@@ -229,3 +248,23 @@ def test_what_is_no_expression_is_refused(pattern: str, sentence: str) -> None:
 def test_what_no_tokens_spell_is_refused() -> None:
     with pytest.raises(BadRequest, match="can be spelled with the tokens"):
         over_tokens(of_regex("xyz"), VOCABULARY)
+
+
+def test_text_that_follows_from_what_stands_is_certain_however_it_is_cut() -> None:
+    """Up to the first column that is neither placed nor certain."""
+    logits = np.zeros((5, SIZE), dtype=np.float32)
+    lattice = laid("ab(?:c|aba)", [False] * 5, [OPEN] * 5, logits)
+    assert lattice.certain(np.array([2, 3, END, END, END])).tolist() == [True, *[False] * 4]
+    assert lattice.certain(np.array([0, 1, 0, 5, END])).tolist() == [True, True, *[False] * 3]
+    placed = laid("ab(?:c|aba)", [False] * 5, [OPEN, OPEN, 0, OPEN, OPEN], logits)
+    assert placed.certain(np.array([0, 1, 0, 5, END])).tolist() == [True, True, False, True, False]
+
+
+@settings(max_examples=60, deadline=None)
+@given(PATTERNS)
+def test_what_is_certain_follows_in_every_accepted_text(pattern: str) -> None:
+    automaton = of_regex(pattern)
+    texts = ["".join(each) for n in range(6) for each in itertools.product("abc", repeat=n)]
+    found = [text for text in texts if re.fullmatch(pattern, text)]
+    assert all(text.startswith(automaton.forced().decode()) for text in found)
+    assert automaton.certain[automaton.start] == len(automaton.forced())

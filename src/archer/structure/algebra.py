@@ -18,6 +18,7 @@ from archer.structure.byte_automaton import (
     MOST_STATES,
     ByteAutomaton,
     States,
+    distinct,
     minimal,
     too_large,
 )
@@ -90,13 +91,13 @@ class Net:
             own = own[(own != DEAD).any(axis=1)]
             row = np.full(BYTES, DEAD, dtype=np.int32)
             if len(own):
-                columns, number = np.unique(own, axis=1, return_inverse=True)
+                one, kind = distinct(own)
                 targets = [
                     frozenset().union(*(closure(to) for to in column if to != DEAD))
-                    for column in columns.T.tolist()
+                    for column in own[:, one].T.tolist()
                 ]
                 each = np.array([name(to) if to else DEAD for to in targets], dtype=np.int32)
-                row = each[number.reshape(-1)]
+                row = each[kind]
             rows.append(row)
         return _living(np.stack(rows), np.array(accepting), 0)
 

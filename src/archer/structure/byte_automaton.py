@@ -6,7 +6,7 @@ Axes: S states.  The expression is in the syntax of Rust's `regex`, and the whol
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ MOST_STATES = 20_000
 """Of an automaton over bytes, after merging those that accept the same."""
 MOST_CHARACTERS = 1 << 20
 """Of a regular expression."""
+ROWS = 4096
+"""States whose bytes are compared at a time."""
 
 
 NOTHING = "No text is accepted by this constraint, so nothing can be written."
@@ -54,16 +56,25 @@ class ByteAutomaton:
         state = self.after(text)
         return state != DEAD and bool(self.accepting[state])
 
+    @cached_property
+    def certain(self) -> NDArray[np.int64]:
+        """[S]: bytes that follow in every accepted text."""
+        ways = (self.next != DEAD).sum(axis=1)
+        single = np.flatnonzero((ways == 1) & ~self.accepting)
+        behind = self.next[single].max(axis=1)
+        certain = np.zeros(self.states, dtype=np.int64)
+        while True:
+            longer = certain[behind] + 1
+            if (longer == certain[single]).all():
+                return certain
+            certain[single] = longer
+
     def forced(self) -> bytes:
         """What every accepted text begins with; all of it where there is one text only."""
-        text = bytearray()
-        state = self.start
-        while not self.accepting[state]:
-            bytes_ = np.flatnonzero(self.next[state] != DEAD)
-            if len(bytes_) != 1:
-                break
-            text.append(int(bytes_[0]))
-            state = int(self.next[state, bytes_[0]])
+        text, state = bytearray(), self.start
+        for _ in range(int(self.certain[state])):
+            text.append(int(np.flatnonzero(self.next[state] != DEAD)[0]))
+            state = int(self.next[state, text[-1]])
         return bytes(text)
 
 
@@ -104,7 +115,7 @@ def minimal(table: States, accepting: Flags, start: int) -> ByteAutomaton:
     kept = np.flatnonzero(alive)
     table, accepting = _renamed(table[kept], kept, len(alive)), accepting[kept]
     start = int(kept.searchsorted(start))
-    columns = np.unique(table, axis=1)
+    columns = table[:, distinct(table)[0]]
     weights = mixed(np.arange(columns.shape[1])) | np.uint64(1)
     label = np.unique(accepting, return_inverse=True)[1].astype(np.int64)
     while True:
@@ -165,6 +176,17 @@ def mixed(numbers: NDArray[Any]) -> NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+def distinct(table: States) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of the columns of [S, n]: where the first of each kind stands, and [n] the kind of each."""
+    sums = np.zeros(table.shape[1], dtype=np.uint64)
+    for first in range(0, len(table), ROWS):
+        rows = table[first : first + ROWS]
+        weights = mixed(np.arange(first, first + len(rows))) | np.uint64(1)
+        sums += (mixed(rows) * weights[:, None]).sum(axis=0)
+    _, one, kind = np.unique(sums, return_index=True, return_inverse=True)
+    return one, kind
 
 
 def _unanchored(pattern: str) -> str:

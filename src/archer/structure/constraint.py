@@ -8,8 +8,8 @@ takes back only leaves more ways to complete the rest.  So any rule ends with an
 order it fills and revises, and none has to know.
 
 The confidence of a candidate is its probability among all accepted texts that agree with what stands in the
-other columns.  In a placed column the candidate is the token that is there: a rule may take it back, but not
-replace it on the spot.
+other columns, and 1 where its text follows from all that stands before.  In a placed column the candidate is
+the token that is there: a rule may take it back, but not replace it on the spot.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ class Constrained(Wrapped):
         sure = np.ones(len(places))
         tokens[inside] = string[columns[inside]]
         sure[inside] = lattice.confidence(string, columns[inside])
+        sure[inside] = np.where(lattice.certain(string)[columns[inside]], 1.0, sure[inside])
         beyond = len(row.places) - len(places)
         scratch = RowLogits(row.values[len(places) :], row.places[-beyond:]) if beyond else None
         return RowLogits(

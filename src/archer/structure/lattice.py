@@ -23,6 +23,8 @@ OPEN = -1
 """Stands for the token of a column that is to be filled."""
 LEAST = -1e4
 """The lowest logit; what a method rules out may still be the only way to complete a text."""
+FAINT = 1e-30
+"""Of the highest probability of a column: what is below it is not told apart well by exponentials."""
 ROWS = 16
 """Columns whose logits are reduced at a time."""
 Weights = NDArray[np.float32]
@@ -38,18 +40,30 @@ class Classes(NamedTuple):
 
 
 def by_class(automaton: TokenAutomaton, logits: Weights, temperature: float = 1.0) -> Classes:
-    """[n, V] -> Classes"""
-    count = len(automaton.first) - 1
-    best, mass = np.empty((len(logits), count)), np.empty((len(logits), count))
-    size, start = np.diff(automaton.first), automaton.first[:-1]
+    """[n, V] -> Classes
+
+    One exponential per logit, below the highest of its column; classes so far below it that little of them
+    is left are reduced once more by themselves.
+    """
+    start = automaton.first[:-1]
+    best, mass = np.empty((len(logits), len(start))), np.empty((len(logits), len(start)))
     for at in range(0, len(logits), ROWS):
-        chosen = np.maximum(logits[at : at + ROWS].take(automaton.tokens, axis=1), LEAST)
+        here = slice(at, at + ROWS)
+        scaled = np.maximum(logits[here], LEAST)
         if temperature != 1.0:
-            chosen = chosen / np.float32(temperature)
-        top = np.maximum.reduceat(chosen, start, axis=1)
-        chosen -= top.repeat(size, axis=1)
-        total = np.add.reduceat(np.exp(chosen, out=chosen), start, axis=1)
-        best[at : at + ROWS], mass[at : at + ROWS] = top, top + np.log(total)
+            scaled /= np.float32(temperature)
+        top = scaled.max(axis=1, keepdims=True)
+        scaled -= top
+        share = np.exp(scaled, out=scaled).take(automaton.tokens, axis=1)
+        highest = np.maximum.reduceat(share, start, axis=1)
+        with np.errstate(divide="ignore"):
+            best[here] = np.log(highest) + top
+            mass[here] = np.log(np.add.reduceat(share, start, axis=1)) + top
+        for kind in np.flatnonzero((highest < FAINT).any(axis=0)).tolist():
+            tokens = automaton.tokens[automaton.first[kind] : automaton.first[kind + 1]]
+            own = np.maximum(logits[here, tokens], LEAST) / np.float32(temperature)
+            best[here, kind] = own.max(axis=1)
+            mass[here, kind] = np.logaddexp.reduce(own, axis=1)
     return Classes(best, mass)
 
 
@@ -96,6 +110,8 @@ class Lattice:
 
         `chance` [K, 2] is even in [0, 1).
         """
+        if temperature == 1.0:
+            return self._walk(self._total, self.classes.mass, (temperature, chance))
         classes = by_class(self.automaton, self.logits, temperature)
         return self._walk(self._down(classes.mass, total=True), classes.mass, (temperature, chance))
 
@@ -105,6 +121,21 @@ class Lattice:
         Over all accepted texts that agree with what is placed in the other columns.
         """
         return np.exp([self._sure(int(at), int(string[at])) for at in read])
+
+    def certain(self, string: Ints) -> Flags:
+        """[K]: columns whose text follows from what stands before them, however it is cut into tokens.
+
+        Along a string [K], up to the first column that is neither placed nor certain.
+        """
+        automaton, state = self.automaton, self.automaton.start
+        certain = np.zeros(self.columns, dtype=np.bool_)
+        for at, token in enumerate(string.tolist()):
+            certain[at] = 0 < automaton.sizes[token] <= automaton.certain[state]
+            if self.tokens[at] == OPEN and not certain[at]:
+                break
+            if not (self.closed[at] and automaton.classes[token] == automaton.end_class):
+                state = automaton.after(token, state)
+        return certain
 
     def _sure(self, column: int, token: int) -> float:
         """The logarithm of one of these."""

@@ -10,9 +10,10 @@ texts into the last state, which they never leave.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -41,8 +42,8 @@ KEPT = 32
 """Automata that are remembered."""
 MOST_REMEMBERED = 64 << 20
 """Bytes of them."""
-TOGETHER = 1 << 22
-"""Pairs of a state and a node that are followed at a time."""
+TOGETHER = 64
+"""States that are followed through the trie at a time: tokens that may follow are looked at for each."""
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -113,28 +114,16 @@ class Vocabulary:
         self.spelling: States = np.array([number[text] for text, _ in pairs], dtype=np.int32)
         """The number of each token's bytes among all spellings."""
         self.texts = texts
-        self.longest = max(map(len, texts), default=0)
+        self.sizes: States = np.zeros(size, dtype=np.int32)
+        """[V]: bytes of each token."""
+        self.sizes[self.ids] = [len(text) for text, _ in pairs]
         self.known: Remembered[Any, TokenAutomaton] = Remembered(KEPT)
         """Automata over these tokens."""
 
     @cached_property
     def levels(self) -> list[_Level]:
-        """The trie, level by level; the children of a node stand side by side."""
-        lengths = np.array([len(text) for text in self.texts])
-        joined = np.frombuffer(b"".join(self.texts), dtype=np.uint8)
-        first = np.concatenate(([0], lengths.cumsum()[:-1])) if len(lengths) else lengths
-        common = np.array(
-            [0, *(_common(a, b) for a, b in zip(self.texts, self.texts[1:], strict=False))]
-        )
-        made, nodes = [], [np.flatnonzero((lengths > 0) & (common <= 0))]
-        for depth in range(self.longest):
-            here = nodes[-1]
-            below = np.flatnonzero((lengths > depth + 1) & (common <= depth + 1))
-            ends = np.where(lengths[here] == depth + 1, here, -1).astype(np.int32)
-            children = np.searchsorted(below, np.append(here, len(lengths)))
-            made.append(_Level(joined[first[here] + depth], children, ends))
-            nodes.append(below)
-        return made
+        """The trie of all spellings."""
+        return _trie(self.texts)
 
 
 @dataclass(frozen=True)
@@ -155,6 +144,10 @@ class TokenAutomaton:
     """[E]"""
     accepting: Flags
     """[Q]"""
+    certain: States
+    """[Q]: bytes that follow in every accepted text."""
+    sizes: States
+    """[V]: bytes of each token; 0 for those that spell nothing."""
     start: int
 
     @property
@@ -214,14 +207,8 @@ class TokenAutomaton:
 
 def over_tokens(automaton: ByteAutomaton, vocabulary: Vocabulary) -> TokenAutomaton:
     """The texts of an automaton as tokens, however they are cut; refuses what no tokens can spell."""
-    source, spelling, target = _edges(automaton, vocabulary)
-    kind_of, one_of = _alike(source, spelling, target, len(vocabulary.texts))
-    chosen = np.zeros(len(vocabulary.texts), dtype=np.bool_)
-    chosen[one_of] = True
-    kept = chosen[spelling]
-    source, kind, target = source[kept], kind_of[spelling[kept]], target[kept]
-    if len(source) > MOST_EDGES:
-        raise too_large("transitions", len(source), MOST_EDGES)
+    kind_of, one_of = _alike(automaton, vocabulary)
+    source, kind, target = _edges(automaton, [vocabulary.texts[each] for each in one_of.tolist()])
     end, end_class = automaton.states, len(one_of)
     over = np.append(np.flatnonzero(automaton.accepting), end).astype(np.int32)
     source = np.concatenate((source, over))
@@ -230,63 +217,93 @@ def over_tokens(automaton: ByteAutomaton, vocabulary: Vocabulary) -> TokenAutoma
     classes = np.full(vocabulary.size, NEVER, dtype=np.int32)
     classes[vocabulary.ids] = kind_of[vocabulary.spelling]
     classes[list(vocabulary.ends)] = end_class
-    accepting = np.append(automaton.accepting, True)
-    return _trimmed(classes, (source, kind, target), accepting, automaton.start)
+    of_states = np.append(automaton.accepting, True), np.append(automaton.certain, 0)
+    edges = source, kind, target
+    return _trimmed(classes, edges, of_states, vocabulary.sizes, automaton.start)
 
 
-def _edges(automaton: ByteAutomaton, vocabulary: Vocabulary) -> tuple[States, States, States]:
-    """From each state by each spelling that may follow: states, spellings, states."""
-    levels = vocabulary.levels
-    if not levels:
+def _alike(automaton: ByteAutomaton, vocabulary: Vocabulary) -> tuple[States, Ints]:
+    """[n] the class of each spelling, or NEVER, and [C] one spelling of each class, ascending.
+
+    Two spellings are alike where they lead from the same states to the same states; sets of 128-bit numbers
+    with equal sums are taken to be equal.
+    """
+    if not vocabulary.texts:
         raise BadRequest("This model has no tokens that spell text.")
-    found: list[tuple[States, States, States]] = []
+    sums = np.zeros((2, len(vocabulary.texts)), dtype=np.uint64)
+    used = np.zeros(len(vocabulary.texts), dtype=np.bool_)
     looked_at = 0
-    each = max(1, TOGETHER // len(levels[0].byte) // 16)
-    for first in range(0, automaton.states, each):
-        starts = np.arange(first, min(first + each, automaton.states), dtype=np.int32)
+    for source, spelling, target, pairs in _walked(automaton, vocabulary.levels):
+        looked_at += pairs
+        if looked_at > MOST_PAIRS:
+            raise too_large("pairs of a state and a token", looked_at, MOST_PAIRS)
+        pair = mixed(source.astype(np.uint64) << np.uint64(32) | target.astype(np.uint64))
+        np.add.at(sums[0], spelling, pair)
+        np.add.at(sums[1], spelling, mixed(pair))
+        used[spelling] = True
+    places = np.flatnonzero(used)
+    first, second = sums[:, places]
+    order = np.lexsort((second, first))
+    fresh = np.ones(len(order), dtype=np.bool_)
+    fresh[1:] = (np.diff(first[order]) != 0) | (np.diff(second[order]) != 0)
+    number = np.cumsum(fresh, dtype=np.int64) - 1
+    one = order[fresh]
+    rank = np.empty(len(one), dtype=np.int32)
+    rank[np.argsort(one)] = np.arange(len(one))
+    kind = np.full(len(vocabulary.texts), NEVER, dtype=np.int32)
+    kind[places[order]] = rank[number]
+    return kind, places[np.sort(one)]
+
+
+def _edges(automaton: ByteAutomaton, texts: Sequence[bytes]) -> tuple[States, States, States]:
+    """From each state by each of some texts that may follow: states, texts by number, states."""
+    none = np.zeros(0, dtype=np.int32)
+    found, edges = [(none, none, none)], 0
+    for source, text, target, _ in _walked(automaton, _trie(texts)) if texts else ():
+        edges += len(source)
+        if edges > MOST_EDGES:
+            raise too_large("transitions", edges, MOST_EDGES)
+        found.append((source, text, target))
+    source, text, target = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return source, text, target
+
+
+def _walked(
+    automaton: ByteAutomaton, levels: Sequence[_Level]
+) -> Iterator[tuple[States, States, States, int]]:
+    """Along every text from every state, a few states at a time: states, texts by number, states.
+
+    Also how many pairs of a state and a node were looked at.
+    """
+    for first in range(0, automaton.states, TOGETHER):
+        starts = np.arange(first, min(first + TOGETHER, automaton.states), dtype=np.int32)
         roots = np.arange(len(levels[0].byte), dtype=np.int32)
         origin, node = np.repeat(starts, len(roots)), np.tile(roots, len(starts))
         state = origin
         for level in levels:
-            looked_at += len(node)
-            if looked_at > MOST_PAIRS:
-                raise too_large("pairs of a state and a token", looked_at, MOST_PAIRS)
+            pairs = len(node)
             state = automaton.next[state, level.byte[node]]
             alive = np.flatnonzero(state != DEAD)
             origin, node, state = origin[alive], node[alive], state[alive]
             ends = np.flatnonzero(level.spelled[node] >= 0)
-            found.append((origin[ends], level.spelled[node[ends]], state[ends]))
+            yield origin[ends], level.spelled[node[ends]], state[ends], pairs
             count = level.children[node + 1] - level.children[node]
             if not count.any():
                 break
             below = np.repeat(level.children[node] - (count.cumsum() - count), count)
             node = (below + np.arange(len(below))).astype(np.int32)
             origin, state = np.repeat(origin, count), np.repeat(state, count)
-    source, spelling, target = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return source, spelling, target
-
-
-def _alike(source: States, spelling: States, target: States, spellings: int) -> tuple[States, Ints]:
-    """[n] the class of each spelling, or NEVER, and [C] one spelling of each class.
-
-    Two spellings are alike where they lead from the same states to the same states; sets of 128-bit numbers
-    with equal sums are taken to be equal.
-    """
-    pair = mixed(source.astype(np.uint64) << np.uint64(32) | target.astype(np.uint64))
-    sums = np.zeros((2, spellings), dtype=np.uint64)
-    np.add.at(sums[0], spelling, pair)
-    np.add.at(sums[1], spelling, mixed(pair))
-    used = np.unique(spelling)
-    _, one, number = np.unique(sums[:, used], axis=1, return_index=True, return_inverse=True)
-    kind = np.full(spellings, NEVER, dtype=np.int32)
-    kind[used] = number.reshape(-1)
-    return kind, used[one].astype(np.int64)
 
 
 def _trimmed(
-    classes: States, edges: tuple[States, States, States], accepting: Flags, start: int
+    classes: States,
+    edges: tuple[States, States, States],
+    of_states: tuple[Flags, Ints],
+    sizes: States,
+    start: int,
 ) -> TokenAutomaton:
     """Without states that no tokens reach or complete, and classes that are of no use then."""
+    accepting, certain = of_states
     source, kind, target = edges
     states = len(accepting)
     useful = closure(np.arange(states) == start, source, target)
@@ -313,8 +330,27 @@ def _trimmed(
         kind=kind[order],
         target=target[order],
         accepting=accepting[useful],
+        certain=certain[useful].astype(np.int32),
+        sizes=sizes,
         start=int(number[start]),
     )
+
+
+def _trie(texts: Sequence[bytes]) -> list[_Level]:
+    """Of texts in their order, level by level; the children of a node stand side by side."""
+    lengths = np.array([len(text) for text in texts])
+    joined = np.frombuffer(b"".join(texts), dtype=np.uint8)
+    first = np.concatenate(([0], lengths.cumsum()[:-1])) if len(lengths) else lengths
+    common = np.array([0, *(_common(a, b) for a, b in pairwise(texts))])
+    made, nodes = [], [np.flatnonzero((lengths > 0) & (common <= 0))]
+    for depth in range(max(map(len, texts), default=0)):
+        here = nodes[-1]
+        below = np.flatnonzero((lengths > depth + 1) & (common <= depth + 1))
+        ends = np.where(lengths[here] == depth + 1, here, -1).astype(np.int32)
+        children = np.searchsorted(below, np.append(here, len(lengths)))
+        made.append(_Level(joined[first[here] + depth], children, ends))
+        nodes.append(below)
+    return made
 
 
 def _common(one: bytes, other: bytes) -> int:

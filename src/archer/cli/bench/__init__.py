@@ -25,6 +25,7 @@ COMMANDS = {
     "profile": (f"{NETWORK}:profile", "Where the time of one update goes."),
     "decode": (f"{NETWORK}:decode", "Whole trajectories, methods side by side."),
     "batch": (f"{NETWORK}:batch", "Tokens per second by number of rows."),
+    "structure": (f"{NETWORK}:structure", "What a JSON schema costs, once and per update."),
     "traffic": (f"{SERVING}:traffic", "Requests that arrive one by one."),
     "passes": (f"{SERVING}:passes", "Turns of the engine, for archer plan."),
     "load": (f"{NETWORK}:load", "Time and memory of loading a checkpoint."),

@@ -147,6 +147,32 @@ def batch(
     return measure_rows(facts, rows, table, json=json)
 
 
+def structure(
+    tokenizer: Path,
+    *,
+    subject: SubjectOptions = DEFAULT_SUBJECT,
+    prompt: PromptLength = 512,
+    response: ResponseLength = 256,
+    repeats: Repeats = 3,
+    json: Json = False,
+) -> int:
+    """Time schemas: their automata, and what they add to an update, beside a cached pass.
+
+    Args:
+        tokenizer: The tokenizer.json of a model of the shape [a2d-qwen3-0.6b unless another is named].
+    """
+    from archer.bench.facts import subject_facts
+    from archer.bench.structure import measure, table, vocabulary_of
+    from archer.loading.text.tokenizer_files import read_pieces
+
+    pieces = read_pieces(tokenizer)
+    opened = subject.open("a2d-qwen3-0.6b", prompt, response)
+    vocabulary = vocabulary_of(pieces, opened)
+    facts = subject_facts("structure", opened, prompt=prompt, response=response, repeats=repeats)
+    rows = partial(measure, opened, vocabulary, prompt, response, repeats)
+    return measure_rows(facts, rows, table, json=json)
+
+
 def load(model: ModelOptions = DEFAULT_MODEL, *, updates: Whole = 0, json: Json = False) -> int:
     """Load a checkpoint in a process of its own, and report its time and peak memory.
 

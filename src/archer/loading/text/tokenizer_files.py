@@ -20,6 +20,7 @@ from archer.loading.model_files import (
     read_text,
 )
 from archer.loading.text.child_process import ChildProcess, NoAnswer
+from archer.loading.text.token_bytes import TokenBytes, read_token_bytes
 from archer.loading.text.tokenizer_bounds import (
     LONGEST_TOKEN,
     MOST_ADDED,
@@ -75,6 +76,14 @@ def read_tokenizer(
             f"at {vocabulary - 1}; tokenizer and weights belong to different models."
         )
     return tokenizer, child
+
+
+def read_pieces(path: Path) -> TokenBytes | None:
+    """The bytes of the tokens of one file; None where it does more than join them."""
+    tokenizer, child = _parse(path)
+    if child is not None:
+        child.close()
+    return read_token_bytes(tokenizer, forbidden=())
 
 
 def read_tokenizer_config(folder: Path) -> Json:

@@ -1,0 +1,164 @@
+"""The keywords of JSON schemas: what each speaks of, and what they say, read and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from archer.errors import BadRequest, quoted
+from archer.structure.numbers import MOST_DIGITS
+
+TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "string": ("pattern", "format", "minLength", "maxLength"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"),
+    "object": (
+        *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
+        *("patternProperties", "propertyNames"),
+    ),
+}
+"""Which type each keyword speaks of."""
+REFUSED = (
+    *(
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "contains",
+    ),
+    *(
+        "minContains",
+        "maxContains",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+        "$dynamicRef",
+        "$recursiveRef",
+    ),
+)
+"""What would have to be kept and cannot be."""
+EITHER = ("anyOf", "oneOf")
+NOT_ENFORCED = ("oneOf",)
+"""Accepted for less than they say: of the branches of oneOf at least one fits, not exactly one."""
+HOUR = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+TIME = rf"{HOUR}:(?:[0-5][0-9]|60)(?:\.[0-9]+)?(?:[zZ]|[+-]{HOUR})"
+LEAP = r"(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+DATE = (
+    r"(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    rf"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{LEAP}-02-29)"
+)
+LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+FORMATS = {
+    "date": DATE,
+    "time": TIME,
+    "date-time": f"{DATE}[tT]{TIME}",
+    "email": rf"[a-zA-Z0-9!#$%&'*+/=?^_`{{|}}~.-]{{1,64}}@(?:{LABEL})(?:\.{LABEL})*",
+    "hostname": rf"{LABEL}(?:\.{LABEL})*",
+    "ipv4": rf"{BYTE}(?:\.{BYTE}){{3}}",
+    "uuid": "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    "uri": r"[a-zA-Z][a-zA-Z0-9+.-]*:[a-zA-Z0-9._~:/?#\[\]@!$&'()*+,;=%-]*",
+}
+WORDS = tuple(word for words in SUBJECTS.values() for word in words)
+
+
+_MAPPING, _LIST, _NUMBER = (Mapping, "a mapping"), (list, "a list"), (int | float, "a number")
+SHAPES: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys(("properties", "$defs", "definitions"), _MAPPING),
+    **dict.fromkeys(("required", "enum", "allOf", "anyOf", "oneOf", "prefixItems"), _LIST),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _NUMBER),
+    **dict.fromkeys(("minProperties", "maxProperties"), _NUMBER),
+    **dict.fromkeys(("pattern", "format"), (str, "a text")),
+}
+"""What each keyword is followed by; of others whoever reads them says so."""
+
+
+def check_shapes(schema: Any) -> None:
+    """Refuse what is no schema, and keywords with something behind them that says nothing."""
+    if not isinstance(schema, Mapping):
+        raise BadRequest(f"A schema is a mapping, true or false, not {quoted(schema)}.")
+    for name, said in schema.items():
+        kind, words = SHAPES.get(name, (object, ""))
+        if not isinstance(said, kind):
+            raise BadRequest(f"{name} of a schema is {words}, not {quoted(said)}.")
+    kinds = schema.get("type", [])
+    if not all(each in TYPES for each in (kinds if isinstance(kinds, list) else [kinds])):
+        raise BadRequest(f"{quoted(kinds)} is no type of JSON. Types: {', '.join(TYPES)}.")
+    if not all(isinstance(each, str) for each in schema.get("required", ())):
+        raise BadRequest("required of a schema is a list of names.")
+
+
+def listed(schema: Mapping[str, Any], name: str) -> Sequence[Any]:
+    said = schema[name]
+    if not isinstance(said, list) or not said:
+        raise BadRequest(f"{name} of a schema is a list that is not empty, not {quoted(said)}.")
+    return said
+
+
+def count_of(schema: Mapping[str, Any], name: str, usual: Any = 0) -> Any:
+    said = schema.get(name, usual)
+    if said is usual:
+        return usual
+    if isinstance(said, bool) or not isinstance(said, int | float) or said != int(said) or said < 0:
+        raise BadRequest(f"{name} of a schema is a whole number of at least 0, not {quoted(said)}.")
+    return int(said)
+
+
+def bound(
+    schema: Mapping[str, Any], name: str, strict: str, tighter: Any
+) -> tuple[Decimal | None, bool]:
+    """A bound of numbers, and whether it is left out itself; true next to a bound is draft 4's way."""
+    found: list[tuple[Decimal, bool]] = []
+    exclusive = schema.get(strict)
+    if name in schema:
+        found.append((_decimal(schema[name], name), exclusive is True))
+    if exclusive is not None and not isinstance(exclusive, bool):
+        found.append((_decimal(exclusive, strict), True))
+    if not found:
+        return None, False
+    best = tighter(number for number, _ in found)
+    return best, any(left_out for number, left_out in found if number == best)
+
+
+def _decimal(number: Any, name: str) -> Decimal:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise BadRequest(f"{name} of a schema is a number, not {quoted(number)}.")
+    exact = Decimal(str(number))
+    if not exact.is_finite() or len(f"{exact:f}") > MOST_DIGITS:
+        raise BadRequest(
+            f"{name} of a schema has at most {MOST_DIGITS} digits, not {quoted(number)}."
+        )
+    return exact
+
+
+def type_allows(kinds: Any, kind: str) -> bool:
+    said = [kinds] if isinstance(kinds, str) else kinds
+    return kind in said or (kind == "integer" and "number" in said)
+
+
+def is_of(value: Any, kind: str) -> bool:
+    """Whether a value is of a type."""
+    if value is None or isinstance(value, bool):
+        return kind == ("null" if value is None else "boolean")
+    if isinstance(value, int | float):
+        return kind == "number" or (kind == "integer" and value == int(value))
+    return kind == (
+        "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+    )
+
+
+def same(one: Any, other: Any) -> bool:
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def unsupported(name: str) -> BadRequest:
+    return BadRequest(
+        f"The schema says {name}, which cannot be kept while a text is written in any order. Leave it out, "
+        "and check it afterwards."
+    )
