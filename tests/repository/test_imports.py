@@ -272,7 +272,8 @@ def test_offences_are_seen(tmp_path: Path, line: str) -> None:
 
 SPEAK_OF_OPTIONS = ("cli", "integrations", "judge")
 """The command line, the glue to the harness's own options, and programs started with options."""
-STARTS_A_COMMAND = {"archer.bench.serve"}
+STARTS_A_COMMAND = {"archer.bench.serve", "archer_studies.beyond.frontier"}
+"""Or says by which command a row of its table is decoded."""
 OPTION = re.compile(r"(^|[\s(`'\"])--[a-z{]")
 
 
