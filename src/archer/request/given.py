@@ -98,15 +98,8 @@ def _with_given(
         )
     if isinstance(begun, Fill):
         return begun.with_prompt(entry)
-    for name, given in (("prefill", begun), ("suffix", behind)):
-        if (
-            given
-            and not isinstance(given, str)
-            and (isinstance(entry, str) or not _ids_alone(given))
-        ):
-            raise BadRequest(
-                f"A {name} is text, or token ids where the prompt is ids, not {quoted(given)}."
-            )
+    _check_given("suffix", behind, ids=True)
+    _check_given("prefill", begun, ids=not isinstance(entry, str))
     text = begun or ""
     parts: list[Given] = [*text.split(gap)] if gap and isinstance(text, str) else [text]
     if len(parts) > 1 and behind:
@@ -120,8 +113,13 @@ def _with_given(
     return Fill(tuple(parts), prompt=entry)
 
 
-def _ids_alone(given: object) -> bool:
-    return isinstance(given, Sequence) and all(isinstance(each, int) for each in given)
+def _check_given(name: str, given: object, *, ids: bool) -> None:
+    """Refuse what is neither text nor, where that may be, `ids`."""
+    if not given or isinstance(given, str):
+        return
+    if not ids or not isinstance(given, Sequence) or not all(isinstance(i, int) for i in given):
+        also = " or token ids" if ids else ", as its prompt is"
+        raise BadRequest(f"A {name} is text{also}, not {quoted(given)}.")
 
 
 def _one_for_each(name: str, given: Any, prompts: int) -> Sequence[Any]:
