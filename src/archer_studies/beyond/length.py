@@ -121,7 +121,7 @@ def _paid(workspace: Workspace, arm: Arm, watched: int) -> Row:
 
 
 def present(result: Mapping[str, Any]) -> Presented:
-    return Presented([_table(result), _growth(result["rows"])])
+    return Presented([_table(result), _growth(result["rows"], result["n"])])
 
 
 def _table(result: Mapping[str, Any]) -> Table:
@@ -150,10 +150,10 @@ def _table(result: Mapping[str, Any]) -> Table:
     )
 
 
-def _growth(rows: Sequence[Row]) -> Table:
+def _growth(rows: Sequence[Row], n: int) -> Table:
     """What a larger limit costs."""
     return table_of(
-        "Cost with room for 256 tokens over that with room for 64",
+        f"Cost with room for 256 tokens over that with room for 64, n = {n}",
         (Field("method"), Field("canvas"), Field("n", digits=0), Field("growth", "times as much")),
         [row for row in rows if row["canvas"] in SMALLER],
         ["On the problems that both were asked."],
