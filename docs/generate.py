@@ -811,13 +811,13 @@ def _score(row: Mapping[str, Any], suite: str) -> dict[str, Any]:
 
 
 def update_rates_file() -> str:
-    """What the planner knows of methods: rows of the studies `main`, `radius` and `confirm-price`.
+    """What the planner knows of methods: rows of the studies `main`, `radius` and `length`.
 
     Left out are caches whose passes are neither of everything nor of the response.
     """
     main, radius = _result("main.json"), _result("radius.json")
     content = {
-        "commands": ["archer study main", "archer study radius", "archer study confirm-price"],
+        "commands": ["archer study main", "archer study radius", "archer study length"],
         "methods": {
             row["method"]: {
                 "updates": row["updates"],
@@ -838,16 +838,22 @@ def update_rates_file() -> str:
 
 
 def _cut_rate() -> dict[str, Any]:
-    """The rule whose canvas is cut, from its confirmation; none where that is not there."""
-    if not (RESULTS / "confirm-price.json").exists():
+    """The rule whose canvas follows the answer, by the length of its answers."""
+    if not (RESULTS / "length.json").exists():
         return {}
     (row,) = [
         row
-        for row in _result("confirm-price.json")["rows"]
-        if (row["task"], row["role"]) == (price.SHORT, "default")
+        for row in _result("length.json")["rows"]
+        if (row["method"], row["canvas"]) == ("archer-doubt, cap 0.99", "auto, at most 64")
     ]
-    share = row["full_passes"] / row["updates"]
-    return {row["method"]: {"updates": row["updates"], "refreshed": share, "radius": None}}
+    rate = {
+        "updates": row["updates"],
+        "refreshed": row["full_passes"] / row["updates"],
+        "radius": None,
+        "answer": row["answer"],
+        "spare": round(row["columns"] - row["answer"]),
+    }
+    return {"archer-cut": rate}
 
 
 def _is_plain(method: str) -> bool:

@@ -263,6 +263,9 @@ def test_update_rates_follow_the_radius() -> None:
     made = update_rate("archer", math.inf, "llada-8b").trajectory(512, 256)
     assert made.updates == 148
     assert sum(share.columns == 768 for share in made.shares) == 1
+    follows = UpdateRate(0.5, 0.2, spare=9).trajectory(100, 20)
+    assert sorted(share.columns for share in follows.shares) == [29] * 8 + [129] * 2
+    assert update_rate("archer-cut").spare > 0
 
 
 @pytest.mark.parametrize(

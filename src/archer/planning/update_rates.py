@@ -35,11 +35,13 @@ class UpdateRate:
     """Per token of the response."""
     refreshed: float
     """Fraction of the updates with a full pass; the first one always has one."""
+    spare: int = 0
+    """Columns behind the answer, of a canvas that follows it; the length is then that of the answer."""
 
     def trajectory(self, prompt: int, length: int, extra: int = 0) -> Workload:
         updates = max(1, round(self.updates * length))
         full = min(updates, max(1, round(self.refreshed * updates)))
-        return even(prompt, length, updates, full, extra)
+        return even(prompt, length + self.spare, updates, full, extra)
 
 
 def update_rate(method: str, radius: float | None = None, shape: str | None = None) -> UpdateRate:
@@ -51,7 +53,9 @@ def update_rate(method: str, radius: float | None = None, shape: str | None = No
             f"{', '.join(known['methods'])}. Say it yourself: updates 0.58, refreshed 0.18"
         )
     row = known["methods"][method]
-    rate = UpdateRate(row["updates"] / LENGTH, row["refreshed"])
+    rate = UpdateRate(
+        row["updates"] / row.get("answer", LENGTH), row["refreshed"], row.get("spare", 0)
+    )
     paper = PAPER_UPDATES.get(shape or "", {}).get(method)
     if paper is not None:
         rate = replace(rate, updates=paper / PAPER_LENGTH)
