@@ -84,7 +84,7 @@ def test_a_file_with_gaps_is_filled(text_model: str, tmp_path: Path, capsys: Cap
     assert out.startswith("one ")
     assert out.endswith(" three\n")
     assert " two " in out
-    assert main([*asked, "--curve", *"11100", "--quiet"]) == 2
+    assert main([*asked, "--curve", *"11110", "--quiet"]) == 2
     assert "A curve must stay above 0" in capsys.readouterr().err
     assert main([*asked, "--gap", "@@"]) == 2
     assert "There is no gap in the text" in capsys.readouterr().err

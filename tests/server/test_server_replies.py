@@ -261,9 +261,9 @@ def test_who_names_no_method_gets_the_default_and_with_a_radius_the_papers(
     assert passes == [done.full_passes, done.cached_passes]
 
 
-def test_the_page_proposes_the_default(client: Client) -> None:
+def test_the_page_leaves_the_method_to_the_server(client: Client) -> None:
     page = client.get("/").body.decode()
-    assert f'<input id="first" list="methods" value="{DEFAULT_METHOD}"' in page
+    assert '<input id="first" placeholder="the server\'s"' in page
 
 
 def test_a_stream_of_settled_text_begins_at_once_and_adds_up(pocket: Model, client: Client) -> None:
