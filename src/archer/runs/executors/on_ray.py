@@ -82,8 +82,8 @@ class RayPool:
             }
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
-        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            ray.shutdown()  # a node that was started and did not answer in time
+        except Exception as error:  # of no narrower kind where a node does not start in Ray's time
+            ray.shutdown()
             reason = (str(error).strip() or "no reason").splitlines()[0].rstrip(".")
             raise BadRequest(
                 f"There is no Ray cluster to use at {address!r} ({reason}). `ray start` "
