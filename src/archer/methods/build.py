@@ -344,9 +344,9 @@ def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
 def _preset(name: str | None) -> Mapping[str, Any]:
     if name is None:
         return {}
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise BadRequest(
-            f"There is no preset {quoted(name)}.{meant(name, PRESETS)} Presets: {', '.join(PRESETS)}."
+            f"There is no preset {quoted(name)}.{meant(str(name), PRESETS)} Presets: {', '.join(PRESETS)}."
         )
     return PRESETS[name]
 

@@ -111,7 +111,7 @@ class Scoring:
         """
         count, tokens = plan.hidden.shape
         rows = min(ROWS, count)
-        each, first = -(-count // rows), int(bool(self.cached))
+        each, first = -(-count // rows), int(self.cached)
         hidden = np.zeros((rows, first + each, tokens), dtype=np.bool_)
         unseen = np.zeros((rows, first + each, plan.unseen.shape[1]), dtype=np.bool_)
         hidden[:, :first] = True
@@ -178,7 +178,7 @@ def scoring(
             f"This model attends block-causally: it was trained on one masked block behind others without a "
             f"mask, and {by!r} masks all over the text. Use by='replay' with a decoder for such models."
         )
-    return Scoring(by, number, seed, float(share), cached, followed)
+    return Scoring(by, number, seed, float(share), bool(cached), followed)
 
 
 def _followed(model: Model, method: str | Method | None, settings: Mapping[str, Any]) -> Method:
