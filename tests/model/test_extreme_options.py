@@ -73,13 +73,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        pytest.param(call, marks=[pytest.mark.slow] if call in ("generate", "score") else [])
-        for call in CALLS
-    ],
-)
+@pytest.mark.parametrize("call", CALLS)
 def test_options_are_refused_at_once_or_carried_out(model: Model, call: str) -> None:
     _, carried_out = CALLS[call]
     cases = [(name, value) for own, name, value in CASES if own == call]
