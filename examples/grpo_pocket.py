@@ -241,7 +241,7 @@ def improve(
         worth = ((count * advantage)[rows] * chosen).sum()
         (settings.leash * apart - worth).backward()  # type: ignore[no-untyped-call]
         before.append(torch.zeros(len(part)).index_add(0, rows, chosen.detach()))
-        away += float(apart)
+        away += float(apart.detach())
     trainer.step(rate)
     checked = slice(None, None, -(-len(looks) // TOGETHER))
     with torch.no_grad():

@@ -20,39 +20,44 @@ from archer.integrations.lm_eval import ArcherLM
 INSTALLED = Path(lm_eval.tasks.__file__).parent
 SPLITS = ("train", "validation", "test", "dev")
 ROWS: dict[str, dict[str, Any]] = {
-    "arc/arc_easy": {
+    "arc/arc_easy.yaml": {
         "question": "What is cold?",
         "choices": {"text": ["ice", "fire"], "label": ["A", "B"]},
         "answerKey": "A",
     },
-    "hellaswag/hellaswag": {
+    "hellaswag/hellaswag.yaml": {
         "activity_label": "Tea",
         "ctx_a": "A pot is filled.",
         "ctx_b": "she",
         "endings": ["pours it.", "[title] eats it."],
         "label": "0",
     },
-    "mmlu/mmlu_anatomy": {
+    "mmlu/default/mmlu_anatomy.yaml": {
         "question": "How many lungs?",
         "choices": ["one", "two", "six", "ten"],
         "answer": 1,
     },
-    "piqa/piqa": {"goal": "Open a door.", "sol1": "Turn the knob.", "sol2": "Sing.", "label": 0},
-    "winogrande/winogrande": {
+    "piqa/piqa.yaml": {
+        "goal": "Open a door.",
+        "sol1": "Turn the knob.",
+        "sol2": "Sing.",
+        "label": 0,
+    },
+    "winogrande/default.yaml": {
         "sentence": "The cup was in the box because _ was small.",
         "option1": "the cup",
         "option2": "the box",
         "answer": "1",
     },
-    "lambada/lambada_openai": {"text": "She poured the tea into the cup"},
-    "wikitext/wikitext": {"page": " = Tea = \n Tea is a drink , and it is hot . \n"},
+    "lambada/lambada_openai.yaml": {"text": "She poured the tea into the cup"},
+    "wikitext/wikitext.yaml": {"page": " = Tea = \n Tea is a drink , and it is hot . \n"},
 }
 RIGHT = {
     "arc_easy": (2, 0),
     "hellaswag": (2, 0),
     "mmlu_anatomy": (4, 1),
     "piqa": (2, 0),
-    "winogrande": (2, 0),
+    "default": (2, 0),
 }
 """How many answers each row has, and which is right."""
 
@@ -69,30 +74,35 @@ def test_an_installed_task_gets_log_likelihoods(
 ) -> None:
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr("datasets.config.HF_DATASETS_OFFLINE", True)
-    folder, _, name = place.partition("/")
+    installed = INSTALLED / place
+    name = f"local_{installed.stem}"
     data = tmp_path / "rows.jsonl"
     data.write_text(2 * f"{json.dumps(ROWS[place])}\n")
     local = {
+        "include": str(installed),
         "task": name,
         "dataset_path": "json",
         "dataset_name": None,
         "dataset_kwargs": {"data_files": dict.fromkeys(SPLITS, str(data))},
     }
-    manager = TaskManager(include_path=str(INSTALLED / folder), include_defaults=False)
-    found = simple_evaluate(lm, tasks=[local], task_manager=manager, bootstrap_iters=0)
+    own = tmp_path / "tasks"
+    own.mkdir()
+    (own / f"{name}.yaml").write_text(json.dumps(local))
+    manager = TaskManager(include_path=str(own), include_defaults=False)
+    found = simple_evaluate(lm, tasks=[name], task_manager=manager, bootstrap_iters=0)
     result = found["results"][name]
     first, second = found["samples"][name]
     values = [answer[0] for answer in first["resps"]]
     assert values == [answer[0] for answer in second["resps"]]
-    if name == "wikitext":
+    if installed.stem == "wikitext":
         assert float(values[0]) < 0
         assert result["word_perplexity,none"] > 1
         return
     scores = [float(value) for value, _ in values]
     assert all(score < 0 for score in scores)
-    if name == "lambada_openai":
+    if installed.stem == "lambada_openai":
         assert result["perplexity,none"] == pytest.approx(math.exp(-scores[0]))
         return
-    count, right = RIGHT[name]
+    count, right = RIGHT[installed.stem]
     assert len(scores) == count
     assert result["acc,none"] == float(scores.index(max(scores)) == right)
