@@ -100,7 +100,7 @@ def _reason(sentence: str) -> str:
         ("without end", "recursion"),
         ("too large", "too large"),
         ("leads outside", "reference to elsewhere"),
-        ("can be counted", "length over 2000"),
+        ("can be counted", "length over 1000"),
         ("pattern|expression", "pattern"),
     ):
         if found := re.search(pattern, sentence):

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from archer.errors import BadRequest
 from archer.structure import algebra
 from archer.structure.byte_automaton import DEAD, ByteAutomaton, of_regex
+from archer.structure.pattern import CHARACTER
 from archer.structure.schema import automaton_of, read_schema
 from archer.structure.structures import Structure
 
@@ -282,3 +283,18 @@ def test_too_large_ones_are_refused() -> None:
         of_regex("(?:a|b)*a(?:a|b){15}")
     with pytest.raises(BadRequest, match="too large"):
         algebra.listing([], of_regex("a"), 0, 1 << 20)
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 0), (0, 3), (2, 4), (3, None)])
+def test_counted_characters_are_what_the_expression_says(least: int, most: int | None) -> None:
+    said = {"type": "string", "minLength": least} | ({} if most is None else {"maxLength": most})
+    times = f"{{{least},{'' if most is None else most}}}"
+    made, wanted = automaton_of(said), of_regex(f'"{CHARACTER}{times}"')
+    assert algebra.without(made, wanted) is algebra.without(wanted, made) is None
+
+
+def test_a_string_may_have_many_characters() -> None:
+    """An expression of forty of them had no end."""
+    made = automaton_of({"type": "string", "maxLength": 40})
+    assert made.accepts(b'"' + b"x" * 40 + b'"')
+    assert not made.accepts(b'"' + b"x" * 41 + b'"')

@@ -252,7 +252,8 @@ def fits(grid: str, digit: str, at: int) -> bool:
     ],
 )
 def test_what_a_grid_reads(response: str, published: bool, repaired: bool) -> None:
-    sample = Sample("x", (), "", {"input": "1000\n0002\n4003\n0000"})
+    row = {"input": "1000\n0002\n4003\n0000", "output": "1234\n3412\n4123\n2341"}
+    sample = Sample("x", (), "", row)
     assert verdict("sudoku-grids", sample, response) == (published, repaired)
 
 

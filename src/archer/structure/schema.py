@@ -38,7 +38,7 @@ DEPTH = 3
 """How deep arrays and objects are nested where a schema leaves a value open."""
 MOST_NESTED = 60
 """Schemas inside schemas."""
-MOST_LENGTH = 2000
+MOST_LENGTH = 1000
 """Characters of a string that are counted."""
 MOST_MADE = 400_000
 """States of all parts of a schema."""
@@ -255,7 +255,7 @@ class _Writer:
                 f"The schema counts {max(least, most or 0)} characters of a string; at most {MOST_LENGTH} "
                 "can be counted. Leave out the length, and check it afterwards."
             )
-        counted = _leaf(f'"{pattern.CHARACTER}{_times(least, most)}"')
+        counted = _counted(least, most)
         made: ByteAutomaton | None = counted
         if "pattern" in schema:
             fits = _leaf(f'"{pattern.inside(str(schema["pattern"]))}"')
@@ -372,5 +372,9 @@ def _spelled(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
-def _times(least: int, most: int | None) -> str:
-    return f"{{{least},{'' if most is None else most}}}"
+@lru_cache(100)
+def _counted(least: int, most: int | None) -> ByteAutomaton:
+    """A string of at least and at most so many characters."""
+    made = _between(b'"', algebra.counted(_leaf(pattern.CHARACTER), least, most), b'"')
+    assert made is not None
+    return made
