@@ -112,13 +112,14 @@ def test_profile(model: str, capsys: Capture) -> None:
 
 def test_structure(model: str, capsys: Capture) -> None:
     tokenizer = str(REPOSITORY / "src" / "archer" / "pocket" / "model" / "tokenizer.json")
-    words = ("structure", tokenizer, "--shape", "pocket", "--prompt", "8", "--response", "64")
+    words = ("structure", tokenizer, "--shape", "pocket", "--prompt", "8", "--response", "160")
     found = asked(capsys, *words, "--repeats", "1")
     assert [row["schema"] for row in found["rows"]] == ["flat", "nested", "array"]
     for row in found["rows"]:
         assert row["share"] == pytest.approx(row["update_ms"] / row["cached_ms"])
         assert min(row["peak_mb"], row["kept_mb"], row["states"], row["schema_ms"]) > 0
-    other = refused(capsys, "structure", tokenizer, "--shape", model, "--response", "8")
+    few = ("--prompt", "8", "--response", "8")
+    other = refused(capsys, "structure", tokenizer, "--shape", model, *few)
     assert "Give the tokenizer of a model of this shape" in other
 
 

@@ -30,6 +30,7 @@ from archer.pages.tables import Field, Table, percent, table_of
 from archer.passes.canvas import Prompt
 from archer.passes.logits import Logits, RowLogits
 from archer.structure.constraint import Constraint, constrained
+from archer.structure.lattice import OPEN
 from archer.structure.schema import automaton_of
 from archer.structure.token_automaton import TokenAutomaton, Vocabulary, over_tokens
 
@@ -114,6 +115,8 @@ def measure(
     """One row per schema; updates and cached passes are made in turn."""
     assert vocabulary.levels
     made = {name: _made(schema, vocabulary) for name, schema in SCHEMAS.items()}
+    for automaton, _ in made.values():
+        Constraint(automaton).refuse_impossible(np.full(response, OPEN), OPEN, name="schema")
     variants = StepVariants.at(subject, prompt, response)
     logits = WIDTH * torch.randn(
         response, vocabulary.size, generator=torch.Generator().manual_seed(0)
