@@ -341,7 +341,7 @@ def _wrapped(decoder: Decoder[Any], shared: Shared) -> Decoder[Any]:
     return Guided(decoder, shared.guidance) if shared.guidance > 0 else decoder
 
 
-def _preset(name: str | None) -> Mapping[str, Any]:
+def _preset(name: object) -> Mapping[str, Any]:
     if name is None:
         return {}
     if not isinstance(name, str) or name not in PRESETS:
