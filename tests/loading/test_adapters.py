@@ -27,8 +27,6 @@ from archer.network.shard import Shard
 from archer.runs.manifest import model_identity
 from support.folders import make_a2d, make_dream, make_llada, make_llada_moe, write_adapter
 
-peft = pytest.importorskip("peft")
-
 MAKE: dict[str, Callable[..., Path]] = {
     "llada": make_llada,
     "dream": make_dream,
@@ -103,7 +101,8 @@ def drawn_config(draw: random.Random, family: str) -> dict[str, Any]:
 
 
 def trained(base: nn.Module, config: dict[str, Any], seed: int) -> Any:
-    """PEFT's model with random halves, as if it had been trained."""
+    """PEFT's model with random halves, as if it had been trained. Its import alone takes seconds."""
+    peft = pytest.importorskip("peft")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = peft.get_peft_model(base, peft.LoraConfig(**config))
@@ -151,6 +150,7 @@ def test_merged_weights_are_those_of_peft(family: str, seed: int, tmp_path: Path
 
 def test_a_flag_for_transposed_layers_changes_nothing_as_in_peft(tmp_path: Path) -> None:
     """PEFT takes it back for linear layers, and there are no others."""
+    peft = pytest.importorskip("peft")
     folder = MAKE["a2d"](tmp_path / "model")
     base = load_file(folder / "model.safetensors")
     adapter = plain_adapter(tmp_path / "adapter", fan_in_fan_out=True)

@@ -35,7 +35,13 @@ QUICK = settings(
     phases=[Phase.explicit, Phase.generate],
 )
 LONG = settings(QUICK, max_examples=2500)
-schema = schemathesis.openapi.from_dict(create_app(State()).openapi())
+schema = schemathesis.pytest.from_fixture("described")
+"""Read when a test runs: cases are made of it for seconds, and every process collects this file."""
+
+
+@pytest.fixture(scope="module")
+def described() -> Any:
+    return schemathesis.openapi.from_dict(create_app(State()).openapi())
 
 
 def send(case: Any, client: Client) -> None:
