@@ -44,7 +44,7 @@ def drawing() -> str:
         view.follow(update)
         lost = {at: game.piece(standing[at] or 0) for at in update.remasked}
         caption = f"update {update.update} of {len(game.history)}"
-        frames.append(_frame(view, caption + _told(lost), lost))
+        frames.append(_frame(view, caption + _loss_text(lost), lost))
         durations.append(CORRECTED if lost else USUAL)
     durations[-1] = LAST
     side = CELL * view.size
@@ -63,7 +63,7 @@ def drawing() -> str:
     )
 
 
-def _told(lost: dict[int, str]) -> str:
+def _loss_text(lost: dict[int, str]) -> str:
     return f": {', '.join(lost.values())} taken back" if lost else ""
 
 

@@ -154,7 +154,7 @@ class Model:
             keeps_errors=kept,
         )
         made = {at: done[row * n : (row + 1) * n] for row, at in enumerate(places)}
-        made |= {at: [Completion.failed(error)] * n for at, error in faults.found.items()}
+        made |= {at: [Completion.failed(error)] * n for at, error in faults.errors.items()}
         return [each for at in range(len(entries)) for each in made[at]]
 
     def engine(self, **options: Any) -> Engine:

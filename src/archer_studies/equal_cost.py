@@ -73,12 +73,12 @@ def ratio(arm: Spent, other: Spent, draws: int = DRAWS, seed: int = 0) -> tuple[
 
 def efficient(arms: Sequence[Spent]) -> list[Spent]:
     """Those that solve more than every cheaper one."""
-    best, found = -1, []
+    best, frontier = -1, []
     for each in sorted(arms, key=lambda arm: (sum(arm.operations), -sum(arm.solved))):
         if sum(each.solved) > best:
             best = sum(each.solved)
-            found.append(each)
-    return found
+            frontier.append(each)
+    return frontier
 
 
 @lru_cache(maxsize=2)

@@ -450,4 +450,4 @@ def test_answered_logits_stay_answered_when_they_are_changed() -> None:
     answered = AnsweredLogits(plain, text)
     changed = answered.changed([row.with_values(2 * row.values) for row in plain.rows])
     assert changed.sampled(1.0, [0], [0]).tokens[0].tolist() == [1, 2, 3]
-    assert len(answered.found) == 1
+    assert len(answered.log_probabilities) == 1

@@ -391,5 +391,5 @@ def test_progress_tells_the_rows_of_each_worker() -> None:
         for worker in range(1, 8):
             shown.sampled(SampleLine(**sample(1)), worker)
         assert "7 workers: 1 to 3 each" in said[-1]
-    shown.told("Worker 2 was lost.")
+    shown.notice("Worker 2 was lost.")
     assert said[-1] == "toy: Worker 2 was lost."

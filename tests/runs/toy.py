@@ -72,7 +72,7 @@ class Quiet:
     def graded(self, record: GradeLine) -> None:
         self.grades.append(record)
 
-    def told(self, line: str) -> None:
+    def notice(self, line: str) -> None:
         self.lines.append(line)
 
 

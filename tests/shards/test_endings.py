@@ -101,7 +101,7 @@ def test_with_one_the_rest_are_ended() -> None:
     others.when_lost = heard.append
     os.kill(others.pids[1], signal.SIGKILL)
     assert all(gone(pid) for pid in others.pids)
-    others.close(told=False)
+    others.close(goodbye=False)
     (sentence,) = heard
     assert sentence.startswith("Shard 3 of 4 ended by SIGKILL")
 

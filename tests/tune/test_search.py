@@ -20,7 +20,7 @@ from archer.tune.candidates import REFERENCE
 from archer.tune.choice import Goal
 from archer.tune.halving import CALIBRATED, rounds, survivors
 from archer.tune.result import present, preset_of, result_of
-from archer.tune.search import ASKED, CALIBRATION, Search, SearchHistory, drawn_order
+from archer.tune.search import CALIBRATION, SEARCH, Search, SearchHistory, drawn_order
 from archer_studies.probes.trajectories import decoded
 from runs.toy import toy_model
 from support.processes import reported
@@ -121,7 +121,7 @@ def test_the_course_follows_from_the_records_alone(
     tight = tiny_search(model, tmp_path, heard, minutes)
     tmp_path.joinpath("first").mkdir()
     calibrated(search, 1.0, tmp_path / "first")
-    (tmp_path / "first" / ASKED).write_text(json.dumps(tight._asked()))
+    (tmp_path / "first" / SEARCH).write_text(json.dumps(tight._plan()))
     tight = replace(tight, workspace=replace(tight.workspace, out=tmp_path / "first"))
     found = tight.run(heard)
     assert heard.rounds[1] == (1, 2, 6, 5)
@@ -149,7 +149,7 @@ def test_the_workers_of_the_calibration_decide_the_sizes_of_rounds(
     workspace = replace(tight.workspace, executor=Several())
     tight = replace(tight, workspace=workspace)
     folder.mkdir()
-    (folder / ASKED).write_text(json.dumps(tight._asked()))
+    (folder / SEARCH).write_text(json.dumps(tight._plan()))
     tight._calibrated(heard)
     assert read_json(folder / CALIBRATION)["workers"] == 4
     (folder / CALIBRATION).unlink()

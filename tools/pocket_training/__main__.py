@@ -62,7 +62,7 @@ def train(
     if export is not None and export.exists():
         raise BadRequest(f"{export} exists already. Name a new folder by --export.")
     recipe = Recipe(model=model, seed=seed, compiled=compiled, workers=workers)
-    path = trained(out, minutes, threads, recipe, lambda line: complain(_told(line)))
+    path = trained(out, minutes, threads, recipe, lambda line: complain(_line_text(line)))
     write_line(f"The last checkpoint is {path}.")
     if export is not None:
         exported(path, export)
@@ -70,7 +70,7 @@ def train(
     return 0
 
 
-def _told(line: dict[str, Any]) -> str:
+def _line_text(line: dict[str, Any]) -> str:
     place = f"{line['minutes']:.1f} min, {line['sequences']:,} sequences"
     if "base" in line:
         return f"{place}: dev Pass@1 {line['base']:.1%} base, {line['extended']:.1%} extended"

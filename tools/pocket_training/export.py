@@ -29,8 +29,8 @@ def export(source: Path, folder: Path) -> None:
     `source` is a checkpoint or the folder of a run, whose newest checkpoint is taken. `folder` must be
     new or empty.
     """
-    found = checkpoint.existing(source)
-    path = found[-1] if found else source
+    checkpoints = checkpoint.existing(source)
+    path = checkpoints[-1] if checkpoints else source
     progress, tensors = checkpoint.load(path)
     if folder.exists() and any(folder.iterdir()):
         raise BadRequest(f"{folder} is not empty. Name a new folder for the exported model.")

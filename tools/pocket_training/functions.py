@@ -83,12 +83,12 @@ class Functions(Subject):
     def watch(self, network: Transformer, number: int) -> Watched:
         """Pass@1, base and extended, with the families that fail."""
         problems = frozen.load("dev")[:number]
-        found = score(network, self.tokenizer(), problems)
+        result = score(network, self.tokenizer(), problems)
         answers = [
             {"name": task.name, "statement": task.statement, "reference": task.body, "body": body}
-            for task, body in zip(problems, found.bodies, strict=True)
+            for task, body in zip(problems, result.bodies, strict=True)
         ]
-        scores = {"base": found.base, "extended": found.extended, "failed": found.failed}
+        scores = {"base": result.base, "extended": result.extended, "failed": result.failed}
         return Watched(scores, answers)
 
 

@@ -155,9 +155,9 @@ def row(cells: str) -> list[int]:
     return [ids[piece] for piece in (BEGIN, USER, size, ASSISTANT, *grids.lines(cells), END)]
 
 
-def share(found: Sequence[str], puzzles: Sequence[grids.Puzzle]) -> float:
+def share(answers: Sequence[str], puzzles: Sequence[grids.Puzzle]) -> float:
     """How many of the grids are right."""
-    right = [grids.solves(cells, each.givens) for cells, each in zip(found, puzzles, strict=True)]
+    right = [grids.solves(cells, each.givens) for cells, each in zip(answers, puzzles, strict=True)]
     return sum(right) / len(right)
 
 

@@ -55,8 +55,8 @@ class Learner:
         value = loss(self.network, masked, self.forward)
         value.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
-        found = value.item()
-        if not found < 1e4:
+        number = value.item()
+        if not number < 1e4:
             raise Diverged(
                 "The training loss is no longer finite. Start again from the last checkpoint "
                 "with a smaller learning rate."
@@ -67,7 +67,7 @@ class Learner:
         with torch.no_grad():
             for old, new in zip(self.average.parameters(), self.network.parameters(), strict=True):
                 old.lerp_(new, 1.0 - keep)
-        return found
+        return number
 
     def tensors(self) -> dict[str, Tensor]:
         """All state as a flat dictionary."""

@@ -66,9 +66,9 @@ class _Run:
         self.trainer = Trainer(recipe, threads)
         self.progress = Progress(recipe.seed, 0, 0, 0, 0.0, recipe.model)
         self.workers: Workers | None = None
-        found = checkpoint.existing(out)
-        if found:
-            self.progress, tensors = checkpoint.load(found[-1])
+        checkpoints = checkpoint.existing(out)
+        if checkpoints:
+            self.progress, tensors = checkpoint.load(checkpoints[-1])
             if self.progress.model != recipe.model:
                 raise BadRequest(
                     f"The run in {out} trains {self.progress.model}, not {recipe.model}. "

@@ -101,8 +101,8 @@ def loss(
     shift = network.shape.shift
     blind = isinstance(network.shape.attention, PromptFirst)
     hidden = forward(network, masked.tokens, prompt_blind(masked) if blind else None)
-    found = hidden[:, :-1][masked.holes[:, 1:]] if shift else hidden[masked.holes]
-    entropy = F.cross_entropy(network.score(found), masked.truth[masked.holes], reduction="none")
+    states = hidden[:, :-1][masked.holes[:, 1:]] if shift else hidden[masked.holes]
+    entropy = F.cross_entropy(network.score(states), masked.truth[masked.holes], reduction="none")
     return (entropy * masked.weights[masked.holes]).sum()
 
 

@@ -73,8 +73,8 @@ class Samples:
         prompt, response = self._texts(task, rng, long_share)
         ids = self.tokenizer.encode(prompts.rendered(prompt), add_special_tokens=False).ids
         answer = self.tokenizer.encode(response, add_special_tokens=False).ids
-        wanted = rng.choices(*RESPONSES)[0]
-        columns = len(ids) + max(len(answer) + 1, wanted)
+        room = rng.choices(*RESPONSES)[0]
+        columns = len(ids) + max(len(answer) + 1, room)
         return Row(ids, answer, columns)
 
     def _texts(self, task: Problem, rng: Random, long_share: float) -> tuple[str, str]:

@@ -75,11 +75,11 @@ def score(
     long: bool = False,
 ) -> Score:
     """Decode every problem and run what came out against both suites."""
-    said = [
+    messages = [
         prompts.long_message(task, worked_examples(task)) if long else prompts.message(task)
         for task in problems
     ]
-    bodies = complete(network, tokenizer, said)
+    bodies = complete(network, tokenizer, messages)
     base = extended = 0
     failed: Counter[str] = Counter()
     with Judge(Pocket.limits, workers=1) as judge:

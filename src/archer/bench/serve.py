@@ -181,10 +181,10 @@ def _server(source: str, options: Sequence[str]) -> Iterator[tuple[_Server, floa
     )
     try:
         assert process.stderr is not None
-        said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        reader = threading.Thread(target=_read, args=(process.stderr, said), daemon=True)
+        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        reader = threading.Thread(target=_read, args=(process.stderr, lines), daemon=True)
         reader.start()
-        port = _port(said, began + START_SECONDS)
+        port = _port(lines, began + START_SECONDS)
         started = time.monotonic() - began
         yield _Server(port, process.pid), started
     finally:
@@ -195,24 +195,24 @@ def _server(source: str, options: Sequence[str]) -> Iterator[tuple[_Server, floa
             process.stderr.close()
 
 
-def _read(stream: IO[str], said: queue.SimpleQueue[str | None]) -> None:
+def _read(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
     """All lines to their end, and None behind them; the server never waits for a reader."""
     for line in stream:
-        said.put(line)
-    said.put(None)
+        lines.put(line)
+    lines.put(None)
 
 
-def _port(said: queue.SimpleQueue[str | None], last: float) -> int:
+def _port(lines: queue.SimpleQueue[str | None], last: float) -> int:
     """The port that the server says it is ready at, before the clock reads `last`."""
-    lines = []
+    report = []
     try:
-        while (line := said.get(timeout=max(0.0, last - time.monotonic()))) is not None:
-            lines.append(line)
+        while (line := lines.get(timeout=max(0.0, last - time.monotonic()))) is not None:
+            report.append(line)
             if match := READY.search(line):
                 return int(match[1])
     except queue.Empty:
         raise ArcherError(f"The server was not ready within {START_SECONDS:g} s.") from None
-    raise ArcherError(f"The server did not start: {' '.join(''.join(lines).split())}")
+    raise ArcherError(f"The server did not start: {' '.join(''.join(report).split())}")
 
 
 def _body(request: Request) -> dict[str, Any]:

@@ -118,11 +118,11 @@ def as_dict(
 def recorded_answers(model: Model) -> Finding:
     """The bundled model writes what it wrote when it was made."""
     recorded = bundled_json("archer.pocket", "recorded.json")
-    wanted = dict(list(recorded["completions"].items())[:ANSWERS])
-    prompts = _prompts(list(wanted))
+    texts = dict(list(recorded["completions"].items())[:ANSWERS])
+    prompts = _prompts(list(texts))
     method, radius = recorded["settings"]["method"], recorded["settings"]["radius"]
     answers = [model.generate(prompt, method, radius=radius)[0] for prompt in prompts]
-    return _same("recorded answers", [each.text for each in answers], list(wanted.values()), model)
+    return _same("recorded answers", [each.text for each in answers], list(texts.values()), model)
 
 
 def batch_equals_singles(model: Model) -> Finding:
@@ -249,15 +249,15 @@ def _prompts(names: Sequence[str]) -> list[str]:
     return [prompts.message(tasks[name]) for name in names]
 
 
-def _same(name: str, answers: Sequence[object], wanted: Sequence[object], model: Model) -> Finding:
+def _same(name: str, answers: Sequence[object], others: Sequence[object], model: Model) -> Finding:
     """Answers side by side; an error, which is None, is the same as nothing."""
-    same = sum(a == b and a is not None for a, b in zip(answers, wanted, strict=True))
+    same = sum(a == b and a is not None for a, b in zip(answers, others, strict=True))
     needed = TOLERANCES[model.dtype].answers
     errors = sum(each is None for each in answers)
     broken = f", {errors} ended in an error" if errors else ""
     return Finding(
         name,
-        passed=bool(wanted) and not errors and same >= needed * len(wanted),
-        report=f"{same} of {len(wanted)} the same{broken}",
-        figures={"same": same, "of": len(wanted), "needed": needed},
+        passed=bool(others) and not errors and same >= needed * len(others),
+        report=f"{same} of {len(others)} the same{broken}",
+        figures={"same": same, "of": len(others), "needed": needed},
     )

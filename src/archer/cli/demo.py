@@ -171,7 +171,7 @@ def _judge(model: Model, task: Task, sides: Sequence[Side]) -> None:
         tests = Tests(judge, task, sample)
         write_line("")
         _tell(sides[-1], tests)
-        rows = [(name, *tests.said(written[name])) for name in JUDGED]
+        rows = [(name, *tests.verdicts(written[name])) for name in JUDGED]
     write_grid(("on this problem", "visible tests", "hidden tests"), rows)
     write_line("")
     write_line("One problem, chosen to show this. The evidence is the table below.")
@@ -186,7 +186,7 @@ class Tests:
     task: CodeTask
     sample: Sample
 
-    def said(self, text: str) -> tuple[str, str]:
+    def verdicts(self, text: str) -> tuple[str, str]:
         """What the visible ones say of a response, and the hidden ones."""
         failed = (self.failed(text, each) for each in ("visible", "hidden"))
         visible, hidden = ("wrong" if each else "right" for each in failed)

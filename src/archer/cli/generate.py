@@ -159,8 +159,8 @@ def _write_lines(path: Path, prompts: Sequence[Any], done: Sequence[Completion])
 def _show(done: Sequence[Completion], console: Console | None, whole: bool) -> None:
     """The text of every response, or its ids where the model has no tokenizer."""
     for each in done:
-        said = each.whole if whole else each.text
-        text = ",".join(map(str, each.tokens)) if said is None else said
+        answer = each.whole if whole else each.text
+        text = ",".join(map(str, each.tokens)) if answer is None else answer
         if console is None:
             if each.error is None:
                 write_text(text)

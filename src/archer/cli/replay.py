@@ -42,8 +42,8 @@ def replay(
         report.count(mismatches)
         if not json:
             _show(case, mismatches)
-    said = f"{report.identical} of {report.total} identical"
-    emit(asdict(report), lambda: write_line(said), json=json)
+    sentence = f"{report.identical} of {report.total} identical"
+    emit(asdict(report), lambda: write_line(sentence), json=json)
     return 0 if report.identical == report.total else DIFFERENT
 
 

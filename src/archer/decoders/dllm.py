@@ -144,16 +144,16 @@ class Illada(_Dllm[DecodeState]):
         rows = []
         for row, response, (low, high) in zip(logits.rows, state.response, bounds, strict=True):
             at = next((at for at in range(low, high) if response[at] == state.prompt.mask), None)
-            wanted = None if at is None else next_of(ending, response[:at].tolist())
-            if at is None or wanted is None or at not in row.places:
+            token = None if at is None else next_of(ending, response[:at].tolist())
+            if at is None or token is None or at not in row.places:
                 rows.append(row)
                 continue
             values = row.values.clone()
-            if wanted >= values.shape[1]:
-                raise BadRequest(f"end_think holds the id {wanted}, which the model does not know.")
+            if token >= values.shape[1]:
+                raise BadRequest(f"end_think holds the id {token}, which the model does not know.")
             share = (at + 1) / state.length
             boost = self.end_think_boost * share**self.end_think_power
-            values[row.places.index(at), wanted] += boost
+            values[row.places.index(at), token] += boost
             rows.append(row.with_values(values))
         return logits.changed(rows)
 

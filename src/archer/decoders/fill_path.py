@@ -14,5 +14,5 @@ class FillPath(StrEnum):
 
 def path_of(decoder: object) -> FillPath:
     """What the rule says of itself in `path`, because nobody else can know it; else what is usual."""
-    said = getattr(decoder, "path", FillPath.BY_TOKEN)
-    return said if isinstance(said, FillPath) else FillPath.BY_TOKEN
+    path = getattr(decoder, "path", FillPath.BY_TOKEN)
+    return path if isinstance(path, FillPath) else FillPath.BY_TOKEN

@@ -194,26 +194,28 @@ class Replayed(Wrapped):
         text = np.tile(np.array(self.text), (len(state.updates), 1))
         answered = AnsweredLogits(logits, text)
         after, decision = self.inner.step(state, answered)
-        (log_probability,) = answered.found
+        (log_probability,) = answered.log_probabilities
         return after, Scored.of(decision, logits.placed(log_probability))
 
 
 class AnsweredLogits(Logits):
     """Logits from which nothing is drawn: the tokens are given, and it is noted how probable they were."""
 
-    def __init__(self, logits: Logits, text: Ints, found: list[Rows] | None = None) -> None:
+    def __init__(
+        self, logits: Logits, text: Ints, log_probabilities: list[Rows] | None = None
+    ) -> None:
         super().__init__(logits.rows, logits.answers, logits.mask)
         self._source = logits._source
         self._text = text
-        self.found: list[Rows] = [] if found is None else found
+        self.log_probabilities: list[Rows] = [] if log_probabilities is None else log_probabilities
         """What was drawn from last, and how probable the text was there."""
 
     def changed(self, rows: Sequence[RowLogits]) -> Logits:
-        return AnsweredLogits(super().changed(rows), self._text, self.found)
+        return AnsweredLogits(super().changed(rows), self._text, self.log_probabilities)
 
     def sampled(self, temperature: float, keys: Sequence[int], updates: Sequence[int]) -> Answers:
         tokens = self.at(self._text)
-        self.found[:] = [
+        self.log_probabilities[:] = [
             tuple(
                 _drawn_with(row, each, temperature, self.mask)
                 for row, each in zip(self.rows, tokens, strict=True)

@@ -49,7 +49,7 @@ class AbsoluteState(DecodeState):
     """[B]: index of the block."""
     size: int
     """Columns per block."""
-    asked: int
+    quota: int
     """Columns that were asked for; the response has as many more as the last block needs."""
     inside: Ints
     """[B]: what the rule counts within a block."""
@@ -65,18 +65,18 @@ class AbsoluteState(DecodeState):
             base,
             block=block,
             size=size,
-            asked=length,
+            quota=length,
             inside=np.zeros_like(block),
             ends=ends,
         )
 
     @property
     def wanted(self) -> int:
-        return self.asked
+        return self.quota
 
     def result(self, row: int) -> Ints:
         """As the released code returns it: what was asked for, up to and with the first end of text."""
-        return until_end(self.response[row, : self.asked], self.ends)
+        return until_end(self.response[row, : self.quota], self.ends)
 
     @property
     def bounds(self) -> Ints:
@@ -93,7 +93,7 @@ class AbsoluteState(DecodeState):
     @property
     def last(self) -> Flags:
         """[B]: the row is in its last block."""
-        last: Flags = (self.block + 1) * self.size == _end(self.prompt, self.asked, self.size)
+        last: Flags = (self.block + 1) * self.size == _end(self.prompt, self.quota, self.size)
         return last
 
     def canvas(self, reads: Flags) -> Canvas:
@@ -206,7 +206,7 @@ class LLaDA2(_Sampler):
 
     def _shares(self, state: AbsoluteState) -> Ints:
         """[B]: masks that this update fills at least."""
-        steps = min(self.steps, state.asked // self.minimal_topk)
+        steps = min(self.steps, state.quota // self.minimal_topk)
         counts = [share_of(self.block, steps, index) for index in state.inside.tolist()]
         return np.array(counts)
 

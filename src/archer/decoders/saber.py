@@ -126,8 +126,9 @@ class Saber(Blockwise[SaberState]):
             unchanged=np.where(state.placed & ~remasked, state.unchanged + 1, 0),
             block=state.block + ~(going | done),
         )
-        said = Decision.accepting(accepted, best, remasked=remasked, confidence=sure, threshold=bar)
-        return after, said
+        return after, Decision.accepting(
+            accepted, best, remasked=remasked, confidence=sure, threshold=bar
+        )
 
     def _look(self, state: SaberState, logits: Logits) -> tuple[Candidates, Reals, Reals | None]:
         """What could be placed, and [B, G] each: the confidence the rule follows, and a sign of its own."""
@@ -136,9 +137,9 @@ class Saber(Blockwise[SaberState]):
         if self.watch == "argmax" and by in (None, "confidence", "kept"):
             candidates, _ = logits.read(best)
             return candidates, self._round(candidates.confidence), None
-        wanted = [logits.probability(logits.at(state.response))]
-        wanted += [logits.margin] if by == "lead" else []
-        candidates, (placed, *lead) = logits.read(best, *wanted)
+        readings = [logits.probability(logits.at(state.response))]
+        readings += [logits.margin] if by == "lead" else []
+        candidates, (placed, *lead) = logits.read(best, *readings)
         own = np.where(state.masked, candidates.confidence, placed)
         sure = candidates.confidence if self.watch == "argmax" else own
         if by == "lead":
@@ -178,8 +179,8 @@ class Saber(Blockwise[SaberState]):
             return np.zeros(len(accepted), dtype=np.int64)
         more = self.mu - 1 if self.remask == "ceil" else 0
         counts = accepted.sum(axis=1).tolist()
-        wanted = [max((count + more) // self.mu, self.n // 2) for count in counts]
-        return np.minimum(wanted, [count - 1 for count in counts])
+        targets = [max((count + more) // self.mu, self.n // 2) for count in counts]
+        return np.minimum(targets, [count - 1 for count in counts])
 
     def _round(self, confidence: Reals) -> Reals:
         if self.precision == "float64":

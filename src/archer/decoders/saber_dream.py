@@ -105,10 +105,9 @@ class SaberDream(Rule[SaberDreamState]):
             unchanged=np.where(state.placed & ~remasked, state.unchanged + 1, 0),
         )
         looked_at = np.where(masked, best.confidence, own)
-        said = Decision.accepting(
+        return after, Decision.accepting(
             accepted, best, remasked=remasked, confidence=looked_at, threshold=bar
         )
-        return after, said
 
     def _penalised(self, state: SaberDreamState, logits: Logits) -> Logits:
         """The logits that masks are filled from; placed tokens are judged by the plain ones."""

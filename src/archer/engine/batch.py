@@ -59,7 +59,7 @@ class Batch(Generic[Tag]):
         for tag in tags:
             if self._laid_out(tag, turn):
                 going.append(tag)
-        ruled = [tag for tag in going if _wanted(self.walks[tag]).rule is not None]
+        ruled = [tag for tag in going if _question(self.walks[tag]).rule is not None]
         self._run([tag for tag in going if tag not in ruled], turn, make_room)
         for tag in ruled:
             self._run([tag], turn, make_room)
@@ -69,10 +69,10 @@ class Batch(Generic[Tag]):
 
     def _laid_out(self, tag: Tag, turn: Turn[Tag]) -> bool:
         """Whether a walk takes part in the pass; a walk that is stuck or asks the impossible ends here."""
-        wanted = None
+        question = None
         with blaming(partial(turn.failed.__setitem__, tag)):
-            wanted = self.walks[tag].wants
-        return wanted is not None
+            question = self.walks[tag].wants
+        return question is not None
 
     def _run(
         self, tags: Sequence[Tag], turn: Turn[Tag], make_room: Callable[[], bool] | None
@@ -96,7 +96,7 @@ class Batch(Generic[Tag]):
         """Whatever a pass raises belongs to one of its walks: make it again with room, or find the walk."""
         # they hold what the pass had computed, and memory may be short
         clear_frames(error.__traceback__)
-        again = all(_can_repeat(_wanted(self.walks[tag])) for tag in tags)
+        again = all(_can_repeat(_question(self.walks[tag])) for tag in tags)
         if again and make_room is not None and out_of_memory(error) and make_room():
             self._run(tags, turn, None)
         elif len(tags) > 1:
@@ -112,7 +112,7 @@ class Batch(Generic[Tag]):
         for walk in walks:
             if walk.swapped_out:
                 walk.swap_in(lambda lost: run(self._network, [lost]))
-        parts = [_wanted(walk) for walk in walks]
+        parts = [_question(walk) for walk in walks]
         leaders: dict[Hashable, int] = {}
         like = [leaders.setdefault(_asks(walk, at), at) for at, walk in enumerate(walks)]
         alone = [at for at, leader in enumerate(like) if at == leader]
@@ -191,7 +191,7 @@ def _failed_by(error: BaseException) -> PassFailed:
     )
 
 
-def _wanted(walk: Walk) -> Question:
+def _question(walk: Walk) -> Question:
     part = walk.wants
     assert part is not None
     return part
@@ -205,7 +205,7 @@ def _can_repeat(part: Question) -> bool:
 
 def _asks(walk: Walk, at: int) -> Hashable:
     """Equal for walks that ask the same first question; `at` where no other walk can ask the same."""
-    part = _wanted(walk)
+    part = _question(walk)
     canvas = part.canvas
     if not walk.fresh or part.rule is not None or canvas.visible is not None:
         return at

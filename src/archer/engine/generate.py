@@ -104,7 +104,7 @@ def completed(
     first: dict[tuple[int, int, int], Samples] = {}
     for samples in waiting:
         first.setdefault(samples.kind, samples)
-    wanted = sum(len(samples.places) for samples in waiting)
+    total = sum(len(samples.places) for samples in waiting)
     done: dict[int, Completion] = {}
     running: deque[tuple[Samples, Handle]] = deque()
 
@@ -119,7 +119,7 @@ def completed(
     for kind, samples in first.items():
         with concerning(samples):
             prepared[kind] = samples.prepared(engine)
-    with _bar(wanted, progress) as advance:
+    with _bar(total, progress) as advance:
         while waiting or running:
             while waiting and (not running or _rows(running) + waiting[0].rows <= rows):
                 samples = waiting.popleft()
@@ -132,7 +132,7 @@ def completed(
                 with concerning(samples):
                     done.update(zip(samples.places, handle.results(), strict=True))
                 advance(len(samples.places))
-    return [done[place] for place in range(wanted)]
+    return [done[place] for place in range(total)]
 
 
 def _rows(running: Sequence[tuple[Samples, Handle]]) -> int:

@@ -279,9 +279,9 @@ class Job:
             self.bytes = kept_bytes(self.model.network, policy, walk.pending.canvas)
         self.listener.stepped(step)
         if self.texts:
-            settled, wanted = self.request.method.decoder.settled(step.after), step.after.wanted
+            settled, columns = self.request.method.decoder.settled(step.after), step.after.wanted
             for index, row in enumerate(step.rows):
-                here = np.s_[index, : min(wanted, int(step.after.stops[index]))]
+                here = np.s_[index, : min(columns, int(step.after.stops[index]))]
                 new = self.texts[row].feed(step.after.response[here], settled[here])
                 if new and self.listener.hears_text:
                     for sample in self._samples_of(row):

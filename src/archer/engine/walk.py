@@ -405,5 +405,5 @@ def steps_of(
     """Decode one request until every row is done; nothing that a consumer does meanwhile is timed."""
     walk = Walk(network, method, state, memory)
     while not walk.done:
-        wanted = walk.wants
-        yield walk.advance(None if wanted is None else run(network, [wanted])[0])
+        question = walk.wants
+        yield walk.advance(None if question is None else run(network, [question])[0])

@@ -22,7 +22,7 @@ from archer.score.score import By
 
 GREEDY = "confidence"
 """What says whether a continuation is the greedy one: LLaDA's decoding, one token per update."""
-UNLESS_TOLD = "cuda:0"
+HARNESS_DEFAULT = "cuda:0"
 """The device that the harness names when its user named none; Archer then takes the best there is."""
 Batch = tuple[GenerationSettings, Sequence[Instance]]
 Pair = tuple[list[int], list[int]]
@@ -59,7 +59,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
         Choice(method or "", self._settings, preset).check()
         self._batch_size = _positive(batch_size)
         revision = None if revision is None else str(revision)
-        device = None if device == UNLESS_TOLD else device
+        device = None if device == HARNESS_DEFAULT else device
         self._model = load(pretrained, revision=revision, device=device, dtype=dtype)
         chosen = resolve(method, self._settings, preset, self._model.folder.recommended)
         self._method, self._preset, self._seed = chosen.name, preset, seed
@@ -73,8 +73,8 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
         batches = [(batch, self._request(batch)) for batch in self._batches(requests)]
         texts: list[str] = []
         with tqdm(total=len(requests), desc="archer", disable=disable_tqdm) as progress:
-            for (wanted, instances), request in batches:
-                decoded = self._decode(request, wanted.stops)
+            for (options, instances), request in batches:
+                decoded = self._decode(request, options.stops)
                 for instance, text in zip(instances, decoded, strict=True):
                     texts.append(text)
                     self.cache_hook.add_partial("generate_until", instance.args, text)
@@ -86,10 +86,10 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
     ) -> list[tuple[float, bool]]:
         """Of each continuation, its estimate, and whether greedy decoding of as many tokens writes it."""
         pairs = [self._pair(*request.args) for request in requests]
-        found = list(zip(self._scores(pairs, disable_tqdm), self._greedy(pairs), strict=True))
-        for request, answer in zip(requests, found, strict=True):
+        answers = list(zip(self._scores(pairs, disable_tqdm), self._greedy(pairs), strict=True))
+        for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial("loglikelihood", request.args, answer)
-        return found
+        return answers
 
     def loglikelihood_rolling(
         self, requests: list[Instance], disable_tqdm: bool = False
@@ -103,23 +103,23 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
             windows.append([make_disjoint_window(each) for each in made])
         every = [pair for own in windows for pair in own]
         scores = iter(self._scores(every, disable_tqdm))
-        found = [sum(next(scores) for _ in own) for own in windows]
-        for request, answer in zip(requests, found, strict=True):
+        answers = [sum(next(scores) for _ in own) for own in windows]
+        for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, answer)
-        return found
+        return answers
 
     def _scores(self, pairs: Sequence[Pair], quiet: bool) -> list[float]:
         if not pairs:
             return []
         contexts, texts = zip(*pairs, strict=True)
-        found = self._model.score(contexts, texts, **self._scoring, progress=not quiet)
-        return [each.log_likelihood for each in found]
+        scores = self._model.score(contexts, texts, **self._scoring, progress=not quiet)
+        return [each.log_likelihood for each in scores]
 
     def _greedy(self, pairs: Sequence[Pair]) -> list[bool]:
         """Whether each continuation is what is decoded at temperature 0; equal questions are asked once."""
-        asked = sorted({(tuple(context), len(text)) for context, text in pairs})
+        cases = sorted({(tuple(context), len(text)) for context, text in pairs})
         written: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
-        for length, group in groupby(sorted(asked, key=lambda each: each[1]), lambda each: each[1]):
+        for length, group in groupby(sorted(cases, key=lambda each: each[1]), lambda each: each[1]):
             contexts = [context for context, _ in group]
             done = self._model.generate([list(each) for each in contexts], GREEDY, length=length)
             written |= {
@@ -204,13 +204,13 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
         """Neighbours that want the same, at most `batch_size` of them."""
         batches: list[Batch] = []
         for kwargs, group in groupby(requests, key=lambda request: request.args[1]):
-            wanted, alike = read_kwargs(kwargs), list(group)
+            options, alike = read_kwargs(kwargs), list(group)
             for start in range(0, len(alike), self._batch_size):
-                batches.append((wanted, alike[start : start + self._batch_size]))
+                batches.append((options, alike[start : start + self._batch_size]))
         return batches
 
     def _request(self, batch: Batch) -> Request:
-        wanted, instances = batch
+        options, instances = batch
         return self._model.request(
             [instance.args[0] for instance in instances],
             self._method,
@@ -218,7 +218,7 @@ class ArcherLM(LM):  # type: ignore[misc]  # the harness is not annotated
             chat=False,
             allow_special=True,
             preset=self._preset,
-            settings=self._settings | dict(wanted.settings),
+            settings=self._settings | dict(options.settings),
         )
 
     def _decode(self, request: Request, stops: tuple[str, ...]) -> list[str]:

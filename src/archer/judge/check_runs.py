@@ -241,18 +241,18 @@ class CaseRun:
 
 def same_output(printed: str, expected: str) -> bool:
     """LiveCodeBench's rule: stripped lines, equal as text or, word by word, as decimals."""
-    lines, wanted = _lines(printed), _lines(expected)
-    return len(lines) == len(wanted) and all(map(_same_line, lines, wanted))
+    lines, others = _lines(printed), _lines(expected)
+    return len(lines) == len(others) and all(map(_same_line, lines, others))
 
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.strip().split("\n")]
 
 
-def _same_line(line: str, wanted: str) -> bool:
-    if line == wanted:
+def _same_line(line: str, other: str) -> bool:
+    if line == other:
         return True
     try:
-        return [Decimal(w) for w in line.split()] == [Decimal(w) for w in wanted.split()]
+        return [Decimal(w) for w in line.split()] == [Decimal(w) for w in other.split()]
     except InvalidOperation:
         return False

@@ -45,7 +45,7 @@ class Judge:
             raise BadRequest(f"A judge needs at least one worker, not {workers}.")
         self.limits = limits or Limits()
         self.workers = workers or usable_cores()
-        self._asked_tier = tier
+        self._tier = tier
         self._unsafe = unsafe_no_sandbox
         self._packages = packages
         self._workshop: Workshop | None = None
@@ -53,7 +53,7 @@ class Judge:
         self._crowd = Crowd()
 
     def __enter__(self) -> "Judge":
-        workshop, bench = open_bench(self._asked_tier, self._unsafe, self._packages)
+        workshop, bench = open_bench(self._tier, self._unsafe, self._packages)
         self._workshop, self._benches = workshop, Pool(self.workers, bench, workshop.bench)
         try:
             self_test(self._grade_once, workshop.tier, workshop.most_threads)

@@ -214,9 +214,9 @@ def load_network(
         copies[stored.file] += filling.copies(name, stored.entry)
     for packed in (True, False):
         for file, every in copies.items():
-            wanted = [copy for copy in every if filling.packs(copy) is packed]
-            if wanted:
-                stream(file, wanted, meanwhile, filling.filled)
+            group = [copy for copy in every if filling.packs(copy) is packed]
+            if group:
+                stream(file, group, meanwhile, filling.filled)
     return network.eval()
 
 

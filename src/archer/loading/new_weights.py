@@ -69,10 +69,10 @@ class Staging:
             )
         if name in self.names:
             raise BadModel(f"The tensor {kind_of(name)} is given twice. Nothing was changed.")
-        wanted = slots[copies.get(name, name)].shape
-        if tuple(tensor.shape) != wanted:
+        shape = slots[copies.get(name, name)].shape
+        if tuple(tensor.shape) != shape:
             raise BadModel(
-                f"The tensor {kind_of(name)} is {list(tensor.shape)}, and the model's is {list(wanted)}. "
+                f"The tensor {kind_of(name)} is {list(tensor.shape)}, and the model's is {list(shape)}. "
                 "Nothing was changed."
             )
         if tensor.dtype not in DTYPES.values():

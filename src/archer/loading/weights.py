@@ -242,8 +242,8 @@ def _bad_values(
         return BadModel(f"{what} NaN or infinite values; {numbers.remedy}.")
     if scale is not None and not _finite(scale):
         return BadModel(f"{what} values too large for int8; load the model without quantize.")
-    wanted = str(dtype).removeprefix("torch.")
-    return BadModel(f"{what} values too large for {wanted}; load the model in float32.")
+    kind = str(dtype).removeprefix("torch.")
+    return BadModel(f"{what} values too large for {kind}; load the model in float32.")
 
 
 def _finite(values: Tensor) -> bool:

@@ -144,11 +144,11 @@ def adopt(
     recommended: Recommended = NO_ADVICE,
 ) -> Method:
     """A method that the user put together, checked as `build` does; `length`, or the `recommended` one."""
-    wanted = canonical(settings)
+    rest = canonical(settings)
     usual = recommended.length or Shared.length
-    length = wanted.pop("length", method.length if method.length != RECOMMENDED else usual)
-    if wanted or preset is not None:
-        what = "a preset" if preset is not None else f"the setting {next(iter(wanted))!r}"
+    length = rest.pop("length", method.length if method.length != RECOMMENDED else usual)
+    if rest or preset is not None:
+        what = "a preset" if preset is not None else f"the setting {next(iter(rest))!r}"
         raise BadRequest(
             f"The method {method.name!r} is given with its settings already; it cannot be given {what} "
             "as well. Give settings to its decoder and its policy, or give its name."
@@ -200,13 +200,13 @@ def resolve(
         method = _of_decoder(method)
     if isinstance(method, Method):
         return adopt(method, settings, preset, recommended)
-    wanted = spelled_out(settings)
-    if recommended.length is not None and preset is None and not says_length(wanted):
-        wanted["length"] = recommended.length
+    values = spelled_out(settings)
+    if recommended.length is not None and preset is None and not says_length(values):
+        values["length"] = recommended.length
     name = method or default_method(preset, settings, recommended)
     if recommended.block is not None and _takes_the_models_block(name, settings):
-        wanted["block"] = recommended.block
-    return build(name, wanted, preset)
+        values["block"] = recommended.block
+    return build(name, values, preset)
 
 
 def _of_decoder(given: object) -> Method:
@@ -293,8 +293,8 @@ def build(name: str, settings: Mapping[str, Any], preset: str | None = None) -> 
     usual = {**kept, **_preset(preset)}
     if chosen.get("block") is not None and kept.get("canvas") == "auto":
         usual["canvas"] = Shared.canvas
-    wanted = {k: v for k, v in usual.items() if k in accepted} | chosen | given
-    parts = [_make(part, wanted) for part in (COMMON, decoder, policy)]
+    values = {k: v for k, v in usual.items() if k in accepted} | chosen | given
+    parts = [_make(part, values) for part in (COMMON, decoder, policy)]
     shared, rule, cache = parts
     _check_rule(rule, shared.length)
     compatibility.check(rule, cache, (decoder_name, policy_name), shared.length)
@@ -351,13 +351,13 @@ def _preset(name: object) -> Mapping[str, Any]:
     return PRESETS[name]
 
 
-def _make(part: Part, wanted: Mapping[str, Any]) -> Any:
+def _make(part: Part, values: Mapping[str, Any]) -> Any:
     own = part.settings
-    for name, value in wanted.items():
+    for name, value in values.items():
         if name in own and isinstance(value, bool) and allowed(part, name) != TRUE_OR_FALSE:
             raise BadRequest(f"{name} must be {allowed(part, name)}, not {value}.")
     try:
-        return part.make(**{k: v for k, v in wanted.items() if k in own}, **part.fixed)
+        return part.make(**{k: v for k, v in values.items() if k in own}, **part.fixed)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])

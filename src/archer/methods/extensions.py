@@ -22,7 +22,7 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         self._brought: dict[str, Entry] = {}
 
     @cached_property
-    def found(self) -> dict[str, EntryPoint]:
+    def offers(self) -> dict[str, EntryPoint]:
         """What other packages offer under names that are still free."""
         points = entry_points(group=self.group)
         return {point.name: point for point in points if point.name not in self.own}
@@ -33,19 +33,19 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
         if name in self._brought:
             return self._brought[name]
         if name not in self._adopted:
-            self._adopted[name] = self._load(self.found[name])
+            self._adopted[name] = self._load(self.offers[name])
         return self._adopted[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.own or name in self._brought or name in self.found
+        return name in self.own or name in self._brought or name in self.offers
 
     def __iter__(self) -> Iterator[str]:
         yield from self.own
         yield from self._brought
-        yield from self.found
+        yield from self.offers
 
     def __len__(self) -> int:
-        return len(self.own) + len(self._brought) + len(self.found)
+        return len(self.own) + len(self._brought) + len(self.offers)
 
     def bring(self, name: str, offered: object) -> None:
         """Put something of the user's own under a name that no package can have, until `forget`."""
@@ -61,7 +61,7 @@ class Extended(Mapping[str, Entry], Generic[Entry]):
 
     def forget(self) -> None:
         """Look again at the next use: packages may have come or gone."""
-        self.__dict__.pop("found", None)
+        self.__dict__.pop("offers", None)
         self._adopted.clear()
         self._brought.clear()
 

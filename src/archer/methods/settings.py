@@ -135,9 +135,9 @@ def _own_meanings(kind: type) -> dict[str, str]:
     for above, below in itertools.pairwise(definition.body):
         match above, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
-                value=ast.Constant(value=str(said))
+                value=ast.Constant(value=str(text))
             ):
-                meanings[name] = " ".join(said.split())
+                meanings[name] = " ".join(text.split())
     return meanings
 
 

@@ -52,17 +52,17 @@ def says_length(settings: Mapping[str, Any]) -> bool:
 def over(newer: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
     """Both, where the newer ones take precedence, a length by whatever name."""
     newer = spelled_out(newer)
-    said = LENGTHS if says_length(newer) else frozenset()
-    return {name: value for name, value in older.items() if name not in said} | newer
+    names = LENGTHS if says_length(newer) else frozenset()
+    return {name: value for name, value in older.items() if name not in names} | newer
 
 
 def spelled_out(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with a length that is no number under its own name: `auto` is a kind of canvas."""
-    said = dict(settings)
+    result = dict(settings)
     for name in LENGTHS:
-        if isinstance(said.get(name), str) and said[name] in CANVASES:
-            said["canvas"] = said.pop(name)
-    return said
+        if isinstance(result.get(name), str) and result[name] in CANVASES:
+            result["canvas"] = result.pop(name)
+    return result
 
 
 def parse_setting(entry: str) -> tuple[str, Any] | None:

@@ -252,12 +252,12 @@ def exact(operator: Operator) -> bool:
             (torch.full_like(drawn, 255), torch.full_like(other, -LARGEST)),
             (torch.full_like(drawn, 1), torch.full_like(other, LARGEST)),
         ):
-            wanted = ((numbers - ZERO).double() @ values.double().mT).float() * scale
+            truth = ((numbers - ZERO).double() @ values.double().mT).float() * scale
             small, held = numbers.to(torch.uint8), values.to(torch.int8)
             if operator is Operator.PACKED:
                 answer = by_packed(small, packed(held), scale)
             else:
                 answer = by_plain(small, held, scale)
-            if not torch.equal(answer, wanted):
+            if not torch.equal(answer, truth):
                 return False
     return True

@@ -231,12 +231,12 @@ class Logits:
         assert self._source._sound is not None
         return self._source._sound
 
-    def _fetch(self, *wanted: Sequence[Tensor]) -> list[list[NDArray[Any]]]:
-        """Each of `wanted` on the host, row by row, and with it whether the logits are sound."""
+    def _fetch(self, *tensors: Sequence[Tensor]) -> list[list[NDArray[Any]]]:
+        """Each of `tensors` on the host, row by row, and with it whether the logits are sound."""
         own = [(p.best, p.top, p.rest) for p in self.peaks]
-        arrays = iter(self._on_host([*chain(*own, *wanted)]))
+        arrays = iter(self._on_host([*chain(*own, *tensors)]))
         self._sound = np.array([_sound(*islice(arrays, 3)) for _ in own])
-        return [list(islice(arrays, len(each))) for each in wanted]
+        return [list(islice(arrays, len(each))) for each in tensors]
 
     def _on_host(self, tensors: Sequence[Tensor]) -> list[NDArray[Any]]:
         """Fetch what has not been fetched yet."""

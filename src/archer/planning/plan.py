@@ -147,11 +147,11 @@ def _plain(value: Any) -> Any:
 
 def gpus_named(names: Iterable[str]) -> list[Gpu]:
     """GPUs by the beginnings of their names."""
-    wanted = list(names)
-    if wanted == ["all"]:
+    beginnings = list(names)
+    if beginnings == ["all"]:
         return list(GPUS)
     chosen = []
-    for name in wanted:
+    for name in beginnings:
         like = [gpu for gpu in GPUS if name and gpu.name.lower().startswith(name.lower())]
         if len(like) != 1:
             raise BadRequest(
@@ -163,8 +163,8 @@ def gpus_named(names: Iterable[str]) -> list[Gpu]:
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
     """The best setting of every GPU; and all settings, where there are more."""
-    told = "as given" if result.get("updates") else counted_on(result["method"], result["shape"])
-    notes = [f"Updates of {result['method']} and how many of them are full: {told}."]
+    source = "as given" if result.get("updates") else counted_on(result["method"], result["shape"])
+    notes = [f"Updates of {result['method']} and how many of them are full: {source}."]
     chosen = replace(_table("The fewest GPUs", result["plan"]), notes=notes)
     if len(result["all"]) == len(result["plan"]):
         return [chosen]

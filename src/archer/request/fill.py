@@ -92,8 +92,8 @@ class Fill:
             raise BadRequest(
                 "Nothing is given around the gap. Write what stands before or behind it."
             )
-        said = usual if self.length is None else self.length
-        each = list(said) if isinstance(said, list | tuple) else [said] * gaps
+        lengths = usual if self.length is None else self.length
+        each = list(lengths) if isinstance(lengths, list | tuple) else [lengths] * gaps
         if len(each) != gaps:
             raise BadRequest(
                 f"There are {len(each)} lengths for {gaps} gaps. Give one for each gap, or one for all."

@@ -44,28 +44,28 @@ def gap_lengths(
     faults: Faults,
 ) -> tuple[dict[str, Any], dict[int, Sizes]]:
     """The settings of the method, with the length of the longest response, and the sizes of each fill."""
-    wanted = dict(settings)
-    most = wanted.get("max_length")
-    said = [
+    values = dict(settings)
+    most = values.get("max_length")
+    lengths = [
         value
-        for name, value in wanted.items()
+        for name, value in values.items()
         if name in LENGTHS and name != "max_length" and value is not None
     ]
     whole = most or recommended or Shared.length
-    if said == [AUTO] and all(
+    if lengths == [AUTO] and all(
         isinstance(each, Fill) and each.ends_open for each in prompts.values()
     ):
-        return wanted, dict.fromkeys(prompts, ((whole,), ()))
+        return values, dict.fromkeys(prompts, ((whole,), ()))
     sizes: dict[int, Sizes] = {}
     for at, each in prompts.items():
         if isinstance(each, Fill):
-            usual = [*said, whole if each.ends_open else AUTO][0]
+            usual = [*lengths, whole if each.ends_open else AUTO][0]
             with faults.of(at):
                 sizes[at] = each.sizes(usual, most or MOST)
     longest = max((sum(size[0]) for size in sizes.values()), default=whole)
     if not all(isinstance(each, Fill) for each in prompts.values()):
-        longest = max(longest, said[0] if said and isinstance(said[0], int) else whole)
-    return over({"length": longest}, wanted), sizes
+        longest = max(longest, lengths[0] if lengths and isinstance(lengths[0], int) else whole)
+    return over({"length": longest}, values), sizes
 
 
 def with_given(

@@ -79,12 +79,12 @@ def prepare(
             entries[at] = as_prompt(entry)
     if suffix is not None or prefill is not None:
         entries = with_given(entries, suffix, prefill, gap, chat=chat, faults=faults)
-    wanted, sizes = joined(keywords, settings), dict[int, Sizes]()
+    values, sizes = joined(keywords, settings), dict[int, Sizes]()
     if any(isinstance(each, Fill) for each in entries.values()):
-        wanted, sizes = gap_lengths(entries, wanted, recommended.length, faults)
+        values, sizes = gap_lengths(entries, values, recommended.length, faults)
     if not isinstance(method, Method) and not _can_follow(entries.values(), shape):
-        wanted = {"canvas": Shared.canvas, **spelled_out(wanted)}
-    chosen = resolve(method, wanted, preset, recommended)
+        values = {"canvas": Shared.canvas, **spelled_out(values)}
+    chosen = resolve(method, values, preset, recommended)
     compatibility.check_attention(chosen, shape.attention)
     how = {"chat": chat, "allow_special": allow_special}
     how["healing"] = healing and structure is None
@@ -113,7 +113,7 @@ def prepare(
             faults.met(places[0], error)
             return {}
 
-    checked = formed([at for at in entries if at not in faults.found])
+    checked = formed([at for at in entries if at not in faults.errors])
     own = None if curve is None else Curve.of(curve)
     reading = {"chat": chat, "allow_special": allow_special, "healing": healing}
     prepared = tuple(checked.values())

@@ -245,7 +245,7 @@ class Faults:
 
     def __init__(self, total: int, *, kept: bool = False) -> None:
         self.total, self.kept = total, kept
-        self.found: dict[int, BadRequest] = {}
+        self.errors: dict[int, BadRequest] = {}
         """By the place of the prompt, counted from 0."""
 
     @contextmanager
@@ -261,7 +261,7 @@ class Faults:
         named = numbered(error, at, self.total)
         if not self.kept:
             raise named from (None if named is error else error)
-        self.found[at] = named
+        self.errors[at] = named
 
 
 def listed(prompts: Prompts) -> list[object]:

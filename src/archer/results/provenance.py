@@ -78,15 +78,15 @@ class Recipe:
             ]
         )
         spelled = _Spelled.of(request.method)
-        asked = [prompt.code(), spelled.argument, f"seed={self.seed}"]
-        asked += [f"n={self.sample + 1}"] if self.sample else []
+        arguments = [prompt.code(), spelled.argument, f"seed={self.seed}"]
+        arguments += [f"n={self.sample + 1}"] if self.sample else []
         options = {k: v for k, v in request.reading.items() if v is not READ_AS_USUAL[k]}
-        asked += [f"{name}={value!r}" for name, value in {**options, **self._limits}.items()]
-        asked += [f"settings={spelled.settings!r}"] if spelled.settings else []
+        arguments += [f"{name}={value!r}" for name, value in {**options, **self._limits}.items()]
+        arguments += [f"settings={spelled.settings!r}"] if spelled.settings else []
         lines = ["import archer", *spelled.before]
         lines += [f"model = archer.load({loading})  # {self.digest}"]
-        arguments = "".join(f"    {each},\n" for each in asked)
-        return "\n".join([*lines, f"done = model.generate(\n{arguments})[{self.sample}]"])
+        listing = "".join(f"    {each},\n" for each in arguments)
+        return "\n".join([*lines, f"done = model.generate(\n{listing})[{self.sample}]"])
 
 
 @dataclass(frozen=True)

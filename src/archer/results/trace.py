@@ -186,7 +186,7 @@ class Speller:
 
     def __init__(self, request: Request) -> None:
         self._text = request.language.text
-        self._told = _ids(request)
+        self._known = _ids(request)
 
     def spelled(self, event: Update) -> Update:
         pieces = self.pieces(change.token for change in (*event.accepted, *event.replaced))
@@ -194,10 +194,10 @@ class Speller:
 
     def pieces(self, tokens: Iterable[int]) -> dict[int, str] | None:
         """How those look that have not been told yet."""
-        new = sorted(set(tokens) - self._told)
+        new = sorted(set(tokens) - self._known)
         if self._text is None or not new:
             return None
-        self._told.update(new)
+        self._known.update(new)
         return {id: self._text.piece(id) for id in new}
 
 

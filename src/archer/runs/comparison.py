@@ -39,8 +39,8 @@ NOT_IN_TURN = (
 def own_label(identity: Mapping[str, Any]) -> str:
     """The method, and the one setting that mostly tells runs apart, unless the name says it: archer:8."""
     name, radius = str(identity["method"]["name"]), identity["method"]["settings"].get("radius")
-    said = cut(name.rpartition("+")[2]).value is not None
-    return name if radius is None or said else f"{name} radius={radius}"
+    in_name = cut(name.rpartition("+")[2]).value is not None
+    return name if radius is None or in_name else f"{name} radius={radius}"
 
 
 def labels(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
@@ -99,7 +99,7 @@ class Run:
     recorded: Recorded
 
     called: str = ""
-    """What it is called beside others; see `told_apart`."""
+    """What it is called beside others; see `with_distinct_labels`."""
 
     @property
     def label(self) -> str:
@@ -118,7 +118,7 @@ class Run:
         return float(self.recorded.samples[key].seconds.total)
 
 
-def told_apart(runs: Sequence[Run]) -> list[Run]:
+def with_distinct_labels(runs: Sequence[Run]) -> list[Run]:
     """The same runs with a label each that no other of them has."""
     named = labels([(run.path, run.identity) for run in runs])
     return [replace(run, called=label) for run, label in zip(runs, named, strict=True)]
@@ -147,7 +147,7 @@ def compare(first: Run, second: Run) -> dict[str, Any]:
     """The paired table of every suite, and how much faster the second run was."""
     check_comparable(first, second)
     if first.label == second.label:
-        first, second = told_apart([first, second])
+        first, second = with_distinct_labels([first, second])
     keys = first.keys
     suites = first.recorded.grades[keys[0]].suites
     return {

@@ -29,7 +29,7 @@ WARM_UP = 2
 
 Prompts = Mapping[str, tuple[int, ...]]
 """Ids by problem; the mask for each token that is to be written in front of others that are given."""
-GapAsked = tuple[str, int | str]
+GapRequest = tuple[str, int | str]
 """The text behind a gap; its tokens, or how their number is found."""
 
 
@@ -86,7 +86,7 @@ def _behind(sample: Sample, text: Text, mask: int) -> Iterator[int]:
             yield from part
 
 
-def gap_of(request: RunRequest, sample: Sample, prompt: Sequence[int]) -> GapAsked | None:
+def gap_of(request: RunRequest, sample: Sample, prompt: Sequence[int]) -> GapRequest | None:
     """What stands behind a problem's gap, and how long the gap is made by the rule of the run."""
     text, infill = request.model.text, sample.infill
     if infill is None:
@@ -103,7 +103,7 @@ def gap_of(request: RunRequest, sample: Sample, prompt: Sequence[int]) -> GapAsk
     return infill.suffix, int(rule) if rule.isdecimal() else rule
 
 
-def put(prompt: Sequence[int], gap: GapAsked | None) -> Sequence[int] | Fill:
+def put(prompt: Sequence[int], gap: GapRequest | None) -> Sequence[int] | Fill:
     """A prompt as it is put to a model: with the text behind its gap, where it has one."""
     return prompt if gap is None else Fill((list(prompt), gap[0]), length=gap[1])
 
@@ -122,13 +122,13 @@ def decode(
 ) -> Iterator[tuple[Sample, SampleLine]]:
     """Each problem with its record, in order, `request.batch` at a time; `traces` are written for some."""
     if samples:
-        warm_up(request.model, _asked(request, samples[0], prompts))
+        warm_up(request.model, _request_of(request, samples[0], prompts))
     engine = Engine(request.model)
     waiting, running = deque(samples), deque[tuple[Sample, Handle, Counted]]()
     while waiting or running:
         while waiting and sum(not handle.done for _, handle, _ in running) < request.batch:
             sample = waiting.popleft()
-            one = _asked(request, sample, prompts)
+            one = _request_of(request, sample, prompts)
             trace = (traces or {}).get(str(sample.id))
             listener = (
                 Counted(request.model) if trace is None else Traced(request.model, one, trace)
@@ -141,7 +141,7 @@ def decode(
         engine.turn()
 
 
-def _asked(request: RunRequest, sample: Sample, prompts: Prompts) -> Request:
+def _request_of(request: RunRequest, sample: Sample, prompts: Prompts) -> Request:
     prompt = prompts[str(sample.id)]
     return ask(request.model, request, [put(prompt, gap_of(request, sample, prompt))])
 
@@ -235,5 +235,5 @@ def _entry(prompt: Sequence[int], mask: int) -> OnePrompt:
 
 def _flat(sample: Sample) -> str:
     """For models without a chat template: what was said, and how the answer begins."""
-    said = [str(message["content"]) for message in sample.messages]
-    return "\n\n".join([*said, _opening(sample)])
+    messages = [str(message["content"]) for message in sample.messages]
+    return "\n\n".join([*messages, _opening(sample)])

@@ -83,7 +83,7 @@ class RunListener(Protocol):
     def begun(self, total: int, recorded: Recorded) -> None: ...
     def sampled(self, record: SampleLine, worker: int) -> None: ...
     def graded(self, record: GradeLine) -> None: ...
-    def told(self, line: str) -> None:
+    def notice(self, line: str) -> None:
         """Something that the user should know, and that the run survives."""
         ...
 
@@ -112,9 +112,9 @@ def evaluate(
     read_all_data(task, samples[0])
     prompts = encode(request, samples)
     with open_grader(task, unsafe_no_sandbox=unsafe_no_sandbox) as grader:
-        wanted = identity(request, samples)
+        run_identity = identity(request, samples)
         with RunFolder(
-            out, wanted, circumstances(request, grader.judge, executor.description)
+            out, run_identity, circumstances(request, grader.judge, executor.description)
         ) as folder:
             recorded = folder.recorded(planned=[str(sample.id) for sample in samples])
             listener.begun(len(samples), recorded)
@@ -126,14 +126,14 @@ def evaluate(
                         grading.submit(sample, recorded.samples[key].completion)
                 traces = folder.traces(str(each.id) for each in samples[: request.traces])
                 with closing(
-                    executor.completions(request, missing, prompts, traces, listener.told)
+                    executor.completions(request, missing, prompts, traces, listener.notice)
                 ) as completions:
                     for done in completions:
                         folder.journal.append(done.record.plain())
                         listener.sampled(done.record, done.worker)
                         grading.submit(done.sample, done.record.completion)
             recorded = folder.recorded()
-            summary = summarise(grader.task, wanted["method"], samples, recorded)
+            summary = summarise(grader.task, run_identity["method"], samples, recorded)
             shown = {key: shown_prompt(request, ids) for key, ids in prompts.items()}
             folder.write_samples(harness_lines(grader.task, samples, shown, recorded))
             folder.write_summary(summary)

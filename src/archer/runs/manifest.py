@@ -82,7 +82,7 @@ def identity(request: RunRequest, samples: Sequence[Sample]) -> dict[str, Any]:
         "evaluator": _evaluator(task),
         "selection": request.selection.as_dict(),
         "problems": {"n": len(samples), "sha256": digest([str(sample.id) for sample in samples])},
-        "prompts": {"chat": request.chat, "sha256": digest([_asked(each) for each in samples])},
+        "prompts": {"chat": request.chat, "sha256": digest([_prompt_of(each) for each in samples])},
         "method": {
             "name": method.name,
             "settings": plain(method.settings),
@@ -161,7 +161,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _asked(sample: Sample) -> Any:
+def _prompt_of(sample: Sample) -> Any:
     behind: list[Any] = [] if sample.infill is None else [sample.infill.suffix]
     if sample.canvas is not None:
         behind = [list(sample.canvas.parts), sample.canvas.length]

@@ -318,10 +318,10 @@ def _fault(kind: type[Held], value: Mapping[str, Any], error: ValidationError) -
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = str(first["loc"][0])
     field = kind.model_fields.get(name)
-    wanted = None if field is None else field.description
-    if wanted is None:
+    meaning = None if field is None else field.description
+    if meaning is None:
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return f"{name} must be {wanted}, not {shown(value.get(name))}"
+    return f"{name} must be {meaning}, not {shown(value.get(name))}"
 
 
 def shown(value: object) -> str:

@@ -11,7 +11,14 @@ from archer.pages.page import Part, Player, Section, page
 from archer.pages.player import player_data
 from archer.pages.tables import Cell, Column, Field, Table, Value, p_value, table_of
 from archer.pages.trajectory import check_pair, trajectories
-from archer.runs.comparison import NOT_IN_TURN, Run, compare, conclusion, in_order, told_apart
+from archer.runs.comparison import (
+    NOT_IN_TURN,
+    Run,
+    compare,
+    conclusion,
+    in_order,
+    with_distinct_labels,
+)
 from archer.runs.folder import SUMMARY, TRACES, read_summary
 from archer.runs.records import Summary
 
@@ -44,7 +51,7 @@ def _unpublished(run: Run, extended: bool) -> None:
 def runs_page(runs: Sequence[Run], command: str = "", published: Published = _unpublished) -> str:
     """What was compared on what and what came of it, then one section per task."""
     groups = groupby(sorted(runs, key=_task), key=_task)
-    by_task = {task: told_apart(list(group)) for task, group in groups}
+    by_task = {task: with_distinct_labels(list(group)) for task, group in groups}
     sections = [
         each for task, group in by_task.items() for each in _sections(task, group, published)
     ]

@@ -146,7 +146,7 @@ def by_gap(summaries: Mapping[str, Summary]) -> Iterator[list[str]]:
     yield ["", *summaries]
     columns = list(summaries.values())
     for name in columns[0].scores:
-        yield [name, *(_told(each.scores[name]) for each in columns)]
+        yield [name, *(_score_text(each.scores[name]) for each in columns)]
     if all(each.complete for each in columns):
         for name in ("tokens", "probed_columns"):
             gaps = [(each.measures or {})["gap"][name] for each in columns]
@@ -158,7 +158,7 @@ def by_gap(summaries: Mapping[str, Summary]) -> Iterator[list[str]]:
             ]
 
 
-def _told(score: Score) -> str:
+def _score_text(score: Score) -> str:
     if score.value is None or score.interval is None:
         return "unknown"
     low, high = score.interval

@@ -185,8 +185,8 @@ class Workspace:
         folder = self._folder(request)
         if not (folder / SUMMARY).exists() or not read_summary(folder).complete:
             return False
-        wanted = identity(request, request.selection.of(request.task.samples()))
-        return not differences(read_manifest(folder)["identity"], wanted)
+        run_identity = identity(request, request.selection.of(request.task.samples()))
+        return not differences(read_manifest(folder)["identity"], run_identity)
 
     def _folder(self, request: RunRequest) -> Path:
         return self.out / "arms" / _name(request)

@@ -183,10 +183,10 @@ def scoring(
 
 def _followed(model: Model, method: str | Method | None, settings: Mapping[str, Any]) -> Method:
     """The method of a replay; refuses those under which a text has no probability that can be computed."""
-    wanted = dict(settings)
+    values = dict(settings)
     if not isinstance(method, Method):
-        wanted = {"temperature": 1.0} | wanted
-    followed = resolve(method or REPLAYED, wanted, None, model.folder.recommended)
+        values = {"temperature": 1.0} | values
+    followed = resolve(method or REPLAYED, values, None, model.folder.recommended)
     decoder = followed.decoder
     if decoder.reads is not Scope.MASKS:
         raise Incompatible(

@@ -61,13 +61,13 @@ def owner_of(scope: Scope) -> str:
 def network_of(address: str) -> str:
     """What one stranger has: an address of version 4, a network of 64 bits of version 6."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv6Address):
-        mapped = found.ipv4_mapped
-        return str(mapped or ipaddress.IPv6Network((found, 64), strict=False))
-    return str(found)
+    if isinstance(ip, ipaddress.IPv6Address):
+        mapped = ip.ipv4_mapped
+        return str(mapped or ipaddress.IPv6Network((ip, 64), strict=False))
+    return str(ip)
 
 
 class Access:

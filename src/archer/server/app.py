@@ -103,16 +103,16 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
         title="Archer", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
     )
 
-    async def generation(
-        request: Request, asked_of: Callable[[Mapping[str, Any]], GenerationRequest]
+    async def answer(
+        request: Request, parse: Callable[[Mapping[str, Any]], GenerationRequest]
     ) -> Response:
         arrived = time.monotonic()
         try:
-            asked = asked_of(await read_object(request))
+            generation = parse(await read_object(request))
             serving = state.ready()
-            if asked.length == 0:
-                return nothing_written(serving, asked)
-            entering = serving.submit(asked, owner_of(request.scope), arrived)
+            if generation.length == 0:
+                return nothing_written(serving, generation)
+            entering = serving.submit(generation, owner_of(request.scope), arrived)
             exchange = await unless_gone(request.receive, entering)
         except Refusal as error:
             state.metrics.rejected(error.code or str(error.status))
@@ -121,24 +121,24 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
             return Response(status_code=NOBODY_READS)
         return (
             EventStream(serving, exchange)
-            if asked.stream
+            if generation.stream
             else await plain(serving, exchange, request)
         )
 
     @app.post("/v1/chat/completions", **_described(ChatFields))
     async def chat_completions(request: Request) -> Response:
         """Answer a conversation."""
-        return await generation(request, chat_request)
+        return await answer(request, chat_request)
 
     @app.post("/v1/completions", **_described(TextFields))
     async def completions(request: Request) -> Response:
         """Continue texts as they stand, without the chat template."""
-        return await generation(request, text_request)
+        return await answer(request, text_request)
 
     @app.post("/infill", **_described(InfillFields, NEUTRAL_IN_INFILL, HINTS))
     async def infill(request: Request) -> Response:
         """Write what stands between two texts, in llama.cpp's words."""
-        return await generation(request, infill_request)
+        return await answer(request, infill_request)
 
     @app.post("/update_weights_from_disk", responses=_responses(400, 401, 403, 503))
     async def update_weights(request: Request) -> Response:

@@ -30,18 +30,18 @@ class _Work:
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
 
-    def settle(self, found: Any) -> None:
+    def settle(self, outcome: Any) -> None:
         """Hand the answer to the loop that waits for it, if it still does."""
         with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self._set, found)
+            self.loop.call_soon_threadsafe(self._set, outcome)
 
-    def _set(self, found: Any) -> None:
+    def _set(self, outcome: Any) -> None:
         if self.answer.done():
             return
-        if isinstance(found, Exception):
-            self.answer.set_exception(found)
+        if isinstance(outcome, Exception):
+            self.answer.set_exception(outcome)
         else:
-            self.answer.set_result(found)
+            self.answer.set_result(outcome)
 
 
 class PromptEncoder:
@@ -58,8 +58,8 @@ class PromptEncoder:
         loop = asyncio.get_running_loop()
         work = _Work(prompts, check, loop, loop.create_future())
         self._waiting.put(work)
-        found: T = await work.answer
-        return found
+        outcome: T = await work.answer
+        return outcome
 
     def close(self) -> None:
         self._waiting.put(None)

@@ -19,15 +19,15 @@ class Entrance:
         self._tokenizing, self._structures = FairTurns(limits.ROWS), FairTurns(limits.STRUCTURES)
 
     async def requests(
-        self, asked: GenerationRequest, owner: str, check: Callable[[Encoded], list[Request]]
+        self, generation: GenerationRequest, owner: str, check: Callable[[Encoded], list[Request]]
     ) -> list[Request]:
         """Encoded and checked; what an answer has to be is worked out elsewhere, in turns."""
-        structure = asked.structure
+        structure = generation.structure
         if structure is None:
-            return await self._encoded(asked, owner, check)
+            return await self._encoded(generation, owner, check)
         async with self._structures.turn(owner):
             automaton = structure.known or await made_apart(structure)
-            ids = await self._encoded(asked, owner, lambda ids: ids)
+            ids = await self._encoded(generation, owner, lambda ids: ids)
 
             def checked() -> list[Request]:
                 structure.learn(automaton)  # it may have been forgotten meanwhile
@@ -39,10 +39,10 @@ class Entrance:
         self._encoder.close()
 
     async def _encoded(
-        self, asked: GenerationRequest, owner: str, check: Callable[[Encoded], T]
+        self, generation: GenerationRequest, owner: str, check: Callable[[Encoded], T]
     ) -> T:
         """What the check makes of the ids; a tokenizer that can take long works for owners in turns."""
         if self._text.child is None:
-            return await self._encoder.requests(asked.prompts, check)
+            return await self._encoder.requests(generation.prompts, check)
         async with self._tokenizing.turn(owner):
-            return await self._encoder.requests(asked.prompts, check)
+            return await self._encoder.requests(generation.prompts, check)

@@ -117,8 +117,8 @@ def infill_request(body: Mapping[str, Any]) -> GenerationRequest:
     """The request in a body of `/infill`."""
     greedy = not body.get("temperature")
     dropped = HINTS | CUTS if greedy else HINTS
-    wanted = {name: value for name, value in body.items() if name not in dropped}
-    fields = checked(InfillFields, without_neutral(wanted, NEUTRAL, "", InfillFields))
+    relevant = {name: value for name, value in body.items() if name not in dropped}
+    fields = checked(InfillFields, without_neutral(relevant, NEUTRAL, "", InfillFields))
     extension = fields.archer or Extension()
     for name in ("stream_mode", "prefill", "gap"):
         if getattr(extension, name) is not None:
@@ -177,9 +177,9 @@ class InfillReply(Reply):
         return f"data: {choices}\n\n"
 
     def opening(self, index: int) -> str:
-        return self.said(index, "")
+        return self.delta(index, "")
 
-    def said(self, index: int, text: str) -> str:
+    def delta(self, index: int, text: str) -> str:
         piece = {"index": index, "content": text, "tokens": [], "stop": False}
         return json.dumps(piece, separators=(",", ":"))
 
@@ -225,13 +225,13 @@ class InfillReply(Reply):
         text = self.served.text.decode(done.tokens)
         return next((word for word in self.stop if word in text), "")
 
-    def _picked(self, told: dict[str, Any]) -> dict[str, Any]:
+    def _picked(self, reply: dict[str, Any]) -> dict[str, Any]:
         """The fields that the client wants; a name such as timings/prompt_n reaches into an object."""
         if self.infill.shown is None:
-            return told
+            return reply
         picked = {}
         for name in self.infill.shown:
-            place: Any = told
+            place: Any = reply
             for part in name.split("/"):
                 place = place.get(part) if isinstance(place, dict) else None
             if place is not None:

@@ -92,7 +92,7 @@ class Server:
     def stop(self) -> None:
         """What a signal does; may be called on any thread."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._told)
+            self._loop.call_soon_threadsafe(self._on_signal)
 
     async def _run(self) -> int:
         self._loop = asyncio.get_running_loop()
@@ -181,7 +181,7 @@ class Server:
             self.stop()
             self.stop()
 
-    def _told(self) -> None:
+    def _on_signal(self) -> None:
         if self._stop.is_set():
             self._now.set()
         self._stop.set()
@@ -194,7 +194,7 @@ class Server:
             return
         loop = asyncio.get_running_loop()
         for each in SIGNALS:
-            loop.add_signal_handler(each, self._told)
+            loop.add_signal_handler(each, self._on_signal)
         try:
             yield
         finally:

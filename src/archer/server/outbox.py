@@ -150,8 +150,8 @@ def merged(items: Iterable[Item]) -> list[Item]:
             case Admitted():
                 admitted.append(item)
             case Delta(row, text):
-                said = deltas[row].text if row in deltas else ""
-                deltas[row] = Delta(row, said + text)
+                earlier = deltas[row].text if row in deltas else ""
+                deltas[row] = Delta(row, earlier + text)
             case _:
                 rest.append(item)
     return [*admitted, *skipped.values(), *deltas.values(), *rest]

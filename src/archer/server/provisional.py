@@ -33,7 +33,7 @@ class ProvisionalEvents:
 
     def updates(self, item: Stepped) -> list[tuple[int, str]]:
         """Each event with its row."""
-        told = []
+        events = []
         for event in plain_updates(item.record, item.first):
             row, update = event["row"], event["update"]
             changed, masked = self._changed[row], self._open[row]
@@ -47,20 +47,20 @@ class ProvisionalEvents:
                 masked[at] = True
             event["pieces"] = self._speller.pieces(tokens)
             event["stable"] = self._stable(row, update)
-            told.append((row, _WRITER.encode(event)))
-        return told
+            events.append((row, _WRITER.encode(event)))
+        return events
 
     def skipped(self, item: Skipped) -> str:
         """The updates that were merged; from here on nothing is known to be stable."""
         row = item.row
         self._changed[row] = [item.update] * len(item.response)
         self._open[row] = [token == self._start.mask for token in item.response]
-        told = {"event": "skipped", "row": row, "count": item.count, "update": item.update}
-        return json.dumps(told | {"response": item.response}, separators=(",", ":"))
+        event = {"event": "skipped", "row": row, "count": item.count, "update": item.update}
+        return json.dumps(event | {"response": item.response}, separators=(",", ":"))
 
     def end(self, row: int, completion: Completion) -> str:
-        told = {"event": "end", "row": row, "completion": completion.to_dict(provenance=False)}
-        return json.dumps(told, separators=(",", ":"), allow_nan=False)
+        event = {"event": "end", "row": row, "completion": completion.to_dict(provenance=False)}
+        return json.dumps(event, separators=(",", ":"), allow_nan=False)
 
     def _stable(self, row: int, update: int) -> int:
         places = zip(self._open[row], self._changed[row], strict=True)

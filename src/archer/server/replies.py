@@ -52,7 +52,7 @@ class Reply:
     def opening(self, index: int) -> str:
         return self._part(index, {"role": "assistant", "content": ""} if self.chat else "")
 
-    def said(self, index: int, text: str) -> str:
+    def delta(self, index: int, text: str) -> str:
         return self._part(index, {"content": text} if self.chat else text)
 
     def silent(self, index: int) -> str:
@@ -62,17 +62,17 @@ class Reply:
         return self._silences[index]
 
     def closing(self, index: int, done: Completion, logprobs: dict[str, Any] | None) -> str:
-        said: dict[str, str] | str = {} if self.chat else ""
-        return self._part(index, said, done.finish_reason, logprobs, **self._own(done))
+        content: dict[str, str] | str = {} if self.chat else ""
+        return self._part(index, content, done.finish_reason, logprobs, **self._own(done))
 
     def _own(self, done: Completion) -> dict[str, Any]:
         """What OpenAI's API has no words for."""
-        told: dict[str, Any] = {"gaps": done.gaps} if _behind(done) else {}
+        fields: dict[str, Any] = {"gaps": done.gaps} if _behind(done) else {}
         if self.tokens:
-            told |= _per_token(done)
+            fields |= _per_token(done)
         if self.states:
-            told["states"] = [list(state) for state in done.states()]
-        return {"archer": told} if told else {}
+            fields["states"] = [list(state) for state in done.states()]
+        return {"archer": fields} if fields else {}
 
     @cached_property
     def _silences(self) -> dict[int, str]:
@@ -90,13 +90,13 @@ class Reply:
     def _part(
         self,
         index: int,
-        said: dict[str, str] | str,
+        content: dict[str, str] | str,
         reason: str | None = None,
         logprobs: dict[str, Any] | None = None,
         **more: Any,
     ) -> str:
         name = "delta" if self.chat else "text"
-        part = {"index": index, name: said, "logprobs": logprobs, "finish_reason": reason} | more
+        part = {"index": index, name: content, "logprobs": logprobs, "finish_reason": reason} | more
         return json.dumps(part, separators=(",", ":"), allow_nan=False)
 
 
@@ -141,8 +141,8 @@ def shown(model: Model, done: Completion) -> list[int]:
     tokens = tokens[: tokens.index(mask)] if mask in tokens else tokens
     if text is None or done.text is None or len(text.decode(tokens)) <= len(done.text):
         return tokens
-    said = len(done.text)
-    return tokens[: model.language.fewest(tokens, lambda text: len(text) >= said)]
+    characters = len(done.text)
+    return tokens[: model.language.fewest(tokens, lambda text: len(text) >= characters)]
 
 
 def usage(model: Model, done: Sequence[Completion], prompts: int, columns: int) -> dict[str, Any]:

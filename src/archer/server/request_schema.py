@@ -293,20 +293,20 @@ def chat_request(body: Mapping[str, Any]) -> GenerationRequest:
         raise Refusal(400, sentence, param="max_tokens")
     messages = [message.plain() for message in fields.messages]
     prompt = _begun(messages, fields)
-    return _asked(fields, True, (prompt,), next(iter(lengths), None), fields.logprobs is True)
+    return _generation(fields, True, (prompt,), next(iter(lengths), None), fields.logprobs is True)
 
 
 def text_request(body: Mapping[str, Any]) -> GenerationRequest:
     """The request in a body of `/v1/completions`."""
     fields = checked(TextFields, without_neutral(body, NEUTRAL, "", TextFields))
     prompts = _with_gaps(_prompts(fields.prompt), fields.suffix, fields.archer or Extension())
-    asked = _asked(fields, False, prompts, fields.max_tokens, fields.logprobs is not None)
-    if len(prompts) * asked.n > limits.ROWS:
+    generation = _generation(fields, False, prompts, fields.max_tokens, fields.logprobs is not None)
+    if len(prompts) * generation.n > limits.ROWS:
         sentence = (
-            f"{len(prompts)} prompts with n = {asked.n} are more than {limits.ROWS} responses."
+            f"{len(prompts)} prompts with n = {generation.n} are more than {limits.ROWS} responses."
         )
         raise Refusal(400, sentence, param="n")
-    return asked
+    return generation
 
 
 def schema(kind: type[Fields], neutral: Mapping[str, Sequence[Any]] = NEUTRAL) -> dict[str, Any]:
@@ -374,7 +374,7 @@ def _marked(text: object, gap: str, **more: Any) -> Fill:
         raise refusal(error) from error
 
 
-def _asked(
+def _generation(
     fields: Common, chat: bool, prompts: tuple[Prompt, ...], length: int | None, logprobs: bool
 ) -> GenerationRequest:
     stream = fields.stream is True

@@ -63,13 +63,13 @@ class Ticket(Listener):
 
     def __init__(self, serving: Serving, exchange: Exchange, request: Request, first: int) -> None:
         """`first` is the number of its first response among all that the client asked for."""
-        self.hears_text = exchange.asked.stream
+        self.hears_text = exchange.generation.stream
         self._metrics, self._model = serving.metrics, serving.model
         self._outbox, self._first = exchange.outbox, first
-        self._watched = exchange.asked.provisional
+        self._watched = exchange.generation.provisional
         self._unsized = bool(request.prompts[0].searched)
         # one row stands for all samples of a method that leaves nothing to chance
-        self._copies = 1 if request.method.decoder.draws else exchange.asked.n
+        self._copies = 1 if request.method.decoder.draws else exchange.generation.n
         self._born = exchange.arrived
         self._columns = 0
         self._silent = True
@@ -126,36 +126,40 @@ class Exchange:
     """One HTTP request that the engine works on."""
 
     def __init__(
-        self, serving: Serving, asked: GenerationRequest, requests: list[Request], arrived: float
+        self,
+        serving: Serving,
+        generation: GenerationRequest,
+        requests: list[Request],
+        arrived: float,
     ) -> None:
         """`arrived`: when its first byte was read, by the monotonic clock."""
-        self.asked, self.arrived = asked, arrived
+        self.generation, self.arrived = generation, arrived
         self.requests = requests
         self.outbox = Outbox(limits.BACKLOG)
         common: dict[str, Any] = {
-            "id": f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
+            "id": f"{'chatcmpl' if generation.chat else 'cmpl'}-{uuid.uuid4().hex}",
             "created": int(time.time()),
-            "model": asked.model or serving.name,
-            "chat": asked.chat,
-            "tokens": asked.extension.return_tokens is True,
-            "states": asked.extension.return_states is True,
+            "model": generation.model or serving.name,
+            "chat": generation.chat,
+            "tokens": generation.extension.return_tokens is True,
+            "states": generation.extension.return_states is True,
             "served": serving.model,
         }
         self.reply = (
             Reply(**common)
-            if asked.infill is None
-            else InfillReply(**common, infill=asked.infill, stop=asked.stop)
+            if generation.infill is None
+            else InfillReply(**common, infill=generation.infill, stop=generation.stop)
         )
-        self.rows = len(requests) * asked.n
+        self.rows = len(requests) * generation.n
         self.watch: ProvisionalEvents | None = None
         """None where nobody watches, and before it is known how long the gaps are."""
-        if asked.provisional and not requests[0].prompts[0].searched:
+        if generation.provisional and not requests[0].prompts[0].searched:
             self.watch_from(serving.name, requests)
         self.handles: list[Handle] = []
 
     def watch_from(self, name: str, requests: list[Request]) -> ProvisionalEvents:
         """Begin to tell updates of requests all of whose gaps have their length."""
-        self.watch = ProvisionalEvents(name, all_rows(requests, self.asked.n))
+        self.watch = ProvisionalEvents(name, all_rows(requests, self.generation.n))
         return self.watch
 
     def cancel(self) -> None:
@@ -234,30 +238,30 @@ class Serving:
             code="model_not_found",
         )
 
-    async def submit(self, asked: GenerationRequest, owner: str, arrived: float) -> Exchange:
+    async def submit(self, generation: GenerationRequest, owner: str, arrived: float) -> Exchange:
         """Check, encode and enqueue; refuses all that can be refused. Cancelled, it leaves nothing."""
         if self.stopping:
             raise refusal(Closing("The server is stopping; ask another one, or ask again later."))
-        choice = self._choice(asked)
-        for prompt in asked.prompts:
+        choice = self._choice(generation)
+        for prompt in generation.prompts:
             self._check_size(prompt)
-        self._check_room(len(asked.prompts), owner)
+        self._check_room(len(generation.prompts), owner)
         self._entering += 1
-        self._prompts_entering[owner] += len(asked.prompts)
+        self._prompts_entering[owner] += len(generation.prompts)
         waited = time.monotonic() - arrived
         try:
             async with asyncio.timeout(self.settings.queue_timeout - waited):
                 requests = await self._entrance.requests(
-                    asked, owner, lambda ids: self._requests(asked, choice, ids)
+                    generation, owner, lambda ids: self._requests(generation, choice, ids)
                 )
-            return self._enqueue(asked, requests, owner, arrived)
+            return self._enqueue(generation, requests, owner, arrived)
         except TimeoutError as error:
-            raise self.told(Expired("queue", self.settings.queue_timeout)) from error
+            raise self.refusal_of(Expired("queue", self.settings.queue_timeout)) from error
         except ArcherError as error:
-            raise self.told(error) from error
+            raise self.refusal_of(error) from error
         finally:
             self._entering -= 1
-            self._prompts_entering[owner] -= len(asked.prompts)
+            self._prompts_entering[owner] -= len(generation.prompts)
             self._prompts_entering += Counter()  # forgets owners without any
 
     def provenance(self, done: Completion) -> dict[str, Any]:
@@ -269,7 +273,7 @@ class Serving:
         made |= {"model": self.name, "weights_version": done.weights_version}
         return made | ({"files": files} if files else {})
 
-    def told(self, error: ArcherError) -> Refusal:
+    def refusal_of(self, error: ArcherError) -> Refusal:
         """The refusal, without the place of the model's folder."""
         made = refusal(error)
         made.message = made.message.replace(self._path, self.name)
@@ -284,69 +288,73 @@ class Serving:
         self.engine.close()
         self._entrance.close()
 
-    def _choice(self, asked: GenerationRequest) -> Choice:
+    def _choice(self, generation: GenerationRequest) -> Choice:
         """The method, and its settings from wherever they stand in the request."""
-        named, own = self.method(asked.model), asked.extension.method
+        named, own = self.method(generation.model), generation.extension.method
         if named is not None and own is not None:
             sentence = "The method is given twice, in the model's name and as archer.method."
             raise Refusal(400, sentence, param="archer.method")
-        own_settings = asked.extension.settings or {}
-        settings = dict(own_settings) if asked.gapped else spelled_out(own_settings)
+        own_settings = generation.extension.settings or {}
+        settings = dict(own_settings) if generation.gapped else spelled_out(own_settings)
         for name in settings.keys() & NOT_SETTINGS:
             raise refusal(BadRequest(f"{name!r} is not a setting of a method."))
         for field in ("length", "temperature", "top_p", "top_k"):
-            value = getattr(asked, field)
+            value = getattr(generation, field)
             if value is None:
                 continue
-            if _says_how_long(settings, asked) if field == "length" else field in settings:
+            if _says_how_long(settings, generation) if field == "length" else field in settings:
                 sentence = f"The {field} is given twice, as a field and in archer.settings."
                 raise Refusal(400, sentence, param=f"archer.settings.{field}")
-            settings["max_length" if field == "length" and asked.gapped else field] = value
-        preset = asked.extension.preset
+            settings["max_length" if field == "length" and generation.gapped else field] = value
+        preset = generation.extension.preset
         choice = Choice(named or own or "", settings, preset)
         if self._preset is not None and named is None and own is None and preset is None:
             choice = self._preset.under(settings)
         method = choice.named(self.model.folder.recommended)
-        if asked.top_p == 1 and not _takes(method, "top_p"):
+        if generation.top_p == 1 and not _takes(method, "top_p"):
             kept = {name: value for name, value in choice.settings.items() if name != "top_p"}
             choice = replace(choice, settings=kept)
         for name in LENGTHS & choice.settings.keys():
             self._check_length(choice.settings[name])
-        if self._follows(choice, asked):
+        if self._follows(choice, generation):
             choice = replace(choice, settings={**choice.settings, "canvas": AUTO})
         return choice
 
-    def _follows(self, choice: Choice, asked: GenerationRequest) -> bool:
+    def _follows(self, choice: Choice, generation: GenerationRequest) -> bool:
         """Whether the length is a limit: the default decodes, and nobody has said how a length is reached."""
         folder = self.model.folder
         default = not choice.method and choice.named(folder.recommended) == DEFAULT_METHOD
-        said = {ALIASES.get(name, name) for name in asked.extension.settings or {}}
-        sees_ends = not asked.gapped and not isinstance(folder.shape.attention, Blocks)
-        return default and sees_ends and not said & REACHED_BY
+        names = {ALIASES.get(name, name) for name in generation.extension.settings or {}}
+        sees_ends = not generation.gapped and not isinstance(folder.shape.attention, Blocks)
+        return default and sees_ends and not names & REACHED_BY
 
     def _requests(
-        self, asked: GenerationRequest, choice: Choice, prompts: Sequence[list[int] | Fill]
+        self, generation: GenerationRequest, choice: Choice, prompts: Sequence[list[int] | Fill]
     ) -> list[Request]:
         """Runs on a thread beside the loop."""
         made = []
-        structure = asked.structure
+        structure = generation.structure
         has_to_be: dict[str, Any] = {} if structure is None else {structure.kind: structure.value}
         for prompt in prompts:
             request = self.model.request(
                 prompt,
                 choice.method,
-                seed=asked.seed,
+                seed=generation.seed,
                 preset=choice.preset,
                 settings=choice.settings,
-                healing=asked.extension.healing is not False,
-                curve=asked.extension.curve,
+                healing=generation.extension.healing is not False,
+                curve=generation.extension.curve,
                 **has_to_be,
             )
             self._check_length(request.method.length)
             made.append(request)
-        if asked.extension.return_states:
-            self._check_states(made, asked.n)
-        if asked.provisional and len(made) > 1 and any(each.prompts[0].searched for each in made):
+        if generation.extension.return_states:
+            self._check_states(made, generation.n)
+        if (
+            generation.provisional
+            and len(made) > 1
+            and any(each.prompts[0].searched for each in made)
+        ):
             raise Refusal(
                 400,
                 "Provisional events begin when the lengths of all gaps are known, and those of several "
@@ -368,13 +376,13 @@ class Serving:
                 param="archer.return_states",
             )
 
-    async def update_weights(self, asked: Mapping[str, Any]) -> int:
+    async def update_weights(self, body: Mapping[str, Any]) -> int:
         """Change the weights to those of a folder below the operator's; returns the new version."""
         root = self.settings.allow_weight_updates
         if root is None:
             raise Refusal(403, "This server does not let clients change its weights.")
-        path, running = asked.get("model_path"), asked.get("running", "finish")
-        if not isinstance(path, str) or len(path) > limits.LABEL or set(asked) - {*WEIGHT_FIELDS}:
+        path, running = body.get("model_path"), body.get("running", "finish")
+        if not isinstance(path, str) or len(path) > limits.LABEL or set(body) - {*WEIGHT_FIELDS}:
             sentence = f"Give model_path, a folder; the fields are {', '.join(WEIGHT_FIELDS)}."
             raise Refusal(400, sentence, param="model_path")
         try:
@@ -397,7 +405,7 @@ class Serving:
             sentence = "Requests that run did not end in time; the weights are as they were."
             raise Refusal(503, sentence, kind="server_error", code="busy") from error
         except ArcherError as error:
-            made = self.told(error)
+            made = self.refusal_of(error)
             message = made.message.replace(str(folder), path).replace(str(root), "")
             if isinstance(error, BadModel):
                 made = Refusal(400, message, param="model_path")
@@ -451,15 +459,15 @@ class Serving:
             )
 
     def _enqueue(
-        self, asked: GenerationRequest, requests: list[Request], owner: str, arrived: float
+        self, generation: GenerationRequest, requests: list[Request], owner: str, arrived: float
     ) -> Exchange:
-        exchange = Exchange(self, asked, requests, arrived)
+        exchange = Exchange(self, generation, requests, arrived)
         options = Options(
-            n=asked.n,
-            stop=asked.stop,
-            ends_early=not asked.provisional,
-            priority=asked.extension.priority or "interactive",
-            isolated=asked.extension.isolated is True,
+            n=generation.n,
+            stop=generation.stop,
+            ends_early=not generation.provisional,
+            priority=generation.extension.priority or "interactive",
+            isolated=generation.extension.isolated is True,
             timeout=self.settings.timeout,
             queue_timeout=self.settings.queue_timeout,
             since=arrived,
@@ -467,7 +475,7 @@ class Serving:
         )
         try:
             for place, request in enumerate(requests):
-                ticket = Ticket(self, exchange, request, place * asked.n)
+                ticket = Ticket(self, exchange, request, place * generation.n)
                 exchange.handles.append(self.engine.enqueue(request, options, ticket))
                 self.metrics.accepted(request.prompts[0].prompt_tokens)
         except ArcherError:
@@ -477,10 +485,10 @@ class Serving:
         return exchange
 
 
-def _says_how_long(settings: dict[str, Any], asked: GenerationRequest) -> bool:
+def _says_how_long(settings: dict[str, Any], generation: GenerationRequest) -> bool:
     """Whether the settings say what `max_tokens` says; how a gap's length is found is another thing."""
-    said = [settings[name] for name in LENGTHS if settings.get(name) is not None]
-    return any(not asked.gapped or not isinstance(each, str) for each in said)
+    lengths = [settings[name] for name in LENGTHS if settings.get(name) is not None]
+    return any(not generation.gapped or not isinstance(each, str) for each in lengths)
 
 
 def _takes(method: str, setting: str) -> bool:

@@ -29,12 +29,12 @@ T = TypeVar("T")
 async def plain(serving: Serving, exchange: Exchange, request: Request) -> Response:
     """The whole answer; nothing if the client leaves before."""
     try:
-        found = await unless_gone(request.receive, _collected(serving, exchange))
+        answer = await unless_gone(request.receive, _collected(serving, exchange))
     finally:
         serving.over(exchange)
-    if found is None:
+    if answer is None:
         return Response(status_code=NOBODY_READS)
-    done, columns = found
+    done, columns = answer
     choices = [
         exchange.reply.choice(row, each, _sure(serving, exchange, each))
         for row, each in enumerate(done)
@@ -45,14 +45,14 @@ async def plain(serving: Serving, exchange: Exchange, request: Request) -> Respo
     )
 
 
-def nothing_written(serving: Serving, asked: GenerationRequest) -> Response:
+def nothing_written(serving: Serving, generation: GenerationRequest) -> Response:
     """The answer to a client of llama.cpp that asks for no token, to have its prompt in a cache."""
-    serving.method(asked.model)
-    told = {"content": "", "stop": True, "stop_type": "limit", "tokens_predicted": 0}
-    told |= {"model": asked.model or serving.name, "tokens": [], "tokens_evaluated": 0}
-    if not asked.stream:
-        return JSONResponse(told)
-    return Response(f"data: {json.dumps(told)}\n\n", media_type="text/event-stream")
+    serving.method(generation.model)
+    reply = {"content": "", "stop": True, "stop_type": "limit", "tokens_predicted": 0}
+    reply |= {"model": generation.model or serving.name, "tokens": [], "tokens_evaluated": 0}
+    if not generation.stream:
+        return JSONResponse(reply)
+    return Response(f"data: {json.dumps(reply)}\n\n", media_type="text/event-stream")
 
 
 class EventStream(Response):
@@ -110,7 +110,7 @@ class Script:
         self._serving, self._exchange = serving, exchange
         self._done: dict[int, Completion] = {}
         self._columns = 0
-        self._nulls = ',"usage":null' if exchange.asked.usage else ""
+        self._nulls = ',"usage":null' if exchange.generation.usage else ""
         self.over = False
 
     def opening(self) -> str:
@@ -141,12 +141,12 @@ class Script:
             case Skipped() if watch is not None:
                 yield self._chunk(reply.silent(item.row), f',"archer":{watch.skipped(item)}')
             case Delta():
-                yield self._chunk(reply.said(item.row, item.text))
+                yield self._chunk(reply.delta(item.row, item.text))
             case Finished():
                 yield from self._ends(item)
             case Failed():
                 self.over = True
-                yield error_line(self._serving.told(item.error).body)
+                yield error_line(self._serving.refusal_of(item.error).body)
             case _:
                 pass
 
@@ -161,11 +161,11 @@ class Script:
         if len(self._done) < exchange.rows:
             return
         self.over = True
-        if exchange.asked.usage:
+        if exchange.generation.usage:
             rows = [self._done[row] for row in range(exchange.rows)]
-            told = _json(_usage(serving, exchange, rows, self._columns))
+            usage = _json(_usage(serving, exchange, rows, self._columns))
             made = _json(serving.provenance(rows[0]))
-            yield exchange.reply.chunk("", f',"usage":{told},"archer":{made}')
+            yield exchange.reply.chunk("", f',"usage":{usage},"archer":{made}')
         yield exchange.reply.done
 
     def _chunk(self, choice: str, more: str = "") -> str:
@@ -199,14 +199,18 @@ async def _collected(serving: Serving, exchange: Exchange) -> tuple[list[Complet
                     done |= dict(enumerate(item.completions, start=item.first))
                     columns += item.columns
                 case Failed():
-                    raise serving.told(item.error)
+                    raise serving.refusal_of(item.error)
                 case _:
                     pass
     return [done[row] for row in range(exchange.rows)], columns
 
 
 def _sure(serving: Serving, exchange: Exchange, done: Completion) -> dict[str, Any] | None:
-    return logprobs(serving.model, done, exchange.asked.chat) if exchange.asked.logprobs else None
+    return (
+        logprobs(serving.model, done, exchange.generation.chat)
+        if exchange.generation.logprobs
+        else None
+    )
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -20,10 +20,10 @@ class _Ending:
 
     def __init__(self, task: ShardTask) -> None:
         self._name = f"shard {task.rank + 1} of {task.source.shards}"
-        self._said = threading.Lock()
+        self._speaks = threading.Lock()
 
     def now(self, sentence: str) -> None:
-        if self._said.acquire(blocking=False):
+        if self._speaks.acquire(blocking=False):
             sys.stderr.write(f"archer: {self._name}: {one_line(sentence)}\n")
             sys.stderr.flush()
             os._exit(ENDED)
@@ -38,8 +38,8 @@ class _Ending:
 
 def main() -> None:
     task = ShardTask.decoded(sys.argv[1])
-    for asked_to_end in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(asked_to_end, signal.SIG_IGN)  # as the first one is, which tells this one
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # as the first one is, which tells this one
     ending = _Ending(task)
     threading.Thread(target=ending.with_the_first, daemon=True).start()
     try:

@@ -37,8 +37,8 @@ class Others(Protocol):
         """A sentence about one that ended, if one did."""
         ...
 
-    def close(self, *, told: bool) -> None:
-        """They are gone when this returns; `told` says whether they know."""
+    def close(self, *, goodbye: bool) -> None:
+        """They are gone when this returns; `goodbye` says whether they were told."""
         ...
 
 
@@ -130,7 +130,7 @@ class Leader(OneShard):
 
     def agree_to_stage(self, *, sound: bool) -> bool:
         with self._together(Message("staged", {})):
-            return all(told[0] for told in self.group.compare(bytes([sound])))
+            return all(answer[0] for answer in self.group.compare(bytes([sound])))
 
     def when_lost(self, call: Callable[[ShardLost], None]) -> None:
         self._heirs.append(call)
@@ -151,9 +151,9 @@ class Leader(OneShard):
             return
         self._closed = True
         self._heirs.clear()
-        told = self._say_goodbye()
+        goodbye = self._say_goodbye()
         self.lose("This model was closed. Load it again.")
-        self._others.close(told=told)
+        self._others.close(goodbye=goodbye)
         self.group.leave()
 
     def _say_goodbye(self) -> bool:

@@ -66,9 +66,9 @@ class Processes:
             time.sleep(POLL)
         return sentence
 
-    def close(self, *, told: bool) -> None:
+    def close(self, *, goodbye: bool) -> None:
         self._closing = True
-        last = time.monotonic() + (LEAVING if told else 0.0)
+        last = time.monotonic() + (LEAVING if goodbye else 0.0)
         for process in self._all:
             try:
                 process.wait(max(0.0, last - time.monotonic()))

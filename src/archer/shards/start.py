@@ -74,7 +74,7 @@ class _Elsewhere:
     def fate(self) -> str | None:
         return None
 
-    def close(self, *, told: bool) -> None:
+    def close(self, *, goodbye: bool) -> None:
         pass
 
 
@@ -204,12 +204,12 @@ def _start(folder: Folder, source: Source) -> Transformer:
         group = join(Shard(0, shards), torch.device(devices[0]), store)
         others.stuck = lambda: group.computing
     except BaseException:
-        others.close(told=False)
+        others.close(goodbye=False)
         raise
     try:
         return _leading(folder, replace(source, device=devices[0]), group, others)
     except BaseException:
-        others.close(told=False)
+        others.close(goodbye=False)
         group.leave()
         raise
 

@@ -64,13 +64,13 @@ class Net:
 
         def closure(state: int) -> frozenset[int]:
             if state not in closed:
-                found, front = {state}, [state]
+                states, front = {state}, [state]
                 while front:
                     front = [
-                        to for here in front for to in self._links.get(here, ()) if to not in found
+                        to for here in front for to in self._links.get(here, ()) if to not in states
                     ]
-                    found.update(front)
-                closed[state] = frozenset(found)
+                    states.update(front)
+                closed[state] = frozenset(states)
             return closed[state]
 
         def name(states: frozenset[int]) -> int:

@@ -86,17 +86,17 @@ def of_regex(pattern: str) -> ByteAutomaton:
         )
     index, alphabet = _library()
     try:
-        found = index(f"(?:{_unanchored(pattern)}){MARK}", alphabet)
+        automaton = index(f"(?:{_unanchored(pattern)}){MARK}", alphabet)
     except ValueError as error:
         if "no transitions" in str(error):
             raise BadRequest(NOTHING) from error
         raise BadRequest(
             f"The regular expression {quoted(pattern)} cannot be used: {_reason(error)}"
         ) from error
-    edges: dict[int, dict[int, int]] = found.get_transitions()
-    final: set[int] = found.get_final_states()
+    edges: dict[int, dict[int, int]] = automaton.get_transitions()
+    final: set[int] = automaton.get_final_states()
     names = {
-        name: at for at, name in enumerate(sorted({found.get_initial_state(), *edges, *final}))
+        name: at for at, name in enumerate(sorted({automaton.get_initial_state(), *edges, *final}))
     }
     table = np.full((len(names), BYTES), DEAD, dtype=np.int32)
     accepting = np.zeros(len(names), dtype=np.bool_)
@@ -104,7 +104,7 @@ def of_regex(pattern: str) -> ByteAutomaton:
         if source not in final:
             accepting[names[source]] = targets.pop(ord(MARK), None) in final
             table[names[source], list(targets)] = [names[target] for target in targets.values()]
-    return minimal(table, accepting, names[found.get_initial_state()])
+    return minimal(table, accepting, names[automaton.get_initial_state()])
 
 
 def minimal(table: States, accepting: Flags, start: int) -> ByteAutomaton:
@@ -148,19 +148,19 @@ def _alive(table: States, accepting: Flags, start: int) -> Flags:
     return reached & closure(accepting, target, source)
 
 
-def closure(found: Flags, source: NDArray[Any], target: NDArray[Any]) -> Flags:
-    """[S]: what can be reached along edges from the states that are `found`."""
-    found = found.copy()
+def closure(states: Flags, source: NDArray[Any], target: NDArray[Any]) -> Flags:
+    """[S]: what can be reached along edges from `states`."""
+    states = states.copy()
     order = np.argsort(source, kind="stable")
     target = target[order]
-    first = np.searchsorted(source[order], np.arange(len(found) + 1))
-    front = np.flatnonzero(found)
+    first = np.searchsorted(source[order], np.arange(len(states) + 1))
+    front = np.flatnonzero(states)
     while len(front):
         spans = [target[first[state] : first[state + 1]] for state in front.tolist()]
         reached = np.unique(np.concatenate(spans))
-        front = reached[~found[reached]]
-        found[front] = True
-    return found
+        front = reached[~states[reached]]
+        states[front] = True
+    return states
 
 
 def _renamed(table: States, kept: NDArray[np.int64], states: int) -> States:
@@ -198,8 +198,8 @@ def _unanchored(pattern: str) -> str:
 
 def _reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[-1] if lines else "it is not understood"
-    return f"{said.removeprefix('error: ')[:200].rstrip('.')}."
+    reason = lines[-1] if lines else "it is not understood"
+    return f"{reason.removeprefix('error: ')[:200].rstrip('.')}."
 
 
 @cache

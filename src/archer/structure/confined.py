@@ -32,17 +32,17 @@ async def made_apart(structure: Structure) -> ByteAutomaton:
     )
     try:
         async with asyncio.timeout(SECONDS):
-            said, _ = await child.communicate(question)
+            output, _ = await child.communicate(question)
     except TimeoutError:
         raise _too_much(structure) from None
     finally:
         with suppress(ProcessLookupError):
             child.kill()
         await child.wait()
-    if not said.startswith(b"PK"):
-        reply = json.loads(said) if said else {}
+    if not output.startswith(b"PK"):
+        reply = json.loads(output) if output else {}
         raise BadRequest(reply["refused"]) if reply.get("refused") else _too_much(structure)
-    with np.load(io.BytesIO(said), allow_pickle=False) as arrays:
+    with np.load(io.BytesIO(output), allow_pickle=False) as arrays:
         return ByteAutomaton(arrays["next"], arrays["accepting"], int(arrays["start"]))
 
 

@@ -83,10 +83,10 @@ def check_shapes(schema: Any) -> None:
     """Refuse what is no schema, and keywords with something behind them that says nothing."""
     if not isinstance(schema, Mapping):
         raise BadRequest(f"A schema is a mapping, true or false, not {quoted(schema)}.")
-    for name, said in schema.items():
+    for name, value in schema.items():
         kind, words = SHAPES.get(name, (object, ""))
-        if not isinstance(said, kind):
-            raise BadRequest(f"{name} of a schema is {words}, not {quoted(said)}.")
+        if not isinstance(value, kind):
+            raise BadRequest(f"{name} of a schema is {words}, not {quoted(value)}.")
     kinds = schema.get("type", [])
     if not all(each in TYPES for each in (kinds if isinstance(kinds, list) else [kinds])):
         raise BadRequest(f"{quoted(kinds)} is no type of JSON. Types: {', '.join(TYPES)}.")
@@ -95,35 +95,35 @@ def check_shapes(schema: Any) -> None:
 
 
 def listed(schema: Mapping[str, Any], name: str) -> Sequence[Any]:
-    said = schema[name]
-    if not isinstance(said, list) or not said:
-        raise BadRequest(f"{name} of a schema is a list that is not empty, not {quoted(said)}.")
-    return said
+    value = schema[name]
+    if not isinstance(value, list) or not value:
+        raise BadRequest(f"{name} of a schema is a list that is not empty, not {quoted(value)}.")
+    return value
 
 
 def count_of(schema: Mapping[str, Any], name: str, usual: Any = 0) -> Any:
-    said = schema.get(name, usual)
-    if said is usual:
+    size = schema.get(name, usual)
+    if size is usual:
         return usual
-    if isinstance(said, bool) or not isinstance(said, int | float) or said != int(said) or said < 0:
-        raise BadRequest(f"{name} of a schema is a whole number of at least 0, not {quoted(said)}.")
-    return int(said)
+    if isinstance(size, bool) or not isinstance(size, int | float) or size != int(size) or size < 0:
+        raise BadRequest(f"{name} of a schema is a whole number of at least 0, not {quoted(size)}.")
+    return int(size)
 
 
 def bound(
     schema: Mapping[str, Any], name: str, strict: str, tighter: Any
 ) -> tuple[Decimal | None, bool]:
     """A bound of numbers, and whether it is left out itself; true next to a bound is draft 4's way."""
-    found: list[tuple[Decimal, bool]] = []
+    bounds: list[tuple[Decimal, bool]] = []
     exclusive = schema.get(strict)
     if name in schema:
-        found.append((_decimal(schema[name], name), exclusive is True))
+        bounds.append((_decimal(schema[name], name), exclusive is True))
     if exclusive is not None and not isinstance(exclusive, bool):
-        found.append((_decimal(exclusive, strict), True))
-    if not found:
+        bounds.append((_decimal(exclusive, strict), True))
+    if not bounds:
         return None, False
-    best = tighter(number for number, _ in found)
-    return best, any(left_out for number, left_out in found if number == best)
+    best = tighter(number for number, _ in bounds)
+    return best, any(left_out for number, left_out in bounds if number == best)
 
 
 def _decimal(number: Any, name: str) -> Decimal:
@@ -138,8 +138,8 @@ def _decimal(number: Any, name: str) -> Decimal:
 
 
 def type_allows(kinds: Any, kind: str) -> bool:
-    said = [kinds] if isinstance(kinds, str) else kinds
-    return kind in said or (kind == "integer" and "number" in said)
+    names = [kinds] if isinstance(kinds, str) else kinds
+    return kind in names or (kind == "integer" and "number" in names)
 
 
 def is_of(value: Any, kind: str) -> bool:

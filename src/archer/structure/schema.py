@@ -156,17 +156,17 @@ class _Writer:
         check_shapes(one)
         check_shapes(other)
         joined = dict(one)
-        for name, said in other.items():
-            joined[name] = said if name not in one else self._joined(name, one, other, depth)
+        for name, part in other.items():
+            joined[name] = part if name not in one else self._joined(name, one, other, depth)
         for mine, theirs in ((one, other), (other, one)):
             if mine.get("additionalProperties", True) is not True and "properties" in theirs:
                 rest = mine["additionalProperties"]
                 own = mine.get("properties", {})
-                for name, said in theirs["properties"].items():
+                for name, part in theirs["properties"].items():
                     if name not in own:
                         joined["properties"] = {
                             **joined["properties"],
-                            name: self._both(said, rest, depth + 1),
+                            name: self._both(part, rest, depth + 1),
                         }
         return joined
 
@@ -210,9 +210,9 @@ class _Writer:
         raise BadRequest(f"The schema says {name} twice of one value, which cannot be joined here.")
 
     def _types(self, schema: Mapping[str, Any]) -> Sequence[str]:
-        said = schema.get("type")
-        if said is not None:
-            return said if isinstance(said, list) else [said]
+        kinds = schema.get("type")
+        if kinds is not None:
+            return kinds if isinstance(kinds, list) else [kinds]
         about = [kind for kind, words in SUBJECTS.items() if any(word in schema for word in words)]
         return about if about and not self.exact else [kind for kind in TYPES if kind != "integer"]
 

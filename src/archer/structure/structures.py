@@ -31,11 +31,11 @@ class Structure:
     ) -> Structure | None:
         """What is asked for, if anything; refuses two at once, and what is none."""
         given = {"schema": schema, "regex": regex, "choices": choices}
-        said = [name for name, value in given.items() if value is not None]
-        if not said:
+        names = [name for name, value in given.items() if value is not None]
+        if not names:
             return None
-        if len(said) > 1:
-            raise BadRequest(f"Give one of {' and '.join(said)}: a text has to be one thing.")
+        if len(names) > 1:
+            raise BadRequest(f"Give one of {' and '.join(names)}: a text has to be one thing.")
         if regex is not None:
             if not isinstance(regex, str):
                 raise BadRequest(f"A regular expression is text, not {type(regex).__name__}.")
@@ -91,8 +91,8 @@ def checked_choices(choices: object) -> list[str]:
     return texts
 
 
-def _as_json(asked: object) -> str:
-    read = schema.read_schema(asked)
+def _as_json(value: object) -> str:
+    read = schema.read_schema(value)
     try:
         source = json.dumps(read, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -59,9 +59,9 @@ class Remembered(Generic[Key, Value]):
         self._values: dict[Key, Value] = {}
 
     def get(self, key: Key, make: Callable[[Key], Value]) -> Value:
-        found = self.known(key)
-        if found is not None:
-            return found
+        value = self.known(key)
+        if value is not None:
+            return value
         made = make(key)
         with self._lock:
             self._values[key] = made
@@ -74,8 +74,8 @@ class Remembered(Generic[Key, Value]):
         with self._lock:
             if key not in self._values:
                 return None
-            self._values[key] = found = self._values.pop(key)
-            return found
+            self._values[key] = value = self._values.pop(key)
+            return value
 
     def _fits(self) -> bool:
         held = sum(_bytes(each) for each in self._values.values())
@@ -258,13 +258,13 @@ def _alike(automaton: ByteAutomaton, vocabulary: Vocabulary) -> tuple[States, In
 def _edges(automaton: ByteAutomaton, texts: Sequence[bytes]) -> tuple[States, States, States]:
     """From each state by each of some texts that may follow: states, texts by number, states."""
     none = np.zeros(0, dtype=np.int32)
-    found, edges = [(none, none, none)], 0
+    batches, edges = [(none, none, none)], 0
     for source, text, target, _ in _walked(automaton, _trie(texts)) if texts else ():
         edges += len(source)
         if edges > MOST_EDGES:
             raise too_large("transitions", edges, MOST_EDGES)
-        found.append((source, text, target))
-    source, text, target = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        batches.append((source, text, target))
+    source, text, target = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return source, text, target
 
 

@@ -156,7 +156,7 @@ def extracted_or_nothing(task: Task, text: str, sample: Sample) -> str:
         return ""
 
 
-Asked = tuple[Check, ...] | Verdict
+ChecksOrVerdict = tuple[Check, ...] | Verdict
 """Checks for the judge, or the verdict where a text cannot even be read."""
 
 
@@ -165,9 +165,9 @@ class CheckPlan:
     """What has to be checked about one completion on one suite."""
 
     id: str | int
-    repaired: Asked
-    published: Asked
-    clean: Asked | None
+    repaired: ChecksOrVerdict
+    published: ChecksOrVerdict
+    clean: ChecksOrVerdict | None
 
 
 def _grade_programs(task: CodeTask, given: Given, options: GradingOptions) -> GradingReport:
@@ -196,16 +196,16 @@ def _grade_programs(task: CodeTask, given: Given, options: GradingOptions) -> Gr
 def plan(task: CodeTask, sample: Sample, text: str, suite: Suite, raw: bool = False) -> CheckPlan:
     """The checks that a completion needs; nothing is run."""
 
-    def asked(variant: Variant) -> tuple[Asked, str | None]:
+    def checks_of(variant: Variant) -> tuple[ChecksOrVerdict, str | None]:
         try:
             program = _extracted(task, text, sample, variant, raw)
             return task.checks(sample, program, suite, variant), program
         except Unreadable as fault:
             return fault.verdict, None
 
-    repaired, program = asked("repaired")
-    published, _ = asked("as_published")
-    clean: Asked | None = task.clean_checks(sample, program or "", suite)
+    repaired, program = checks_of("repaired")
+    published, _ = checks_of("as_published")
+    clean: ChecksOrVerdict | None = task.clean_checks(sample, program or "", suite)
     if program is None and clean:
         clean = repaired
     return CheckPlan(sample.id, repaired, published, clean)
@@ -247,7 +247,7 @@ def _clean(judge: Grades, plan: CheckPlan, repaired: Verdict) -> Verdict | None:
     return verdict_on(judge, plan.clean)
 
 
-def verdict_on(judge: Grades, checks: Asked) -> Verdict:
+def verdict_on(judge: Grades, checks: ChecksOrVerdict) -> Verdict:
     """The first verdict that is no pass, or a pass of all. A fault of the judge is given a second try."""
     if isinstance(checks, Verdict):
         return checks

@@ -25,7 +25,7 @@ SECONDS = 10.0
 MEMORY_BYTES = 1024 * MIB
 PACKAGES = ("math_verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4")
 """math-verify and all that it needs."""
-ASKED_FOR = "antlr4-python3-runtime"
+PARSER_RUNTIME = "antlr4-python3-runtime"
 """The distribution whose version decides which parser it takes."""
 
 
@@ -48,7 +48,7 @@ class Algebra(Readers):
             modules=sources(),
             packages=PACKAGES,
             preload=(*PRELOAD, "math_verify"),
-            versions={ASKED_FOR: version(ASKED_FOR)},
+            versions={PARSER_RUNTIME: version(PARSER_RUNTIME)},
             seconds=seconds,
             memory_bytes=MEMORY_BYTES,
         )

@@ -23,7 +23,7 @@ class Pocket(CodeTask):
     split: ClassVar[frozen.Held] = "test"
     dev: ClassVar[str | None] = "pocket-dev"
 
-    def asked(self, problem: Problem) -> str:
+    def message(self, problem: Problem) -> str:
         return prompts.message(problem)
 
     @cached_property
@@ -34,7 +34,7 @@ class Pocket(CodeTask):
     @cached_property
     def _samples(self) -> tuple[Sample, ...]:
         return tuple(
-            Sample(name, user(self.asked(problem)), "", problem.record())
+            Sample(name, user(self.message(problem)), "", problem.record())
             for name, problem in self._problems.items()
         )
 
@@ -74,7 +74,7 @@ class PocketLong(Pocket):
     def _examples(self) -> dict[str, list[str]]:
         return frozen.load_examples(self.split)
 
-    def asked(self, problem: Problem) -> str:
+    def message(self, problem: Problem) -> str:
         return prompts.long_message(problem, self._examples[problem.name])
 
 
@@ -147,7 +147,7 @@ class PocketInfill(Pocket):
         record = problem.record() | {"before": before, "after": after}
         infill = Infill(after, middle)
         return Sample(
-            cut.name, user(self.asked(problem)), before, record, infill, cluster=problem.name
+            cut.name, user(self.message(problem)), before, record, infill, cluster=problem.name
         )
 
     def references(self) -> Iterator[Reference]:

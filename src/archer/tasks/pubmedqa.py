@@ -48,19 +48,21 @@ class PubMedQA(AnswerTask):
         return {
             "recall": {label: _share(pairs, label) for label in LABELS},
             "macro_f1": sum(_f1(pairs, label) for label in LABELS) / len(LABELS),
-            "without_label": sum(not said for _, said in pairs) / len(pairs),
+            "without_label": sum(not answer for _, answer in pairs) / len(pairs),
         }
 
 
 def _share(pairs: Sequence[tuple[str, str]], label: str) -> float | None:
     """Recall of a label; None where no question has it."""
-    said = [said for right, said in pairs if right == label]
-    return said.count(label) / len(said) if said else None
+    answers = [answer for right, answer in pairs if right == label]
+    return answers.count(label) / len(answers) if answers else None
 
 
 def _f1(pairs: Sequence[tuple[str, str]], label: str) -> float:
-    hits = sum(right == said == label for right, said in pairs)
-    mentions = sum(right == label for right, _ in pairs) + sum(said == label for _, said in pairs)
+    hits = sum(right == answer == label for right, answer in pairs)
+    mentions = sum(right == label for right, _ in pairs) + sum(
+        answer == label for _, answer in pairs
+    )
     return 2 * hits / mentions if mentions else 0.0
 
 

@@ -100,7 +100,7 @@ class RunProgress(Meter):
             self._rows[worker] += 1
             self._show()
 
-    def told(self, line: str) -> None:
+    def notice(self, line: str) -> None:
         """In a terminal the bar moves down and the line stays above it."""
         with self._guard:
             self._say(f"{self._name}: {line}")
@@ -170,7 +170,7 @@ class TuneProgress(Meter):
     def graded(self, record: GradeLine) -> None:
         """The bar counts what was decoded."""
 
-    def told(self, line: str) -> None:
+    def notice(self, line: str) -> None:
         """Something about the workers that a user should know."""
         self._say(line)
 

@@ -39,7 +39,7 @@ from archer.tune.halving import (
     survivors,
 )
 
-ASKED, CALIBRATION = "search.json", "calibration.json"
+SEARCH, CALIBRATION = "search.json", "calibration.json"
 VERSION = 1
 MOST_NAMED = 3
 MINUTE = 60.0
@@ -221,14 +221,14 @@ class Search:
         out = self.workspace.out
         try:
             out.mkdir(parents=True, exist_ok=True)
-            strange = any(out.iterdir()) and not (out / ASKED).exists()
+            strange = any(out.iterdir()) and not (out / SEARCH).exists()
         except OSError as error:
             raise DiskFault.of(out, error) from error
-        if strange and {each.name for each in out.iterdir()} - {"lock", f"{ASKED}.new"}:
+        if strange and {each.name for each in out.iterdir()} - {"lock", f"{SEARCH}.new"}:
             raise BadRun(f"{out} holds other files and no search; choose an empty folder.")
 
     def _check(self) -> None:
-        path, request = self.workspace.out / ASKED, self._asked()
+        path, request = self.workspace.out / SEARCH, self._plan()
         if not path.exists():
             replace_json(path, request)
             return
@@ -239,7 +239,7 @@ class Search:
                 "to continue it, or choose another folder."
             )
 
-    def _asked(self) -> dict[str, Any]:
+    def _plan(self) -> dict[str, Any]:
         """What decides the course of a search; what a single run depends on stands in its manifest."""
         return {
             "version": VERSION,

@@ -188,37 +188,37 @@ def times(workspace: Workspace, task: str, arms: Sequence[PricedArm], problems: 
 
 def groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     """The arms by model and task, each with its cost, and with its gain where it takes tokens back."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    arms: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row["role"] != "wide":
-            found.setdefault((row["model"], row["task"]), []).append(row)
-    return {key: _beside(mine) for key, mine in found.items()}
+            arms.setdefault((row["model"], row["task"]), []).append(row)
+    return {key: _beside(mine) for key, mine in arms.items()}
 
 
 def _beside(rows: Sequence[Row]) -> list[Row]:
     saber = next(row for row in rows if row["role"] == "saber")
     others = efficient([spent(row) for row in rows if row["role"] == "without"])
-    told = []
+    arms = []
     for row in rows:
         cost, interval = ratio(spent(row), spent(saber))
         more: Row = {"cost": cost, "cost_interval": list(interval)}
         if row["role"] != "without":
             above = gain(spent(row), others)
             more |= {"gain": above.points, "gain_interval": list(above.interval), "p": above.p}
-        told.append({**row, **more})
-    return told
+        arms.append({**row, **more})
+    return arms
 
 
 def present(result: Mapping[str, Any]) -> Presented:
-    found = groups(result["rows"])
-    tables = [_table(*key, rows) for key, rows in found.items()]
+    arms = groups(result["rows"])
+    tables = [_table(*key, rows) for key, rows in arms.items()]
     timed: dict[tuple[str, str], list[Row]] = {}
     for row in result["rows"]:
         if "seconds" in row:
             timed.setdefault((row["model"], row["task"]), []).append(row)
     tables += [_times(f"{model} on {task}", rows) for (model, task), rows in timed.items()]
-    shown = {key: rows for key, rows in found.items() if key[0] != SHIFTED}
-    other = {key: rows for key, rows in found.items() if key[0] == SHIFTED}
+    shown = {key: rows for key, rows in arms.items() if key[0] != SHIFTED}
+    other = {key: rows for key, rows in arms.items() if key[0] == SHIFTED}
     figures = {"price": _figure(shown, "cost", "operations over eager Saber's")}
     if other:
         figures["price-dream"] = _figure(other, "cost", "operations over eager Saber's")
@@ -276,15 +276,15 @@ def _kind(row: Row) -> str:
     return "never take back, caches of peers" if peer else "never take back, our caches"
 
 
-def _figure(found: Mapping[tuple[str, str], Sequence[Row]], x: str, named: str) -> Figure:
+def _figure(arms: Mapping[tuple[str, str], Sequence[Row]], x: str, named: str) -> Figure:
     """A panel for each model and task, score over what it took."""
-    kinds = sorted({_kind(row) for rows in found.values() for row in rows})
+    kinds = sorted({_kind(row) for rows in arms.values() for row in rows})
     panels = {
         PANELS.get(task, task): [
             series(kind, [row[x] for row in mine], mine, "base")
             for kind in kinds
             for mine in [[row for row in rows if _kind(row) == kind]]
         ]
-        for (model, task), rows in found.items()
+        for (model, task), rows in arms.items()
     }
     return frontiers(panels, Labels("Score against price", named, "solved (%)"))

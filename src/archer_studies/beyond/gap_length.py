@@ -76,8 +76,8 @@ def scored(request: RunRequest, samples: Sequence[Sample]) -> tuple[Scores, list
 
 
 def _sure(model: Model, prompt: Sequence[int], suffix: str) -> list[float]:
-    asked = model.request(put(prompt, (suffix, MOST)), "saber")
-    form = replace(asked.prompts[0], searched=())
+    request = model.request(put(prompt, (suffix, MOST)), "saber")
+    form = replace(request.prompts[0], searched=())
     store = empty_store(model.network, 1, len(form.prefix) + len(form.given or ()))
     search = GapSearch(model.network, model.folder.mask, store)
     return [search.sure(form, 0, length) for length in range(1, MOST + 1)]

@@ -166,17 +166,17 @@ def _tables(result: Mapping[str, Any]) -> list[Table]:
     for row in result["rows"]:
         parts.setdefault(row["part"], []).append(row)
     settings = result["settings"]
-    said = {
+    words = {
         **settings,
         "calls": f"n = {result['n']} cached calls of {settings['problems']} problems",
         "events": parts["term"][0]["n"],
     }
     return [
         table_of(
-            title.format(**said),
+            title.format(**words),
             fields,
             parts.get(part, []),
-            [note.format(**said) for note in notes],
+            [note.format(**words) for note in notes],
         )
         for part, title, fields, notes in TABLES
     ]

@@ -132,14 +132,14 @@ def draw_choice(rng: Random) -> Draft:
     name = binder.name(NUMBERS)
     binder.parameters.append(Parameter(name, "number"))
     test = binder.bind(binder.pick(NUMBER_TESTS))
-    said = test.phrase(rng).replace("are not multiples", "is not a multiple")
-    said = (
-        said.replace("are multiples", "is a multiple")
+    condition = test.phrase(rng).replace("are not multiples", "is not a multiple")
+    condition = (
+        condition.replace("are multiples", "is a multiple")
         .replace("are ", "is ")
         .replace("have ", "has ")
     )
     results = _draw_steps(binder, NUMBER_STEPS, 2)
-    return _branch("choice", rng, binder, test, f"{name} {said}", results, {"v": name})
+    return _branch("choice", rng, binder, test, f"{name} {condition}", results, {"v": name})
 
 
 def draw_comparison(rng: Random) -> Draft:
@@ -215,21 +215,21 @@ def _branch(
     rng: Random,
     binder: Binder,
     test: Bound,
-    said: str,
+    condition: str,
     results: list[Bound],
     names: dict[str, str],
 ) -> Draft:
     words = [result.phrase(rng, it=names["v"], **_pair(names)) for result in results]
-    asked = test.code(rng, **names)
+    check = test.code(rng, **names)
     yes, no = (result.code(rng, **names) for result in results)
     return Draft(
         family=family,
         parts=(f"if-{test.operation.key}", *(result.operation.key for result in results)),
-        statement=branch_statement(rng, said, *words),
+        statement=branch_statement(rng, condition, *words),
         parameters=tuple(binder.parameters),
         bodies=(
-            f"\n    return {yes} if {asked} else {no}",
-            f"\n    if {asked}:\n        return {yes}\n    return {no}",
-            f"\n    if {asked}:\n        result = {yes}\n    else:\n        result = {no}\n    return result",
+            f"\n    return {yes} if {check} else {no}",
+            f"\n    if {check}:\n        return {yes}\n    return {no}",
+            f"\n    if {check}:\n        result = {yes}\n    else:\n        result = {no}\n    return result",
         ),
     )

@@ -124,9 +124,9 @@ def _claim_forms(rng: Random, binder: Binder, pipeline: Pipeline, claim: Bound) 
     names = _names(rng, binder, pipeline)
     test = _test(rng, pipeline, names)
     hit = claim.negated(**names) if every else claim.code(rng, **names)
-    asked = f"{test} and {hit}" if test else hit
+    check = f"{test} and {hit}" if test else hit
     return [
         f"\n    return {pipeline.reduction.key}({inner})",
-        f"\n    for {names['loop']} in {pipeline.iterable}:\n        if {asked}:"
+        f"\n    for {names['loop']} in {pipeline.iterable}:\n        if {check}:"
         f"\n            return {not every}\n    return {every}",
     ]

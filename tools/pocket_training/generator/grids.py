@@ -72,13 +72,13 @@ def puzzle(split: Split, index: int, size: int, least: int = 0) -> Puzzle:
 def puzzle_set(split: Held) -> list[Puzzle]:
     """The first puzzles of a split that differ in their pattern."""
     home, size, least = SETS[split]
-    found: dict[str, Puzzle] = {}
+    puzzles: dict[str, Puzzle] = {}
     index = 0
-    while len(found) < HELD[split]:
+    while len(puzzles) < HELD[split]:
         drawn = puzzle(home, index, size, least)
-        found.setdefault(pattern(drawn.solution), drawn)
+        puzzles.setdefault(pattern(drawn.solution), drawn)
         index += 1
-    return list(found.values())
+    return list(puzzles.values())
 
 
 def solutions(givens: str, most: int, rng: Random | None = None) -> list[str]:
@@ -95,11 +95,11 @@ def solutions(givens: str, most: int, rng: Random | None = None) -> list[str]:
                 return []
             _toggle(free, homes[place], bit)
             cells[place] = bit
-    found: list[str] = []
+    grids: list[str] = []
 
     def search(blanks: list[int]) -> None:
         if not blanks:
-            found.append("".join(str(bit.bit_length()) for bit in cells))
+            grids.append("".join(str(bit.bit_length()) for bit in cells))
             return
         place, left = -1, -1
         for blank in blanks:
@@ -118,11 +118,11 @@ def solutions(givens: str, most: int, rng: Random | None = None) -> list[str]:
             _toggle(free, homes[place], bit)
             search(others)
             _toggle(free, homes[place], bit)
-            if len(found) == most:
+            if len(grids) == most:
                 return
 
     search([place for place, bit in enumerate(cells) if not bit])
-    return found
+    return grids
 
 
 def _toggle(free: list[int], homes: tuple[int, ...], bit: int) -> None:

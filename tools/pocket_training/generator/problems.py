@@ -73,8 +73,8 @@ def problem(split: Split, index: int, *, hidden: bool = True) -> Problem:
 def distinct(split: Split, number: int, without: Collection[str] = ()) -> Iterator[Problem]:
     """The first problems of a split that differ in structure; structures in `without` are passed over."""
     seen = set(without)
-    index, wanted = 0, number + len(seen)
-    while len(seen) < wanted:
+    index, total = 0, number + len(seen)
+    while len(seen) < total:
         made = problem(split, index)
         index += 1
         if made.structure not in seen:

@@ -33,11 +33,11 @@ def pipeline_statement(rng: Random, pipeline: Pipeline, places: dict[str, str]) 
     if rng.random() < 0.5:
         order = pipeline.mapping.phrase(rng, it=rng.choice(("each", "each one")))
         first = rng.choice(("take", "go over"))
-        said = reduction.format(them=rng.choice(("the results", "these")), **words)
-        return f"{opening} {first} {chosen}, {order} and return {said}."
+        result = reduction.format(them=rng.choice(("the results", "these")), **words)
+        return f"{opening} {first} {chosen}, {order} and return {result}."
     order = pipeline.mapping.phrase(rng, it=f"each of {chosen}")
-    said = reduction.format(them=rng.choice(("the results", "these")), **words)
-    return f"{opening} {order} and return {said}."
+    result = reduction.format(them=rng.choice(("the results", "these")), **words)
+    return f"{opening} {order} and return {result}."
 
 
 def chain_statement(rng: Random, orders: list[str]) -> str:

@@ -90,18 +90,18 @@ def _run(link: Link, order: dict[str, Any]) -> None:
     link.wait_until_loaded()
 
 
-def _borrowed(link: Link, wanted: set[str], expose: list[str] | None) -> dict[str, Any]:
+def _borrowed(link: Link, names: set[str], expose: list[str] | None) -> dict[str, Any]:
     """What the test uses without defining it, as far as the program has it and may lend it.
 
     What bears the name of a standard module is the test's own copy, whatever the program made of it.
     """
-    if not wanted:
+    if not names:
         return {}
-    exposed = wanted if expose is None else wanted & set(expose)
+    exposed = names if expose is None else names & set(expose)
     lent: dict[str, Any] = {}
-    for name, description in link.describe(sorted(wanted)).items():
+    for name, description in link.describe(sorted(names)).items():
         module = name if name in LENDABLE else str(description).removeprefix("from ")
-        if description == "nothing" or name not in wanted:
+        if description == "nothing" or name not in names:
             continue
         if module in LENDABLE:
             lent |= _from_library(module, name)

@@ -78,8 +78,8 @@ class Text:
         if self.template is None:
             raise BadRequest(f"{self.where} has no chat template; {REMEDY}.")
         conversations = [_messages(chat) for chat in chats]
-        said = [part for each in conversations for message in each for part in message.values()]
-        self._checked_ids([*said, *begun], allow_special)
+        texts = [part for each in conversations for message in each for part in message.values()]
+        self._checked_ids([*texts, *begun], allow_special)
         rendered = self.template.render(conversations)
         return self._ids([text + prefix for text, prefix in zip(rendered, begun, strict=True)])
 
@@ -157,8 +157,8 @@ class Text:
         except UnicodeEncodeError as error:
             raise BadRequest("The prompt is not valid Unicode text.") from error
         if self.child is not None:
-            found: list[list[int]] = self._answer_of(self.child, {"encode": list(texts)})
-            return found
+            ids: list[list[int]] = self._answer_of(self.child, {"encode": list(texts)})
+            return ids
         return [self._ids_here(text) for text in texts]
 
     def _ids_here(self, text: str) -> list[int]:

@@ -112,14 +112,14 @@ def encoding(source: str) -> Callable[[dict[str, Any]], Any]:
     tokenizer.no_padding()
 
     def encode(texts: list[str]) -> list[list[int]]:
-        found: list[list[int]] = []
+        ids: list[list[int]] = []
         tokens = characters = 0
         for text in texts:
-            found.append(tokenizer.encode(text, add_special_tokens=False).ids)
-            tokens, characters = tokens + len(found[-1]), characters + len(text)
+            ids.append(tokenizer.encode(text, add_special_tokens=False).ids)
+            tokens, characters = tokens + len(ids[-1]), characters + len(text)
             if tokens > LONGEST_OUTPUT:
                 raise ValueError(f"it makes {tokens} tokens of {characters} characters")
-        return found
+        return ids
 
     def words(text: str) -> list[str]:
         splitter = tokenizer.pre_tokenizer
@@ -130,8 +130,8 @@ def encoding(source: str) -> Callable[[dict[str, Any]], Any]:
         tokenizer.decode(ids, skip_special_tokens=False)
         tokenizer.decode([], skip_special_tokens=False)
         for token, id in tokenizer.get_vocab().items():
-            said = tokenizer.decode([id], skip_special_tokens=False)
-            size = len(said.encode("utf-8", "replace"))
+            piece = tokenizer.decode([id], skip_special_tokens=False)
+            size = len(piece.encode("utf-8", "replace"))
             if size > MOST_GROWTH * (len(token.encode("utf-8", "replace")) + SLACK):
                 raise ValueError(f"it makes {size} bytes of one token")
 

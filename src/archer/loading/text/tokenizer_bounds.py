@@ -183,13 +183,13 @@ def _check_added(added: object, where: str) -> None:
     entries = [] if added is None else added
     if not isinstance(entries, list) or len(entries) > MOST_ADDED:
         raise _refused(where, f"its added tokens are not a list of at most {MOST_ADDED}")
-    found = []
+    contents = []
     for entry in entries:
         content = entry.get("content") if _is(entry) else None
         if not isinstance(content, str) or not 0 < len(content) <= LONGEST_TOKEN:
             raise _refused(where, f"an added token is {kind_of(content)}, not a short text")
-        found.append(content)
-    check_added_length(found, where)
+        contents.append(content)
+    check_added_length(contents, where)
 
 
 def check_added_length(added: Iterable[str], where: str) -> None:

@@ -114,10 +114,10 @@ def mask_id(folder: Path, spellings: Sequence[str]) -> int | None:
     Only looked up in the folder's files; None where it is not there.
     """
     declared = token_names(folder, read_tokenizer_config(folder)).get("mask_token")
-    wanted = [text for text in (declared, *spellings) if text is not None]
+    names = [text for text in (declared, *spellings) if text is not None]
     for ids in (_described_ids, _listed_ids, _whole_ids):
-        specials = ids(folder) if wanted else {}
-        for text in wanted:
+        specials = ids(folder) if names else {}
+        for text in names:
             if text in specials:
                 return specials[text]
     return None

@@ -63,7 +63,7 @@ class RayPool:
         """Connect to a cluster, or start one on this machine with N cores."""
         require_ray()
         self._actors: dict[int, ActorHandle[Any]] = {}
-        self._asked: dict[ObjectRef[Any], tuple[int, str | None]] = {}
+        self._pending: dict[ObjectRef[Any], tuple[int, str | None]] = {}
         self._heard: deque[News] = deque()
         self._connect(address, cores)
 
@@ -110,17 +110,17 @@ class RayPool:
             max_concurrency=threads,
         )
         self._actors[worker] = actor = kind.remote()
-        self._asked[actor.open.remote(order.as_dict())] = (worker, None)
+        self._pending[actor.open.remote(order.as_dict())] = (worker, None)
 
     def give(self, worker: int, item: Item) -> None:
         answer = self._actors[worker].complete.remote(asdict(item))
-        self._asked[answer] = (worker, item.key)
+        self._pending[answer] = (worker, item.key)
 
     def news(self, seconds: float) -> News | None:
         import ray
 
         if not self._heard:
-            ready, _ = ray.wait(list(self._asked), num_returns=1, timeout=seconds)
+            ready, _ = ray.wait(list(self._pending), num_returns=1, timeout=seconds)
             if not ready:
                 return None
             self._hear(ready[0])
@@ -133,7 +133,7 @@ class RayPool:
         for actor in self._actors.values():
             ray.kill(actor)
         self._actors.clear()
-        self._asked.clear()
+        self._pending.clear()
         self._heard.clear()
 
     def leave(self) -> None:
@@ -145,7 +145,7 @@ class RayPool:
     def _hear(self, answer: ObjectRef[Any]) -> None:
         import ray
 
-        worker, key = self._asked.pop(answer)
+        worker, key = self._pending.pop(answer)
         try:
             message = ray.get(answer)
         except ray.exceptions.RayTaskError as error:
@@ -161,7 +161,7 @@ class RayPool:
         import ray
 
         ray.kill(self._actors.pop(worker))
-        self._asked = {ref: who for ref, who in self._asked.items() if who[0] != worker}
+        self._pending = {ref: who for ref, who in self._pending.items() if who[0] != worker}
         return Lost(worker, reason)
 
     def _resources(self) -> dict[str, float]:

@@ -26,7 +26,7 @@ CHUNK = 1 << 16
 @dataclass
 class _Process:
     handle: subprocess.Popen[bytes]
-    said: IO[bytes]
+    stderr: IO[bytes]
     """What it wrote to stderr."""
     unfinished: bytes = b""
 
@@ -48,11 +48,11 @@ class ProcessPool:
         self._heard: deque[News] = deque()
 
     def hire(self, worker: int, order: Order, threads: int) -> None:
-        said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         handle = subprocess.Popen(
-            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
+            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
         )
-        process = self._running[worker] = _Process(handle, said)
+        process = self._running[worker] = _Process(handle, stderr)
         self._selector.register(process.output, selectors.EVENT_READ, worker)
         own = replace(order, source=replace(order.source, device=_device(worker, order)))
         self._send(worker, {"order": own.as_dict(), "threads": threads})
@@ -108,15 +108,15 @@ class ProcessPool:
             assert pipe is not None
             with suppress(BrokenPipeError):
                 pipe.close()
-        with process.said:
-            return _reason(code, process.said)
+        with process.stderr:
+            return _reason(code, process.stderr)
 
 
-def _reason(code: int, said: IO[bytes]) -> str:
+def _reason(code: int, stderr: IO[bytes]) -> str:
     if code < 0:
         return f"killed by {signal_name(-code)}"
-    said.seek(0)
-    lines = said.read().decode(errors="replace").strip().splitlines()
+    stderr.seek(0)
+    lines = stderr.read().decode(errors="replace").strip().splitlines()
     return f"it ended with exit code {code}{f': {lines[-1]}' if lines else ''}"
 
 

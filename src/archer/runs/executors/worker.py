@@ -21,7 +21,7 @@ from archer.loading.source import Source
 from archer.methods.own_files import OwnPart
 from archer.model import Model, load_here
 from archer.request.request import Request
-from archer.runs.decoding import Counted, GapAsked, Traced, ask, put, record_of, warm_up
+from archer.runs.decoding import Counted, GapRequest, Traced, ask, put, record_of, warm_up
 from archer.runs.manifest import differences, model_identity
 
 
@@ -52,7 +52,7 @@ class Item:
     settings: Mapping[str, Any]
     preset: str | None
     seed: int
-    gap: GapAsked | None = None
+    gap: GapRequest | None = None
     traced: bool = False
     own: tuple[OwnPart, ...] = ()
     """Parts of the method that come from files, which a worker may not have."""
