@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from archer.errors import BadRequest
 from archer.loading.adapters import parsed
-from archer.loading.checkpoint import load_network, named_tensors, read_folder
+from archer.loading.checkpoint import load_network, read_folder
+from archer.loading.slots import named_tensors
 from archer.loading.source import Source
 from archer.model import Model, load
 from archer.network.differentiable import hidden_states

@@ -13,12 +13,12 @@ from archer.costs.shapes import shapes
 from archer.errors import BadModel
 from archer.loading.architecture import Architecture
 from archer.loading.architectures import known_models
-from archer.loading.checkpoint import slots_of
 from archer.loading.families.dream import DREAM
 from archer.loading.families.llada import LLADA
 from archer.loading.families.llada2 import LLADA2
 from archer.loading.families.llada_moe import LLADA_MOE
 from archer.loading.model_config import ModelConfig, Provenance, config_for, parse_config
+from archer.loading.slots import slots_of
 from archer.network.network import Transformer
 from archer.network.shape import Blocks
 from conftest import REPOSITORY, shared

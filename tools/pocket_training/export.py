@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archer.errors import BadRequest
 from archer.loading.architecture import Architecture
-from archer.loading.checkpoint import named_tensors
+from archer.loading.slots import named_tensors
 from archer.network.network import Transformer
 from archer.pocket import tokenizer as vocabulary
 from pocket_training import checkpoint

@@ -12,8 +12,9 @@ from torch import Tensor
 from archer.costs.shapes import Published
 from archer.errors import BadRequest
 from archer.files import replace_json
-from archer.loading.checkpoint import CONFIG, Slot, slots_of
+from archer.loading.checkpoint import CONFIG
 from archer.loading.model_config import config_for, parse_config
+from archer.loading.slots import Slot, slots_of
 from archer.loading.weight_files import INDEX, SINGLE
 from archer.network.network import Transformer
 
