@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from archer.bench import batch, decode, judge, load, profiling, serve, step, structure, traffic
+from archer.bench.counted_tables import PAPER_SETTING, growth, roofline
 from archer.bench.facts import Result, setting
-from archer.bench.step import PAPER_SETTING
 from archer.costs.counting import count_passes
 from archer.costs.shapes import published
 from archer.loading.architecture import Architecture
@@ -131,8 +131,8 @@ def parts() -> dict[str, str]:
             ("family", "attention", "logits", "decoded by", "table", "refused beside"),
             (_family(row) for row in ARCHITECTURES.values() if row.models),
         ),
-        "growth": _markdown(step.growth()),
-        "roofline": _markdown(step.roofline()),
+        "growth": _markdown(growth()),
+        "roofline": _markdown(roofline()),
         "steps": _measured("step", step.tables),
         "libraries": _measured("library", step.library_table),
         "eight": _measured("eight", step.eight_bits_tables),

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archer.bench.step import NEVER
-from archer.bench.step_variants import StepVariants
+from archer.bench.step_variants import NEVER, StepVariants
 from archer.costs.counting import Counts, count_passes, eta, speedup, step_speedup
 from archer.costs.roofline import GPUS, Gpu, floor, floors, kv_numbers, weights_read
 from archer.costs.shapes import Published, shapes

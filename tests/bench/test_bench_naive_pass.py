@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 import torch
 
-from archer.bench.step import NEVER
-from archer.bench.step_variants import Parts, StepSample, StepVariants, TimedNetwork, naive_pass
+from archer.bench.step_variants import (
+    NEVER,
+    Parts,
+    StepSample,
+    StepVariants,
+    TimedNetwork,
+    naive_pass,
+)
 from archer.bench.subject import first_layers, half_placed
 from archer.bench.transformers_pass import check_library, library_pass, library_twin
 from archer.decoders.saber import Saber

@@ -9,8 +9,7 @@ from typing import Any
 from torch.autograd.profiler import profile
 
 from archer.bench.facts import Result
-from archer.bench.step import NEVER
-from archer.bench.step_variants import StepVariants
+from archer.bench.step_variants import NEVER, StepVariants
 from archer.bench.subject import Subject
 from archer.errors import BadRequest
 from archer.pages.tables import Field, Table, percent, table_of

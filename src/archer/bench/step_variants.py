@@ -30,6 +30,9 @@ from archer.passes.timing import Clock
 from archer.passes.work import Work
 from archer.policies.prompt_cache import Age, Eager
 
+NEVER = 10**6
+"""Passes that one prompt cache serves in the cached loop: more than are ever made."""
+
 
 class Past(NamedTuple):
     """What one layer keeps of a pass: keys before rotation, and values."""

@@ -20,8 +20,7 @@ import torch
 
 from archer.bench.facts import Result
 from archer.bench.repeating import interleaved, spread
-from archer.bench.step import NEVER
-from archer.bench.step_variants import StepVariants
+from archer.bench.step_variants import NEVER, StepVariants
 from archer.bench.subject import Subject
 from archer.decoders.saber import Saber
 from archer.errors import BadRequest

@@ -5,8 +5,7 @@ from statistics import median
 from typing import Any
 
 from archer.bench.repeating import interleaved
-from archer.bench.step import NEVER
-from archer.bench.step_variants import StepVariants
+from archer.bench.step_variants import NEVER, StepVariants
 from archer.bench.subject import Subject
 from archer.model import Model
 from archer.pages.figures import Figure, Labels, Series, lines
