@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from archer.server import limits
 from archer.server.body import parse
 from archer.server.refusals import Refusal
-from archer.server.request_schema import chat_request, text_request
+from archer.server.request_reading import chat_request, text_request
 from server.running import CHAT, TEXT, Client
 
 OPENING = '{"model":"m","messages":[{"role":"user","content":'

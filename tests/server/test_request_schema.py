@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archer.server.refusals import Refusal
+from archer.server.request_reading import chat_request, text_request
 from archer.server.request_schema import (
     NEUTRAL,
     NEUTRAL_IN_MESSAGES,
     Chat,
     ChatFields,
     TextFields,
-    chat_request,
     schema,
-    text_request,
 )
 
 MESSAGES = [{"role": "user", "content": "hello"}]

@@ -25,15 +25,14 @@ from archer.server.infill import HINTS, InfillFields, infill_request
 from archer.server.infill import NEUTRAL as NEUTRAL_IN_INFILL
 from archer.server.metrics import Metrics
 from archer.server.refusals import Refusal, unexpected
+from archer.server.request_reading import chat_request, text_request
 from archer.server.request_schema import (
     NEUTRAL,
     ChatFields,
     Fields,
     GenerationRequest,
     TextFields,
-    chat_request,
     schema,
-    text_request,
 )
 from archer.server.serving import Serving
 from archer.server.streaming import (

@@ -15,6 +15,7 @@ from archer.results.completion import Completion
 from archer.server import limits
 from archer.server.refusals import Refusal
 from archer.server.replies import Reply, counted
+from archer.server.request_reading import checked, without_neutral
 from archer.server.request_schema import (
     Extension,
     Fields,
@@ -25,8 +26,6 @@ from archer.server.request_schema import (
     Several,
     Stops,
     Whole,
-    checked,
-    without_neutral,
 )
 
 HINTS = frozenset(

@@ -1,17 +1,15 @@
-"""One model behind the API: from a request's fields to rows in the engine, and back to the client."""
+"""One model behind the API: which requests get to its engine, and how each of them is decoded."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archer.engine.handle import Listener
 from archer.engine.job import Options
 from archer.engine.schedule import may_wait
 from archer.errors import (
@@ -32,21 +30,16 @@ from archer.methods.spelling import spelled_out
 from archer.network.shape import Blocks
 from archer.request.fill import AUTO, Fill
 from archer.results.completion import Completion
-from archer.results.step import Step
 from archer.server import limits
 from archer.server.entrance import Entrance
-from archer.server.infill import InfillReply
+from archer.server.exchange import Exchange, Ticket
 from archer.server.metrics import Metrics
-from archer.server.outbox import Admitted, Delta, Failed, Finished, Outbox, Stepped
-from archer.server.provisional import ProvisionalEvents
-from archer.server.refusals import Refusal, RowFailed, refusal
-from archer.server.replies import Reply, counted
+from archer.server.refusals import Refusal, refusal
 from archer.server.request_schema import Chat, GenerationRequest, Prompt
 from archer.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from archer.engine.engine import Engine
-    from archer.engine.handle import Handle
     from archer.model import Model
     from archer.request.request import Request
 
@@ -56,116 +49,6 @@ NOT_SETTINGS = frozenset({"prompts", "method", "seed", "chat", "allow_special", 
 """Options of `Model.request` itself, which have fields of their own or none."""
 REACHED_BY = {"length", "canvas", "block"}
 """Settings that say how a length is reached."""
-
-
-class Ticket(Listener):
-    """One request of the engine: tells the outbox and the metrics what becomes of it."""
-
-    def __init__(self, serving: Serving, exchange: Exchange, request: Request, first: int) -> None:
-        """`first` is the number of its first response among all that the client asked for."""
-        self.hears_text = exchange.generation.stream
-        self._metrics, self._model = serving.metrics, serving.model
-        self._outbox, self._first = exchange.outbox, first
-        self._watched = exchange.generation.provisional
-        self._unsized = bool(request.prompts[0].searched)
-        # one row stands for all samples of a method that leaves nothing to chance
-        self._copies = 1 if request.method.decoder.draws else exchange.generation.n
-        self._born = exchange.arrived
-        self._columns = 0
-        self._silent = True
-
-    @property
-    def restarts(self) -> bool:
-        """Where the client hears nothing before the end."""
-        return not (self.hears_text or self._watched)
-
-    def admitted(self, request: Request) -> None:
-        self._columns = 0
-        self._metrics.admitted(self._age)
-        self._columns += request.prompts[0].probed
-        if self._watched and self._unsized:
-            self._outbox.post(Admitted(request))
-
-    def stepped(self, step: Step[Any]) -> None:
-        self._columns += sum(call.fed for call in step.calls)
-        positions = step.before.stops.clip(max=step.before.wanted).sum()
-        self._metrics.stepped(len(step.rows), int(positions))
-        if self._watched:
-            for copy in range(self._copies):
-                self._outbox.post(Stepped(self._first + copy, step.record))
-
-    def settled(self, row: int, text: str) -> None:
-        self._speak()
-        self._outbox.post(Delta(self._first + row, text))
-
-    def finished(self, completions: Sequence[Completion]) -> None:
-        for each in completions:
-            if each.error is not None:
-                self.failed(RowFailed(each.error))
-                return
-        self._speak()
-        tokens = sum(counted(self._model, each) for each in completions)
-        self._metrics.finished(completions, tokens, self._age)
-        self._outbox.post(Finished(self._first, completions, self._columns))
-
-    def failed(self, error: ArcherError) -> None:
-        self._metrics.failed(error)
-        self._outbox.post(Failed(error))
-
-    def _speak(self) -> None:
-        if self._silent:
-            self._silent = False
-            self._metrics.first_text(self._age)
-
-    @property
-    def _age(self) -> float:
-        return time.monotonic() - self._born
-
-
-class Exchange:
-    """One HTTP request that the engine works on."""
-
-    def __init__(
-        self,
-        serving: Serving,
-        generation: GenerationRequest,
-        requests: list[Request],
-        arrived: float,
-    ) -> None:
-        """`arrived`: when its first byte was read, by the monotonic clock."""
-        self.generation, self.arrived = generation, arrived
-        self.requests = requests
-        self.outbox = Outbox(limits.BACKLOG)
-        common: dict[str, Any] = {
-            "id": f"{'chatcmpl' if generation.chat else 'cmpl'}-{uuid.uuid4().hex}",
-            "created": int(time.time()),
-            "model": generation.model or serving.name,
-            "chat": generation.chat,
-            "tokens": generation.extension.return_tokens is True,
-            "states": generation.extension.return_states is True,
-            "served": serving.model,
-        }
-        self.reply = (
-            Reply(**common)
-            if generation.infill is None
-            else InfillReply(**common, infill=generation.infill, stop=generation.stop)
-        )
-        self.rows = len(requests) * generation.n
-        self.watch: ProvisionalEvents | None = None
-        """None where nobody watches, and before it is known how long the gaps are."""
-        if generation.provisional and not requests[0].prompts[0].searched:
-            self.watch_from(serving.name, requests)
-        self.handles: list[Handle] = []
-
-    def watch_from(self, name: str, requests: list[Request]) -> ProvisionalEvents:
-        """Begin to tell updates of requests all of whose gaps have their length."""
-        self.watch = ProvisionalEvents(name, all_rows(requests, self.generation.n))
-        return self.watch
-
-    def cancel(self) -> None:
-        """Free what it holds; harmless where it is over."""
-        for handle in self.handles:
-            handle.cancel()
 
 
 class Serving:
@@ -461,7 +344,7 @@ class Serving:
     def _enqueue(
         self, generation: GenerationRequest, requests: list[Request], owner: str, arrived: float
     ) -> Exchange:
-        exchange = Exchange(self, generation, requests, arrived)
+        exchange = Exchange(self.model, self.name, generation, requests, arrived)
         options = Options(
             n=generation.n,
             stop=generation.stop,
@@ -475,7 +358,7 @@ class Serving:
         )
         try:
             for place, request in enumerate(requests):
-                ticket = Ticket(self, exchange, request, place * generation.n)
+                ticket = Ticket(exchange, self.metrics, request, place * generation.n)
                 exchange.handles.append(self.engine.enqueue(request, options, ticket))
                 self.metrics.accepted(request.prompts[0].prompt_tokens)
         except ArcherError:
@@ -503,9 +386,3 @@ def public_name(name: str) -> str:
     """A hub id as it is; of a folder the last part only, which tells nobody where it lies."""
     path = Path(name)
     return path.resolve().name if path.is_dir() else name
-
-
-def all_rows(requests: list[Request], n: int) -> Request:
-    """One request with a prompt for every row that the client will see."""
-    prompts = tuple(prompt for request in requests for prompt in request.prompts for _ in range(n))
-    return replace(requests[0], prompts=prompts)

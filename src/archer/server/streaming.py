@@ -14,11 +14,12 @@ from starlette.types import Receive, Scope, Send
 
 from archer.results.completion import Completion
 from archer.server import limits
+from archer.server.exchange import Exchange
 from archer.server.outbox import Admitted, Delta, Failed, Finished, Item, Skipped, Stepped
 from archer.server.provisional import ProvisionalEvents
 from archer.server.replies import error_line, logprobs, usage
 from archer.server.request_schema import GenerationRequest
-from archer.server.serving import Exchange, Serving
+from archer.server.serving import Serving
 
 ALIVE = ": keep-alive\n\n"
 NOBODY_READS = 499
@@ -134,7 +135,7 @@ class Script:
         reply, watch = self._exchange.reply, self._exchange.watch
         match item:
             case Admitted():
-                yield self._start(self._exchange.watch_from(self._serving.name, [item.request]))
+                yield self._start(self._exchange.watch_from([item.request]))
             case Stepped() if watch is not None:
                 for row, event in watch.updates(item):
                     yield self._chunk(reply.silent(row), f',"archer":{event}')
