@@ -20,6 +20,15 @@ TRAINED = "pocket"
 """The bundled model whose companions were trained alike."""
 SHIFTED, BLIND, GRIDS = "pocket-dream", "pocket-blind", "pocket-sudoku"
 SCORES = (Field("base", "Pass@1 (%)", 1), Field("extended", "extended (%)", 1))
+TIMES = (
+    Field("updates", digits=1),
+    Field("full_passes", "full", 1),
+    Field("cached_passes", "cached", 1),
+    Field("seconds", digits=3),
+    Field("speedup"),
+    Field("speedup_predicted", "predicted"),
+)
+"""What a problem took."""
 WON = (Field("base_only", "won"), Field("base_only_other", "lost"))
 """Problems that only the arm, and that only its rival solves."""
 RADIUS = 8

@@ -140,11 +140,9 @@ class Lattice:
     def _sure(self, column: int, token: int) -> float:
         """The logarithm of one of these."""
         automaton, row = self.automaton, self.known[column]
-        edges, first = automaton.by_class
-        kind = int(automaton.classes[token])
+        kind, here = int(automaton.classes[token]), automaton.edges_by(token)
         if kind == NEVER:
             return -np.inf
-        here = edges[first[kind] : first[kind + 1]]
         up, down = self._up[column], self._total[column + 1]
         through = up[automaton.source[here]] + down[automaton.target[here]]
         if self.closed[column] and kind == automaton.end_class:
@@ -182,14 +180,10 @@ class Lattice:
     def _before_token(self, down: Reals, token: int, closed: bool) -> Reals:
         """[Q] -> [Q], one column earlier, where a token stands in it."""
         automaton = self.automaton
-        kind = int(automaton.classes[token])
-        if closed and kind == automaton.end_class:
+        if closed and automaton.classes[token] == automaton.end_class:
             return down
-        before = np.full(automaton.states, -np.inf)
-        if kind != NEVER:
-            edges, first = automaton.by_class
-            here = edges[first[kind] : first[kind + 1]]
-            before[automaton.source[here]] = down[automaton.target[here]]
+        before, here = np.full(automaton.states, -np.inf), automaton.edges_by(token)
+        before[automaton.source[here]] = down[automaton.target[here]]
         return before
 
     def _before(self, down: Reals, weights: Reals | None, closed: bool, *, total: bool) -> Reals:
@@ -235,14 +229,10 @@ class Lattice:
     def _behind_token(self, up: Reals, token: int, closed: bool) -> Reals:
         """[Q] -> [Q], one column later, where a token stands in it."""
         automaton = self.automaton
-        kind = int(automaton.classes[token])
-        if closed and kind == automaton.end_class:
+        if closed and automaton.classes[token] == automaton.end_class:
             return up
-        behind = np.full(automaton.states, -np.inf)
-        if kind != NEVER:
-            edges, first = automaton.by_class
-            here = edges[first[kind] : first[kind + 1]]
-            np.logaddexp.at(behind, automaton.target[here], up[automaton.source[here]])
+        behind, here = np.full(automaton.states, -np.inf), automaton.edges_by(token)
+        np.logaddexp.at(behind, automaton.target[here], up[automaton.source[here]])
         return behind
 
     def _walk(self, down: Reals, weights: Reals, draw: tuple[float, Reals] | None) -> Ints:

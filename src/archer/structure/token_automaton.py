@@ -179,6 +179,11 @@ class TokenAutomaton:
         order = np.argsort(self.kind, kind="stable")
         return order, np.searchsorted(self.kind[order], np.arange(self.end_class + 2))
 
+    def edges_by(self, token: int) -> Ints:
+        """The edges that a token takes, by number; none for one that may stand nowhere."""
+        (edges, first), kind = self.by_class, int(self.classes[token])
+        return edges[:0] if kind == NEVER else edges[first[kind] : first[kind + 1]]
+
     @cached_property
     def needed(self) -> Ints:
         """[Q]: the fewest tokens from each state to an accepted text, without an end mark."""

@@ -85,11 +85,10 @@ class PocketDev(Pocket):
     split = "dev"
 
 
-class PocketDevLong(PocketLong):
+class PocketDevLong(PocketDev, PocketLong):
     """The dev problems with long prompts."""
 
     name = "pocket-dev-long"
-    split = "dev"
 
 
 class PocketConfirm(Pocket):
@@ -97,17 +96,14 @@ class PocketConfirm(Pocket):
 
     name = "pocket-confirm"
     split: ClassVar[frozen.Held] = "confirm"
-    dev = None
+    dev: ClassVar[str | None] = None
     sealed = True
 
 
-class PocketConfirmLong(PocketLong):
+class PocketConfirmLong(PocketConfirm, PocketLong):
     """The same problems with long prompts."""
 
     name = "pocket-confirm-long"
-    split: ClassVar[frozen.Held] = "confirm"
-    dev = None
-    sealed = True
 
 
 class PocketConfirm3(PocketConfirm):
@@ -117,11 +113,10 @@ class PocketConfirm3(PocketConfirm):
     split = "confirm3"
 
 
-class PocketConfirm3Long(PocketConfirmLong):
+class PocketConfirm3Long(PocketConfirm3, PocketLong):
     """The same problems with long prompts."""
 
     name = "pocket-confirm3-long"
-    split = "confirm3"
 
 
 class PocketInfill(Pocket):

@@ -14,7 +14,7 @@ from archer.network.network import Transformer
 from archer.pages.page import Presented
 from archer.pages.tables import Column, Field, Table, p_value, table_of
 from archer.runs.workspace import Workspace
-from archer_studies.arms import SCORES, SHIFTED, companion, compared, in_turn
+from archer_studies.arms import SCORES, SHIFTED, TIMES, companion, compared, in_turn
 from archer_studies.probes.trajectories import saber_and_archer
 from archer_studies.study import Measured, Row
 
@@ -30,12 +30,7 @@ FIELDS = (
     Field("n"),
     Field("arm", "method"),
     *SCORES,
-    Field("updates", digits=1),
-    Field("full_passes", "full", 1),
-    Field("cached_passes", "cached", 1),
-    Field("seconds", digits=3),
-    Field("speedup"),
-    Field("speedup_predicted", "predicted"),
+    *TIMES,
     p_value("base_p"),
 )
 

@@ -8,6 +8,7 @@ from archer.pages.figures import Figure, Labels, lines
 from archer.pages.page import Presented
 from archer.pages.tables import Field, series, table_of
 from archer.runs.workspace import Workspace
+from archer_studies.arms import TIMES
 from archer_studies.probes.trajectories import saber_and_archer
 from archer_studies.study import Measured, Row
 
@@ -22,12 +23,7 @@ MOST_PROMPTS = 8
 FIELDS = (
     Field("length", "G"),
     Field("arm", "method"),
-    Field("updates", digits=1),
-    Field("full_passes", "full", 1),
-    Field("cached_passes", "cached", 1),
-    Field("seconds", digits=3),
-    Field("speedup"),
-    Field("speedup_predicted", "predicted"),
+    *TIMES,
 )
 
 

@@ -25,6 +25,12 @@ QWEN_SPLIT = (
 """How the tokenizers of Qwen2 and Qwen3 split text before merging; Dream has Qwen2's."""
 
 
+HEAD_NORMS = (
+    Placement("model.layers.{i}.self_attn.q_norm.weight", "layers.{i}.query_norm"),
+    Placement("model.layers.{i}.self_attn.k_norm.weight", "layers.{i}.key_norm"),
+)
+
+
 def frame(embedding: str) -> tuple[Placement, ...]:
     """The tensors outside of the layers."""
     return (
@@ -40,6 +46,17 @@ def projections(kind: str, parameter: str) -> tuple[Placement, ...]:
     return tuple(
         Placement(f"model.layers.{{i}}.self_attn.{name}_proj.{kind}", parameter, part)
         for name, part in parts
+    )
+
+
+def attention(*more: Placement) -> tuple[Placement, ...]:
+    """The norms of a layer and its attention as Llama names them, with `more` before the output."""
+    return (
+        Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
+        *projections("weight", "layers.{i}.qkv"),
+        *more,
+        Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
+        Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
     )
 
 

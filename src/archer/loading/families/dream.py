@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from archer.loading.architecture import Architecture, KnownModel, Placement
-from archer.loading.families.common import KEYS, QWEN_SPLIT, frame, projections, swiglu
+from archer.loading.architecture import Architecture, KnownModel
+from archer.loading.families.common import KEYS, QWEN_SPLIT, attention, frame, projections, swiglu
 
 SIZE = 7_615_616_512
 
@@ -28,11 +28,7 @@ DREAM = Architecture(
     equal=(),
     placements=(
         *frame("embed_tokens"),
-        Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
-        *projections("weight", "layers.{i}.qkv"),
-        *projections("bias", "layers.{i}.qkv_bias"),
-        Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
-        Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
+        *attention(*projections("bias", "layers.{i}.qkv_bias")),
         *swiglu("mlp"),
     ),
     trained_window=2048,

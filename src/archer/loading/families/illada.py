@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from archer.loading.architecture import Architecture, KnownModel, Placement, SpecialIds
-from archer.loading.families.common import KEYS, frame, projections, swiglu
+from archer.loading.architecture import Architecture, KnownModel, SpecialIds
+from archer.loading.families.common import KEYS, attention, frame, swiglu
 
 SIZE = 7_615_025_152
 
@@ -24,10 +24,7 @@ ILLADA = Architecture(
     equal=(),
     placements=(
         *frame("embed_tokens"),
-        Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
-        *projections("weight", "layers.{i}.qkv"),
-        Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
-        Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
+        *attention(),
         *swiglu("mlp"),
     ),
     trained_window=None,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from archer.loading.architecture import Architecture, ExpertKeys, KnownModel, Placement
-from archer.loading.families.common import KEYS, LING, frame, projections, swiglu
+from archer.loading.families.common import HEAD_NORMS, KEYS, LING, attention, frame, swiglu
 from archer.network.shape import Router
 
 SIZE = 7_356_880_896
@@ -43,12 +43,7 @@ LLADA_MOE = Architecture(
     equal=(),
     placements=(
         *frame("embed_tokens"),
-        Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
-        *projections("weight", "layers.{i}.qkv"),
-        Placement("model.layers.{i}.self_attn.q_norm.weight", "layers.{i}.query_norm"),
-        Placement("model.layers.{i}.self_attn.k_norm.weight", "layers.{i}.key_norm"),
-        Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
-        Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
+        *attention(*HEAD_NORMS),
         Placement("model.layers.{i}.mlp.gate.weight", "layers.{i}.router"),
         *swiglu("mlp.experts.{e}", "expert_"),
     ),

@@ -14,7 +14,15 @@ from archer.loading.architecture import (
     Placement,
     SpecialIds,
 )
-from archer.loading.families.common import KEYS, QWEN_SPLIT, frame, projections, swiglu
+from archer.loading.families.common import (
+    HEAD_NORMS,
+    KEYS,
+    QWEN_SPLIT,
+    attention,
+    frame,
+    projections,
+    swiglu,
+)
 from archer.network.shape import Blocks, Router
 
 KEYS_QWEN2 = replace(KEYS, inner="intermediate_size", tied="tie_word_embeddings")
@@ -27,17 +35,6 @@ CODER_SIZE, SMALL = 494_032_768, 596_049_920
 CHAT = "dllm-hub/Qwen3-0.6B-diffusion"
 CODER = "dllm-hub/Qwen2.5-Coder-0.5B-Instruct-diffusion"
 
-_OUTSIDE = (
-    Placement("model.layers.{i}.input_layernorm.weight", "layers.{i}.attention_norm"),
-    *projections("weight", "layers.{i}.qkv"),
-    Placement("model.layers.{i}.self_attn.o_proj.weight", "layers.{i}.out"),
-    Placement("model.layers.{i}.post_attention_layernorm.weight", "layers.{i}.feed_norm"),
-)
-_HEAD_NORMS = (
-    Placement("model.layers.{i}.self_attn.q_norm.weight", "layers.{i}.query_norm"),
-    Placement("model.layers.{i}.self_attn.k_norm.weight", "layers.{i}.key_norm"),
-)
-
 A2D_QWEN3 = Architecture(
     family="a2d-qwen3",
     name="A2DQwen3LMHeadModel",
@@ -49,7 +46,7 @@ A2D_QWEN3 = Architecture(
     fixed={**FIXED, "attention_bias": False},
     if_given=IF_GIVEN,
     equal=(),
-    placements=(*frame("embed_tokens"), *_OUTSIDE, *_HEAD_NORMS, *swiglu("mlp")),
+    placements=(*frame("embed_tokens"), *attention(), *HEAD_NORMS, *swiglu("mlp")),
     trained_window=None,
     turn_ends=ENDS,
     split_pattern=QWEN_SPLIT,
@@ -101,7 +98,7 @@ A2D_QWEN2 = replace(
     fixed=FIXED,
     placements=(
         *frame("embed_tokens"),
-        *_OUTSIDE,
+        *attention(),
         *projections("bias", "layers.{i}.qkv_bias"),
         *swiglu("mlp"),
     ),
@@ -181,8 +178,8 @@ RND1 = replace(
     if_given={**IF_GIVEN, "decoder_sparse_step": 1, "mlp_only_layers": []},
     placements=(
         *frame("embed_tokens"),
-        *_OUTSIDE,
-        *_HEAD_NORMS,
+        *attention(),
+        *HEAD_NORMS,
         Placement("model.layers.{i}.mlp.gate.weight", "layers.{i}.router"),
         *swiglu("mlp.experts.{e}", "expert_"),
     ),
