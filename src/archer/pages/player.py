@@ -13,6 +13,7 @@ SCRIPTS = (
     "dom.js",
     "run.js",
     "words.js",
+    "board.js",
     "response.js",
     "strip.js",
     "history.js",

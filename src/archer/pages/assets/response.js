@@ -20,9 +20,9 @@ class Response {
     this.shown = new Array(run.length).fill("");
     const kind = run.data.numbers ? "response numbers" : "response";
     this.node = make("div", { class: kind, role: "listbox", "aria-label": name });
-    const { lead } = run.data; // nothing in pages of earlier versions
-    if (lead) this.node.append(make("span", { class: "before", "aria-hidden": "true" }, lead));
-    this.slots.forEach((slot, at) => this.node.append(slot, ...this.#layout(at)));
+    this.board = boardOf(run);
+    if (this.board === null) this.#inLines();
+    else this.#onBoard(this.board);
     this.slots[0].tabIndex = 0;
     this.chosen = 0;
     const pick = (focused) => (event) => {
@@ -31,6 +31,20 @@ class Response {
     };
     this.node.addEventListener("pointerover", pick(false));
     this.node.addEventListener("focusin", pick(true));
+  }
+
+  #inLines() {
+    const { lead } = this.run.data; // nothing in pages of earlier versions
+    if (lead) this.node.append(make("span", { class: "before", "aria-hidden": "true" }, lead));
+    this.slots.forEach((slot, at) => this.node.append(slot, ...this.#layout(at)));
+  }
+
+  #onBoard({ size, before }) {
+    this.node.classList.add("board");
+    this.node.style.setProperty("--size", size);
+    const given = before.map((text) => make("span", { class: "before", "aria-hidden": "true" }, text.trim()));
+    this.node.append(...given, ...this.slots);
+    [...this.node.children].forEach((cell, place) => cell.classList.add(...edges(place, size)));
   }
 
   // `other` is the run beside it: positions at which the two differ get a corner.
@@ -53,7 +67,8 @@ class Response {
   // The first of the end marks at the end that are shown as one; the length where there are none.
   #tail(update, differ) {
     const length = this.run.stop(update);
-    const first = this.run.data.numbers ? length : length - this.run.tail(update);
+    const apart = this.run.data.numbers || this.board !== null;
+    const first = apart ? length : length - this.run.tail(update);
     return Math.max(first, differ.lastIndexOf(true) + 1);
   }
 
