@@ -7,12 +7,13 @@ writes it, every row is a line.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import groupby
 from typing import Literal
 
+from archer.errors import BadRequest, quoted
 from archer.pocket import frozen
 from archer.request.fill import Fill
 
@@ -70,6 +71,49 @@ def published(name: str, givens: str, solution: str) -> Puzzle:
     return Puzzle(name, cells(givens).replace("0", EMPTY), cells(solution))
 
 
+def typed(text: str) -> str:
+    """The cells of a grid that a user typed; refuses what is no puzzle.
+
+    0 is an empty cell as well as a point, and lines may break anywhere.
+    """
+    givens = "".join(text.split()).replace("0", EMPTY)
+    for sign in givens:
+        if sign not in f"{EMPTY}123456789":
+            raise BadRequest(
+                f"{quoted(sign)} cannot stand in a grid. Write digits, and points or zeros for empty cells."
+            )
+    size = size_of(givens)
+    if not size:
+        *few, most = (str(each * each) for each in BOXES)
+        raise BadRequest(
+            f"A grid has {', '.join(few)} or {most} cells, not {len(givens)}. "
+            "Write a point or a zero for every empty cell."
+        )
+    for sign in givens:
+        if sign > str(size):
+            raise BadRequest(
+                f"A grid of {size}x{size} has the digits from 1 to {size}, not {sign}. Correct that cell."
+            )
+    _refuse_repeated(givens, size)
+    if EMPTY not in givens:
+        raise BadRequest(
+            "Every cell of the grid is given. Write a point or a zero where a digit is wanted."
+        )
+    return givens
+
+
+def _refuse_repeated(givens: str, size: int) -> None:
+    """Refuse a grid without a solution where one row, column or box shows it."""
+    for number, unit in enumerate(units(size)):
+        found = [givens[place] for place in unit if givens[place] != EMPTY]
+        for digit in found:
+            if found.count(digit) > 1:
+                raise BadRequest(
+                    f"{_unit(number, size)} has the digit {digit} more than once, so the grid has no "
+                    "solution. Correct or empty one of the cells."
+                )
+
+
 def share_right(filled: Iterable[tuple[Puzzle, str]]) -> float:
     """Of all empty cells, the share that is filled as in the solutions."""
     right = [cell for puzzle, grid in filled for cell in puzzle.right(grid)]
@@ -110,9 +154,13 @@ def fault(grid: str, givens: str) -> str | None:
     digits = {str(digit) for digit in range(1, size + 1)}
     for number, unit in enumerate(units(size)):
         if {grid[place] for place in unit} != digits:
-            kind = ("row", "column", "box")[number // size]
-            return f"{kind.capitalize()} {number % size + 1} does not have every digit."
+            return f"{_unit(number, size)} does not have every digit."
     return None
+
+
+def _unit(number: int, size: int) -> str:
+    """What one of the `units` is called."""
+    return f"{('Row', 'Column', 'Box')[number // size]} {number % size + 1}"
 
 
 def lines(grid: str) -> str:
@@ -142,3 +190,8 @@ def cells(text: str | None) -> str:
 def message(size: int) -> str:
     """What a user writes: the size of the grid alone, for its digits stand in the response."""
     return f"a {size}x{size} grid"
+
+
+def known(words: Container[str]) -> list[int]:
+    """The sizes of grids that a model fills, by its vocabulary: what a user writes is a word of it."""
+    return [size for size in BOXES if message(size) in words]

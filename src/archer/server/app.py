@@ -222,6 +222,7 @@ def _model(serving: Serving, id: str) -> dict[str, Any]:
         "created": serving.created,
         "owned_by": "archer",
         "max_model_len": serving.model.folder.shape.max_positions,
+        **({"grids": serving.grids} if serving.grids else {}),
     }
 
 

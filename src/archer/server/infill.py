@@ -15,7 +15,7 @@ from archer.results.completion import Completion
 from archer.server import limits
 from archer.server.refusals import Refusal
 from archer.server.replies import Reply, counted
-from archer.server.request_reading import checked, without_neutral
+from archer.server.request_reading import checked, refuse_grid, without_neutral
 from archer.server.request_schema import (
     Extension,
     Fields,
@@ -123,6 +123,7 @@ def infill_request(body: Mapping[str, Any]) -> GenerationRequest:
         if getattr(extension, name) is not None:
             sentence = f"archer.{name} is for /v1/completions and /v1/chat/completions."
             raise Refusal(400, sentence, param=f"archer.{name}")
+    refuse_grid(extension)
     if fields.stream and fields.n_indent:
         sentence = "n_indent cuts the whole text; leave out stream, or n_indent."
         raise Refusal(400, sentence, param="n_indent")

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from archer.errors import BadRequest
+from archer.methods.catalogue import LENGTHS
+from archer.pocket import grids
 from archer.request.fill import Fill
 from archer.server import limits
 from archer.server.body import parse
@@ -108,6 +110,8 @@ def _begun(messages: list[Message], fields: ChatFields) -> Prompt:
             "an answer goes on from the last message, or begins anew."
         )
         raise Refusal(400, sentence, param="add_generation_prompt")
+    if extension.grid:
+        return _grid(messages, fields, extension)
     if continued:
         if begun is not None:
             sentence = "The answer's beginning is given twice, as archer.prefill and as a message."
@@ -127,10 +131,45 @@ def _begun(messages: list[Message], fields: ChatFields) -> Prompt:
     return _marked(begun, extension.gap, prompt=messages)
 
 
+def _grid(messages: list[Message], fields: ChatFields, extension: Extension) -> Fill:
+    """The chat that a model for Sudoku knows, with the digits of the grid given in its answer."""
+    beside = {
+        "max_tokens": fields.max_tokens,
+        "max_completion_tokens": fields.max_completion_tokens,
+        "continue_final_message": fields.continue_final_message,
+        "archer.prefill": extension.prefill,
+        "archer.gap": extension.gap,
+    }
+    lengths = LENGTHS & (extension.settings or {}).keys()
+    beside |= {f"archer.settings.{name}": name for name in sorted(lengths)}
+    for name, value in beside.items():
+        if value not in (None, False):
+            sentence = (
+                f"A grid says itself what is given and how long its answer is. Leave out {name}."
+            )
+            raise Refusal(400, sentence, param=name)
+    if [message["role"] for message in messages] != ["user"]:
+        sentence = "With archer.grid the grid is the only message, and the user's."
+        raise Refusal(400, sentence, param="messages")
+    try:
+        fill = grids.fill(grids.typed(messages[0]["content"]))
+    except BadRequest as error:
+        raise Refusal(400, str(error), param="messages") from error
+    return fill.with_prompt([{"role": "user", "content": fill.prompt}])
+
+
+def refuse_grid(extension: Extension) -> None:
+    """On routes that know no chat."""
+    if extension.grid:
+        sentence = "archer.grid is for /v1/chat/completions, where the grid is the message."
+        raise Refusal(400, sentence, param="archer.grid")
+
+
 def _with_gaps(
     prompts: Sequence[str | list[int]], suffix: str | None, extension: Extension
 ) -> tuple[Prompt, ...]:
     """Plain prompts, with the suffix behind what is written, or with their own gaps."""
+    refuse_grid(extension)
     if extension.prefill is not None:
         sentence = "archer.prefill begins the answer of a chat; write it at the end of the prompt."
         raise Refusal(400, sentence, param="archer.prefill")

@@ -123,6 +123,8 @@ class Extension(Fields):
     """How the answer of a chat begins, or all of it with gaps."""
     gap: Label | None = None
     """What stands for a gap in the prefill of a chat, or in the prompt of a completion."""
+    grid: bool | None = None
+    """The message of a chat is a Sudoku grid, whose empty cells are written [default: false]."""
     healing: bool | None = None
     """Whether tokens next to a gap may be written anew [default: true]."""
     curve: Numbers | None = None

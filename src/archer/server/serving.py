@@ -28,6 +28,7 @@ from archer.methods.catalogue import ALIASES, DEFAULT_METHOD, LENGTHS, METHODS
 from archer.methods.compatibility import check_attention
 from archer.methods.spelling import spelled_out
 from archer.network.shape import Blocks
+from archer.pocket import grids
 from archer.request.fill import AUTO, Fill
 from archer.results.completion import Completion
 from archer.server import limits
@@ -81,6 +82,8 @@ class Serving:
         self._changing = asyncio.Lock()
         self._path = str(model.folder.path)
         tokens = model.text.tokenizer.get_vocab(with_added_tokens=True)
+        self.grids = grids.known(tokens)
+        """Sizes of Sudoku grids that the model fills; for most models none."""
         self._most_bytes = model.folder.shape.max_positions * max(map(len, tokens))
 
     @property
@@ -128,6 +131,8 @@ class Serving:
         choice = self._choice(generation)
         for prompt in generation.prompts:
             self._check_size(prompt)
+            if generation.extension.grid and isinstance(prompt, Fill):
+                self._check_grid(prompt)
         self._check_room(len(generation.prompts), owner)
         self._entering += 1
         self._prompts_entering[owner] += len(generation.prompts)
@@ -208,7 +213,8 @@ class Serving:
         folder = self.model.folder
         default = not choice.method and choice.named(folder.recommended) == DEFAULT_METHOD
         names = {ALIASES.get(name, name) for name in generation.extension.settings or {}}
-        sees_ends = not generation.gapped and not isinstance(folder.shape.attention, Blocks)
+        fixed = generation.gapped or generation.extension.grid is True
+        sees_ends = not fixed and not isinstance(folder.shape.attention, Blocks)
         return default and sees_ends and not names & REACHED_BY
 
     def _requests(
@@ -322,6 +328,17 @@ class Serving:
                     f"The prompt is longer than {self._most_bytes} bytes, which is more than the "
                     f"{self.model.folder.shape.max_positions} positions of the model can hold. Shorten it."
                 )
+            )
+
+    def _check_grid(self, grid: Fill) -> None:
+        """Refuse a grid that the model was not made for: it would write anything at all."""
+        (message,) = grid.prompt
+        if message["content"] not in map(grids.message, self.grids):
+            raise Refusal(
+                400,
+                f"{self.name!r} does not fill grids of this size: it has no word for {message['content']!r}. "
+                "Ask a model that does, such as the bundled pocket-sudoku.",
+                param="archer.grid",
             )
 
     def _check_length(self, length: Any) -> None:
