@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import archer
 from archer.model import Model
 from archer.pages.page import Player, Section, page
 from archer.pages.player import player_data
 from archer.pages.trajectory import rows
+from archer.pocket import grids
 from archer.request.fill import Fill
 from archer.results.trace import End, Speller, start, updates
 from archer.server.app import page as live_page
@@ -124,6 +126,89 @@ def test_a_gap_is_typed_filled_and_watched(
         )
         assert run == expected
     assert at.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+@pytest.fixture(scope="module")
+def sudoku() -> Model:
+    return archer.load("pocket-sudoku", device="cpu", dtype="float32")
+
+
+WATCHED = """() => {
+  window.seen = { boards: [], taken: 0 };
+  new MutationObserver(() => {
+    const board = document.querySelector(".player.live .board");
+    if (board === null) return;
+    const cells = [...board.querySelectorAll(":scope > .cell")];
+    window.seen.boards.push(cells.map((cell) => cell.textContent).join(""));
+    window.seen.taken += board.querySelectorAll('[data-mark="remasked"]').length;
+  }).observe(document.getElementById("stage"), { childList: true });
+}"""
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["1280", "390"])
+def test_a_grid_is_typed_solved_and_watched(
+    sudoku: Model, show: Open, size: tuple[int, int], tmp_path: Path
+) -> None:
+    puzzle = grids.load("dev")[0]
+    with serving(sudoku) as own:
+        at = show(own, size=size)
+        at.get_by_label("Sudoku grid (4x4, 6x6, 9x9)").wait_for()
+        assert at.locator("#prompt").input_value() == grids.lines(puzzle.givens)
+        for field in ("length", "gap", "schema", "mark"):
+            assert at.locator(f"#{field}").is_hidden(), "a grid has no use for it"
+        at.evaluate(WATCHED)
+        fill(at, prompt=puzzle.givens.replace(".", "0"), first="saber", second="archer-doubt")
+        finish(at)
+        methods = ("saber", "archer-doubt")
+        done = [sudoku.generate(grids.fill(puzzle.givens), each)[0] for each in methods]
+        assert said(at) == [each.whole for each in done]
+        assert grids.solves(grids.cells(said(at)[1]), puzzle.givens)
+        seen = at.evaluate("window.seen")
+        assert len(seen["boards"]) > 3
+        assert seen["taken"] > 0, "digits are seen being taken back"
+        for board in seen["boards"]:
+            given = zip(puzzle.givens, board, strict=True)
+            assert all(digit in (grids.EMPTY, cell) for digit, cell in given)
+        final = at.locator(".player .board").nth(1).locator(":scope > .cell").all_text_contents()
+        assert "".join(final) == puzzle.solution
+        for run, method in zip(saved_runs(save(at, tmp_path)), methods, strict=True):
+            (same,) = rows(sudoku.record(grids.fill(puzzle.givens), method).events)
+            assert run == player_data(same)
+        assert at.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_a_grid_that_is_none_is_refused_on_the_page(sudoku: Model, show: Open) -> None:
+    with serving(sudoku) as own:
+        at = show(own, complaints=True)
+        at.locator("form.grid").wait_for()
+        fill(at, prompt="12", second="")
+        at.get_by_role("button", name="Run").click()
+        at.get_by_text("A grid has 16, 36 or 81 cells, not 2.").wait_for()
+
+
+def test_a_page_that_is_there_before_the_model_learns_of_grids(
+    sudoku: Model, browser: Browser
+) -> None:
+    with serving(sudoku) as own:
+        at = browser.new_page()
+        error = {"message": "The model is being loaded.", "code": "loading"}
+        asked = []
+
+        def answer(route: Any) -> None:
+            asked.append(route.request.url)
+            if len(asked) == 1:
+                route.fulfill(status=503, json={"error": error})
+            else:
+                route.continue_()
+
+        at.route("**/v1/models", answer)
+        try:
+            at.goto(f"http://127.0.0.1:{own.port}/")
+            fill(at, prompt="1...")
+            at.locator("form.grid").wait_for()
+            assert at.locator("#prompt").input_value() == "1...", "what was typed stays"
+        finally:
+            at.close()
 
 
 def test_two_methods_side_by_side_are_those_of_the_library(

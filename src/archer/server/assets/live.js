@@ -5,6 +5,7 @@ const calls = { full: 0, cached: 1, reused: 2 };
 const thousandths = (confidence) => (confidence === null ? -1 : Math.round(confidence * 1000));
 let key = ""; // typed by the user, kept here only
 let session = null; // the runs under way or just finished
+let grids = null; // sizes of the Sudoku grids that the model fills, if it fills any
 
 // What stands on the line of the first gap in front of it, without what is healed; as in `player_data`.
 function leading(before, prompt) {
@@ -45,7 +46,7 @@ class Live {
       radius: event.settings.radius ?? null,
       nats: event.settings.nats ?? null,
       prompt,
-      lead: leading(this.before, prompt),
+      lead: grids === null ? leading(this.before, prompt) : /\d*$/.exec(prompt)[0],
       numbers: false,
       outcome: "decoding",
     };
@@ -112,13 +113,13 @@ async function asked(path, options = {}) {
   const response = await fetch(path, { ...options, headers });
   if (response.ok) return response;
   const { error } = await response.json();
-  throw new Error(error.message);
+  throw Object.assign(new Error(error.message), { code: error.code });
 }
 
 async function follow(live, request, signal) {
-  const { path, gap, ...fields } = request;
+  const { path, own, ...fields } = request;
   const named = live.method === "" ? {} : { method: live.method };
-  const archer = { ...named, stream_mode: "provisional", ...(gap === "" ? {} : { gap }) };
+  const archer = { ...named, stream_mode: "provisional", ...own };
   const body = JSON.stringify({ ...fields, archer });
   const headers = { "content-type": "application/json" };
   const response = await asked(path, { method: "POST", headers, body, signal });
@@ -174,13 +175,34 @@ function busy(yes) {
   at("save").disabled = yes || session === null || !session.runs.every(({ ended }) => ended);
 }
 
+// A model for Sudoku is asked for grids: the field for the prompt becomes one for a grid.
+function offer(model) {
+  if (grids !== null || model.grids === undefined) return;
+  grids = model.grids;
+  const text = at("prompt");
+  at("ask").classList.add("grid");
+  const sizes = grids.map((size) => `${size}x${size}`).join(", ");
+  at("asks").textContent = `Sudoku grid (${sizes}): digits, and points or zeros for empty cells`;
+  text.rows = Math.max(...grids);
+  if (text.value === text.defaultValue) text.value = text.dataset.grid;
+}
+
+// What is asked: the fields of a request that follow from the text, and those of `archer`.
+function asking(prompt, gap) {
+  const messages = [{ role: "user", content: prompt }];
+  if (grids !== null) return { path: "/v1/chat/completions", messages, own: { grid: true } };
+  const most = at("length").value === "" ? {} : { max_tokens: Number(at("length").value) };
+  const schema = at("schema").value.trim() === "" ? {} : { guided_json: at("schema").value };
+  if (gap === "") return { path: "/v1/chat/completions", messages, own: {}, ...most, ...schema };
+  return { path: "/v1/completions", prompt, own: { gap }, ...most, ...schema };
+}
+
 async function run() {
   key = at("key").value;
   const second = at("second").value.trim();
   const methods = [at("first").value.trim(), ...(second === "" ? [] : [second])];
   const gap = at("gap").value;
-  const prompt = at("prompt").value;
-  const before = gap === "" ? "" : prompt.split(gap)[0];
+  const before = gap === "" ? "" : at("prompt").value.split(gap)[0];
   const mine = { runs: methods.map((name) => new Live(name, before)), control: new AbortController(), changed: false, over: false };
   session = mine;
   busy(true);
@@ -191,19 +213,13 @@ async function run() {
   let outcome = ["", false];
   try {
     const { data } = await (await asked("/v1/models", { signal: mine.control.signal })).json();
-    const asks =
-      gap === ""
-        ? { path: "/v1/chat/completions", messages: [{ role: "user", content: prompt }] }
-        : { path: "/v1/completions", prompt };
+    offer(data[0]);
     const request = {
-      ...asks,
-      gap,
+      ...asking(at("prompt").value, gap),
       model: data[0].id,
       seed: Number(at("seed").value),
       ...(Number(at("temperature").value) > 0 ? { temperature: Number(at("temperature").value) } : {}),
       stream: true,
-      ...(at("length").value === "" ? {} : { max_tokens: Number(at("length").value) }),
-      ...(at("schema").value.trim() === "" ? {} : { guided_json: at("schema").value }),
     };
     await Promise.all(mine.runs.map((live) => follow(live, request, mine.control.signal)));
     outcome = ["Done.", false];
@@ -252,6 +268,15 @@ async function listMethods() {
   }
 }
 
+async function learnModel() {
+  try {
+    const { data } = await (await asked("/v1/models")).json();
+    offer(data[0]);
+  } catch (error) {
+    if (error.code === "loading") setTimeout(learnModel, 1000);
+  }
+}
+
 for (const list of document.querySelectorAll(".methods")) {
   list.addEventListener("change", () => {
     list.previousElementSibling.value = list.value;
@@ -280,5 +305,7 @@ at("save").addEventListener("click", save);
 at("key").addEventListener("change", () => {
   key = at("key").value;
   listMethods();
+  learnModel();
 });
 listMethods();
+learnModel();
