@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -28,6 +30,7 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
+MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 QUICK = settings(
     max_examples=25,
     deadline=None,
@@ -35,35 +38,47 @@ QUICK = settings(
     phases=[Phase.explicit, Phase.generate],
 )
 LONG = settings(QUICK, max_examples=2500)
-schema = schemathesis.pytest.from_fixture("described")
-"""Read when a test runs: cases are made of it for seconds, and every process collects this file."""
-
-
-@pytest.fixture(scope="module")
-def described() -> Any:
-    return schemathesis.openapi.from_dict(create_app(State()).openapi())
+DESCRIBED = create_app(State()).openapi()
+OPERATIONS = [(path, verb) for path, verbs in DESCRIBED["paths"].items() for verb in verbs]
 
 
 def send(case: Any, client: Client) -> None:
-    """Short responses, so that sound requests take no time."""
+    """Short responses, so that sound requests take no time, and by the model that there is."""
     if isinstance(case.body, dict):
         with suppress(TypeError):
             case.body = {**case.body, "max_tokens": min(case.body.get("max_tokens") or 4, 4)}
+        if isinstance(case.body.get("model"), str):
+            case.body = {**case.body, "model": "pocket"}
     response = case.call(base_url=f"http://127.0.0.1:{client.port}", timeout=PATIENCE)
     case.validate_response(response, checks=CHECKS)
 
 
-@schema.parametrize()
-@QUICK
-def test_drawn_requests_are_answered_as_described(case: Any, client: Client) -> None:
-    send(case, client)
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    """Requests are drawn from it for seconds: when a test runs, not in every process that collects."""
+    return schemathesis.openapi.from_dict(DESCRIBED)
 
 
-@pytest.mark.slow
-@schema.parametrize()
-@LONG
-def test_ten_thousand_drawn_requests(case: Any, client: Client) -> None:
-    send(case, client)
+def test_the_description_says_what_a_body_is(schema: Any) -> None:
+    """References that point nowhere leave a route without one, and then nothing is drawn for it."""
+    assert [path for path, verb in OPERATIONS if list(schema[path][verb].body)] == [
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/infill",
+    ]
+
+
+@pytest.mark.parametrize("drawn", [QUICK, pytest.param(LONG, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("path", "verb"), OPERATIONS)
+def test_drawn_requests_are_answered_as_described(
+    path: str, verb: str, drawn: settings, schema: Any, client: Client
+) -> None:
+    @drawn
+    @given(st.one_of(schema[path][verb].as_strategy(generation_mode=mode) for mode in MODES))
+    def answered(case: Any) -> None:
+        send(case, client)
+
+    answered()
 
 
 HEAD = (

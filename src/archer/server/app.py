@@ -139,7 +139,7 @@ def create_app(state: State, *, with_page: bool = True) -> FastAPI:
         """Write what stands between two texts, in llama.cpp's words."""
         return await answer(request, infill_request)
 
-    @app.post("/update_weights_from_disk", responses=_responses(400, 401, 403, 503))
+    @app.post("/update_weights_from_disk", responses=_responses(400, 401, 403, 408, 413, 415, 503))
     async def update_weights(request: Request) -> Response:
         """Change the weights in place, where the operator allows it."""
         version = await state.ready().update_weights(await read_object(request))

@@ -247,9 +247,27 @@ class GenerationRequest:
 
 
 def schema(kind: type[Fields], neutral: Mapping[str, Sequence[Any]] = NEUTRAL) -> dict[str, Any]:
-    """The JSON schema of a body, fields with neutral values included; it stands by itself."""
+    """The JSON schema of a body, fields with neutral values included; it stands by itself.
+
+    Nothing in it refers to a definition: where it is put into a larger document, references would point
+    beside it, and clients that read the document would see no body at all.
+    """
     described = kind.model_json_schema()
-    properties = described["properties"]
+    parts = described.pop("$defs", {})
+    whole: dict[str, Any] = _inlined(described, parts)
     for name, values in neutral.items():
-        properties.setdefault(name, {"enum": [*values, None]})
-    return described
+        whole["properties"].setdefault(name, {"enum": [*values, None]})
+    return whole
+
+
+def _inlined(part: Any, parts: Mapping[str, Any]) -> Any:
+    if isinstance(part, list):
+        return [_inlined(each, parts) for each in part]
+    if not isinstance(part, dict):
+        return part
+    name = part.get("$ref", "").removeprefix("#/$defs/")
+    return {
+        key: _inlined(value, parts)
+        for key, value in ({**parts[name], **part} if name else part).items()
+        if key != "$ref"
+    }
