@@ -10,6 +10,9 @@ PIP    := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-ch
 # Some processors advertise AMX and cannot use it: bfloat16 products then end the process.
 PYTEST := OMP_NUM_THREADS=1 ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 $(BIN)/python -m pytest -n 2 --dist loadfile
 
+# Compiled once: otherwise every process that a test starts compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-slow test-data check coverage docs site bench plan results demo train clean
 

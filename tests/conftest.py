@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -23,7 +24,17 @@ SLOW_SECONDS = 3600.0
 """A slow test may take an hour; it is ended then, as any other test after the `timeout` of pyproject."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the cases of a test that is `thinned` by n, every n-th is quick and the others are slow."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        thinned = item.get_closest_marker("thinned")
+        if thinned and not item.get_closest_marker("slow"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % thinned.args[0]:
+                item.add_marker(pytest.mark.slow)
+            seen[test] += 1
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
@@ -91,6 +102,6 @@ def whole_numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 torch.set_num_threads(1)
-settings.register_profile("local", deadline=None, max_examples=50)
+settings.register_profile("local", deadline=None, max_examples=25)
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if in_ci() else "local")

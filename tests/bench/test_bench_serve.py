@@ -19,6 +19,7 @@ from archer.model import load
 from planning.against_server import compared
 
 
+@pytest.mark.slow
 def test_a_small_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
     figure = tmp_path / "latency.svg"

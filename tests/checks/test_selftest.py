@@ -51,6 +51,7 @@ def damaged() -> Model:
     return model
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_sound_machine_passes(dtype: str, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "attached.json"

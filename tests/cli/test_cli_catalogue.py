@@ -169,6 +169,7 @@ def test_demo_solves_and_compares(capsys: Capture) -> None:
             assert f"{row['visible']['score']:.1f} % [{row['visible']['low']:.0f}, " in line
 
 
+@pytest.mark.slow
 def test_the_demo_draws_two_methods_side_by_side() -> None:
     written = plain(in_terminal(["demo", "--problems", "1"]))
     assert any(
@@ -233,6 +234,7 @@ def test_what_the_tests_say_without_the_correction() -> None:
     assert "here they see no difference." in demo._why(None, None)
 
 
+@pytest.mark.slow
 def test_where_nothing_confines_programs_the_demo_runs_none(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_run_folder_in_use_is_exit_code_3(model: str, tmp_path: Path, capsys: 
     lock.release()
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_scores(model: str, tmp_path: Path, capsys: Capture) -> None:
     asked = ("humaneval", "--model", model, "--limit", "3", "--length", "8")
     here = evaluated(capsys, *asked, "--out", str(tmp_path / "here"))

@@ -60,6 +60,7 @@ def test_a_search_leaves_tables_a_figure_and_a_preset_that_eval_takes(
     assert 100 * run["accuracy"] == pytest.approx(row["base"])
 
 
+@pytest.mark.slow
 def test_workers_find_what_one_process_finds(model: str, tmp_path: Path, capsys: Capture) -> None:
     alone, _ = tuned(capsys, asked(model, tmp_path / "alone"))
     together, _ = tuned(capsys, asked(model, tmp_path / "together", "tiny-test", "--workers", "2"))
@@ -70,6 +71,7 @@ def test_workers_find_what_one_process_finds(model: str, tmp_path: Path, capsys:
     assert json.loads((tmp_path / "together" / "calibration.json").read_text())["workers"] == 2
 
 
+@pytest.mark.slow
 def test_the_same_folder_answers_other_goals_without_decoding(
     model: str, tmp_path: Path, capsys: Capture
 ) -> None:

@@ -152,6 +152,7 @@ NAMES = [
 """WINO's shadow has no meaning for shifted logits."""
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("examples", [15, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "shift"), NAMES)
 def test_what_is_settled_stays(name: str, shift: bool, examples: int) -> None:

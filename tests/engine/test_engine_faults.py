@@ -338,6 +338,7 @@ def bound(folder: Path) -> int:
     return PROMPTS * each * 2 // 5
 
 
+@pytest.mark.slow
 @counted
 def test_five_hundred_prompts_stay_within_the_admitted_bound(folder: Path, bound: int) -> None:
     assert grown(folder, bound) <= 1.1 * bound

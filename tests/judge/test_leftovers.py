@@ -31,6 +31,7 @@ BUSY = "import os, time\nos.makedirs('a/b')\nopen('a/b/c', 'w').write('x')\ntime
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tiers A and B are for Linux")
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_judge_that_is_ended_leaves_no_folder_behind(tmp_path: Path, ending: int) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
@@ -284,6 +285,7 @@ RUBBISH = {
 }
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("check", ["function", "stdin"])
 @pytest.mark.parametrize("rubbish", RUBBISH)
 def test_what_a_program_leaves_is_removed_before_its_own_verdict(

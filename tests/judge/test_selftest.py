@@ -96,6 +96,7 @@ MISSING: dict[str, tuple[Tier, Change, str]] = {
 }
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("wall", MISSING)
 def test_a_missing_wall_is_named(wall: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tier, change, trial = MISSING[wall]

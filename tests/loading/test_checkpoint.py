@@ -144,6 +144,7 @@ def test_code_in_the_folder_is_never_run(tmp_path: Path, monkeypatch: pytest.Mon
 # --- memory -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("stored", "kept", "least"),

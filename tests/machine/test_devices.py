@@ -130,6 +130,7 @@ def test_reads_are_seen(
     assert watch.reads == 1
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("method", [*METHODS, *OTHERS])
 @pytest.mark.parametrize("settings", [{}, {"guidance": 1.0}])
 def test_the_host_reads_once_per_update(
@@ -208,6 +209,7 @@ def fresh_compiler() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.usefixtures("fresh_compiler")
 def test_compiled_pieces_serve_all_lengths_with_a_few_graphs() -> None:
@@ -223,6 +225,7 @@ def test_compiled_pieces_serve_all_lengths_with_a_few_graphs() -> None:
     assert 4 <= counters["stats"]["unique_graphs"] <= 12
 
 
+@pytest.mark.thinned(6)
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("method", [*METHODS, *OTHERS])
 def test_every_method_runs_on_traced_pieces(method: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,7 @@ def test_own_method_is_tuned_and_its_preset_names_it_again(file: Path, capsys: C
     assert said(capsys, "generate", PROMPT, *named)["settings"]["length"] == 16
 
 
+@pytest.mark.slow
 def test_own_method_in_the_main_study(file: Path, tmp_path: Path) -> None:
     from dataclasses import replace
 

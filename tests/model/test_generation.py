@@ -113,14 +113,15 @@ def test_every_logit_is_current_and_only_the_prompt_is_anchored(
         state = torch.from_numpy(step.after.response[0])
 
 
+@pytest.mark.parametrize("count", [16, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shift", [False, True])
 @pytest.mark.parametrize("decoder", [Saber(), Scheduled(steps=8)])
-def test_radius_one_is_eager_for_two_hundred_prompts(shift: bool, decoder: Any) -> None:
+def test_radius_one_is_eager_for_two_hundred_prompts(shift: bool, decoder: Any, count: int) -> None:
     """In float32, batches of eight: 0 differing updates."""
     net = model(shift, torch.float32)
-    prompts = [[*prompt, number % 45] for number, prompt in enumerate(random_prompts(200, 7))]
+    prompts = [[*prompt, number % 45] for number, prompt in enumerate(random_prompts(count, 7))]
     differing = 0
-    for start in range(0, 200, 8):
+    for start in range(0, count, 8):
         batch = prompts[start : start + 8]
         eager = texts(decode(net, decoder, Eager(), batch, 16))
         cached = decode(net, decoder, Archer(1), batch, 16)

@@ -274,6 +274,8 @@ def test_habit_of_cancelling_a_task(pocket: Model) -> None:
                     await asyncio.to_thread(handle.result)
 
     async def stepping(handle: Any) -> AsyncIterator[None]:
+        """Until the request runs, and at least until the task has begun to wait for it."""
+        await asyncio.sleep(0.005)
         while handle._job.walk is None:
             await asyncio.sleep(0.005)
         yield

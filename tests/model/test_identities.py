@@ -119,6 +119,7 @@ PAIRS = matrix(DECODERS, POLICIES)
 QUICK = {"remdm": {"loops": 3}}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("decoder", sorted(PAIRS))
 def test_a_batch_equals_its_rows_alone_for_every_pair_that_works(decoder: str) -> None:
     """Text, kinds, columns fed and distances, with every cache and both logit alignments."""

@@ -151,6 +151,7 @@ def test_columns_that_there_are_not_yet_count_as_nothing_done() -> None:
     assert made.left(1, seen[0].calls[0].fed) == 8 * seen[1].calls[0].fed
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("shift", [False, True])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_canvas_that_is_never_cut_is_the_fixed_one(pair: tuple[str, str], shift: bool) -> None:

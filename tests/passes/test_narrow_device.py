@@ -75,6 +75,7 @@ def check(models: tuple[Model, Model], method: str, **how: Any) -> None:
     assert (found.tokens, found.updates) == (expected.tokens, expected.updates)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("method", "family"), one_each())
 def test_every_decoder_decodes_as_on_the_processor(
     method: str, family: str, opened: Opened

@@ -17,7 +17,7 @@ from archer.tasks.pocket import Pocket, function_name
 
 RECORDED = Path(frozen.__file__).with_name("recorded.json")
 MEGABYTE = 1 << 20
-FEW = 12
+FEW = 6
 EXAMPLE = """\
 Write a function to count the numbers in nums that are greater than 5.
 assert solve([1, 7, 9]) == 2

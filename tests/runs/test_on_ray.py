@@ -42,6 +42,7 @@ def kill_all(worker: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_cluster_makes_the_same_run_although_its_workers_are_killed(
     pool: RayPool, model: Model, unbroken: Path, tmp_path: Path
 ) -> None:

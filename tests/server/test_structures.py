@@ -203,6 +203,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("fields", "sentence"), HOSTILE, ids=lambda each: str(each)[:40])
 def test_hostile_ones_are_refused(client: Client, fields: dict[str, Any], sentence: str) -> None:
     reply = client.post(CHAT, chat(max_tokens=24, **fields))

@@ -106,6 +106,7 @@ def test_with_one_the_rest_are_ended() -> None:
     assert sentence.startswith("Shard 3 of 4 ended by SIGKILL")
 
 
+@pytest.mark.slow
 def test_a_shard_that_ends_while_the_first_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +146,7 @@ archer.load(sys.argv[1], shards=2, device="cpu")
 """
 
 
+@pytest.mark.slow
 def test_a_shard_that_ends_before_it_has_joined(tmp_path: Path) -> None:
     """Nothing breaks off then: the first would wait for its address for ever."""
     folder = FOLDERS["llada"](tmp_path / "model")
@@ -207,6 +209,7 @@ def test_a_killed_shard_ends_the_command_with_one_sentence(tmp_path: Path) -> No
     assert said.startswith("archer: Shard 2 of 2 ended by SIGKILL")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_killed_first_shard_ends_the_others_with_one_sentence(tmp_path: Path) -> None:
     with started(FOLDERS["llada"](tmp_path / "model")) as (first, other):

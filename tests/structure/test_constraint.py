@@ -114,6 +114,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("decoder", CASES)
 def test_every_rule_ends_with_an_accepted_text(decoder: Any) -> None:
     for seed, pattern in enumerate(PATTERNS):

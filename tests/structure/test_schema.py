@@ -118,6 +118,7 @@ def accepts(automaton: ByteAutomaton, value: Any) -> bool:
     return state != DEAD and bool(automaton.accepting[state])
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: json.dumps(schema)[:60])
 @pytest.mark.parametrize("exact", [False, True])
 def test_whatever_is_accepted_is_valid(schema: dict[str, Any], exact: bool) -> None:

@@ -73,6 +73,7 @@ def test_they_are_found_by_name_and_are_no_part_of_a_reproduction() -> None:
     assert all(find_study(name) is study for name, study in BEYOND.items())
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", BEYOND)
 def test_a_result_is_plain_and_presented_from_json_alone(name: str, workspace: Workspace) -> None:
     study = BEYOND[name]

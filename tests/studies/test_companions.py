@@ -89,6 +89,7 @@ def test_both_kinds_of_logits_have_scores(workspace: Workspace) -> None:
     assert "one training" in backbones.present(result).tables[0].notes[0]
 
 
+@pytest.mark.slow
 def test_the_second_plan_tests_one_model_and_tells_of_the_other(workspace: Workspace) -> None:
     for name in TASKS:
         workspace._tasks[name] = type("Planned", (Tiny,), {"name": name})(Data())

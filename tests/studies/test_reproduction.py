@@ -55,6 +55,7 @@ def reproduced(out: Path, capsys: Capture, *options: str) -> None:
     assert report.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_some_studies_are_reproduced_quickly(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,7 @@ def test_the_sweep_is_over_all_code_tasks() -> None:
     assert {*EVERY, *SAME} == code
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_no_shadow_of_a_name_gains_a_pass(name: str) -> None:
     assert gained(name, every=EVERY[name], thorough=False) == []

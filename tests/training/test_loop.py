@@ -299,6 +299,7 @@ def test_a_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
     group.close()
 
 
+@pytest.mark.slow
 def test_real_processes_train() -> None:
     trainer, group = Trainer(RECIPE, 1), Workers(RECIPE, 1)
     before = trainer.learner.tensors()["weight.embedding"].clone()
