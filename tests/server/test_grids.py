@@ -11,7 +11,7 @@ import archer
 from archer.model import Model
 from archer.pocket import grids
 from archer.server.refusals import Refusal
-from archer.server.request_schema import chat_request
+from archer.server.request_reading import chat_request
 from server.running import CHAT, TEXT, Client, serving
 
 PUZZLE = grids.load("dev")[0]

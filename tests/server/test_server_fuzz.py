@@ -74,7 +74,7 @@ def test_drawn_requests_are_answered_as_described(
     path: str, verb: str, drawn: settings, schema: Any, client: Client
 ) -> None:
     @drawn
-    @given(st.one_of(schema[path][verb].as_strategy(generation_mode=mode) for mode in MODES))
+    @given(st.one_of([schema[path][verb].as_strategy(generation_mode=mode) for mode in MODES]))
     def answered(case: Any) -> None:
         send(case, client)
 

@@ -138,27 +138,6 @@ def either(parts: Iterable[ByteAutomaton | None]) -> ByteAutomaton | None:
     return net.automaton(start, end)
 
 
-def counted(part: ByteAutomaton, least: int, most: int | None) -> ByteAutomaton | None:
-    """From `least` to `most` of the same, one after the other.
-
-    Not by an expression: the library also looks for matches that begin later, and of counted parts of several
-    bytes it then makes automata without end.
-    """
-    net = Net()
-    start, end = net.node(), net.node()
-    here = start
-    for at in range(least if most is None else most):
-        if at >= least:
-            net.link(here, end)
-        behind = net.node()
-        net.link(here, net.add(part, behind))
-        here = behind
-    net.link(here, end)
-    if most is None:
-        net.link(here, net.add(part, here))
-    return net.automaton(start, end)
-
-
 def listing(
     items: Sequence[ByteAutomaton], more: ByteAutomaton | None, least: int, most: int | None
 ) -> ByteAutomaton | None:

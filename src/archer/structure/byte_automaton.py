@@ -20,6 +20,10 @@ DEAD = -1
 BYTES = 256
 MARK = "\0"
 """Put behind every text: the library follows a match no further, so that a longer text would be lost."""
+FRONT = "\n"
+"""Put before every text: the library also looks for matches that begin later, and of counted parts makes
+automata without end.  Now they begin at an end of a line only, which few parts contain, and a point never.
+"""
 MOST_STATES = 20_000
 """Of an automaton over bytes, after merging those that accept the same."""
 MOST_CHARACTERS = 1 << 20
@@ -86,7 +90,7 @@ def of_regex(pattern: str) -> ByteAutomaton:
         )
     index, alphabet = _library()
     try:
-        automaton = index(f"(?:{_unanchored(pattern)}){MARK}", alphabet)
+        automaton = index(f"{FRONT}(?:{_unanchored(pattern)}){MARK}", alphabet)
     except ValueError as error:
         if "no transitions" in str(error):
             raise BadRequest(NOTHING) from error
@@ -104,7 +108,8 @@ def of_regex(pattern: str) -> ByteAutomaton:
         if source not in final:
             accepting[names[source]] = targets.pop(ord(MARK), None) in final
             table[names[source], list(targets)] = [names[target] for target in targets.values()]
-    return minimal(table, accepting, names[automaton.get_initial_state()])
+    front = edges[automaton.get_initial_state()][ord(FRONT)]
+    return minimal(table, accepting, names[front])
 
 
 def minimal(table: States, accepting: Flags, start: int) -> ByteAutomaton:

@@ -374,7 +374,5 @@ def _spelled(name: str) -> str:
 
 @lru_cache(100)
 def _counted(least: int, most: int | None) -> ByteAutomaton:
-    """A string of at least and at most so many characters."""
-    made = _between(b'"', algebra.counted(_leaf(pattern.CHARACTER), least, most), b'"')
-    assert made is not None
-    return made
+    """A string of `least` to `most` characters."""
+    return _leaf(f'"{pattern.CHARACTER}{{{least},{"" if most is None else most}}}"')
