@@ -89,6 +89,7 @@ def rebuilds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
+@pytest.mark.slow
 def test_requests_that_lose_their_keys_and_values_come_out_as_if_alone(rebuilds: list[int]) -> None:
     assert mixed(range(1000, 1008), swaps=0.3) == 8 * REQUESTS
     before = len(rebuilds)

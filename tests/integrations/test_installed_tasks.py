@@ -68,6 +68,7 @@ def lm(tmp_path_factory: pytest.TempPathFactory) -> ArcherLM:
     return ArcherLM(str(folder), device="cpu", by="one-step")
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("place", ROWS)
 def test_an_installed_task_gets_log_likelihoods(
     place: str, lm: ArcherLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

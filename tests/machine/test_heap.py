@@ -32,6 +32,7 @@ def faults(keep: bool) -> int:
     return int(ran(sys.executable, "-c", PASSES.format(keep=keep), env=environment).stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is about glibc's heap")
 def test_passes_stop_mapping_their_memory_anew() -> None:
     assert faults(keep=True) * 5 < faults(keep=False)

@@ -99,6 +99,7 @@ def told(steps: Sequence[Step[Any]]) -> list[Any]:
     return [step.record.response.tolist() for step in steps]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("examples", [12, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("decoder", list(CACHES))
 def test_what_is_given_is_never_written_nor_read(decoder: str, examples: int) -> None:
@@ -133,6 +134,7 @@ def test_what_is_given_is_never_written_nor_read(decoder: str, examples: int) ->
     holds()
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("decoder", "shift"),
     [(name, shift) for name in CACHES for shift in (False, True) if not (name == "wino" and shift)],
@@ -224,6 +226,7 @@ def test_gaps_far_apart_are_the_canvas_of_all(canvas: DrawnCanvas) -> None:
     assert told(run(NETS[False], method, one)) == told(run(NETS[False], method, two))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("decoder", list(CACHES))
 def test_a_restricted_column_holds_nothing_else(decoder: str) -> None:
     """Under every decoder and cache, at any time, drawn or not: in the first column and in the last."""

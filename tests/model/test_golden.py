@@ -291,6 +291,7 @@ def test_cached_decisions_are_the_uncached_ones(
         assert states(runs[0]) == states(runs[1]) == states(runs[2])
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", CAUSAL)
 @pytest.mark.parametrize("decoder", ["saber", "threshold:0.4", "editing"])
 def test_any_decoder_is_cached_exactly_on_llada2(name: str, decoder: str) -> None:
@@ -310,6 +311,7 @@ def test_any_decoder_is_cached_exactly_on_llada2(name: str, decoder: str) -> Non
             assert fed[3] == fed[4] == fed[1] <= fed[0]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", MOE + CAUSAL + FULL_2026 + SDAR + BD3LM)
 def test_a_batch_equals_singles(name: str) -> None:
     """Prompts of unequal length: blocks are counted from each row's own first token, or its prompt's end."""
@@ -388,6 +390,7 @@ RADIUS_ONE: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 """Saber itself has a test of its own, on more prompts."""
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("name", "left", "its", "right", "others"),
     [

@@ -5,6 +5,7 @@ import json
 import pickle
 import re
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from archer.model import Model, load
 from archer.request.options import InfillOptions, MethodSettings, StreamOptions
 from archer.results.completion import Completion
 from conftest import REPOSITORY
+from server.running import on_a_thread
 from support.folders import make_llada
 
 PROMPT = "Write a function to add all numbers in nums.\nassert solve([1, 2]) == 3\ndef solve(nums):"
@@ -229,7 +231,7 @@ def test_habit_of_awaiting_an_answer(pocket: Model) -> None:
     async def ask(engine: Engine, prompt: str) -> Completion:
         return await engine.submit(prompt, length=16)
 
-    answers, samples = asyncio.run(both())
+    answers, samples = on_a_thread(lambda: asyncio.run(both()))
     plain = pocket.generate([PROMPT, OTHER], length=16)
     assert [each.tokens for each in answers] == [each.tokens for each in plain]
     drawn = pocket.generate(PROMPT, length=16, n=3, temperature=0.5)
@@ -257,13 +259,15 @@ def test_habit_of_async_for(pocket: Model) -> None:
         return found
 
     plain = [step.after.response.tolist() for step in pocket.stream(PROMPT, length=16)]
-    assert asyncio.run(steps()) == plain
+    assert on_a_thread(lambda: asyncio.run(steps())) == plain
 
 
 def test_habit_of_cancelling_a_task(pocket: Model) -> None:
+    """Wherever the task is: before the request has begun, waiting for it, or busy between its steps."""
+
     async def cancelled() -> None:
         async with pocket.engine(budget=256) as engine:
-            for wait in (waited, watched):
+            for wait in (waited, watched, busy):
                 handle = engine.submit(PROMPT, "llada-confidence", length=400, steps=8000)
                 task = asyncio.create_task(wait(handle))
                 await anext(aiter(stepping(handle)))
@@ -287,7 +291,11 @@ def test_habit_of_cancelling_a_task(pocket: Model) -> None:
         async for _ in handle:
             await asyncio.sleep(0)
 
-    asyncio.run(cancelled())
+    async def busy(handle: Any) -> None:
+        async for _ in handle:
+            await asyncio.sleep(3600)
+
+    on_a_thread(lambda: asyncio.run(cancelled()))
 
 
 def test_an_awaited_error_is_raised(pocket: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,4 +311,4 @@ def test_an_awaited_error_is_raised(pocket: Model, monkeypatch: pytest.MonkeyPat
 
     for watched in (False, True):
         with pytest.raises(PassFailed, match=r"by design"):
-            asyncio.run(failing(watched))
+            on_a_thread(partial(asyncio.run, failing(watched)))

@@ -88,6 +88,7 @@ def test_dkv_that_always_reloads_is_eager(block: int, shift: bool) -> None:
     assert not same("confidence+dkv-decode:9", "confidence", shift, block=block)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("decoder", sorted(DECODERS))
 @pytest.mark.parametrize("shift", [False, True])
 def test_radius_one_is_eager_for_every_decoder(decoder: str, shift: bool) -> None:
@@ -119,7 +120,7 @@ PAIRS = matrix(DECODERS, POLICIES)
 QUICK = {"remdm": {"loops": 3}}
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("decoder", sorted(PAIRS))
 def test_a_batch_equals_its_rows_alone_for_every_pair_that_works(decoder: str) -> None:
     """Text, kinds, columns fed and distances, with every cache and both logit alignments."""

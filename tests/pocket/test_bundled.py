@@ -61,6 +61,7 @@ def test_it_is_an_ordinary_folder(name: str) -> None:
     assert 1.1e6 <= model.folder.parameters <= 1.5e6
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", PROGRAMMERS)
 def test_it_solves_problems_it_was_not_trained_on(name: str) -> None:
     """The first dev problems, by the method whose scores on all of them are in docs/results/models.json."""
@@ -106,6 +107,7 @@ def test_a_grid_is_written_from_nothing() -> None:
     assert grids.solves(grids.cells(done.text), grids.EMPTY * 16)
 
 
+@pytest.mark.slow
 def test_the_blind_prompt_is_cached_exactly() -> None:
     """Whatever the radius: what Saber writes with a prompt that is computed once is what it writes anyway."""
     model = archer.load("pocket-blind", device="cpu", dtype="float64")
@@ -117,7 +119,7 @@ def test_the_blind_prompt_is_cached_exactly() -> None:
     assert all(each.full_passes > 1 for each in eager)
 
 
-@pytest.mark.parametrize("number", [12, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [4, pytest.param(50, marks=pytest.mark.slow)])
 def test_recorded_completions_come_back(model: Model, number: int) -> None:
     recorded = json.loads(RECORDED.read_text())
     assert len(recorded["completions"]) == 50

@@ -302,6 +302,7 @@ def net(shift: bool) -> Backbone:
     return Backbone(random_network(which, 3, torch.float64), MASK)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("shift", [False, True])
 @pytest.mark.parametrize("name", DECODERS)
 def test_pieces_add_up_for_every_decoder(name: str, shift: bool) -> None:

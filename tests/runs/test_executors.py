@@ -88,6 +88,7 @@ def test_a_run_goes_on_with_another_executor(
     assert derived(out) == derived(unbroken)
 
 
+@pytest.mark.slow
 def test_several_problems_at_a_time_in_a_worker(model: Model, tmp_path: Path) -> None:
     evaluate(toy_request(model, batch=3), tmp_path / "here", Quiet())
     with Dispatcher(ProcessPool(), order_of(model), 1) as executor:

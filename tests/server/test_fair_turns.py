@@ -10,7 +10,8 @@ import pytest
 
 from archer.model import Model
 from archer.server.fair_turns import FairTurns, on_a_thread
-from archer.structure import confined
+from archer.structure import confined, structures
+from archer.structure.token_automaton import Remembered
 from server.running import CHAT, Client, chat, on_a_loop, serving, until
 
 FOREVER = (sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)")
@@ -89,7 +90,8 @@ def being_prepared(client: Client) -> bool:
 def test_others_are_answered_while_a_structure_is_prepared(
     pocket: Model, monkeypatch: pytest.MonkeyPatch, structure: dict[str, Any]
 ) -> None:
-    """Even those of the same address."""
+    """Even those of the same address; nothing is remembered of what other tests asked for."""
+    monkeypatch.setattr(structures, "automata", Remembered(1))
     monkeypatch.setattr(confined, "COMMAND", FOREVER)
     with serving(pocket) as client, closing(client.raw(CHAT, chat(max_tokens=4, **structure))):
         until(lambda: being_prepared(client))

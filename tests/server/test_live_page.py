@@ -320,6 +320,7 @@ def saved_runs(saved: str) -> Any:
     return json.loads(found[1])["runs"]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "prompt",
     [

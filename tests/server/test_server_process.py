@@ -127,6 +127,7 @@ def test_one_signal_drains_and_the_process_says_that_nothing_was_cut() -> None:
     assert "1 request may finish" in server.wrote
 
 
+@pytest.mark.slow
 def test_two_signals_cut_and_the_process_says_so() -> None:
     with process() as server:
         client = server.ready()

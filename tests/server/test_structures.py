@@ -158,8 +158,8 @@ def test_clients_get_what_they_ask_for(client: Client) -> None:
 
 
 HOSTILE: list[tuple[dict[str, Any], str]] = [
-    ({"guided_regex": "(?:a|b)*a(?:a|b){40}"}, "more time or memory|too large"),
     ({"guided_regex": "(" * 5000}, "cannot be used"),
+    ({"guided_regex": "(?:a|b)*a(?:a|b){40}"}, "more time or memory|too large"),
     ({"guided_json": {"$ref": "#"}}, "without end"),
     (
         {"guided_json": {"$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}},

@@ -199,6 +199,7 @@ def second_shard(first: subprocess.Popen[str]) -> int:
     raise AssertionError(first.communicate())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_killed_shard_ends_the_command_with_one_sentence(tmp_path: Path) -> None:
     with started(FOLDERS["llada"](tmp_path / "model")) as (first, other):

@@ -77,6 +77,7 @@ def test_int8_is_the_same_over_shards(tmp_path: Path, family: str) -> None:
             assert walked(two.shared, method) == walked(two.whole, method)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("every", "least"), [(7, (7, 21)), pytest.param(1, (50, 150), marks=pytest.mark.slow)]
 )
@@ -104,6 +105,7 @@ def test_every_decoder_and_every_cache_makes_the_same_updates(
         assert refreshed >= {"archer", "age", "prefix", "dual", "dllm-cache"}
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -136,6 +138,7 @@ def check_mix(two: Two, seed: int, count: int) -> None:
     assert found == [alone(each, one) for each in requests]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("seeds", "count"),
     [(range(3), 4), pytest.param(range(100, 160), 5, marks=pytest.mark.slow)],

@@ -68,13 +68,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(length, "CANVASES", fixed | auto)
 
 
+QUICK = ("tail", "confirm")
+
+
 def test_they_are_found_by_name_and_are_no_part_of_a_reproduction() -> None:
     assert not BEYOND.keys() & STUDIES.keys()
     assert all(find_study(name) is study for name, study in BEYOND.items())
 
 
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize("name", BEYOND)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in BEYOND],
+)
 def test_a_result_is_plain_and_presented_from_json_alone(name: str, workspace: Workspace) -> None:
     study = BEYOND[name]
     result = json.loads(json.dumps(result_of(study, workspace), allow_nan=False))

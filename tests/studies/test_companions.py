@@ -57,6 +57,7 @@ def test_a_companion_computes_as_the_model_does(workspace: Workspace) -> None:
     assert (other.threads, other.source.compiled) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_companion_gets_workers_of_its_own(workspace: Workspace, tmp_path: Path) -> None:
     asked: list[str] = []
     with processes(Source(BLIND, device="cpu", dtype="float32"), workspace.model, 2) as executor:

@@ -57,6 +57,7 @@ def an_event(workspace: Workspace) -> tuple[Event, Any, int]:
     return event, stream.request.method, len(prompt)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("study", PROBING, ids=lambda study: study.name)
 def test_a_result_is_presented_from_what_is_kept(results: Results, study: Study) -> None:
     assert STUDIES[study.name] is study

@@ -117,6 +117,7 @@ def outcome_of_reading(readers: Readers, text: str) -> str:
     return "read"
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_its_own_verdict(readers: Readers, name: str) -> None:
     """Whatever looking at it does, this process stays small and the next text is read.

@@ -248,7 +248,8 @@ def test_problems_come_in_an_order_of_their_own_that_is_always_the_same() -> Non
     assert sorted(key for share in shares for key in share) == sorted(names)
 
 
-@pytest.mark.parametrize(("kills", "seed"), [(1, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("kills", "seed"), [(1, 1), (10, 2)])
 def test_a_search_survives_kills(tmp_path: Path, kills: int, seed: int) -> None:
     report = reported("tune.killing", tmp_path, kills, seed)
     assert report["finished"] is True

@@ -86,9 +86,12 @@ class Handle:
 
     @asynccontextmanager
     async def _woken(self) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Something to await until the engine has done something for this request."""
-        await asyncio.to_thread(self._start)
-        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        """Something to await until the engine has done something for this request.
+
+        A task that is cancelled ends the request, also where it waits for something else between two steps.
+        """
+        loop, news, task = asyncio.get_running_loop(), asyncio.Event(), asyncio.current_task()
+        assert task is not None
 
         def wake() -> None:
             with suppress(RuntimeError):  # the loop has been closed, and nobody waits
@@ -98,14 +101,21 @@ class Handle:
             await news.wait()
             news.clear()
 
+        def over(task: asyncio.Task[Any]) -> None:
+            if task.cancelled():
+                self.cancel()
+
+        task.add_done_callback(over)
         self._job.wakers.append(wake)
         try:
+            await asyncio.to_thread(self._start)
             yield sleep
         except asyncio.CancelledError:
             self.cancel()
             raise
         finally:
             self._job.wakers.remove(wake)
+            task.remove_done_callback(over)
 
     @contextmanager
     def _reading(self) -> Iterator[deque[Step[Any]]]:
