@@ -36,7 +36,7 @@ from archer.planning import plan, update_rates
 from archer.pocket import results
 from archer.policies.prompt_cache import Archer, Eager
 from archer.policies.surprise import Surprise
-from archer_studies.beyond import confirm, infill, price
+from archer_studies.beyond import confirm, frontier, infill, price
 from archer_studies.beyond.confirm import DOUBT, FIXED, REFRESH, SABER
 from archer_studies.beyond.refresh import DIALS
 from archer_studies.paper import feedback
@@ -160,6 +160,8 @@ def parts() -> dict[str, str]:
         "doubted": _doubted(),
         "priced": _priced(0),
         "prices": _priced(1),
+        "gains": _gains(),
+        "in_turn": _in_turn(),
         "tuned": _tuned(),
         "streamed": _streamed(),
         "models": _models(),
@@ -276,6 +278,18 @@ def _price(task: str, which: int) -> float:
     return float([each for each in _third()[1] if each["task"] == task][which]["cost"])
 
 
+@cache
+def _frontier() -> dict[tuple[str, str], list[dict[str, Any]]]:
+    return frontier.groups(_result("frontier.json")["rows"])
+
+
+def _beside(task: str, field: str) -> float:
+    """Of `archer-cut` on the model that a task is for, beside the arms that never take back."""
+    model = frontier.GRIDS if task == frontier.PUZZLES else frontier.TRAINED
+    (row,) = [row for row in _frontier()[model, task] if row["arm"] == "archer-cut"]
+    return float(row[field])
+
+
 COMPUTED: dict[str, Callable[[], float]] = {
     "billions": lambda: _parameters() / 1e9,
     "gigabytes-16": lambda: 2 * _parameters() / 1e9,
@@ -290,6 +304,9 @@ COMPUTED: dict[str, Callable[[], float]] = {
     "price-long": lambda: _price(price.LONG, 0),
     "wider-short": lambda: _price(price.SHORT, 2),
     "answers-long": lambda: _planned_test(price.LONG, 0)["adjusted"],
+    "cut-gain-short": lambda: _beside(frontier.SHORT, "gain"),
+    "cut-gain-long": lambda: _beside(frontier.LONG, "gain"),
+    "cut-gain-sudoku": lambda: _beside(frontier.PUZZLES, "gain"),
     "rollback-short": lambda: _planned_test(price.SHORT, -1)["points"],
     "rollback-long": lambda: _planned_test(price.LONG, -1)["points"],
     "rollback-sudoku": lambda: _planned_test(price.SUDOKU, -1)["points"],
@@ -517,6 +534,44 @@ def _doubted() -> str:
         )
     head = ("model", "rule", "task", "cost", "Pass@1 % (Saber)", "won/lost", "difference")
     return _table((*head, "p of 2 points lower"), lines)
+
+
+def _gains() -> str:
+    """Every arm that takes tokens back, on every model and task: cost, score and points at equal cost."""
+    found = _frontier()
+    arms = dict.fromkeys(row["arm"] for rows in found.values() for row in rows if "gain" in row)
+    known = {(key, row["arm"]): row for key, rows in found.items() for row in rows}
+    head = [f"{model} on {task}, n = {rows[0]['n']}" for (model, task), rows in found.items()]
+    lines = [[arm, *(_gain(known.get((key, arm))) for key in found)] for arm in arms]
+    return _table(["arm", *head], lines)
+
+
+def _gain(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    low, high = row["gain_interval"]
+    return f"{row['cost']:.3f}, {row['base']:.1f} %, {row['gain']:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def _in_turn() -> str:
+    """Seconds per problem of the arms of the bundled model with short prompts, the fastest last."""
+    rows = [
+        row
+        for row in _result("frontier.json")["rows"]
+        if (row["model"], row["task"]) == (frontier.TRAINED, frontier.SHORT)
+    ]
+    return _table(
+        ("arm", "seconds", "times as fast as Saber with 64 tokens", "by operations"),
+        (
+            (
+                row["arm"],
+                f"{row['seconds']:.3f}",
+                "{:.2f} [{:.2f}, {:.2f}]".format(row["speedup"], *row["speedup_interval"]),
+                f"{row['speedup_predicted']:.2f}",
+            )
+            for row in sorted(rows, key=lambda row: -row["seconds"])
+        ),
+    )
 
 
 def _tuned() -> str:
