@@ -93,6 +93,7 @@ def test_loading_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert found.as_dict()["peak_over_weights"] == found.peak_bytes / weights
 
 
+@pytest.mark.slow
 def test_what_cannot_be_loaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadRequest, match=r"holds no config\.json"):
         measure_load(Source(tmp_path))

@@ -47,6 +47,7 @@ def test_a_small_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [len(table.rows) for table in serve.tables(found)] == [2, 5]
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_is_an_error() -> None:
     with pytest.raises(ArcherError, match="The server did not start"), _server("/nowhere", ()):
         raise AssertionError("it started")

@@ -315,6 +315,7 @@ def test_an_unknown_shape_is_refused_first(capsys: Capture) -> None:
     assert "no shape 'gpt-9'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_selftest_without_timing_says_only_whether_decoding_is_right(
     tmp_path: Path, capsys: Capture
 ) -> None:

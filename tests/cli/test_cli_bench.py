@@ -123,6 +123,7 @@ def test_structure(model: str, capsys: Capture) -> None:
     assert "Give the tokenizer of a model of this shape" in other
 
 
+@pytest.mark.slow
 def test_load(model: str, capsys: Capture) -> None:
     found = asked(capsys, "load", model, "--threads", "1")
     assert found["peak_bytes"] > found["weight_bytes"]

@@ -203,6 +203,7 @@ def test_the_sudoku_demo_takes_a_wrong_digit_back(capsys: Capture) -> None:
         assert re.search(rf"{method} +[01] of 1 ", out)
 
 
+@pytest.mark.slow
 def test_the_sudoku_demo_draws_the_grid() -> None:
     written = plain(in_terminal(["demo", "sudoku", "--problems", "1"]))
     assert f"{DEFAULT_METHOD} · pocket-sudoku" in written

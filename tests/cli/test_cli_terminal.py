@@ -166,6 +166,7 @@ def test_ctrl_c_leaves_one_bar_and_the_command_that_goes_on(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.slow
 def test_the_whole_of_a_long_answer_stays_in_the_terminal(capsys: Capture) -> None:
     """The live view shows a window of it; at the end all of it is there to scroll back to."""
     asked = ["generate", PROBLEM, "--method", "confidence:8", "--set", "eos=logits"]
@@ -194,6 +195,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(make_llada(tmp_path_factory.mktemp("model"), tokenizer=True))
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error(model: str) -> None:
     command = [*COMMAND, "generate", "--model", model, "--prompt-ids", "5", "--length", "8"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

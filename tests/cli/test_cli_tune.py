@@ -91,6 +91,7 @@ def test_the_same_folder_answers_other_goals_without_decoding(
     assert sorted(path.stat().st_mtime_ns for path in out.rglob("journal.jsonl")) == before
 
 
+@pytest.mark.slow
 def test_a_share_of_a_task_without_a_dev_split_may_be_set_aside(
     model: str, tmp_path: Path, capsys: Capture
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_program_that_passes_all_tests_is_rewarded(example: dict[str, Any]) ->
         assert example["solved"](judge, task, samples, done) == [1.0, 0.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
     example: dict[str, Any],
     tmp_path: Path,

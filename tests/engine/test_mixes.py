@@ -123,6 +123,7 @@ def test_what_rests_is_not_swapped_out(rebuilds: list[int], ripe: int) -> None:
     assert swapped > 0
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.usefixtures("whole_numbers")
 @pytest.mark.parametrize("swaps", [0.0, 0.4])
 @pytest.mark.parametrize("eight_bits", [False, True])

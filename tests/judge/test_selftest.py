@@ -110,6 +110,7 @@ def test_a_missing_wall_is_named(wall: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert not Path(tempfile.gettempdir(), ABOVE).exists()
 
 
+@pytest.mark.slow
 def test_a_judge_that_does_not_count_files_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_run, "TEMPORARY_FILES", 1 << 30)
     with pytest.raises(NoSandbox, match="makes thousands of files"), Judge(workers=1, tier="B"):

@@ -85,6 +85,7 @@ def test_threads_that_would_end_the_process_are_refused(threads: Any) -> None:
         load("pocket", threads=threads)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("said", "threads"), [(None, 1), ("2", 2)])
 def test_the_command_line_computes_with_one_thread_on_pocket_unless_told(
     said: str | None, threads: int

@@ -164,6 +164,7 @@ def test_a_package_is_imported_when_its_name_is_used(install: Installer) -> None
     assert "foreign_parts" in sys.modules
 
 
+@pytest.mark.slow
 def test_a_foreign_task_is_opened_and_scored(
     install: Installer, tmp_path: Path, capsys: Capture
 ) -> None:

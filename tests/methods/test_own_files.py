@@ -126,6 +126,7 @@ def test_own_method_is_timed(file: Path, capsys: Capture) -> None:
     assert [row["method"] for row in found["rows"]] == ["saber", MINE]
 
 
+@pytest.mark.slow
 def test_own_method_is_tuned_and_its_preset_names_it_again(file: Path, capsys: Capture) -> None:
     asked = ["tune", "pocket", "--candidate", MINE, "--problems", "3", "--at-most", "9"]
     assert main(asked) == 0

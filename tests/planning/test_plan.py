@@ -56,6 +56,7 @@ SHORT = UpdateRate(updates=0.1, refreshed=0.2)
 SETTING = PlanSetting(ServingGpu("H100", Roofline(H100, SHAPE)), SHORT, 1024)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("gpu", [A100, H100], ids=lambda gpu: gpu.name)
 def test_a_budget_by_response_ratio_serves_best(gpu: Gpu) -> None:
     """The directions of the comparison that the engine's schedule was chosen by, at 0.8 of its load alone."""

@@ -169,6 +169,7 @@ def test_first_steps(archer: Archer) -> None:
     assert good(archer("report", *runs)).strip() == "report.html"
 
 
+@pytest.mark.slow
 def test_a_study_of_one_problem_writes_its_tables_without_matplotlib(archer: Archer) -> None:
     done = archer("study", "cases", "--quick", "--problems", "1", "--out", "cases")
     assert "In cases: cases.json, tables as .md, .csv and .tex.\n" in good(done)

@@ -137,7 +137,8 @@ def test_the_bundled_model_on_a_local_cluster(tmp_path: Path, expected: Derived)
     assert derived(out) == expected
 
 
-@pytest.mark.parametrize(("kills", "seed"), [(2, 1), pytest.param(150, 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("kills", "seed"), [(2, 1), (150, 2)])
 def test_runs_survive_kills(tmp_path: Path, kills: int, seed: int) -> None:
     """With those of workers and drivers above, by processes and on a cluster, 200 drawn moments."""
     temporary = tmp_path / "temporary"

@@ -61,6 +61,7 @@ def test_a_cluster_makes_the_same_run_although_its_workers_are_killed(
         assert "was lost (its process or machine ended, ActorDiedError)" in line
 
 
+@pytest.mark.slow
 def test_the_command_on_a_cluster(
     pool: RayPool,
     model: Model,

@@ -115,6 +115,7 @@ def test_start_curl_and_a_quiet_end(pocket: Model) -> None:
     assert len(server.wrote.splitlines()) == 1, server.wrote
 
 
+@pytest.mark.slow
 def test_one_signal_drains_and_the_process_says_that_nothing_was_cut() -> None:
     with process() as server:
         client = server.ready()

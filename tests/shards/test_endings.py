@@ -225,6 +225,7 @@ def alone(folder: Path) -> subprocess.CompletedProcess[str]:
     return ran(*(each for each in command(folder, *SHORT) if each not in ("--shards", "2")))
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_one_process_prints(tmp_path: Path) -> None:
     folder = FOLDERS["llada"](tmp_path / "model")
     first, second = alone(folder), ran(*command(folder, *SHORT))

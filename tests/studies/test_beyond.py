@@ -123,6 +123,7 @@ def test_ways_that_the_machine_refuses_are_left_out_with_the_reason(
     ]
 
 
+@pytest.mark.slow
 def test_every_rule_is_compared_with_saber(workspace: Workspace) -> None:
     rows = {row["rule"]: row for row in refresh.measure(workspace).rows}
     assert list(rows) == [rule.name for rule in refresh.ARMS]
@@ -393,6 +394,7 @@ def test_arms_stand_beside_the_best_that_never_take_back_at_their_own_cost() -> 
     assert [row.get("gain") for row in found] == [0.0, 12.5, None, None, None], "half of the way"
 
 
+@pytest.mark.slow
 def test_all_arms_of_the_frontier_are_timed_beside_their_operations(workspace: Workspace) -> None:
     rows = frontier.measure(workspace).rows
     assert [row["arm"] for row in rows[-2:]] == [arm.label for arm in frontier.WIDER]
@@ -402,6 +404,7 @@ def test_all_arms_of_the_frontier_are_timed_beside_their_operations(workspace: W
     assert others[-2]["speedup_predicted"] < 1
 
 
+@pytest.mark.slow
 def test_gaps_by_length_rule_decoder_and_cache(workspace: Workspace) -> None:
     rows = infill.measure(workspace).rows
     assert len(rows) == len(infill.TASKS) * len(infill.RULES) * len(infill.DECODERS)

@@ -79,6 +79,7 @@ def test_a_companion_gets_workers_of_its_own(workspace: Workspace, tmp_path: Pat
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_both_kinds_of_logits_have_scores(workspace: Workspace) -> None:
     result = json.loads(json.dumps(result_of(find_study("backbones"), workspace)))
     rows = result["rows"]
@@ -178,6 +179,7 @@ def test_another_trajectory_is_refused(tmp_path: Path) -> None:
         in_turn(small, {"saber": other})
 
 
+@pytest.mark.slow
 def test_an_arm_by_processes_is_the_same_arm(tmp_path: Path) -> None:
     here = tiny_workspace(tmp_path)
     source = Source(str(here.model.folder.path), device="cpu", dtype="float32")

@@ -265,6 +265,7 @@ class Inline:
     def close(self) -> None: ...
 
 
+@pytest.mark.slow
 def test_a_round_is_the_average_of_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", Inline)
     trainer = Trainer(RECIPE, 1)

@@ -129,6 +129,7 @@ def parts_of(structure: str) -> set[str]:
     return {key if key.startswith("to-") else f"{family} {key}" for key in keys}
 
 
+@pytest.mark.slow
 def test_every_part_of_a_held_out_structure_is_trained_on(trained: list[str]) -> None:
     parts = set().union(*map(parts_of, trained))
     for split in frozen.SIZES:

@@ -71,6 +71,7 @@ def tiny_costs(search: Search) -> dict[str, float]:
     return {label: seen.cost / CALIBRATED for label, seen in first.items()}
 
 
+@pytest.mark.slow
 def test_rounds_share_their_problems_and_nobody_decodes_one_twice(whole: Whole) -> None:
     search, found, heard = whole
     plan = rounds(len(METHODS) + 1, FINALISTS)
@@ -140,6 +141,7 @@ class Several(Inline):
     workers = 4
 
 
+@pytest.mark.slow
 def test_the_workers_of_the_calibration_decide_the_sizes_of_rounds(
     whole: Whole, model: Model, tmp_path: Path
 ) -> None:
