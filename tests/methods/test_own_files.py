@@ -229,7 +229,7 @@ def test_an_evaluation_by_workers_is_the_same(file: Path, capsys: Capture) -> No
     assert alone["pass@1"] == several["pass@1"]
     lines = [
         {
-            each["id"]: each["tokens"]
+            each["doc_id"]: each["resps"]
             for each in map(json.loads, Path(run, "samples.jsonl").read_text().splitlines())
         }
         for run in ("alone", "several")
