@@ -15,6 +15,7 @@ from archer.__main__ import INTERRUPTED
 from archer.__main__ import main as started
 from archer.cli import main
 from archer.model import load
+from archer.terminal import meters
 from archer_studies.registry import find_study
 from archer_studies.study import FEW
 from conftest import REPOSITORY
@@ -100,3 +101,17 @@ def test_habit_of_reading_a_winner_out_of_few_problems(name: str) -> None:
 def test_habit_of_serving_a_file_of_ones_own(capsys: Capture) -> None:
     assert main(["serve", "--method", "./mine.py:Steady"]) == 2
     assert "a server needs --allow-own-code as well" in capsys.readouterr().err
+
+
+def test_habit_of_piping_progress_into_a_file(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain lines, one every few seconds, without bars that are drawn over."""
+    monkeypatch.setattr(meters, "BETWEEN_LINES", 0.0)
+    asked = ["eval", "pocket", "--limit", "2", "--length", "8", "--device", "cpu"]
+    assert main([*asked, "--out", str(tmp_path / "run")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert any("2 of 2" in line for line in lines)
+    for line in lines:
+        assert line.startswith("archer: ")
+        assert line.isprintable()
