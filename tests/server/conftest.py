@@ -1,4 +1,4 @@
-"""The bundled model, and one server of it for all tests that need no special one."""
+"""Bundled models, and one server of `pocket` for all tests that need no special one."""
 
 from collections.abc import Iterator
 
@@ -12,6 +12,11 @@ from server.running import Client, serving, until
 @pytest.fixture(scope="session")
 def pocket() -> Model:
     return archer.load("pocket", device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def sudoku() -> Model:
+    return archer.load("pocket-sudoku", device="cpu", dtype="float32")
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from support.extremes import VALUES, sendable
 
 LONGEST_REPLY = 3000
 CPU_SECONDS = 0.05
-IDLE = 0.05
+IDLE = 0.02
 """Share of the time that a server may take for itself while a child makes what was asked for."""
 TRIES = 5
 """The best counts: a collection of garbage, or a thread of another request, is none of a refusal's cost."""

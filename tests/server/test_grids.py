@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import archer
 from archer.model import Model
 from archer.pocket import grids
 from archer.server.refusals import Refusal
@@ -15,11 +14,6 @@ from archer.server.request_reading import chat_request
 from server.running import CHAT, TEXT, Client, serving
 
 PUZZLE = grids.load("dev")[0]
-
-
-@pytest.fixture(scope="module")
-def sudoku() -> Model:
-    return archer.load("pocket-sudoku", device="cpu", dtype="float32")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import archer
 from archer.model import Model
 from archer.pages.page import Player, Section, page
 from archer.pages.player import player_data
@@ -126,11 +125,6 @@ def test_a_gap_is_typed_filled_and_watched(
         )
         assert run == expected
     assert at.evaluate("document.documentElement.scrollWidth") <= size[0]
-
-
-@pytest.fixture(scope="module")
-def sudoku() -> Model:
-    return archer.load("pocket-sudoku", device="cpu", dtype="float32")
 
 
 WATCHED = """() => {

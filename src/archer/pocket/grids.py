@@ -105,9 +105,9 @@ def typed(text: str) -> str:
 def _refuse_repeated(givens: str, size: int) -> None:
     """Refuse a grid without a solution where one row, column or box shows it."""
     for number, unit in enumerate(units(size)):
-        found = [givens[place] for place in unit if givens[place] != EMPTY]
-        for digit in found:
-            if found.count(digit) > 1:
+        digits = [givens[place] for place in unit if givens[place] != EMPTY]
+        for digit in digits:
+            if digits.count(digit) > 1:
                 raise BadRequest(
                     f"{_unit(number, size)} has the digit {digit} more than once, so the grid has no "
                     "solution. Correct or empty one of the cells."

@@ -374,5 +374,5 @@ def _spelled(name: str) -> str:
 
 @lru_cache(100)
 def _counted(least: int, most: int | None) -> ByteAutomaton:
-    """A string of `least` to `most` characters."""
-    return _leaf(f'"{pattern.CHARACTER}{{{least},{"" if most is None else most}}}"')
+    """A string of `least` to `most` characters; fewer are kept than leaves, for they are large."""
+    return of_regex(f'"{pattern.CHARACTER}{{{least},{"" if most is None else most}}}"')
