@@ -8,6 +8,7 @@ no wide copy of the logits exists, and nothing is sorted over the vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ CHUNK = 1 << 22
 """Logits looked at together: bounds the temporary of the reduction."""
 HOST_CHUNK = 1 << 18
 """The same on a CPU, where it should stay in a core's cache."""
+FAINTEST = {kind: math.log(torch.finfo(kind).tiny) + 1.0 for kind in (torch.float32, torch.float64)}
+"""The lowest logarithm whose exponential has all of its digits."""
 
 
 def exact(values: Tensor) -> Tensor:
@@ -73,8 +76,17 @@ def peaks_of(values: Tensor, mask: int | None) -> Peaks:
 
 def _rest(values: Tensor, top: Tensor, summit: Tensor) -> Tensor:
     """[n, V], [n], Long[n] -> [n]: sum of exp(z_v - top) over all tokens but the summit."""
-    tail = (wide(values) - top.unsqueeze(1)).exp_()
+    tail = _below(values, top).exp_()
     return tail.scatter_(1, summit.unsqueeze(1), 0.0).sum(dim=1)
+
+
+def _below(values: Tensor, top: Tensor) -> Tensor:
+    """[n, V], [n] -> [n, V]: z_v - top, no lower than where exponentials stop being ordinary numbers.
+
+    Below that a processor takes twenty times as long for each, and they weigh nothing beside 1.
+    """
+    below = wide(values) - top.unsqueeze(1)
+    return below.clamp_(min=FAINTEST[below.dtype])
 
 
 def entropy_of(values: Tensor, peaks: Peaks) -> Tensor:
@@ -93,7 +105,7 @@ def weighted_below(values: Tensor, top: Tensor) -> Tensor:
     kind = torch.float64 if has_float64(values.device.type) else torch.float32
     weighted = torch.empty_like(top, dtype=kind)
     for rows in _chunks(values):
-        below = (wide(values[rows]) - top[rows, None]).clamp(min=-1e4)
+        below = _below(values[rows], top[rows])
         weighted[rows] = below.exp().mul_(below).sum(dim=1, dtype=kind)
     return exact(weighted)
 
