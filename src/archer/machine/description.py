@@ -19,7 +19,7 @@ def describe() -> dict[str, Any]:
     return {
         "cpu": processor_name(),
         "cores": usable_cores(),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "load": None if sys.platform == "win32" else round(os.getloadavg()[0], 2),
     }
