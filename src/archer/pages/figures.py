@@ -123,11 +123,22 @@ def lines(series: Sequence[Series], labels: Labels) -> Figure:
 def frontier(points: Sequence[Series], labels: Labels, *, highlight: Sequence[str] = ()) -> Figure:
     """Quality over cost, a line through unbeaten points; with `highlight` the others are grey."""
 
-    return _figure(labels, lambda axes: _frontier(axes, points, highlight))
+    def draw(axes: Axes) -> None:
+        _frontier(axes, points, highlight)
+        grey = [each for each in points if highlight and each.label not in highlight]
+        if grey:
+            _name_points(axes, grey, _points(points))
+
+    return _figure(labels, draw)
 
 
-def frontiers(panels: Mapping[str, Sequence[Series]], labels: Labels) -> Figure:
-    """Frontiers beside each other by title, of the same series; distances along the cost are ratios."""
+def frontiers(
+    panels: Mapping[str, Sequence[Series]], labels: Labels, *, highlight: Sequence[str] = ()
+) -> Figure:
+    """Frontiers beside each other by title, of the same series; distances along the cost are ratios.
+
+    Grey series are told apart by their markers: points that share a name would be named too often.
+    """
 
     def drawn(title: str, points: Sequence[Series]) -> Callable[[Axes], None]:
         def draw(axes: Axes) -> None:
@@ -138,27 +149,31 @@ def frontiers(panels: Mapping[str, Sequence[Series]], labels: Labels) -> Figure:
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_locator(NullLocator())
-            _frontier(axes, points, ())
+            _frontier(axes, points, highlight, in_legend=True)
 
         return draw
 
     return _figure(labels, *(drawn(title, points) for title, points in panels.items()))
 
 
-def _frontier(axes: Axes, points: Sequence[Series], highlight: Sequence[str]) -> None:
-    pairs = [(float(each.x[place]), y) for each in points for place, y in enumerate(each.y)]
-    best = undominated(pairs)
+def _frontier(
+    axes: Axes, points: Sequence[Series], highlight: Sequence[str], *, in_legend: bool = False
+) -> None:
+    """The line and all points; grey ones say in the legend what they are, or nowhere."""
+    best = undominated(_points(points))
     if len(best) > 1:
         x, y = zip(*best, strict=True)
         axes.step(x, y, where="post", color=INK, linewidth=1, alpha=0.6, label="best at its cost")
     coloured = [each for each in points if not highlight or each.label in highlight]
-    grey = [each for each in points if each not in coloured]
-    for each in grey:
-        _plot_grey(axes, each)
+    for number, each in enumerate(each for each in points if each not in coloured):
+        marker = _pick(MARKERS, len(coloured) + number) if in_legend else "o"
+        _plot_grey(axes, each, marker=marker, label=each.label if in_legend else None)
     for number, each in enumerate(coloured):
         _plot(axes, each, each.x, number, linestyle="", markersize=7)
-    if grey:
-        _name_points(axes, grey, pairs)
+
+
+def _points(series: Sequence[Series]) -> list[tuple[float, float]]:
+    return [(float(x), y) for each in series for x, y in zip(each.x, each.y, strict=True)]
 
 
 def bars(series: Sequence[Series], labels: Labels) -> Figure:
@@ -239,17 +254,17 @@ def _plot(axes: Axes, series: Series, x: Sequence[Any], number: int, **style: An
     )
 
 
-def _plot_grey(axes: Axes, series: Series) -> None:
+def _plot_grey(axes: Axes, series: Series, **style: Any) -> None:
     """Small grey points with thin whiskers."""
     axes.errorbar(
         series.x,
         series.y,
         yerr=_errors(series),
         color=GREY,
-        marker="o",
         markersize=4,
         linestyle="",
         elinewidth=0.4,
+        **style,
     )
 
 

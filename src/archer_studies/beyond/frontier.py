@@ -267,7 +267,7 @@ def _times(title: str, rows: Sequence[Row]) -> Table:
 
 def _kind(row: Row) -> str:
     if row["role"] == "saber":
-        return str(row["arm"])
+        return SABER.label
     if row["method"] == "archer-cut":
         return "archer-cut"
     if row["role"] != "without":
@@ -287,4 +287,5 @@ def _figure(arms: Mapping[tuple[str, str], Sequence[Row]], x: str, named: str) -
         ]
         for (model, task), rows in arms.items()
     }
-    return frontiers(panels, Labels("Score against price", named, "solved (%)"))
+    labels = Labels("Score against price", named, "solved (%)")
+    return frontiers(panels, labels, highlight=(SABER.label, "archer-cut"))
