@@ -71,7 +71,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,library-llada-8b,step --shape llada-8b --layers 2 --prompt 512 --library)
 	$(call measure,library-llada-8b-6-layers,step --shape llada-8b --layers 6 --prompt 512 --library --repeats 2)
 	$(call measure,eight-llada-8b,step --shape llada-8b --layers 4 --prompt 512 --threads 1 --repeats 3 --quantize w8a8$(COMMA)w8a8-head)
-	$(call measure,eight-a2d-qwen3-0.6b,step --shape a2d-qwen3-0.6b --layers 4 --prompt 512 --threads 1 --repeats 5 --quantize w8a8$(COMMA)w8a8-head)
+	$(call measure,eight-a2d-qwen3-0.6b,step --shape a2d-qwen3-0.6b --layers 4 --prompt 512 --threads 1 --repeats 15 --quantize w8a8$(COMMA)w8a8-head)
 	$(call measure,step-pocket-64,step --shape pocket --prompt 128$(COMMA)512 --response 64 --threads 1 --repeats 21)
 	$(call measure,step-pocket-256,step --shape pocket --prompt 128$(COMMA)512 --response 256 --threads 1 --repeats 21)
 	$(call measure,profile-llada-8b,profile --shape llada-8b --layers 2)
@@ -95,8 +95,8 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(BIN)/archer bench checkpoint $(RANDOM_SMALL) --shape a2d-qwen3-0.6b --dtype bfloat16
 	$(call measure,load-a2d-qwen3-0.6b,load $(RANDOM_SMALL) --dtype float32)
 	$(call measure,load-a2d-qwen3-0.6b-w8a8-head,load $(RANDOM_SMALL) --dtype float32 --quantize w8a8-head)
-	$(call measure,eight-a2d-whole,step --shape $(RANDOM_SMALL) --prompt 256 --response 128 --threads 2 --repeats 3 --quantize w8a8-head)
-	$(call measure,decode-a2d,decode --shape $(RANDOM_SMALL) --methods archer-doubt --prompt 64 --response 128 --repeats 1 --threads 2 --quantize w8a8-head)
+	$(call measure,eight-a2d-whole,step --shape $(RANDOM_SMALL) --prompt 256 --response 128 --threads 2 --repeats 5 --quantize w8a8-head)
+	$(call measure,decode-a2d,decode --shape $(RANDOM_SMALL) --methods archer-doubt --prompt 64 --response 128 --repeats 3 --threads 2 --quantize w8a8-head)
 	rm -rf $(RANDOM_SMALL)
 	$(BIN)/python docs/generate.py
 
