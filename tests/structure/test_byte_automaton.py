@@ -5,14 +5,28 @@ from itertools import product
 
 import pytest
 
+from archer.errors import BadRequest
+from archer.structure import confined
 from archer.structure.byte_automaton import of_regex
+from archer.structure.structures import Structure
 
 
 @pytest.mark.parametrize(
-    "pattern", ["a\nb", "(?:\n|a){1,3}", "\\s*b", "[^b]{0,2}", "(?:a\n)*", "."]
+    "pattern",
+    [
+        "a\nb",
+        "(?:\n|a){1,3}",
+        "\\s*b",
+        "[^b]{0,2}",
+        "(?:a\n)*",
+        ".",
+        "[^a][^b]",
+        r"[^\n]\W?",
+        "(?s).",
+    ],
 )
-def test_ends_of_lines_are_bytes_like_others(pattern: str) -> None:
-    """Although one is put before every text while the automaton is made."""
+def test_signs_put_before_every_text_are_signs_like_others(pattern: str) -> None:
+    """Some are, while the automaton is made."""
     automaton = of_regex(pattern)
     for length in range(5):
         for signs in product("ab\n", repeat=length):
@@ -22,8 +36,43 @@ def test_ends_of_lines_are_bytes_like_others(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "states"),
-    [("[a-z]{3,100}", 101), ("é{2,30}", 61), (".{0,40}", 321), ("[1-9][0-9]{10,}", 12)],
+    [
+        *(("[a-z]{3,100}", 101), ("é{2,30}", 61), (".{0,40}", 321), ("[1-9][0-9]{10,}", 12)),
+        *(('[^"]{0,60}', 481), (r"\[[^\]]{0,60}\]", 483), ("[^,]{1,30},[^;]{1,30}", 482)),
+        *((r"\D{0,30}", 901), (r"\S{1,50}", 751)),
+    ],
 )
 def test_counted_parts_take_as_many_states_as_they_have_bytes(pattern: str, states: int) -> None:
     """Where matches are also looked for behind the beginning, their number doubles with each."""
     assert of_regex(pattern).states == states
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        Structure("regex", r"(?:[ab]*a[ab]{24}){2}"),
+        Structure("regex", r"[\s\S]{0,60}"),
+        Structure("schema", '{"type": "string", "pattern": "^[ab]*a[ab]{24}$"}'),
+    ],
+)
+def test_an_expression_without_end_is_refused(
+    structure: Structure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confined, "SECONDS", 2.0)
+    with pytest.raises(BadRequest, match="more time or memory to prepare than a request may"):
+        confined.make_apart(structure)
+    assert structure.known is None
+
+
+def test_an_expression_is_made_elsewhere_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    structure = Structure("regex", "[a-c]{2}x")
+    confined.make_apart(structure)
+    assert structure.known is not None
+    assert structure.known.accepts(b"abx")
+    assert not structure.known.accepts(b"abc")
+    monkeypatch.setattr(confined, "COMMAND", ("false",))
+    confined.make_apart(structure)
+    confined.make_apart(Structure("schema", '{"const": "made of no expression"}'))
+    monkeypatch.undo()
+    with pytest.raises(BadRequest, match="cannot be used"):
+        confined.make_apart(Structure("regex", "(["))

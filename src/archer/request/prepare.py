@@ -36,6 +36,7 @@ from archer.request.request import (
     is_chat,
     joined,
 )
+from archer.structure.confined import make_apart
 from archer.structure.constraint import Constraint
 from archer.structure.lattice import OPEN
 from archer.structure.structures import Structure
@@ -88,6 +89,8 @@ def prepare(
     compatibility.check_attention(chosen, shape.attention)
     how = {"chat": chat, "allow_special": allow_special}
     how["healing"] = healing and structure is None
+    if structure is not None:
+        make_apart(structure)
 
     def formed(places: Sequence[int]) -> dict[int, Form]:
         """All at once, because rendering has a price per call; by halves where one of them is refused."""

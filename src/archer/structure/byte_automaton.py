@@ -5,6 +5,7 @@ Axes: S states.  The expression is in the syntax of Rust's `regex`, and the whol
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -20,10 +21,17 @@ DEAD = -1
 BYTES = 256
 MARK = "\0"
 """Put behind every text: the library follows a match no further, so that a longer text would be lost."""
-FRONT = "\n"
-"""Put before every text: the library also looks for matches that begin later, and of counted parts makes
-automata without end.  Now they begin at an end of a line only, which few parts contain, and a point never.
+SIGNS = "\n" + "".join(map(chr, range(32, 127)))
+"""Some of them are put before every text: the library also looks for matches that begin later, and of counted
+parts makes automata without end.  So a match begins behind signs of which every part lacks one, if it can be.
+Which ones they are changes nothing but the time.
 """
+SETS = re.compile(r"\\[dDwWsS]|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.", re.DOTALL)
+"""Sets of characters in an expression, and escaped ones, which are none."""
+NESTED = re.compile(r"\[.*\[|&&|--|~~|\|\||\\[pPxuU]", re.DOTALL)
+"""What Python reads in another way than Rust."""
+MOST_SETS = 200
+"""Of an expression that are looked at."""
 MOST_STATES = 20_000
 """Of an automaton over bytes, after merging those that accept the same."""
 MOST_CHARACTERS = 1 << 20
@@ -89,8 +97,10 @@ def of_regex(pattern: str) -> ByteAutomaton:
             f"A regular expression of {len(pattern)} characters is too long: at most {MOST_CHARACTERS}."
         )
     index, alphabet = _library()
+    front = _front(pattern)
     try:
-        automaton = index(f"{FRONT}(?:{_unanchored(pattern)}){MARK}", alphabet)
+        spelled = "".join(f"\\x{ord(sign):02x}" for sign in front)
+        automaton = index(f"{spelled}(?:{_unanchored(pattern)}){MARK}", alphabet)
     except ValueError as error:
         if "no transitions" in str(error):
             raise BadRequest(NOTHING) from error
@@ -108,8 +118,32 @@ def of_regex(pattern: str) -> ByteAutomaton:
         if source not in final:
             accepting[names[source]] = targets.pop(ord(MARK), None) in final
             table[names[source], list(targets)] = [names[target] for target in targets.values()]
-    front = edges[automaton.get_initial_state()][ord(FRONT)]
-    return minimal(table, accepting, names[front])
+    first = automaton.get_initial_state()
+    for sign in front:
+        first = edges[first][ord(sign)]
+    return minimal(table, accepting, names[first])
+
+
+def _front(pattern: str) -> str:
+    """Signs of which every set of an expression lacks one; sets that hold all of them are passed over."""
+    everything = re.search(r"\(\?[a-zA-Z]*s", pattern) is not None
+    sets = {each for each in SETS.findall(pattern) if len(each) > 2 or each[-1] in "dDwWsS."}
+    left = [_held(each, everything=everything) for each in sorted(sets)[:MOST_SETS]]
+    front = ""
+    while left := [held for held in left if held != SIGNS]:
+        front += min(SIGNS, key=lambda sign: sum(sign in held for held in left))
+        left = [held for held in left if front[-1] in held]
+    return front or SIGNS[0]
+
+
+def _held(text: str, *, everything: bool) -> str:
+    """Which of the signs a set of characters holds; all of them where it cannot be told."""
+    if NESTED.search(text) or (text == "." and everything):
+        return SIGNS
+    try:
+        return "".join(re.findall(text, SIGNS))
+    except re.error:
+        return SIGNS
 
 
 def minimal(table: States, accepting: Flags, start: int) -> ByteAutomaton:

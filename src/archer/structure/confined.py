@@ -1,8 +1,12 @@
-"""Automata of strangers: made in a process with limits on time and memory, and remembered."""
+"""Automata of expressions: made in a process with limits on time and memory, because they are programs.
+
+The library that makes them cannot be interrupted, and some short expressions have no end.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import io
 import json
 import subprocess
@@ -19,11 +23,12 @@ from archer.structure.structures import Structure
 COMMAND = (sys.executable, "-P", "-m", "archer.structure.child")
 SECONDS = 20.0
 """By the clock; the child has half of it by its own."""
+LIMITS = importlib.util.find_spec("resource") is not None
+"""Whether this system has limits for processes."""
 
 
 async def made_apart(structure: Structure) -> ByteAutomaton:
     """What a stranger asks for, or a refusal; the process ends with whoever waits for it."""
-    question = json.dumps(asdict(structure)).encode()
     child = await asyncio.create_subprocess_exec(
         *COMMAND,
         stdin=subprocess.PIPE,
@@ -32,13 +37,42 @@ async def made_apart(structure: Structure) -> ByteAutomaton:
     )
     try:
         async with asyncio.timeout(SECONDS):
-            output, _ = await child.communicate(question)
+            output, _ = await child.communicate(_question(structure))
     except TimeoutError:
         raise _too_much(structure) from None
     finally:
         with suppress(ProcessLookupError):
             child.kill()
         await child.wait()
+    return _read(structure, output)
+
+
+def make_apart(structure: Structure) -> None:
+    """The same for a caller that waits, remembered; nothing where it is known, or holds no expression.
+
+    Where a process cannot be given limits, it is left to whoever asks for the automaton.
+    """
+    if structure.known is not None or not structure.has_expression or not LIMITS:
+        return
+    try:
+        done = subprocess.run(
+            COMMAND,
+            input=_question(structure),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _too_much(structure) from None
+    structure.learn(_read(structure, done.stdout))
+
+
+def _question(structure: Structure) -> bytes:
+    return json.dumps(asdict(structure)).encode()
+
+
+def _read(structure: Structure, output: bytes) -> ByteAutomaton:
     if not output.startswith(b"PK"):
         reply = json.loads(output) if output else {}
         raise BadRequest(reply["refused"]) if reply.get("refused") else _too_much(structure)
