@@ -96,11 +96,13 @@ class Model:
         self._spelled: Vocabulary | None = None
 
     @classmethod
-    def open(cls, source: Source) -> Model:
-        """Load the model with its weights."""
+    def open(cls, source: Source, check: Callable[[Model], object] | None = None) -> Model:
+        """Load the model with its weights; `check` sees its outline before, and may refuse."""
         source.place()
         folder = source.folder()
         text = read_text(folder)
+        if check is not None:
+            check(cls(source, folder, source.outline(folder), text))
         if source.shards == 1:
             return cls(source, folder, source.network(folder), text)
         from archer.shards.start import network_of  # brings torch.distributed along
@@ -467,12 +469,15 @@ def load(*model: str | Path, **how: Any) -> Model:
     return Model.open(Source(*model, **how))
 
 
-def load_here(source: Source) -> Model:
-    """The same for a process that computes nothing else: torch keeps the model's number of threads."""
+def load_here(source: Source, check: Callable[[Model], object] | None = None) -> Model:
+    """The same for a process that computes nothing else: torch keeps the model's number of threads.
+
+    `check` gets the model without its weights first: what it refuses costs no reading of them.
+    """
     if source.threads is not None:
         check_threads(source.threads)
         torch.set_num_threads(source.threads)
-    model = Model.open(source)
+    model = Model.open(source, check)
     if model.threads is not None:
         torch.set_num_threads(model.threads)
     return model

@@ -11,6 +11,7 @@ import pytest
 
 import archer.model
 from archer.cli import main
+from archer.loading.source import Source
 from archer.model import Model
 from archer.results.trace import End, Start, Update, read, states
 from support.folders import VOCABULARY, make_dream, make_llada
@@ -287,6 +288,26 @@ def test_bad_requests_are_refused_before_the_model_is_loaded(
     assert main([*argv, "--method", "saber", "--length", "8", "--block", "3"]) == 2
     assert main([*argv, "--radius", "-1"]) == 2
     assert main([*argv, "--method", "nope"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["Hello."], "no tokenizer"),
+        ([*IDS, "--length", "60000", "--method", "wino"], "60000"),
+        ([*IDS, "--set", "nonsense=1"], "nonsense"),
+    ],
+)
+def test_no_weights_are_read_for_a_request_that_the_folder_refuses(
+    options: list[str],
+    message: str,
+    ids_model: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.setattr(Source, "network", lambda *_: pytest.fail("weights were read"))
+    assert main(["generate", *options, "--model", ids_model]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_window_beyond_training_warns(tmp_path: Path, capsys: Capture) -> None:

@@ -27,6 +27,7 @@ from archer.terminal.glyphs import QUIET
 from archer.terminal.live import summary
 
 if TYPE_CHECKING:
+    from archer.model import Model
     from archer.request.request import Request
     from archer.results.completion import Completion
 
@@ -97,14 +98,17 @@ def answered(
         if output.quiet:
             stack.enter_context(silence())
         writer = None if output.trace is None else stack.enter_context(Writer(output.trace))
-        loaded = model.load()
-        request = loaded.request(
-            prompts,
-            chosen.method,
-            preset=chosen.preset,
-            settings=chosen.settings,
-            **how,
-        )
+        requests: list[Request] = []
+
+        def check(outline: Model) -> None:
+            settings = chosen.settings
+            made = outline.request(
+                prompts, chosen.method, preset=chosen.preset, settings=settings, **how
+            )
+            requests.append(made)
+
+        loaded = model.load(check)
+        (request,) = requests
         if not output.quiet and loaded.name in BUNDLED and not whole:
             _hint(loaded.name, entries)
         if samples > 1 and not request.method.decoder.draws:

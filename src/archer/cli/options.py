@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -43,14 +43,14 @@ class ModelOptions(Source):
     shards: Whole = 1
     adapter: Annotated[tuple[str, ...], Parameter(negative=())] = ()
 
-    def load(self) -> Model:
+    def load(self, check: Callable[[Model], object] | None = None) -> Model:
         with loading(self.name):
             from archer.model import load_here
 
         if self.threads is not None:
             check_threads(self.threads)
         with loading(self.name):
-            return load_here(self)
+            return load_here(self, check)
 
 
 DEFAULT_MODEL = ModelOptions()

@@ -173,7 +173,7 @@ def _frontier(
 
 
 def _points(series: Sequence[Series]) -> list[tuple[float, float]]:
-    return [(float(x), y) for each in series for x, y in zip(each.x, each.y, strict=True)]
+    return [(float(each.x[place]), y) for each in series for place, y in enumerate(each.y)]
 
 
 def bars(series: Sequence[Series], labels: Labels) -> Figure:
