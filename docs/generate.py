@@ -168,6 +168,11 @@ def parts() -> dict[str, str]:
         "training": _training(),
         "blind": _blind(),
         "rewarded": _rewarded(),
+        "estimators": _estimators(),
+        "looks": _looks(),
+        "refused_schemas": _refused_schemas(),
+        "held": _held(),
+        "scaffolds": _scaffolds(),
         "dials": _dials(),
         "canvases": _canvases(),
         "gaps": _gaps(),
@@ -688,6 +693,80 @@ def _rewarded() -> str:
         f"{run['date']}, {machine['threads']} of {machine['cores']} cores of an {machine['cpu']}. "
         + run.get("note", "")
     ).strip()
+
+
+def _estimators() -> str:
+    """Estimators of a log-likelihood on answers of two tokens."""
+    return _table(
+        ("estimator", "draws", "mean", "sd over seeds", "bias", "mean standard error"),
+        (
+            (row["estimator"], str(row["draws"] or ""), f"{row['mean']:.3f}", *_off(row))
+            for row in _result("estimators.json")["two_tokens"]
+        ),
+    )
+
+
+def _looks() -> str:
+    """LLaDA's bound of whole answers by the number of draws."""
+    return _table(
+        ("draws", "sd over seeds", "bias", "mean standard error", "cached minus exact"),
+        (
+            (str(row["draws"]), *_off(row), f"{row['moved']:+.3f}")
+            for row in _result("estimators.json")["whole"]
+        ),
+    )
+
+
+def _off(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    error = row["standard_error"]
+    told = "none" if error is None else f"{error:.2f}"
+    return f"{row['spread']:.2f}", f"{row['bias']:+.2f}", told
+
+
+def _refused_schemas() -> str:
+    """Why schemas of the sample are refused, the commonest reasons first."""
+    reasons = _result("schemas.json")["refused"]
+    return _table(("reason", "schemas"), ((f"`{name}`", str(n)) for name, n in reasons.items()))
+
+
+def _held() -> str:
+    """Problems of the bundled model, free and held to a grammar of its bodies."""
+    return _table(
+        (
+            "method",
+            "held to the grammar",
+            "solved",
+            "in the grammar",
+            "parsed",
+            "updates",
+            "passes",
+        ),
+        (
+            (
+                f"`{row['method']}`",
+                "yes" if row["held"] else "no",
+                *(f"{row[name]} of {row['problems']}" for name in ("solved", "valid", "parsed")),
+                f"{row['updates']:.1f}",
+                f"{row['full_passes']:.1f} full, {row['cached_passes']:.1f} cached",
+            )
+            for row in _result("structured.json")["bodies"]
+        ),
+    )
+
+
+def _scaffolds() -> str:
+    """Updates that an answer takes, by how much of it is placed because there is no choice."""
+    return _table(
+        ("schema", "method", "tokens given", "updates", "without what is certain", "nor given"),
+        (
+            (
+                row["schema"],
+                f"`{row['method']}`",
+                *(str(row[name]) for name in ("given", "scaffold", "updates_given", "none")),
+            )
+            for row in _result("structured.json")["scaffold"]
+        ),
+    )
 
 
 def _percent(found: Mapping[str, float], form: str = ".1f") -> str:

@@ -123,7 +123,7 @@ def scaffold(model: archer.Model) -> list[dict[str, Any]]:
             given = len(form.prefix) - len(model.encode("Tell me."))
             structure = Structure.of(schema=schema)
             assert structure is not None
-            whole = structure.tokens(model._spelling())
+            whole = structure.tokens(model.spelling())
             bare = replace(
                 form,
                 prefix=form.prefix[: len(form.prefix) - given],
@@ -132,7 +132,7 @@ def scaffold(model: archer.Model) -> list[dict[str, Any]]:
             )
             forms = {
                 "scaffold": form,
-                "given": replace(form, constraint=Constraint(unsure(constraint.automaton))),
+                "updates_given": replace(form, constraint=Constraint(unsure(constraint.automaton))),
                 "none": bare,
             }
             row: dict[str, Any] = {"schema": name, "method": method, "given": given}

@@ -76,7 +76,10 @@ def test_the_engine_reaches_what_was_aimed_at(aim: traffic.Aim) -> None:
 
 @pytest.mark.parametrize(
     ("name", "quantize"),
-    [("load-llada-8b", None), ("load-llada-8b-int8", "int8"), ("load-llada-8b-w8a8", "w8a8")],
+    [
+        ("load-llada-8b", None),
+        *((f"load-llada-8b-{scheme}", scheme) for scheme in ("int8", "w8a8", "w8a8-head")),
+    ],
 )
 def test_loading_takes_hardly_more_than_the_weights(name: str, quantize: str | None) -> None:
     """Measured, the process itself included."""

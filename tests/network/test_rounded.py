@@ -21,6 +21,7 @@ from archer.errors import BadRequest
 from archer.machine import description
 from archer.machine.devices import WRONG_RESULT_CODE, Attempt, attempt
 from archer.model import load
+from archer.network import network as network_module
 from archer.network import rounded
 from archer.network.differentiable import hidden_states
 from archer.network.linear import Linear
@@ -366,6 +367,21 @@ def test_rotation_by_halves_has_the_bits_of_the_spelled_one(
     assert torch.equal(rotate_halves(values, angles), spelled)
     with torch.inference_mode():
         assert torch.equal(rotate(values, angles), spelled)
+
+
+def test_many_numbers_are_rotated_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[int] = []
+    whole = network_module.rotate_halves
+
+    def noted(heads: torch.Tensor, angles: Angles) -> torch.Tensor:
+        ways.append(heads.numel())
+        return whole(heads, angles)
+
+    monkeypatch.setattr(network_module, "rotate_halves", noted)
+    with torch.inference_mode():
+        for rows in (1, network_module.FEW // 8, network_module.FEW // 8 + 1):
+            rotate(drawn(rows, 1, 8), Angles(drawn(rows, 1, 8), drawn(rows, 1, 8, seed=1)))
+    assert ways == [network_module.FEW + 8]
 
 
 # --- refusals -----------------------------------------------------------------------------------

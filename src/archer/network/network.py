@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from archer.network.group import AllShards, Group, ShardInPass
 
 
+FEW = 1 << 17
+"""Numbers that are rotated as quickly in a few whole operations as in many small ones."""
+
+
 class Projected(NamedTuple):
     """What one layer derives from its normed input, queries and keys rotated."""
 
@@ -345,10 +349,14 @@ def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 def rotate(heads: Tensor, angles: Angles) -> Tensor:
     """Half-rotate RoPE: dimension j < R/2 is paired with j + R/2, those from R on pass.
 
-    [N, heads, D] -> the same.  Passes write both halves in place, which is faster; what is differentiated or
-    compiled is spelled out, with the same bits.
+    [N, heads, D] -> the same.  Passes write both halves of many numbers in place, which is faster; what is
+    differentiated or compiled is spelled out, with the same bits.
     """
-    if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+    if (
+        heads.numel() > FEW
+        and not torch.compiler.is_compiling()
+        and torch.is_inference_mode_enabled()
+    ):
         return rotate_halves(heads, angles)
     rotated = angles.cosine.shape[-1]
     wide = heads[..., :rotated].to(angles.cosine.dtype)
