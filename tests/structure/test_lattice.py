@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archer.errors import BadRequest
+from archer.structure import lattice
 from archer.structure.byte_automaton import of_regex
 from archer.structure.lattice import LEAST, OPEN, Lattice, by_class
 from archer.structure.token_automaton import Vocabulary, over_tokens
@@ -174,7 +175,8 @@ def test_classes_are_what_their_tokens_add_up_to(
 ) -> None:
     """Also where one token is so far above others that nothing of them is left beside it."""
     automaton = over_tokens(of_regex(pattern), VOCABULARY)
-    logits = (scale * np.random.default_rng(seed).standard_normal((3, SIZE))).astype(np.float32)
+    logits = (scale * np.random.default_rng(seed).standard_normal((4, SIZE))).astype(np.float32)
+    logits[3] = -np.inf
     found = by_class(automaton, logits, temperature)
     for kind in range(automaton.end_class + 1):
         own = logits[:, automaton.classes == kind].astype(np.float64).clip(min=LEAST) / temperature
@@ -182,6 +184,39 @@ def test_classes_are_what_their_tokens_add_up_to(
         assert np.allclose(
             found.mass[:, kind], np.logaddexp.reduce(own, axis=1), rtol=1e-6, atol=1e-4
         )
+
+
+@given(PATTERNS)
+def test_links_are_the_edges_between_two_states_taken_together(pattern: str) -> None:
+    automaton = over_tokens(of_regex(pattern), VOCABULARY)
+    edges = zip(automaton.source, automaton.kind, automaton.target, strict=True)
+    wanted = sorted((int(a), int(kind), int(b)) for a, kind, b in edges)
+    for links in (automaton.links, automaton.links_to):
+        ends = list(zip(links.source.tolist(), links.target.tolist(), strict=True))
+        assert len(set(ends)) == len(ends)
+        sets = [
+            links.classes[links.first[at] : links.first[at + 1]].tolist()
+            for at in range(len(links.first) - 1)
+        ]
+        pairs = zip(ends, links.kinds.tolist(), strict=True)
+        assert sorted((a, kind, b) for (a, b), own in pairs for kind in sets[own]) == wanted
+        assert sets[links.end] == [automaton.end_class]
+        ordered = links.source if links is automaton.links else links.target
+        assert (np.diff(ordered) >= 0).all()
+        assert links.state.tolist() == np.unique(ordered).tolist()
+        assert ordered[links.start].tolist() == links.state.tolist()
+
+
+def test_the_best_of_a_large_class_is_that_of_all_its_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lattice, "MANY", 0)
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        logits = random.standard_normal((3, SIZE)).astype(np.float32)
+        quick = laid("[ab]*", [False] * 3, [OPEN] * 3, logits).likeliest().tolist()
+        weights = {each: weight(each, logits) for each in accepted("[ab]*", 3, [False] * 3)}
+        assert weights[tuple(quick)] == max(weights.values())
 
 
 def test_strings_are_drawn_as_often_as_they_are_likely() -> None:

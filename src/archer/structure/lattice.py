@@ -1,6 +1,6 @@
 """All accepted ways to fill a canvas, weighed by a pass: the best, a drawn one, and how sure columns are.
 
-Axes: K columns, n of them with logits, Q states, C classes, E edges.
+Axes: K columns, n of them with logits, Q states, C classes, S sets of classes, L links.
 
 Exact recursions over a token automaton, in logarithms: `down[i, q]` weighs what may follow from state q in
 column i, `up[i, q]` what may come before it.  A column with a token in it admits that token.  One that nobody
@@ -9,24 +9,31 @@ reads says what is possible and not how likely: it adds nothing, and takes the b
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from archer.passes.canvas import Flags, Ints, Reals
-from archer.structure.token_automaton import NEVER, TokenAutomaton
+from archer.passes.reduction import FAINTEST
+from archer.structure.token_automaton import NEVER, Links, TokenAutomaton
 
 OPEN = -1
 """Stands for the token of a column that is to be filled."""
 LEAST = -1e4
 """The lowest logit; what a method rules out may still be the only way to complete a text."""
-FAINT = 1e-30
+FAINT = 1e-26
 """Of the highest probability of a column: what is below it is not told apart well by exponentials."""
-ROWS = 16
-"""Columns whose logits are reduced at a time."""
+ROWS = 2
+"""Columns whose logits are reduced at a time: they should stay in a core's cache."""
+SET_ROWS = 16
+"""The same for columns whose classes are."""
+MANY = 1 << 15
+"""Tokens of a class among which the best is often that of all tokens, which is found sooner."""
 Weights = NDArray[np.float32]
 
 
@@ -45,26 +52,42 @@ def by_class(automaton: TokenAutomaton, logits: Weights, temperature: float = 1.
     One exponential per logit, below the highest of its column; classes so far below it that little of them
     is left are reduced once more by themselves.
     """
-    start = automaton.first[:-1]
+    start, values = automaton.first[:-1], torch.from_numpy(logits)
     best, mass = np.empty((len(logits), len(start))), np.empty((len(logits), len(start)))
+    tokens = torch.from_numpy(automaton.tokens)
     for at in range(0, len(logits), ROWS):
         here = slice(at, at + ROWS)
-        scaled = np.maximum(logits[here], LEAST)
+        own = values[here].index_select(1, tokens)
         if temperature != 1.0:
-            scaled /= np.float32(temperature)
-        top = scaled.max(axis=1, keepdims=True)
-        scaled -= top
-        share = np.exp(scaled, out=scaled).take(automaton.tokens, axis=1)
-        highest = np.maximum.reduceat(share, start, axis=1)
-        with np.errstate(divide="ignore"):
-            best[here] = np.log(highest) + top
-            mass[here] = np.log(np.add.reduceat(share, start, axis=1)) + top
-        for kind in np.flatnonzero((highest < FAINT).any(axis=0)).tolist():
-            tokens = automaton.tokens[automaton.first[kind] : automaton.first[kind + 1]]
-            own = np.maximum(logits[here, tokens], LEAST) / np.float32(temperature)
-            best[here, kind] = own.max(axis=1)
-            mass[here, kind] = np.logaddexp.reduce(own, axis=1)
+            own /= temperature
+        highest = np.maximum.reduceat(own.numpy(), start, axis=1).clip(min=LEAST / temperature)
+        top = highest.max(axis=1, keepdims=True)
+        lowest = torch.from_numpy(np.maximum(LEAST / temperature - top, FAINTEST[own.dtype]))
+        shares = own.sub_(torch.from_numpy(top)).clamp_(min=lowest).exp_().numpy()
+        best[here] = highest
+        mass[here] = np.log(np.add.reduceat(shares, start, axis=1)) + top
+    faint = best < best.max(axis=1, keepdims=True) + math.log(FAINT)
+    for kind in np.flatnonzero(faint.any(axis=0)).tolist():
+        rows, members = np.flatnonzero(faint[:, kind]), automaton.members(kind)
+        few = np.maximum(logits[np.ix_(rows, members)], LEAST) / np.float32(temperature)
+        best[rows, kind] = few.max(axis=1)
+        mass[rows, kind] = np.logaddexp.reduce(few, axis=1)
     return Classes(best, mass)
+
+
+def by_set(links: Links, weights: Reals, *, total: bool) -> Reals:
+    """[n, C] -> [n, S]: the best of the classes of each set, or the logarithm of the sum of all."""
+    start, sizes = links.first[:-1], np.diff(links.first)
+    made = np.empty((len(weights), len(start)))
+    for at in range(0, len(weights), SET_ROWS):
+        own = weights[at : at + SET_ROWS, links.classes]
+        best = np.maximum.reduceat(own, start, axis=1)
+        if total:
+            own -= best.repeat(sizes, axis=1)
+            shares = np.exp(own.astype(np.float32))
+            best += np.log(np.add.reduceat(shares, start, axis=1, dtype=np.float64))
+        made[at : at + SET_ROWS] = best
+    return made
 
 
 @dataclass(frozen=True)
@@ -112,8 +135,9 @@ class Lattice:
         """
         if temperature == 1.0:
             return self._walk(self._total, self.classes.mass, (temperature, chance))
-        classes = by_class(self.automaton, self.logits, temperature)
-        return self._walk(self._down(classes.mass, total=True), classes.mass, (temperature, chance))
+        mass = by_class(self.automaton, self.logits, temperature).mass
+        down = self._down(by_set(self.automaton.links, mass, total=True), total=True)
+        return self._walk(down, mass, (temperature, chance))
 
     def confidence(self, string: Ints, read: Ints) -> Reals:
         """[m]: the probability of the tokens of a string [K] in the columns `read` [m].
@@ -149,21 +173,26 @@ class Lattice:
             through = up + down
         free = self._total[column]
         if self.tokens[column] != OPEN:
-            free = self._before(down, self.classes.mass[row], self.closed[column], total=True)
+            free = self._before(down, self._masses[row], self.closed[column], total=True)
         whole = _sum(up + free)
         weight = max(float(self.logits[row, token]), LEAST)
         return min(0.0, _sum(through) + weight - whole) if whole > -np.inf else -np.inf
 
     @cached_property
+    def _masses(self) -> Reals:
+        """[n, S]"""
+        return by_set(self.automaton.links, self.classes.mass, total=True)
+
+    @cached_property
     def _best(self) -> Reals:
-        return self._down(self.classes.best, total=False)
+        return self._down(by_set(self.automaton.links, self.classes.best, total=False), total=False)
 
     @cached_property
     def _total(self) -> Reals:
-        return self._down(self.classes.mass, total=True)
+        return self._down(self._masses, total=True)
 
     def _down(self, weights: Reals, *, total: bool) -> Reals:
-        """[K + 1, Q]: what follows each column from each state, summed or the best of it."""
+        """[n, S] -> [K + 1, Q]: what follows each column from each state, summed or the best of it."""
         automaton = self.automaton
         down = np.empty((self.columns + 1, automaton.states))
         down[-1] = np.where(automaton.needed <= self.room, 0.0, -np.inf)
@@ -187,26 +216,23 @@ class Lattice:
         return before
 
     def _before(self, down: Reals, weights: Reals | None, closed: bool, *, total: bool) -> Reals:
-        """[Q] -> [Q], one column earlier, where nothing stands in it."""
-        automaton = self.automaton
-        through = down[automaton.target]
+        """[Q], [S] -> [Q], one column earlier, where nothing stands in it."""
+        automaton, links = self.automaton, self.automaton.links
+        through = down.take(links.target)
         if weights is not None:
-            through += weights[automaton.kind]
+            through += weights.take(links.kinds)
         if closed:
-            through[automaton.kind == automaton.end_class] = -np.inf
-        before = _reduced(through, automaton.edges_of, total=total)
+            through[links.target == automaton.end] = -np.inf
+        before = _reduced(through, links, automaton.states, total=total)
         if closed:
-            stay = down if weights is None else down + weights[automaton.end_class]
+            stay = down if weights is None else down + weights[links.end]
             before = np.logaddexp(before, stay) if total else np.maximum(before, stay)
         return before
 
     @cached_property
     def _up(self) -> Reals:
         """[K + 1, Q]: what leads to each state before each column."""
-        automaton = self.automaton
-        order = automaton.by_target
-        first = np.searchsorted(automaton.target[order], np.arange(automaton.states + 1))
-        source, kind = automaton.source[order], automaton.kind[order]
+        automaton, links = self.automaton, self.automaton.links_to
         up = np.full((self.columns + 1, automaton.states), -np.inf)
         up[0, automaton.start] = 0.0
         for at in range(self.columns):
@@ -214,14 +240,14 @@ class Lattice:
             if token != OPEN:
                 up[at + 1] = self._behind_token(up[at], token, closed)
                 continue
-            through = up[at][source]
+            through = up[at].take(links.source)
             if row >= 0:
-                through += self.classes.mass[row][kind]
+                through += self._masses[row].take(links.kinds)
             if closed:
-                through[kind == automaton.end_class] = -np.inf
-            up[at + 1] = _reduced(through, first, total=row >= 0)
+                through[links.target == automaton.end] = -np.inf
+            up[at + 1] = _reduced(through, links, automaton.states, total=row >= 0)
             if closed:
-                stay = up[at] + (self.classes.mass[row, automaton.end_class] if row >= 0 else 0.0)
+                stay = up[at] + (self._masses[row, links.end] if row >= 0 else 0.0)
                 join = np.logaddexp if row >= 0 else np.maximum
                 up[at + 1] = join(up[at + 1], stay)
         return up
@@ -262,14 +288,17 @@ class Lattice:
 
     def _token(self, row: int, kind: int, at: int, draw: tuple[float, Reals] | None) -> int:
         """A token of a class: the likeliest, a drawn one, or any where nothing is known."""
-        automaton = self.automaton
-        tokens = automaton.tokens[automaton.first[kind] : automaton.first[kind + 1]]
+        tokens = self.automaton.members(kind)
         if row < 0 or len(tokens) == 1:
             return int(tokens[0])
-        logits = np.maximum(self.logits[row, tokens], LEAST).astype(np.float64)
+        if draw is None and len(tokens) > MANY:
+            top = int(self.logits[row].argmax())
+            if self.automaton.classes[top] == kind:
+                return top
+        logits = np.maximum(self.logits[row, tokens], LEAST)
         if draw is None:
             return int(tokens[logits.argmax()])
-        return int(tokens[_pick(logits / draw[0], draw[1][at, 1])])
+        return int(tokens[_pick(logits.astype(np.float64) / draw[0], draw[1][at, 1])])
 
 
 def _pick(weights: Reals, chance: float) -> int:
@@ -286,17 +315,15 @@ def _sum(weights: Reals) -> float:
     return top if top == -np.inf else top + float(np.log(np.exp(weights - top).sum()))
 
 
-def _reduced(through: Reals, first: Ints, *, total: bool) -> Reals:
-    """[E] -> [Q]: the best of each state's edges, or the logarithm of the sum of all."""
-    starts = first[:-1]
-    filled = starts < first[1:]
-    best = np.full(len(starts), -np.inf)
-    best[filled] = np.maximum.reduceat(through, starts[filled])
-    if not total:
-        return best
-    scale = np.where(best == -np.inf, 0.0, best)
-    through -= scale.repeat(np.diff(first))
-    sums = np.add.reduceat(np.exp(through.astype(np.float32)), starts[filled], dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        best[filled] = scale[filled] + np.log(sums)
-    return best
+def _reduced(through: Reals, links: Links, states: int, *, total: bool) -> Reals:
+    """[L] -> [Q]: the best of each state's links, or the logarithm of the sum of all."""
+    reduced = np.full(states, -np.inf)
+    best = np.maximum.reduceat(through, links.start)
+    if total:
+        best[best == -np.inf] = 0.0
+        through -= best.repeat(np.diff(links.start, append=len(through)))
+        shares = np.exp(through.astype(np.float32))
+        with np.errstate(divide="ignore"):
+            best += np.log(np.add.reduceat(shares, links.start, dtype=np.float64))
+    reduced[links.state] = best
+    return reduced

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,30 @@ class Vocabulary:
         return _trie(self.texts)
 
 
+class Links(NamedTuple):
+    """Edges between the same two states taken as one: L links, whose classes are one of a few sets.
+
+    They come in runs, by their sources or by their targets.
+    """
+
+    source: Ints
+    """[L]"""
+    target: Ints
+    """[L]"""
+    start: Ints
+    """Where the run of each state begins that has one."""
+    state: Ints
+    """Which state that is; ascending."""
+    kinds: Ints
+    """[L]: the set of classes that lead from source to target."""
+    classes: Ints
+    """The classes of all sets, one after the other."""
+    first: Ints
+    """[number of sets + 1]: where the classes of each set begin."""
+    end: int
+    """The set of the end marks, which alone lead to the end."""
+
+
 @dataclass(frozen=True)
 class TokenAutomaton:
     """Arrays alone; every state can be reached and can be completed.  The last state is the end."""
@@ -169,15 +193,47 @@ class TokenAutomaton:
         return np.searchsorted(self.source, np.arange(self.states + 1))
 
     @cached_property
-    def by_target(self) -> Ints:
-        """[E]: the edges in the order of their targets."""
-        return np.argsort(self.target, kind="stable")
+    def links(self) -> Links:
+        """Sets of classes with equal sums of 128-bit numbers are taken to be equal."""
+        order = np.lexsort((self.kind, self.target, self.source))
+        source, target, kind = (
+            each[order].astype(np.int64) for each in (self.source, self.target, self.kind)
+        )
+        fresh = np.ones(len(order), dtype=np.bool_)
+        fresh[1:] = (np.diff(source) != 0) | (np.diff(target) != 0)
+        start = np.flatnonzero(fresh)
+        numbers = mixed(kind)
+        sums = [np.add.reduceat(each, start) for each in (numbers, mixed(numbers))]
+        _, one, kinds = np.unique(np.stack(sums), axis=1, return_index=True, return_inverse=True)
+        sizes = np.diff(np.append(start, len(order)))[one]
+        first = np.concatenate(([0], sizes.cumsum()))
+        places = np.repeat(start[one] - first[:-1], sizes) + np.arange(first[-1])
+        end = int(kinds[np.flatnonzero(target[start] == self.end)[0]])
+        source, target = source[start], target[start]
+        return Links(source, target, *_runs(source), kinds, kind[places], first, end)
+
+    @cached_property
+    def links_to(self) -> Links:
+        """The same links in the order of their targets."""
+        links, order = self.links, np.argsort(self.links.target, kind="stable")
+        target = links.target[order]
+        return links._replace(
+            source=links.source[order],
+            target=target,
+            start=_runs(target)[0],
+            state=_runs(target)[1],
+            kinds=links.kinds[order],
+        )
 
     @cached_property
     def by_class(self) -> tuple[Ints, Ints]:
         """[E] the edges in the order of their classes, and [C + 1] where those of each class begin."""
         order = np.argsort(self.kind, kind="stable")
         return order, np.searchsorted(self.kind[order], np.arange(self.end_class + 2))
+
+    def members(self, kind: int) -> Ints:
+        """The tokens of a class, ascending."""
+        return self.tokens[self.first[kind] : self.first[kind + 1]]
 
     def edges_by(self, token: int) -> Ints:
         """The edges that a token takes, by number; none for one that may stand nowhere."""
@@ -339,6 +395,12 @@ def _trimmed(
         sizes=sizes,
         start=int(number[start]),
     )
+
+
+def _runs(states: Ints) -> tuple[Ints, Ints]:
+    """[L] ascending -> where each state begins, and which it is."""
+    start = np.flatnonzero(np.diff(states, prepend=-1))
+    return start, states[start]
 
 
 def _trie(texts: Sequence[bytes]) -> list[_Level]:
