@@ -84,20 +84,7 @@ def after(automaton: ByteAutomaton, value: Any, state: int) -> int:
     """The state behind some text of a value; DEAD where there is none."""
     if isinstance(value, dict):
         here = automaton.after(b"{", state)
-        left = dict(value)
-        while left and here != DEAD:
-            comma = b", " if len(left) < len(value) else b""
-            for name in list(left):
-                start = automaton.after(
-                    comma + json.dumps(name, ensure_ascii=False).encode() + b": ", here
-                )
-                behind = DEAD if start == DEAD else after(automaton, left[name], start)
-                if behind != DEAD:
-                    del left[name]
-                    here = behind
-                    break
-            else:
-                return DEAD
+        here = _members(automaton, value, frozenset(value), here, set())
         return automaton.after(b"}", here)
     if isinstance(value, list):
         here = automaton.after(b"[", state)
@@ -110,6 +97,30 @@ def after(automaton: ByteAutomaton, value: Any, state: int) -> int:
         spellings.append(str(int(value)))
     found = [automaton.after(text.encode(errors="surrogatepass"), state) for text in spellings]
     return next((each for each in found if each != DEAD), DEAD)
+
+
+def _members(
+    automaton: ByteAutomaton,
+    value: dict[str, Any],
+    left: frozenset[str],
+    here: int,
+    failed: set[tuple[int, frozenset[str]]],
+) -> int:
+    """The state behind the members that are left, in some order; others are tried where one leads nowhere."""
+    if not left or here == DEAD or (here, left) in failed:
+        return here if not left else DEAD
+    for name in value:
+        if name not in left:
+            continue
+        comma = b", " if len(left) < len(value) else b""
+        spelled = json.dumps(name, ensure_ascii=False).encode()
+        start = automaton.after(comma + spelled + b": ", here)
+        behind = DEAD if start == DEAD else after(automaton, value[name], start)
+        end = _members(automaton, value, left - {name}, behind, failed)
+        if end != DEAD and automaton.after(b"}", end) != DEAD:
+            return end
+    failed.add((here, left))
+    return DEAD
 
 
 def accepts(automaton: ByteAutomaton, value: Any) -> bool:

@@ -1,6 +1,6 @@
-"""Automata of expressions: made in a process with limits on time and memory, because they are programs.
+"""Automata of schemas and expressions: made in a process with limits on time and memory: they are programs.
 
-The library that makes them cannot be interrupted, and some short expressions have no end.
+The library that reads expressions cannot be interrupted, and some short ones have no end.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ async def made_apart(structure: Structure) -> ByteAutomaton:
 
 
 def make_apart(structure: Structure) -> None:
-    """The same for a caller that waits, remembered; nothing where it is known, or holds no expression.
+    """The same for a caller that waits, remembered; nothing where it is known, or a list of choices.
 
     Where a process cannot be given limits, it is left to whoever asks for the automaton.
     """
-    if structure.known is not None or not structure.has_expression or not LIMITS:
+    if structure.known is not None or structure.kind == "choices" or not LIMITS:
         return
     try:
         done = subprocess.run(

@@ -49,11 +49,6 @@ class Structure:
         """As it was asked for."""
         return self.source if self.kind == "regex" else json.loads(self.source)
 
-    @property
-    def has_expression(self) -> bool:
-        """Whether somebody's regular expression is part of it."""
-        return self.kind == "regex" or (self.kind == "schema" and '"pattern"' in self.source)
-
     def automaton(self) -> ByteAutomaton:
         """Its texts; remembered."""
         return automata.get(self, _made)
