@@ -80,7 +80,7 @@ bench: setup  ## measure this machine, alone on it for about an hour, and write 
 	$(call measure,batch-small,batch --shape small)
 	$(call measure,traffic-pocket,traffic --threads 1)
 	$(call measure,judge,judge)
-	$(call measure,structure-a2d-qwen3-0.6b,structure $(QWEN) --layers 4 --threads 1)
+	$(call measure,structure-a2d-qwen3-0.6b,structure $(QWEN) --layers 4 --threads 1 --repeats 7)
 	$(call measure,serve-pocket,serve --figure $(RESULTS)/serve-pocket.svg)
 	rm -rf $(RANDOM_MODEL)
 	$(BIN)/archer bench checkpoint $(RANDOM_MODEL) --shape llada-8b --layers 2

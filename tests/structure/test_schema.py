@@ -84,8 +84,7 @@ def after(automaton: ByteAutomaton, value: Any, state: int) -> int:
     """The state behind some text of a value; DEAD where there is none."""
     if isinstance(value, dict):
         here = automaton.after(b"{", state)
-        here = _members(automaton, value, frozenset(value), here, set())
-        return automaton.after(b"}", here)
+        return _closed(automaton, value, frozenset(value), here, set())
     if isinstance(value, list):
         here = automaton.after(b"[", state)
         for at, item in enumerate(value):
@@ -99,25 +98,40 @@ def after(automaton: ByteAutomaton, value: Any, state: int) -> int:
     return next((each for each in found if each != DEAD), DEAD)
 
 
-def _members(
+MOST_TRIED = 500
+"""Orders of the members of an object that led nowhere, after which it is given up."""
+
+
+def _closed(
     automaton: ByteAutomaton,
     value: dict[str, Any],
     left: frozenset[str],
     here: int,
     failed: set[tuple[int, frozenset[str]]],
 ) -> int:
-    """The state behind the members that are left, in some order; others are tried where one leads nowhere."""
-    if not left or here == DEAD or (here, left) in failed:
-        return here if not left else DEAD
-    for name in value:
-        if name not in left:
-            continue
-        comma = b", " if len(left) < len(value) else b""
-        spelled = json.dumps(name, ensure_ascii=False).encode()
-        start = automaton.after(comma + spelled + b": ", here)
+    """The state behind an object of which some members are left, in an order that is accepted.
+
+    Members that rule out the fewest of the others are tried first.
+    """
+
+    def begun(name: str, state: int, comma: bytes) -> int:
+        return automaton.after(comma + json.dumps(name, ensure_ascii=False).encode() + b": ", state)
+
+    if not left:
+        return automaton.after(b"}", here)
+    if here == DEAD or (here, left) in failed or len(failed) >= MOST_TRIED:
+        return DEAD
+    comma = b", " if len(left) < len(value) else b""
+    ways = []
+    for name in (name for name in value if name in left):
+        start = begun(name, here, comma)
         behind = DEAD if start == DEAD else after(automaton, value[name], start)
-        end = _members(automaton, value, left - {name}, behind, failed)
-        if end != DEAD and automaton.after(b"}", end) != DEAD:
+        if behind != DEAD:
+            still = sum(begun(other, behind, b", ") != DEAD for other in left - {name})
+            ways.append((still, name, behind))
+    for _, name, behind in sorted(ways, key=lambda way: -way[0]):
+        end = _closed(automaton, value, left - {name}, behind, failed)
+        if end != DEAD:
             return end
     failed.add((here, left))
     return DEAD
