@@ -84,7 +84,11 @@ def after(automaton: ByteAutomaton, value: Any, state: int) -> int:
     """The state behind some text of a value; DEAD where there is none."""
     if isinstance(value, dict):
         here = automaton.after(b"{", state)
-        return _closed(automaton, value, frozenset(value), here, set())
+        ends = (
+            _closed(automaton, value, frozenset(value), here, set(), lookahead=lookahead)
+            for lookahead in (False, True)
+        )
+        return next((end for end in ends if end != DEAD), DEAD)
     if isinstance(value, list):
         here = automaton.after(b"[", state)
         for at, item in enumerate(value):
@@ -108,10 +112,12 @@ def _closed(
     left: frozenset[str],
     here: int,
     failed: set[tuple[int, frozenset[str]]],
+    *,
+    lookahead: bool,
 ) -> int:
     """The state behind an object of which some members are left, in an order that is accepted.
 
-    Members that rule out the fewest of the others are tried first.
+    With `lookahead` members that rule out the fewest of the others are tried first, else in their order.
     """
 
     def begun(name: str, state: int, comma: bytes) -> int:
@@ -129,8 +135,8 @@ def _closed(
         if behind != DEAD:
             still = sum(begun(other, behind, b", ") != DEAD for other in left - {name})
             ways.append((still, name, behind))
-    for _, name, behind in sorted(ways, key=lambda way: -way[0]):
-        end = _closed(automaton, value, left - {name}, behind, failed)
+    for _, name, behind in sorted(ways, key=lambda way: -way[0] if lookahead else 0):
+        end = _closed(automaton, value, left - {name}, behind, failed, lookahead=lookahead)
         if end != DEAD:
             return end
     failed.add((here, left))
