@@ -216,14 +216,9 @@ class TokenAutomaton:
     def links_to(self) -> Links:
         """The same links in the order of their targets."""
         links, order = self.links, np.argsort(self.links.target, kind="stable")
-        target = links.target[order]
-        return links._replace(
-            source=links.source[order],
-            target=target,
-            start=_runs(target)[0],
-            state=_runs(target)[1],
-            kinds=links.kinds[order],
-        )
+        source, target, kinds = links.source[order], links.target[order], links.kinds[order]
+        start, state = _runs(target)
+        return links._replace(source=source, target=target, start=start, state=state, kinds=kinds)
 
     @cached_property
     def by_class(self) -> tuple[Ints, Ints]:
