@@ -54,9 +54,9 @@ class FunctionRun:
         except VerdictReached as finished:
             verdict = finished.verdict
         finally:
-            self._tests.release(self._tester)
-            program.close()
             seconds = watch.seconds()
+            self._tests.release(self._tester)
+            seconds += program.close()
             program.zygote.replenish()
             self._tests.replenish()
         return replace(verdict, seconds=seconds, calls=self._calls, flooded=program.flooded)
@@ -194,8 +194,8 @@ class CaseRun:
         except VerdictReached as finished:
             verdict = finished.verdict
         finally:
-            run.close()
             seconds = run.watch.seconds()
+            seconds += run.close()
             run.zygote.replenish()
         return replace(verdict, seconds=seconds, calls=1, flooded=run.flooded)
 

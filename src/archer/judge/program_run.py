@@ -88,11 +88,11 @@ class ProgramRun:
         lived = self.child.lived(self.watch.seconds())
         return ended_early(code, self.limits, "The program", lived)
 
-    def close(self) -> None:
+    def close(self) -> float:
         """Ends the program, reads what is under way, and waits until nothing of it is left on disk.
 
-        While a zygote removes folders it does nothing else, so this is time of the program that made them and
-        of no other.  `zygote.replenish` sees to a successor, later.
+        Returns the seconds of that wait. While a zygote removes folders it does nothing else, so they are time
+        of the program that made them and of no other.  `zygote.replenish` sees to a successor, later.
         """
         self.child.kill()
         for drain in (self.stdout, self.stderr):
@@ -100,7 +100,9 @@ class ProgramRun:
                 if drain.ended or not drain.read():
                     break
         self.zygote.release(self.child)
+        waiting_since = self.watch.seconds()
         self.zygote.wait_until_cleared(self.child)
+        return self.watch.seconds() - waiting_since
 
     def _drain(self, drain: Drain) -> None:
         drain.read()
