@@ -91,8 +91,8 @@ class ProgramRun:
     def close(self) -> float:
         """Ends the program, reads what is under way, and waits until nothing of it is left on disk.
 
-        Returns the seconds of that wait. While a zygote removes folders it does nothing else, so they are time
-        of the program that made them and of no other.  `zygote.replenish` sees to a successor, later.
+        Returns the seconds of that wait.  While a zygote removes folders it does nothing else, so they are
+        time of the program that made them and of no other.  `zygote.replenish` sees to a successor, later.
         """
         self.child.kill()
         for drain in (self.stdout, self.stderr):
