@@ -56,7 +56,7 @@ def test_a_pass_keeps_to_its_budget_and_to_its_order(drawn: list[Offer[int]], bu
         assert sum(offer.columns for offer in together) <= budget
         assert not any(offer.isolated for offer in together)
     left = budget - sum(offer.columns for offer in together)
-    if not together[0].isolated:
+    if not together[0].isolated and len({offer.owner for offer in drawn}) == 1:
         others = [o for o in drawn if o.tag not in chosen and not o.isolated]
         assert all(offer.columns > left for offer in others)
 
@@ -153,8 +153,8 @@ def test_who_had_less_goes_first_and_is_not_held_up_by_who_had_more() -> None:
     assert set(choose([*greedy, *modest], 1024, had)) == {"b0", "c0"}
     assert choose([*greedy, modest[0]], 1024, had) == ["b0"]
     assert len(choose(greedy, 1024, had)) == 16, "who is there alone has the whole pass"
-    assert len(choose([*greedy, *modest], 1024, {})) == 16, (
-        "where nobody had anything, the first come"
+    assert set(choose([*greedy, *modest], 1024, {})) == {"a0", "b0", "c0"}, (
+        "where nobody had anything, all get on"
     )
 
 
@@ -167,8 +167,21 @@ def test_even_owners_share_a_pass() -> None:
     ]
     for had in cases:
         assert sorted(choose(both, 1024, had)) == ["a0", "b0"], had
-        assert len(choose([*both, offer("a1")], 1024, had)) == 2 + (had["a"] == had["b"])
-    assert choose(both, 1024, {"a": 2.0, "b": 0.1}) == ["b0"]
+        assert len(choose([*both, offer("a1"), offer("b1")], 1024, had)) == 4, had
+        assert sorted(choose([*both, offer("a1")], 1024, had)) == ["a0", "b0"], had
+    assert choose([*both, offer("a1")], 1024, {"a": 2.0, "b": 0.1}) == ["b0"]
+
+
+def test_who_comes_anew_and_asks_for_much_holds_up_nobody_who_asks_for_little() -> None:
+    greedy = [offer(f"a{n}") for n in range(16)]
+    modest = [offer("b0"), offer("c0", columns=32)]
+    had: dict[Hashable, float] = {"a": 0.0, "b": 4.0, "c": 5.0}
+    assert set(choose([*greedy, *modest], 1024, had)) == {"a0", "b0", "c0"}
+    large = [offer(f"a{n}", columns=512) for n in range(16)]
+    assert set(choose([*large, *modest], 1024, had)) == {"a0", "b0", "c0"}, "its turn all the same"
+    assert set(choose([*greedy, offer("b0"), offer("b1"), *modest[1:]], 1024, had)) == {"a0", "c0"}, (
+        "who has had much more and asks for more than the least waits"
+    )
 
 
 def test_work_that_may_wait_does_so_also_of_an_owner_that_had_little() -> None:
@@ -179,7 +192,7 @@ def test_work_that_may_wait_does_so_also_of_an_owner_that_had_little() -> None:
 
 
 @given(offers, st.integers(1, 1024), st.dictionaries(waiting["owner"], st.floats(0, 9)))
-def test_a_pass_with_somebody_below_a_share_is_bounded_by_what_they_compute(
+def test_no_owner_fills_a_pass_that_others_want(
     drawn: list[Offer[int]], budget: int, had: dict[Hashable, float]
 ) -> None:
     drawn = [replace(each, priority=0, isolated=False) for each in drawn]
@@ -187,15 +200,19 @@ def test_a_pass_with_somebody_below_a_share_is_bounded_by_what_they_compute(
     assert bool(chosen) == bool(drawn)
     assert len(set(chosen)) == len(chosen)
     present = {each.owner: had.get(each.owner, 0.0) for each in drawn}
-    share = sum(present.values()) / max(1, len(present))
+    if len(present) < 2:
+        return
+    first = next(each for each in drawn if each.tag == chosen[0])
+    asked = columns_by_owner(drawn, [each.tag for each in drawn])
     columns = columns_by_owner(drawn, chosen)
+    least = max(min(asked.values()), first.columns)
+    assert max(columns.values()) <= least
+    share = sum(present.values()) / len(present)
     below = {owner for owner, seconds in present.items() if seconds < share}
     if below:
-        first = next(each for each in drawn if each.tag == chosen[0])
         assert first.owner in below
-        entitled = sum(columns.get(owner, 0) for owner in below)
-        assert sum(columns.get(owner, 0) for owner in present.keys() - below) <= entitled
-        assert not any(columns.get(owner, 0) for owner in present if present[owner] > EVEN * share)
+        over = {owner for owner in present if present[owner] > EVEN * share}
+        assert not any(asked[owner] > least and columns.get(owner) for owner in over)
 
 
 def test_what_was_had_long_ago_counts_less_and_is_forgotten() -> None:

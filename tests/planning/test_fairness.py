@@ -21,6 +21,8 @@ BUDGET = 1024
 OTHERS = ("b", "c")
 CLIENTS = 20
 """Of the greedy owner: each asks again as soon as it is answered, which is more than ten times the others."""
+THINKS = 1e-3
+"""Seconds between an answer and the next request."""
 
 
 def p99(
@@ -76,3 +78,28 @@ def test_a_greedy_owner_at_ten_times_the_load_at_most_doubles_the_others_p99(
 ) -> None:
     without, beside = (p99(part, trajectories, times, seed, greedy) for greedy in (False, True))
     assert all(now <= 2 * before for now, before in zip(beside, without, strict=True))
+
+
+@pytest.mark.parametrize("times", [PROCESSOR, GPU], ids=["processor", "gpu"])
+def test_a_greedy_owner_that_comes_anew_does_not_claim_what_others_had_without_it(
+    times: PassTimes,
+) -> None:
+    """Two others ask one request after the other and take all that there is, until it comes."""
+    comes = 100 * alone(SimulatedRequest(SHORT), times)
+    requests = [SimulatedRequest(SHORT, owner=owner) for owner in OTHERS]
+    moments = [0.0 for _ in OTHERS] + [comes] * CLIENTS
+    requests += [SimulatedRequest(SHORT, owner="greedy")] * CLIENTS
+
+    def after(number: int, now: float) -> tuple[float, int] | None:
+        requests.append(requests[number])
+        return (now + THINKS, len(requests) - 1) if now < 2 * comes else None
+
+    done = simulate(requests, moments, lambda: EngineScheduler(BUDGET), times, after=after)
+    for owner in OTHERS:
+        own = [each for each in done.answered if requests[each.number].owner == owner]
+        before, beside = (
+            [each.seconds for each in own if (each.ended > comes) == present]
+            for present in (False, True)
+        )
+        assert min(len(before), len(beside)) > 20
+        assert percentile(beside, 99) <= 2 * percentile(before, 99)

@@ -135,9 +135,10 @@ def choose(
 ) -> list[Tag]:
     """The requests of the next pass: the first in order always, then all that fit the budget.
 
-    `used` is what each owner has had lately.  Owners that had less than an equal share go first, and a pass
-    with them is not made longer for those who had much more; those who had about as much join with at most as
-    many columns.  Otherwise a pass that one owner fills would hold up everybody in it.
+    `used` is what each owner has had lately.  Owners that had less than an equal share go first, and whoever
+    had much more and asks for much waits meanwhile.  Where several owners ask, none has more columns in a pass
+    than the one that asks for least, or than one request: a pass that one owner fills would hold up
+    everybody in it, also where that owner has come anew and is owed all that others have had.
     """
     if not offers:
         return []
@@ -148,19 +149,19 @@ def choose(
     )
     if first.isolated:
         return [first.tag]
+    asked = columns_by_owner(offers, [offer.tag for offer in offers])
+    each = max(min(asked.values()), first.columns) if len(asked) > 1 else budget
+    waits = {owner for owner in had if asked[owner] > each and had[owner] > EVEN * share}
     chosen, left = [first.tag], budget - first.columns
-    entitled, lent = first.columns, 0
-    bounded = had[first.owner] < share
+    taken = Counter({first.owner: first.columns})
     for offer in others:
-        if offer.columns > left or offer.isolated:
+        more = taken[offer.owner] + offer.columns
+        if offer.isolated or offer.columns > left or more > each:
             continue
-        if bounded and had[offer.owner] >= share:
-            if had[offer.owner] > EVEN * share or lent + offer.columns > entitled:
-                continue
-            lent += offer.columns
-        else:
-            entitled += offer.columns
+        if offer.owner in waits and had[first.owner] < share:
+            continue
         chosen.append(offer.tag)
+        taken[offer.owner] = more
         left -= offer.columns
     return chosen
 
