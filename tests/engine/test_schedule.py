@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from archer.engine.schedule import (
     EVEN,
     HALF_LIFE,
+    KNEES,
     PATIENCE,
     Application,
     Offer,
@@ -152,7 +153,10 @@ def test_who_had_less_goes_first_and_is_not_held_up_by_who_had_more() -> None:
     had: dict[Hashable, float] = {"a": 6.0, "b": 1.0, "c": 2.0}
     assert set(choose([*greedy, *modest], 1024, had)) == {"b0", "c0"}
     assert choose([*greedy, modest[0]], 1024, had) == ["b0"]
-    assert len(choose(greedy, 1024, had)) == 16, "who is there alone has the whole pass"
+    assert len(choose(greedy, 1024, {"a": 6.0})) == 16, "who is there alone has the whole pass"
+    assert len(choose(greedy, 1024, had)) == 16 // KNEES, "others may ask while it is made"
+    large = [replace(each, columns=512) for each in greedy]
+    assert len(choose(large, 1024, had)) == 1
     assert set(choose([*greedy, *modest], 1024, {})) == {"a0", "b0", "c0"}, (
         "where nobody had anything, all get on"
     )

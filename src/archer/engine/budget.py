@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from archer.engine.footprint import empty_store
+from archer.engine.schedule import KNEES
 from archer.network.network import Transformer
 from archer.passes import layout
 from archer.passes.canvas import Canvas, Prompt
@@ -15,8 +16,6 @@ from archer.passes.memory import Memory
 
 DEFAULT_BUDGET = 1024
 """Columns of a pass when nothing was measured, and the least that is chosen."""
-KNEES = 4
-"""The budget as a multiple of the knee: room for one full pass beside cached ones."""
 SIZES = (32, 64, 128, 256, 512)
 NEAR = 1.1
 """A size is at the knee when its time per column is within this factor of the least."""

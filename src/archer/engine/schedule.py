@@ -22,6 +22,9 @@ HALF_LIFE = 10.0
 EVEN = 1.25
 """Owners that had this much more than an equal share still count as even."""
 
+KNEES = 4
+"""A budget as a multiple of the columns that keep a device busy: room for one full pass beside cached ones."""
+
 Tag = TypeVar("Tag", bound=Hashable)
 Rank = tuple[int, bool, bool, float, float]
 
@@ -138,11 +141,13 @@ def choose(
     `used` is what each owner has had lately.  Owners that had less than an equal share go first, and whoever
     had much more and asks for much waits meanwhile.  Where several owners ask, none has more columns in a pass
     than the one that asks for least, or than one request: a pass that one owner fills would hold up
-    everybody in it, also where that owner has come anew and is owed all that others have had.
+    everybody in it, also where that owner has come anew and is owed all that others have had.  Where others
+    have been here lately a pass is no longer than keeps a device busy, because they may ask while it is made.
     """
     if not offers:
         return []
-    had = {offer.owner: (used or {}).get(offer.owner, 0.0) for offer in offers}
+    used = used or {}
+    had = {offer.owner: used.get(offer.owner, 0.0) for offer in offers}
     share = sum(had.values()) / len(had)
     first, *others = sorted(
         offers, key=lambda offer: offer.rank_where(entitled=had[offer.owner] < share)
@@ -150,7 +155,10 @@ def choose(
     if first.isolated:
         return [first.tag]
     asked = columns_by_owner(offers, [offer.tag for offer in offers])
-    each = max(min(asked.values()), first.columns) if len(asked) > 1 else budget
+    each = min(asked.values()) if len(asked) > 1 else budget
+    if len(asked) == 1 and used.keys() - asked.keys():
+        each = budget // KNEES
+    each = max(each, first.columns)
     waits = {owner for owner in had if asked[owner] > each and had[owner] > EVEN * share}
     chosen, left = [first.tag], budget - first.columns
     taken = Counter({first.owner: first.columns})
