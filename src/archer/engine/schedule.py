@@ -23,7 +23,7 @@ EVEN = 1.25
 """Owners that had this much more than an equal share still count as even."""
 
 KNEES = 4
-"""A budget as a multiple of the columns that keep a device busy: room for one full pass beside cached ones."""
+"""A budget as a multiple of the columns that keep a device busy: room for a full pass beside cached ones."""
 
 Tag = TypeVar("Tag", bound=Hashable)
 Rank = tuple[int, bool, bool, float, float]
@@ -139,10 +139,10 @@ def choose(
     """The requests of the next pass: the first in order always, then all that fit the budget.
 
     `used` is what each owner has had lately.  Owners that had less than an equal share go first, and whoever
-    had much more and asks for much waits meanwhile.  Where several owners ask, none has more columns in a pass
-    than the one that asks for least, or than one request: a pass that one owner fills would hold up
+    had much more and asks for much waits meanwhile.  Where several owners ask, none has more columns in a
+    pass than the one that asks for least, or than one request: a pass that one owner fills would hold up
     everybody in it, also where that owner has come anew and is owed all that others have had.  Where others
-    have been here lately a pass is no longer than keeps a device busy, because they may ask while it is made.
+    have been here lately a pass is no longer than keeps a device busy: they may ask while it is made.
     """
     if not offers:
         return []
